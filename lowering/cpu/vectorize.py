@@ -1,0 +1,63 @@
+"""Turn the ``linalg.generic`` ops of rKernels into register-tiled loops on ``vector`` ops.
+
+Upstream's vectoriser works on static tiles that earlier passes must have cut and padded, folds
+what it can and keeps multi-dimensional vectors whose later unrolling decides the speed: a small
+change of a shape can halve it or break a convolution apart. Here every op takes one path: read
+it as a loop nest over flat memory (``vectorize_nest``), choose the micro tile by a cost model
+(``vectorize_plan``), and write exactly those loops and registers (``vectorize_emit``). Sizes known
+only at run time, strided and gathered accesses and remainders are part of that path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.cpu.vectorize_emit import NestEmitter
+from rammer_mlir.lowering.cpu.vectorize_fills import fill_scalar, known_fills
+from rammer_mlir.lowering.cpu.vectorize_nest import Nest
+from rammer_mlir.lowering.cpu.vectorize_plan import plan_tile
+
+_plan = cache(plan_tile)
+
+
+def vectorize_kernels(module: Any, vector_bits: int) -> None:
+    """Rewrite every ``linalg.generic`` on memrefs in ``module`` for registers of ``vector_bits``.
+
+    Named linalg ops and ``memref.copy`` must have been generalised before. Results are those of
+    the scalar loops, but for the order of a sum along the lanes and for fused multiply-adds.
+    """
+    generics = list(_generics(module.operation))
+    # Backwards, so that a fill in front of a reduction is still there to be folded into it.
+    while generics:
+        operation = generics.pop()
+        for fill in vectorize_generic(operation, vector_bits):
+            generics.remove(fill)
+            fill.erase()
+
+
+def _generics(operation: Any) -> Iterator[Any]:
+    for region in operation.regions:
+        for block in region.blocks:
+            for nested in block.operations:
+                if nested.name == "linalg.generic":
+                    yield nested
+                else:
+                    yield from _generics(nested.operation)
+
+
+def vectorize_generic(operation: Any, vector_bits: int) -> list[Any]:
+    """Replace one ``linalg.generic`` on memrefs by loops.
+
+    Returns the fills in front of it that have become superfluous.
+    """
+    with ir.InsertionPoint(operation), operation.location:
+        nest = Nest(operation)
+        fills = known_fills(operation, nest.outputs) if any(nest.reduction) else []
+        initial = [None if fill is None else fill_scalar(fill) for fill in fills]
+        plan = _plan(nest.describe(vector_bits))
+        NestEmitter(nest, plan, initial or [None] * nest.outputs).emit()
+    operation.erase()
+    return [fill for fill in fills if fill is not None]

@@ -1,0 +1,130 @@
+"""Affine expressions: their linear form, and their value in scalar or vector arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rammer_mlir.bindings import arith, ir, vector
+
+Index = Any
+"""An index: a Python int where it is known, else an ``index`` value (or a vector of them)."""
+
+
+def linear_form(expression: Any, dims: int) -> tuple[list[int], int] | None:
+    """Return the coefficient of each dimension and the constant, or None if it is not linear."""
+    zeros = [0] * dims
+    if isinstance(expression, ir.AffineConstantExpr):
+        return zeros, expression.value
+    if isinstance(expression, ir.AffineDimExpr):
+        zeros[expression.position] = 1
+        return zeros, 0
+    if not isinstance(expression, ir.AffineAddExpr | ir.AffineMulExpr):
+        return None
+    left, right = linear_form(expression.lhs, dims), linear_form(expression.rhs, dims)
+    if left is None or right is None:
+        return None
+    if isinstance(expression, ir.AffineAddExpr):
+        return [a + b for a, b in zip(left[0], right[0], strict=True)], left[1] + right[1]
+    (factors, _), (_, scale) = (right, left) if not any(left[0]) else (left, right)
+    constant = left[1] * right[1]
+    return [factor * scale for factor in factors], constant
+
+
+def constant(value: int) -> Any:
+    """Emit an ``index`` constant."""
+    return arith.constant(ir.IndexType.get(), value)
+
+
+def as_value(index: Index) -> Any:
+    """Emit ``index`` as a value if it is a Python int."""
+    return constant(index) if isinstance(index, int) else index
+
+
+def _same_shape(left: Index, right: Index) -> tuple[Any, Any]:
+    """Emit both as values, and broadcast a scalar that meets a vector."""
+    values = [as_value(left), as_value(right)]
+    shaped = [value.type for value in values if isinstance(value.type, ir.VectorType)]
+    if shaped:
+        values = [v if v.type == shaped[0] else vector.broadcast(shaped[0], v) for v in values]
+    return values[0], values[1]
+
+
+def add(left: Index, right: Index) -> Index:
+    """Add two indices, at compile time where possible."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left + right
+    if isinstance(left, int) and left == 0:
+        return right
+    if isinstance(right, int) and right == 0:
+        return left
+    return arith.addi(*_same_shape(left, right))
+
+
+def multiply(left: Index, right: Index) -> Index:
+    """Multiply two indices, at compile time where possible."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left * right
+    for factor, other in ((left, right), (right, left)):
+        if isinstance(factor, int) and factor in (0, 1):
+            return other if factor else 0
+    return arith.muli(*_same_shape(left, right))
+
+
+def floor_divide(left: Index, right: Index) -> Index:
+    """Divide two indices, rounding towards minus infinity, at compile time where possible."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left // right
+    return arith.floordivsi(*_same_shape(left, right))
+
+
+def ceil_divide(left: Index, right: Index) -> Index:
+    """Divide two indices, rounding towards infinity: -((-left) floordiv right)."""
+    return multiply(floor_divide(multiply(left, -1), right), -1)
+
+
+def modulo(left: Index, right: Index) -> Index:
+    """Return ``left mod right``, never negative for a positive ``right``."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left % right
+    return add(left, multiply(multiply(floor_divide(left, right), right), -1))
+
+
+_OPERATIONS: tuple[tuple[Any, Callable[[Index, Index], Index]], ...] = (
+    (ir.AffineAddExpr, add),
+    (ir.AffineMulExpr, multiply),
+    (ir.AffineModExpr, modulo),
+    (ir.AffineFloorDivExpr, floor_divide),
+    (ir.AffineCeilDivExpr, ceil_divide),
+)
+
+
+def evaluate(expression: Any, dims: Sequence[Index]) -> Index:
+    """Emit an affine expression over the given indices (ints, ``index`` values or vectors)."""
+    if isinstance(expression, ir.AffineConstantExpr):
+        return expression.value
+    if isinstance(expression, ir.AffineDimExpr):
+        return dims[expression.position]
+    for kind, operation in _OPERATIONS:
+        if isinstance(expression, kind):
+            return operation(evaluate(expression.lhs, dims), evaluate(expression.rhs, dims))
+    raise AssertionError(f"an indexing map has no symbols: {expression}")
+
+
+def upper_bound(value: Any) -> int | None:
+    """Return a static upper bound of an ``index`` value, or None.
+
+    Understands constants, ``affine.min`` with a constant result, and minima of ``arith``.
+    """
+    owner = getattr(value, "owner", None)
+    name = getattr(owner, "name", "")
+    if name == "arith.constant":
+        return owner.attributes["value"].value
+    if name == "affine.min":
+        results = owner.attributes["map"].value.results
+        bounds = [r.value for r in results if isinstance(r, ir.AffineConstantExpr)]
+        return min(bounds) if bounds else None
+    if name in ("arith.minsi", "arith.minui"):
+        known = [b for b in map(upper_bound, owner.operands) if b is not None]
+        return min(known) if known else None
+    return None

@@ -1,0 +1,357 @@
+"""Emit a loop nest as loops over micro tiles held in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any
+
+from rammer_mlir.bindings import arith, ir, scf
+from rammer_mlir.lowering.cpu import vectorize_memory as memory
+from rammer_mlir.lowering.cpu.vectorize_affine import (
+    Index,
+    add,
+    as_value,
+    constant,
+    multiply,
+)
+from rammer_mlir.lowering.cpu.vectorize_body import select
+from rammer_mlir.lowering.cpu.vectorize_memory import Mask, Scope
+from rammer_mlir.lowering.cpu.vectorize_nest import Nest, Operand
+from rammer_mlir.lowering.cpu.vectorize_plan import TilePlan
+
+
+@dataclass(frozen=True)
+class Span:
+    """The part of a loop that is worked on: ``points`` of it from ``base``.
+
+    ``valid`` is the number of points that exist where only the run knows it.
+    """
+
+    base: Index
+    points: int
+    valid: Any = None
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One register of a micro tile: its offset in each unrolled loop, and its lanes' mask."""
+
+    offsets: dict[int, int]
+    mask: Mask
+
+
+@dataclass(frozen=True)
+class Address:
+    """An address in a flat buffer: the products that loops move, and the part known here."""
+
+    moving: tuple[tuple[Index, Index], ...]
+    known: int
+
+
+Spans = dict[int, Span]
+Step = Callable[[Spans, list[Any]], list[Any]]
+
+
+class NestEmitter:
+    """Emits one nest at the current insertion point.
+
+    ``initial`` holds, per output, the constant that the output is known to contain, or None.
+    The planner numbers loops by position in ``nest.loops``; here they are dimensions again.
+    """
+
+    def __init__(self, nest: Nest, plan: TilePlan, initial: list[Any]) -> None:
+        self.nest = nest
+        self.plan = plan
+        self.initial = initial
+        self.lanes = plan.lanes
+        self.vector = None if plan.vector is None else nest.loops[plan.vector]
+        self.unroll = {nest.loops[loop]: factor for loop, factor in plan.unroll}
+        self.order = [nest.loops[loop] for loop in plan.order]
+        self.full = {nest.loops[loop] for loop in plan.full}
+        self.reductions = [d for d in nest.loops if nest.reduction[d]]
+        self.horizontal = self.vector in self.reductions
+        self.inputs = nest.operands[: len(nest.operands) - nest.outputs]
+        self.outputs = nest.operands[len(self.inputs) :]
+        self.captured = [self._capture(value) for value in nest.body.captured]
+        self.scope = Scope()
+
+    def _capture(self, value: Any) -> Any:
+        """Constants of the body are copied in front of the loops, other values are used."""
+        return value if isinstance(value, ir.Value) else value.operation.clone().results[0]
+
+    def emit(self) -> None:
+        """Emit the whole nest."""
+        self._nested(self.order, {}, [], self._micro_tile)
+
+    # Loops.
+
+    def _nested(self, loops: list[int], spans: Spans, carried: list[Any], step: Step) -> list[Any]:
+        """Emit ``loops`` around ``step``, which maps the carried values to their next ones."""
+        if not loops:
+            return step(spans, carried)
+        loop, rest = loops[0], loops[1:]
+
+        def inside(span: Span, values: list[Any]) -> list[Any]:
+            return self._nested(rest, spans | {loop: span}, values, step)
+
+        size = self.nest.sizes[loop]
+        if not isinstance(size, int):
+            return self._dynamic_loop(loop, size, carried, inside)
+        tile = 1 if loop in self.full else self._points(loop)
+        full, remainder = divmod(size, tile)
+        if loop in self.full or full <= 1:
+            for number in range(full):
+                carried = inside(Span(number * tile, tile), carried)
+        else:
+            carried = self._for(0, full * tile, tile, carried, inside, Span(0, tile))
+        if remainder:
+            carried = inside(Span(full * tile, remainder), carried)
+        return carried
+
+    def _dynamic_loop(
+        self, loop: int, size: Any, carried: list[Any],
+        inside: Callable[[Span, list[Any]], list[Any]],
+    ) -> list[Any]:
+        """Emit full tiles, then single points (for the vector loop: masked registers)."""
+        tile = self._points(loop)
+        if tile == 1:
+            return self._for(0, size, 1, carried, inside, Span(0, 1))
+        end = arith.subi(size, arith.remui(size, constant(tile)))
+        carried = self._for(0, end, tile, carried, inside, Span(0, tile))
+        if loop != self.vector:
+            return self._for(end, size, 1, carried, inside, Span(0, 1))
+        return self._for(end, size, self.lanes, carried, inside, Span(0, self.lanes, size))
+
+    def _for(
+        self, lower: Index, upper: Index, step: int, carried: list[Any],
+        inside: Callable[[Span, list[Any]], list[Any]], span: Span,
+    ) -> list[Any]:
+        """Emit an ``scf.for``; ``span`` is what an iteration covers, with ``valid`` as the end."""
+        loop = scf.ForOp(as_value(lower), as_value(upper), constant(step), carried)
+        outer_scope, self.scope = self.scope, Scope()
+        with ir.InsertionPoint(loop.body):
+            base = loop.induction_variable
+            valid = None if span.valid is None else arith.subi(span.valid, base)
+            values = inside(Span(base, span.points, valid), list(loop.inner_iter_args))
+            scf.YieldOp(values)
+        self.scope = outer_scope
+        return list(loop.results)
+
+    def _points(self, loop: int) -> int:
+        if loop == self.vector:
+            return self.plan.vectors * self.lanes
+        return self.unroll.get(loop, 1)
+
+    # Micro tiles.
+
+    def _micro_tile(self, spans: Spans, carried: list[Any]) -> list[Any]:
+        """Emit one micro tile: initial values, reduction loops, results."""
+        self.scope = Scope()
+        instances = self._instances(spans)
+        if not self.reductions:
+            results = [self._point(spans, i, self._initial(spans, i)) for i in instances]
+        elif self.horizontal:
+            results = self._reduce_horizontally(spans, instances)
+        else:
+            first = [value for i in instances for value in self._initial(spans, i)]
+            step = partial(self._accumulate, instances)
+            flat = self._nested(self.reductions, spans, first, step)
+            results = self._grouped(flat)
+        for instance, values in zip(instances, results, strict=True):
+            for output, value in zip(self.outputs, values, strict=True):
+                self._store(output, spans, instance, value)
+        return carried
+
+    def _grouped(self, flat: list[Any]) -> list[list[Any]]:
+        count = len(self.outputs)
+        return [flat[i : i + count] for i in range(0, len(flat), count)]
+
+    def _instances(self, spans: Spans) -> list[Instance]:
+        """List the registers of a micro tile, along the unrolled loops and the vector loop."""
+        loops = [loop for loop in self.unroll if loop in spans]
+        masks: list[tuple[int, Mask]] = [(0, Mask(None, None))]
+        if self.vector in spans:
+            assert self.vector is not None
+            masks = self._registers(spans[self.vector])
+        found: list[Instance] = []
+        for offsets in product(*(range(spans[loop].points) for loop in loops)):
+            for offset, mask in masks:
+                place = dict(zip(loops, offsets, strict=True))
+                if self.vector in spans:
+                    place[self.vector] = offset
+                found.append(Instance(place, mask))
+        return found
+
+    def _registers(self, span: Span) -> list[tuple[int, Mask]]:
+        """List the offset and mask of each register that covers ``span``."""
+        if span.valid is not None:
+            mask = self.scope.once(
+                ("mask", span.valid), lambda: memory.make_mask(self.lanes, span.valid)
+            )
+            return [(0, mask)]
+        offsets = range(0, span.points, self.lanes)
+        return [(o, memory.make_mask(self.lanes, span.points - o)) for o in offsets]
+
+    def _accumulate(
+        self, instances: list[Instance], spans: Spans, carried: list[Any]
+    ) -> list[Any]:
+        """Emit one step of the reduction for every register of the micro tile."""
+        next_values: list[Any] = []
+        groups = self._grouped(carried)
+        for instance, values in zip(instances, groups, strict=True):
+            next_values += self._point(spans, instance, values)
+        return next_values
+
+    def _reduce_horizontally(self, spans: Spans, instances: list[Instance]) -> list[list[Any]]:
+        """Emit a reduction along the lanes: ``vectors`` accumulators per result, then one value."""
+        combiners = self.nest.body.combiners(len(self.outputs))
+        assert combiners is not None
+        identities = [
+            memory.broadcast(combiner.identity(output.element), self.lanes)
+            for combiner, output in zip(combiners, self.outputs, strict=True)
+        ]
+        first = identities * (self.plan.vectors * len(instances))
+        step = partial(self._accumulate_lanes, instances)
+        flat = self._nested(self.reductions, spans, first, step)
+        groups, count = self._grouped(flat), self.plan.vectors
+        results: list[list[Any]] = []
+        for number, instance in enumerate(instances):
+            own = groups[number * count : (number + 1) * count]
+            initial = self._initial(spans, instance)
+            results.append(
+                [
+                    combiner.combine(start, combiner.reduce(combiner.combine_all(list(parts))))
+                    for combiner, start, parts in zip(
+                        combiners, initial, zip(*own, strict=True), strict=True
+                    )
+                ]
+            )
+        return results
+
+    def _accumulate_lanes(
+        self, instances: list[Instance], spans: Spans, carried: list[Any]
+    ) -> list[Any]:
+        """Emit one step of a reduction along the lanes; unused accumulators pass through."""
+        groups = self._grouped(list(carried))
+        assert self.vector is not None
+        count = self.plan.vectors
+        registers = self._registers(spans[self.vector])
+        for number, instance in enumerate(instances):
+            for register, (offset, mask) in enumerate(registers):
+                place = Instance(instance.offsets | {self.vector: offset}, mask)
+                slot = number * count + register
+                new = self._point(spans, place, groups[slot])
+                pairs = zip(new, groups[slot], strict=True)
+                groups[slot] = [select(mask.value, value, old) for value, old in pairs]
+        return [value for group in groups for value in group]
+
+    # Points.
+
+    def _point(self, spans: Spans, instance: Instance, accumulators: list[Any]) -> list[Any]:
+        """Emit the body for one register and return what it yields, as registers."""
+        body = self.nest.body
+        values: list[Any] = [None] * len(body.slots)
+        for slot, operand in enumerate(self.inputs):
+            if body.uses(slot):
+                values[slot] = self._load(operand, spans, instance)
+        values[len(self.inputs) : body.arguments] = accumulators
+        values[body.arguments : body.arguments + len(self.captured)] = self.captured
+        for slot, dim in body.indices:
+            values[slot] = as_value(self._dim_index(dim, spans, instance))
+        results = body.emit(values, self.lanes, self._broadcast)
+        return results if self.vector is None else [self._broadcast(value) for value in results]
+
+    def _broadcast(self, value: Any) -> Any:
+        return self.scope.once(("lanes", value), lambda: memory.broadcast(value, self.lanes))
+
+    def _initial(self, spans: Spans, instance: Instance) -> list[Any]:
+        """Return the outputs' old values at one register, None where nothing reads them."""
+        values: list[Any] = []
+        for number, output in enumerate(self.outputs):
+            used = self.nest.body.uses(len(self.inputs) + number) > 0
+            if not used and not self.reductions:
+                values.append(None)
+            elif self.initial[number] is not None:
+                start = self.initial[number]
+                scalar = self.vector is None or self.horizontal
+                values.append(start if scalar else memory.broadcast(start, self.lanes))
+            else:
+                values.append(self._load(output, spans, instance))
+        return values
+
+    def _dim_index(self, dim: int, spans: Spans, instance: Instance) -> Index:
+        """Return the index along a dimension at one register (a vector along the lanes)."""
+        if dim not in spans:
+            return 0
+        index = add(spans[dim].base, instance.offsets.get(dim, 0))
+        if dim != self.vector:
+            return index
+        return self.scope.once(
+            ("lane indices", index), lambda: memory.lane_indices(index, self.lanes)
+        )
+
+    # Memory.
+
+    def _address(self, operand: Operand, spans: Spans, instance: Instance) -> Address:
+        """Compute an operand's address: what the loops add, and what the register adds."""
+        known, moving = 0, []
+        if isinstance(operand.offset, int):
+            known = operand.offset
+        else:
+            moving.append((operand.offset, 1))
+        for loop, span in spans.items():
+            stride = operand.strides[loop]
+            offset = instance.offsets.get(loop, 0)
+            if isinstance(span.base, int):
+                offset += span.base
+            elif not isinstance(stride, int) or stride:
+                moving.append((span.base, stride))
+            if isinstance(stride, int):
+                known += offset * stride
+            elif offset:
+                moving.append((offset, stride))
+        return Address(tuple(moving), known)
+
+    def _emit_address(self, address: Address) -> Index:
+        base = self.scope.once(("address", address.moving), lambda: _sum(address.moving))
+        return add(base, address.known)
+
+    def _vector_stride(self, operand: Operand) -> Index:
+        return 0 if self.vector is None else operand.strides[self.vector]
+
+    def _load(self, operand: Operand, spans: Spans, instance: Instance) -> Any:
+        if operand.is_scalar:
+            return operand.value
+        if operand.results is not None:
+            return self._load_anywhere(operand, spans, instance)
+        stride = self._vector_stride(operand) if self.vector in instance.offsets else 0
+        address = self._address(operand, spans, instance)
+        mask = instance.mask if not isinstance(stride, int) or stride else Mask(None, None)
+        return self.scope.once(
+            ("load", operand.value, address, mask.count),
+            lambda: memory.load(operand, self._emit_address(address), stride, self.lanes, mask),
+        )
+
+    def _load_anywhere(self, operand: Operand, spans: Spans, instance: Instance) -> Any:
+        """Load through a map that is not linear: compute every lane's index."""
+        dims = [self._dim_index(d, spans, instance) for d in range(len(self.nest.sizes))]
+        address = as_value(operand.address(dims))
+        if isinstance(address.type, ir.VectorType):
+            return memory.gather(operand, 0, address, self.lanes, instance.mask)
+        return memory.load(operand, address, 0, self.lanes, instance.mask)
+
+    def _store(self, operand: Operand, spans: Spans, instance: Instance, value: Any) -> None:
+        stride = self._vector_stride(operand) if self.vector in instance.offsets else 0
+        address = self._emit_address(self._address(operand, spans, instance))
+        memory.store(operand, address, stride, self.lanes, instance.mask, value)
+
+
+def _sum(terms: tuple[tuple[Index, Index], ...]) -> Index:
+    """Emit the sum of the products."""
+    total: Index = 0
+    for index, stride in terms:
+        total = add(total, multiply(index, stride))
+    return total

@@ -1,0 +1,84 @@
+"""Fold ``linalg.fill`` into the reduction that follows it: its accumulators start as constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rammer_mlir.bindings import ir
+
+_WITHOUT_EFFECT = ("arith.", "affine.")
+_VIEWS = (
+    "memref.subview",
+    "memref.cast",
+    "memref.collapse_shape",
+    "memref.expand_shape",
+    "memref.reinterpret_cast",
+)
+_BUFFERS = ("memref.alloc", "memref.alloca", "memref.dim")
+
+
+def known_fills(operation: Any, outputs: int) -> list[Any]:
+    """Return, per output of a ``linalg.generic``, the fill right before it, or None.
+
+    A fill counts when nothing between the two touches memory, the operation writes every element
+    of that output, and none of its other operands is a view of the same buffer.
+    """
+    operands = list(operation.operands)
+    first = len(operands) - outputs
+    found: list[Any] = [None] * outputs
+    for fill in _fills_before(operation):
+        target = fill.operands[1]
+        for number in range(outputs):
+            others = [v for k, v in enumerate(operands) if k != first + number]
+            same = operands[first + number] == target
+            if same and _writes_all(operation, first + number) and _apart(target, others):
+                found[number] = fill
+    return found
+
+
+def fill_scalar(fill: Any) -> Any:
+    """Return the scalar that a fill writes."""
+    return fill.operands[0]
+
+
+def _fills_before(operation: Any) -> list[Any]:
+    """List the fills in front of an operation, up to the first other memory access."""
+    before = []
+    for other in operation.operation.block.operations:
+        if other == operation:
+            break
+        before.append(other)
+    fills: list[Any] = []
+    for other in reversed(before):
+        if is_fill(other):
+            fills.append(other)
+        elif not other.name.startswith((*_WITHOUT_EFFECT, *_VIEWS, *_BUFFERS)):
+            break
+    return fills
+
+
+def is_fill(operation: Any) -> bool:
+    """Tell whether an operation is a generic that writes one scalar everywhere."""
+    if operation.name != "linalg.generic" or len(operation.operands) != 2:
+        return False
+    if isinstance(operation.operands[0].type, ir.MemRefType):
+        return False
+    body = list(operation.regions[0].blocks[0].operations)
+    argument = operation.regions[0].blocks[0].arguments[0]
+    return len(body) == 1 and body[0].operands[0] == argument and _writes_all(operation, 1)
+
+
+def _writes_all(operation: Any, number: int) -> bool:
+    results = operation.attributes["indexing_maps"][number].value.results
+    dims = {r.position for r in results if isinstance(r, ir.AffineDimExpr)}
+    return len(dims) == len(list(results))
+
+
+def _root(value: Any) -> Any:
+    while getattr(value.owner, "name", "") in _VIEWS:
+        value = value.owner.operands[0]
+    return value
+
+
+def _apart(target: Any, others: list[Any]) -> bool:
+    return all(_root(other) != _root(target) for other in others)

@@ -1,0 +1,232 @@
+"""A ``linalg.generic`` on memrefs, read as a loop nest over flat memory.
+
+Every operand becomes a one-dimensional buffer with an offset and, per loop, a stride: that is
+where contiguous, strided and invariant accesses show, whatever the ranks and maps. An operand
+whose map is not linear keeps the map and is addressed element by element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rammer_mlir.bindings import ir, memref
+from rammer_mlir.lowering.cpu.vectorize_affine import (
+    Index,
+    add,
+    as_value,
+    evaluate,
+    linear_form,
+    multiply,
+    upper_bound,
+)
+from rammer_mlir.lowering.cpu.vectorize_body import Body
+from rammer_mlir.lowering.cpu.vectorize_plan import Access, Loop, LoopNest
+
+_UNKNOWN_TRIPS = 64  # estimate of a trip count without a known bound
+
+
+@dataclass
+class Operand:
+    """An operand: a scalar, or a flat buffer with an address of ``offset + strides * loops``.
+
+    ``value`` is the scalar or the flat ``memref<?xT>``. ``strides`` has an entry per loop;
+    ``results`` holds the map's expressions instead where one of them is not linear, and
+    ``dim_strides`` the buffer's stride for each of those.
+    """
+
+    value: Any
+    element: Any
+    is_scalar: bool
+    offset: Index
+    strides: list[Index]
+    results: list[Any] | None
+    dim_strides: list[Index]
+
+    def access(self, loops: list[int]) -> Access:
+        """Describe the operand to the planner; ``loops`` selects and orders the loops."""
+        if self.results is not None:
+            return Access(tuple(None for _ in loops))
+        strides = [self.strides[loop] for loop in loops]
+        return Access(tuple(s if isinstance(s, int) else None for s in strides))
+
+    def address(self, dims: list[Index]) -> Index:
+        """Emit the address of the element at the given loop indices."""
+        if self.results is None:
+            factors = zip(self.strides, dims, strict=True)
+        else:
+            factors = zip(
+                self.dim_strides, [evaluate(r, dims) for r in self.results], strict=True
+            )
+        total = self.offset
+        for stride, index in factors:
+            total = add(total, multiply(index, stride))
+        return total
+
+
+class Nest:
+    """The loops, operands and body of one ``linalg.generic``.
+
+    ``sizes`` and ``reduction`` have an entry per dimension of the operation. ``loops`` lists the
+    dimensions that are iterated: not those of size 1, nor those merged into their neighbour.
+    """
+
+    def __init__(self, operation: Any) -> None:
+        attributes = operation.attributes
+        self.operation = operation
+        self.maps = [attribute.value for attribute in attributes["indexing_maps"]]
+        iterators = [str(iterator) for iterator in attributes["iterator_types"]]
+        self.reduction = ["reduction" in iterator for iterator in iterators]
+        self.body = Body(operation.regions[0].blocks[0], contract=any(self.reduction))
+        inputs, _ = attributes["operandSegmentSizes"]
+        self.outputs = len(operation.operands) - inputs
+        self.sizes: list[Index] = []
+        self.bounds: list[int] = []
+        self._read_sizes()
+        self.operands = [
+            _read_operand(value, affine_map, len(self.sizes))
+            for value, affine_map in zip(operation.operands, self.maps, strict=True)
+        ]
+        self.loops = [d for d, size in enumerate(self.sizes) if size != 1]
+        if not self.body.indices:
+            self._merge_loops()
+
+    def _read_sizes(self) -> None:
+        """Find every dimension's size where an operand has it plainly, static ones first."""
+        found: dict[int, tuple[Any, int, int]] = {}
+        dynamic = ir.ShapedType.get_dynamic_size()
+        for value, affine_map in zip(self.operation.operands, self.maps, strict=True):
+            for position, result in enumerate(affine_map.results):
+                if isinstance(result, ir.AffineDimExpr):
+                    size = value.type.shape[position]
+                    old = found.get(result.position)
+                    if old is None or old[2] == dynamic:
+                        found[result.position] = (value, position, size)
+        for dimension in range(len(self.reduction)):
+            value, position, size = found[dimension]
+            if size != dynamic:
+                self.sizes.append(size)
+                self.bounds.append(size)
+            else:
+                self.sizes.append(memref.dim(value, as_value(position)))
+                bound = upper_bound(_size_operand(value, position))
+                self.bounds.append(_UNKNOWN_TRIPS if bound is None else bound)
+
+    def _merge_loops(self) -> None:
+        """Merge a loop with the next one where they walk memory as one, for every operand."""
+        if any(operand.results is not None for operand in self.operands):
+            return
+        for outer in reversed(list(self.loops)):
+            for inner in self.loops:
+                if inner != outer and self._mergeable(outer, inner):
+                    self.sizes[inner] = self.bounds[inner] = self.sizes[outer] * self.sizes[inner]
+                    self.sizes[outer] = self.bounds[outer] = 1
+                    self.loops.remove(outer)
+                    break
+
+    def _mergeable(self, outer: int, inner: int) -> bool:
+        outer_size, size = self.sizes[outer], self.sizes[inner]
+        if not isinstance(outer_size, int) or not isinstance(size, int):
+            return False
+        if self.reduction[outer] != self.reduction[inner]:
+            return False
+        for operand in self.operands:
+            far, near = operand.strides[outer], operand.strides[inner]
+            if not isinstance(far, int) or not isinstance(near, int) or far != near * size:
+                return False
+        return True
+
+    @property
+    def lane_bits(self) -> int:
+        """The width of the widest element in memory, in bits."""
+        return max(_bits(operand.element) for operand in self.operands)
+
+    def describe(self, vector_bits: int) -> LoopNest:
+        """Describe the nest to the planner, whose loop numbers are positions in ``loops``."""
+        accesses = [operand.access(self.loops) for operand in self.operands]
+        split = len(accesses) - self.outputs
+        return LoopNest(
+            loops=tuple(
+                Loop(self.bounds[d], isinstance(self.sizes[d], int), self.reduction[d])
+                for d in self.loops
+            ),
+            inputs=tuple(accesses[:split]),
+            outputs=tuple(accesses[split:]),
+            lanes=max(1, vector_bits // self.lane_bits),
+            registers=28 if vector_bits >= 512 else 12,
+            work=self.body.work,
+            reads_init=any(
+                self.body.uses(self.body.arguments - self.outputs + k) for k in range(self.outputs)
+            ),
+            vectorizable=self.body.vectorizable and self._has_vector_elements(),
+            combinable=self.body.combiners(self.outputs) is not None,
+        )
+
+    def _has_vector_elements(self) -> bool:
+        return all(_bits(operand.element) in (8, 16, 32, 64) for operand in self.operands)
+
+
+def _bits(element: Any) -> int:
+    """Return an element type's width in bits; complex numbers and the like count as 128."""
+    if isinstance(element, ir.IndexType):
+        return 64
+    return element.width if isinstance(element, ir.FloatType | ir.IntegerType) else 128
+
+
+def _size_operand(value: Any, position: int) -> Any:
+    """Return the SSA value of a dynamic size of a subview or a reinterpreted buffer, or None.
+
+    Rank-reducing views drop static sizes only, so dynamic sizes and dimensions pair up in order.
+    """
+    owner = value.owner
+    if getattr(owner, "name", "") not in ("memref.subview", "memref.reinterpret_cast"):
+        return None
+    dynamic = ir.ShapedType.get_dynamic_size()
+    segments = owner.attributes["operandSegmentSizes"]
+    number = sum(size == dynamic for size in value.type.shape[:position])
+    return owner.operands[segments[0] + segments[1] + number]
+
+
+def _read_operand(value: Any, affine_map: Any, dims: int) -> Operand:
+    """Emit the flat view of an operand and compute its strides over the dimensions."""
+    if not isinstance(value.type, ir.MemRefType):
+        return Operand(value, value.type, True, 0, [0] * dims, None, [])
+    flat, offset, dim_strides = flatten(value)
+    element = value.type.element_type
+    forms = [linear_form(result, dims) for result in affine_map.results]
+    if any(form is None for form in forms):
+        results = list(affine_map.results)
+        return Operand(flat, element, False, offset, [], results, dim_strides)
+    strides: list[Index] = [0] * dims
+    for form, dim_stride in zip(forms, dim_strides, strict=True):
+        assert form is not None
+        offset = add(offset, multiply(dim_stride, form[1]))
+        for d, coefficient in enumerate(form[0]):
+            strides[d] = add(strides[d], multiply(dim_stride, coefficient))
+    return Operand(flat, element, False, offset, strides, None, dim_strides)
+
+
+def flatten(value: Any) -> tuple[Any, Index, list[Index]]:
+    """Emit a one-dimensional view of the buffer behind a memref.
+
+    Returns the view, and the memref's offset and strides in it: ints where the type tells.
+    """
+    kind = value.type
+    dynamic = ir.MemRefType.get_dynamic_stride_or_offset()
+    static_strides, static_offset = kind.get_strides_and_offset()
+    base, offset, *rest = memref.ExtractStridedMetadataOp(value).results
+    sizes = [s if s != ir.ShapedType.get_dynamic_size() else v
+             for s, v in zip(kind.shape, rest[: kind.rank], strict=True)]
+    strides = [s if s != dynamic else v
+               for s, v in zip(static_strides, rest[kind.rank :], strict=True)]
+    start: Index = offset if static_offset == dynamic else static_offset
+    extent = add(start, 1)
+    for size, stride in zip(sizes, strides, strict=True):
+        extent = add(extent, multiply(add(size, -1), stride))
+    size_attribute = extent if isinstance(extent, int) else ir.ShapedType.get_dynamic_size()
+    flat_type = ir.MemRefType.get([size_attribute], kind.element_type, None, kind.memory_space)
+    flat = memref.ReinterpretCastOp(
+        flat_type, base, [], [] if isinstance(extent, int) else [extent], [],
+        [0], [size_attribute], [1],
+    ).result
+    return flat, start, strides

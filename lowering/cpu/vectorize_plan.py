@@ -1,0 +1,252 @@
+"""Choose how a loop nest is laid out in vector registers: plain Python, no IR.
+
+A *micro tile* is what one pass over the reduction loops computes: ``vectors`` registers of
+``lanes`` elements along the vector loop, times the unroll factors of other parallel loops. Each
+point of it is an accumulator in a register. The plan is the cheapest of a small set of micro tiles
+under a model of a core with two loads and two arithmetic operations per cycle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+_LATENCY = 4.0  # cycles from one fused multiply-add to the next one that needs its result
+_FACTORS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
+_VECTORS = (1, 2, 3, 4, 6, 8)
+_HORIZONTAL = 8.0  # cycles to reduce one register to a scalar
+_TILE_OVERHEAD = 4.0  # cycles for the loops around one micro tile
+_UNROLLED_OPERATIONS = 192  # size limit of a reduction loop's unrolled body
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop: its trip count, or an estimate of it where only the run knows it."""
+
+    trips: int
+    static: bool
+    reduction: bool
+
+
+@dataclass(frozen=True)
+class Access:
+    """How an operand moves, in elements, when a loop advances by one (None: not constant).
+
+    ``strides`` has one entry per loop. A scalar operand has only zeros.
+    """
+
+    strides: tuple[int | None, ...]
+
+    def invariant(self, loop: int) -> bool:
+        """Tell whether the operand stays in place along ``loop``."""
+        return self.strides[loop] == 0
+
+
+@dataclass(frozen=True)
+class LoopNest:
+    """What the planner has to know of one ``linalg.generic``.
+
+    ``work`` is the number of arithmetic operations per point; ``reads_init`` tells whether the
+    outputs' old values are needed; ``combinable`` whether the body is a recognised combiner, so
+    that lanes may accumulate separately.
+    """
+
+    loops: tuple[Loop, ...]
+    inputs: tuple[Access, ...]
+    outputs: tuple[Access, ...]
+    lanes: int
+    registers: int
+    work: float = 1.0
+    reads_init: bool = False
+    vectorizable: bool = True
+    combinable: bool = False
+
+    @property
+    def reductions(self) -> list[int]:
+        """The reduction loops, outermost first."""
+        return [i for i, loop in enumerate(self.loops) if loop.reduction]
+
+    @property
+    def parallels(self) -> list[int]:
+        """The parallel loops, outermost first."""
+        return [i for i, loop in enumerate(self.loops) if not loop.reduction]
+
+
+@dataclass(frozen=True)
+class TilePlan:
+    """The micro tile of a loop nest.
+
+    ``vector`` is the loop along the lanes (None: scalar code), ``unroll`` maps other parallel
+    loops to their factors, ``order`` lists the parallel loops around the micro tile, outermost
+    first, and ``full`` the reduction loops that are unrolled completely.
+    """
+
+    vector: int | None
+    lanes: int
+    vectors: int = 1
+    unroll: tuple[tuple[int, int], ...] = ()
+    order: tuple[int, ...] = ()
+    full: tuple[int, ...] = ()
+
+    def points(self, loop: int) -> int:
+        """Return how many points of ``loop`` a micro tile covers."""
+        if loop == self.vector:
+            return self.lanes * self.vectors
+        return dict(self.unroll).get(loop, 1)
+
+    @property
+    def accumulators(self) -> int:
+        """The number of registers that the results of one output need."""
+        return self.vectors * math.prod(factor for _, factor in self.unroll)
+
+
+def plan_tile(nest: LoopNest) -> TilePlan:
+    """Return the cheapest micro tile for ``nest``."""
+    candidates = list(_candidates(nest))
+    best = min(candidates, key=lambda plan: plan_cost(nest, plan))
+    best = _unroll_further(nest, best)
+    return replace(best, order=_loop_order(nest, best), full=_unrolled_reductions(nest, best))
+
+
+def plan_cost(nest: LoopNest, plan: TilePlan) -> float:
+    """Return the modelled cycles of the whole nest under ``plan``."""
+    tiled = [loop for loop in nest.parallels if plan.points(loop) > 1]
+    rest = math.prod(nest.loops[i].trips for i in nest.parallels if i not in tiled)
+    parts = [_parts(nest.loops[loop].trips, plan.points(loop)) for loop in tiled]
+    total = 0.0
+    for choice in product(*parts):
+        points = {loop: size for loop, (size, _) in zip(tiled, choice, strict=True)}
+        total += math.prod(count for _, count in choice) * _tile_cost(nest, plan, points)
+    return total * rest
+
+
+def _candidates(nest: LoopNest) -> Iterator[TilePlan]:
+    yield TilePlan(None, 1)
+    if not nest.vectorizable:
+        return
+    for vector, loop in enumerate(nest.loops):
+        if loop.reduction and not nest.combinable or loop.trips == 1:
+            continue
+        needed = -(-loop.trips // nest.lanes)
+        for vectors in sorted({min(v, needed) for v in _VECTORS}):
+            plan = TilePlan(vector, nest.lanes, vectors)
+            yield plan
+            for other in nest.parallels:
+                if other != vector:
+                    yield from _unrolled(nest, plan, other)
+
+
+def _unrolled(nest: LoopNest, plan: TilePlan, loop: int) -> Iterator[TilePlan]:
+    trips = nest.loops[loop].trips
+    for factor in sorted({min(f, trips) for f in _FACTORS}):
+        wider = replace(plan, unroll=(*plan.unroll, (loop, factor)))
+        if factor > 1 and _registers(nest, wider) <= nest.registers:
+            yield wider
+
+
+def _unroll_further(nest: LoopNest, plan: TilePlan) -> TilePlan:
+    """Unroll a second parallel loop where one loop alone leaves registers unused."""
+    if plan.vector is None or not plan.unroll:
+        return plan
+    taken = {plan.vector, *dict(plan.unroll)}
+    wider = [p for i in nest.parallels if i not in taken for p in _unrolled(nest, plan, i)]
+    return min([plan, *wider], key=lambda candidate: plan_cost(nest, candidate))
+
+
+def _registers(nest: LoopNest, plan: TilePlan) -> int:
+    """Count the accumulators and the operands that are live in one step of the reduction.
+
+    Of the operands, the one that varies along the fewest points is loaded first and stays.
+    """
+    results = plan.accumulators * max(1, len(nest.outputs))
+    operands = [_distinct(access, plan, {}) for access in nest.inputs]
+    return results + (min(operands) if nest.reductions and operands else 0)
+
+
+def _distinct(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
+    """Count the loads of an operand in one step of a micro tile."""
+    loads = 1
+    for loop, factor in plan.unroll:
+        if not access.invariant(loop):
+            loads *= points.get(loop, factor)
+    if plan.vector is not None and not access.invariant(plan.vector):
+        size = points.get(plan.vector, plan.points(plan.vector))
+        loads *= -(-size // plan.lanes)
+    return loads
+
+
+def _parts(trips: int, tile: int) -> list[tuple[int, int]]:
+    """Split ``trips`` into (size, count) of full tiles and the remainder."""
+    full, rest = divmod(trips, tile)
+    return [part for part in ((tile, full), (rest, 1)) if part[0] and part[1]]
+
+
+def _access_cost(access: Access, plan: TilePlan) -> float:
+    """Return the load slots of one register of an operand."""
+    stride = 0 if plan.vector is None else access.strides[plan.vector]
+    if stride in (0, 1):
+        return 1.0
+    return 1.25 * plan.lanes if stride is not None else 2.0 * plan.lanes
+
+
+def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
+    """Return the cycles of one micro tile of the given size."""
+    instances = math.prod(points.get(loop, factor) for loop, factor in plan.unroll)
+    if plan.vector is not None:
+        size = points.get(plan.vector, plan.points(plan.vector))
+        instances *= -(-size // plan.lanes)
+    loads = sum(_distinct(a, plan, points) * _access_cost(a, plan) for a in nest.inputs)
+    step = max(instances * nest.work / 2, loads / 2)
+    ends = sum(_output_cost(nest, a, plan, points) for a in nest.outputs)
+    if not nest.reductions:
+        return step + ends + _TILE_OVERHEAD
+    step = max(step, _LATENCY) + 0.5
+    return step * _reduction_steps(nest, plan) + ends + _TILE_OVERHEAD
+
+
+def _output_cost(
+    nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]
+) -> float:
+    """Return the cycles to read and write an output's part of a micro tile."""
+    moves = 2.0 if nest.reads_init else 1.0
+    cost = moves * _distinct(access, plan, points) * _access_cost(access, plan)
+    if plan.vector is not None and nest.loops[plan.vector].reduction:
+        cost += _HORIZONTAL * plan.accumulators
+    return cost
+
+
+def _reduction_steps(nest: LoopNest, plan: TilePlan) -> int:
+    """Count the steps of the reduction loops for one micro tile."""
+    steps = 1
+    for loop in nest.reductions:
+        trips = nest.loops[loop].trips
+        steps *= -(-trips // plan.points(loop)) if loop == plan.vector else trips
+    return steps
+
+
+def _loop_order(nest: LoopNest, plan: TilePlan) -> tuple[int, ...]:
+    """Order the parallel loops around the micro tile.
+
+    With a reduction, the vector loop goes outside, so that the panel which the vectors read is
+    reused from cache by all the tiles inside. Without one, memory order: the vector loop inside.
+    """
+    loops = nest.parallels
+    if plan.vector not in loops:
+        return tuple(loops)
+    others = [loop for loop in loops if loop != plan.vector]
+    return (plan.vector, *others) if nest.reductions else (*others, plan.vector)
+
+
+def _unrolled_reductions(nest: LoopNest, plan: TilePlan) -> tuple[int, ...]:
+    """Choose the inner reduction loops to unroll completely, innermost first."""
+    size = plan.accumulators * max(1.0, nest.work)
+    chosen: list[int] = []
+    for loop in reversed(nest.reductions):
+        trips = nest.loops[loop].trips
+        size *= trips
+        if not nest.loops[loop].static or loop == plan.vector or size > _UNROLLED_OPERATIONS:
+            break
+        chosen.append(loop)
+    return tuple(chosen)

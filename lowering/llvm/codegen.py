@@ -1,0 +1,58 @@
+"""From the LLVM dialect to LLVM IR text, and from that to objects and assembly."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from rammer_mlir.bindings import llvm as llvm_dialect
+from rammer_mlir.errors import TargetError
+from rammer_mlir.lowering.llvm.machine import LLVM_LOCK, Machine, initialize_llvm
+
+# Attributes that the bindings' LLVM prints and that llvmlite's older LLVM does not parse.
+_UNKNOWN_TO_LLVMLITE = re.compile(r"\b(nocreateundeforpoison) ")
+
+
+def to_llvm_ir(module: Any) -> str:
+    """Translate a module of the LLVM dialect to LLVM IR text that llvmlite parses."""
+    return _UNKNOWN_TO_LLVMLITE.sub("", llvm_dialect.translate_module_to_llvmir(module.operation))
+
+
+def emit_object(ir_text: str, machine: Machine) -> bytes:
+    """Optimise LLVM IR text and compile it to a relocatable object for ``machine``."""
+    with LLVM_LOCK:
+        target = machine.create_target_machine()
+        return target.emit_object(_optimized(ir_text, target))
+
+
+def emit_assembly(ir_text: str, machine: Machine) -> str:
+    """Optimise LLVM IR text and compile it to assembly text for ``machine``."""
+    with LLVM_LOCK:
+        target = machine.create_target_machine()
+        return target.emit_assembly(_optimized(ir_text, target))
+
+
+def _optimized(ir_text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
+    """Parse and optimise. A module serves one emission only, because emitting changes it."""
+    initialize_llvm()
+    try:
+        module = llvm.parse_assembly(ir_text)
+    except RuntimeError as error:
+        first_line = str(error).strip().splitlines()[0]
+        raise TargetError(
+            f"LLVM IR: expected text that LLVM {llvm.llvm_version_info[0]} parses, "
+            f"found '{first_line}'; this is a fault of the compiler, please report it"
+        ) from error
+    module.triple = target.triple
+    module.data_layout = str(target.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    # Kernels come vectorised and unrolled: doing it again costs time and registers.
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_unrolling = False
+    options.loop_interleaving = False
+    builder = llvm.create_pass_builder(target, options)
+    builder.getModulePassManager().run(module, builder)
+    return module

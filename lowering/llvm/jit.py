@@ -1,0 +1,74 @@
+"""Load an object into this process, without a linker."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from rammer_mlir.errors import TargetError
+from rammer_mlir.lowering.llvm.machine import LLVM_LOCK, initialize_llvm
+
+_numbers = itertools.count()
+_jits: list[Any] = []
+
+
+class Library:
+    """Native code in this process.
+
+    The addresses stay valid as long as this object lives: keep it beside every function pointer
+    that was made from it.
+    """
+
+    def __init__(self, jit: Any, name: str, tracker: Any) -> None:
+        self._jit = jit
+        self._name = name
+        self._trackers = [tracker]
+
+    def address(self, symbol: str) -> int:
+        """Return the address of an exported function.
+
+        Raises ``TargetError`` when the library lacks it or needs a symbol that does not resolve.
+        """
+        with LLVM_LOCK:
+            try:
+                tracker = self._jit.lookup(self._name, symbol)
+            except RuntimeError as error:
+                raise TargetError(
+                    f"native code: expected the symbol '{symbol}' to resolve, found "
+                    f"'{str(error).strip()}'; this is a fault of the compiler, please report it"
+                ) from error
+        self._trackers.append(tracker)
+        return int(tracker[symbol])
+
+
+def load_object(object_file: bytes) -> Library:
+    """Load a relocatable object made for this machine.
+
+    Undefined symbols (libc, libm) resolve to those of this process, when an address is asked for.
+    Raises ``TargetError`` when the object is not one that can be loaded here.
+    """
+    builder = llvm.JITLibraryBuilder().add_object_img(object_file).add_current_process()
+    name = f"rammer.{next(_numbers)}"
+    with LLVM_LOCK:
+        jit = _process_jit()
+        try:
+            tracker = builder.link(jit, name)
+        except RuntimeError as error:
+            raise TargetError(
+                f"native code: expected an object for this machine, found '{str(error).strip()}'; "
+                "compile it for this machine"
+            ) from error
+    return Library(jit, name, tracker)
+
+
+def _process_jit() -> Any:
+    """Return the one JIT of this process. It is never closed, so libraries may outlive callers."""
+    if not _jits:
+        initialize_llvm()
+        if sys.platform == "linux":
+            llvm.load_library_permanently("libm.so.6")
+        _jits.append(llvm.create_lljit_compiler(use_jit_link=True))
+    return _jits[0]

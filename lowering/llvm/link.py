@@ -1,0 +1,50 @@
+"""Link an object to a shared library with whatever ELF linker there is."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rammer_mlir.errors import TargetError
+
+
+def find_linker() -> list[str]:
+    """Return the command of an ELF linker: ``ld.lld``, ``ld``, or the one in ``ziglang``.
+
+    Raises ``TargetError`` when there is none.
+    """
+    for name in ("ld.lld", "ld"):
+        path = shutil.which(name)
+        if path is not None:
+            return [path]
+    if importlib.util.find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "ld.lld"]
+    raise TargetError(
+        "linking a shared library: expected a linker ('ld.lld', 'ld' or the Python package "
+        "'ziglang'), found none; install one with 'pip install rammer-mlir[link]'"
+    )
+
+
+def link_shared(object_file: bytes) -> bytes:
+    """Link a relocatable ELF object to a shared library and return the library's bytes.
+
+    Symbols of libc and libm stay undefined: the process that loads the library provides them.
+    Raises ``TargetError`` when no linker is found or the linker fails.
+    """
+    linker = find_linker()
+    with tempfile.TemporaryDirectory(prefix="rammer-link-") as folder:
+        source, library = Path(folder, "kernels.o"), Path(folder, "kernels.so")
+        source.write_bytes(object_file)
+        command = [*linker, "-shared", "-o", str(library), str(source)]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode != 0 or not library.exists():
+            lines = (result.stderr or result.stdout).strip().splitlines() or ["no message"]
+            raise TargetError(
+                f"linking a shared library: expected '{' '.join(linker)}' to succeed, "
+                f"found '{lines[0]}'; the command was: {' '.join(command)}"
+            )
+        return library.read_bytes()

@@ -1,0 +1,106 @@
+"""What a processor offers to the code generator, detected from LLVM and never assumed."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import llvmlite.binding as llvm
+
+from rammer_mlir.errors import TargetError
+
+LLVM_LOCK = threading.RLock()
+"""Held around every use of llvmlite: its targets are process-wide and not safe to set up twice."""
+
+_initialized: list[bool] = []
+
+
+def initialize_llvm() -> None:
+    """Make every code generator of llvmlite known to LLVM, once per process."""
+    with LLVM_LOCK:
+        if not _initialized:
+            llvm.initialize_all_targets()
+            llvm.initialize_all_asmprinters()
+            llvm.initialize_native_asmparser()
+            _initialized.append(True)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A code generation target.
+
+    ``triple``, ``cpu`` and ``features`` are LLVM's strings (``features`` as ``+avx2,-avx512f``);
+    ``vector_bits`` is the width in bits of the vector registers that kernels are written for.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bits: int
+
+    def has_feature(self, name: str) -> bool:
+        """Tell whether ``features`` turns the LLVM feature ``name`` on."""
+        return f"+{name}" in self.features.split(",")
+
+    @property
+    def has_half_conversions(self) -> bool:
+        """Tell whether f16 is converted to and from f32 by instructions, not by library calls."""
+        return not self.triple.startswith("x86_64") or self.has_feature("f16c")
+
+    def create_target_machine(self) -> llvm.TargetMachine:
+        """Create LLVM's target machine, for position independent code.
+
+        Raises ``TargetError`` when this LLVM has no code generator for the triple.
+        """
+        initialize_llvm()
+        with LLVM_LOCK:
+            try:
+                target = llvm.Target.from_triple(self.triple)
+            except RuntimeError as error:
+                raise TargetError(
+                    f"target '{self.triple}': expected a target that LLVM "
+                    f"{'.'.join(map(str, llvm.llvm_version_info))} generates code for, "
+                    f"found none ({error}); choose another target"
+                ) from error
+            return target.create_target_machine(
+                cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="small"
+            )
+
+
+def vector_bits_of(triple: str, features: dict[str, bool]) -> int:
+    """Return the register width to write kernels for: 512 with AVX-512, 256 with AVX2, else 128."""
+    if not triple.startswith("x86_64"):
+        return 128
+    if features.get("avx512f") and features.get("avx512vl") and features.get("avx512bw"):
+        return 512
+    return 256 if features.get("avx2") and features.get("fma") else 128
+
+
+def host_machine() -> Machine:
+    """Describe the processor that this process runs on."""
+    initialize_llvm()
+    with LLVM_LOCK:
+        triple = llvm.get_process_triple()
+        features = dict(llvm.get_host_cpu_features())
+        cpu = llvm.get_host_cpu_name()
+    bits = vector_bits_of(triple, features)
+    if bits == 512:
+        # Kernels name their vector width; LLVM must not split it for the clock's sake.
+        features["prefer-256-bit"] = False
+    flags = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
+    return Machine(triple, cpu, flags, bits)
+
+
+X86_64_BASELINE = Machine("x86_64-unknown-linux-gnu", "x86-64", "", 128)
+"""Every 64-bit x86 processor: SSE2 only."""
+
+X86_64_AVX2 = Machine("x86_64-unknown-linux-gnu", "haswell", "+avx2,+fma,+f16c", 256)
+"""x86 processors since 2013."""
+
+X86_64_AVX512 = Machine(
+    "x86_64-unknown-linux-gnu", "skylake-avx512", "+avx2,+fma,+f16c,-prefer-256-bit", 512
+)
+"""x86 server processors since 2017."""
+
+AARCH64 = Machine("aarch64-unknown-linux-gnu", "generic", "", 128)
+"""64-bit Arm with NEON."""

@@ -1,0 +1,100 @@
+"""Boxes of operands that a tile of the iteration domain touches, as affine functions of the tile.
+
+All offsets are affine expressions of one dimension, the rTask's id; all sizes are the static sizes
+of a full tile (a tile at the edge of the domain is clipped to the operand's shape).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import ir
+
+
+@dataclass(frozen=True)
+class Span:
+    """One loop's part of a tile: offset as an expression of the rTask id, and full size."""
+
+    offset: ir.AffineExpr
+    size: int
+    extent: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the tile covers the loop's whole extent."""
+        return self.size == self.extent
+
+
+@dataclass(frozen=True)
+class Box:
+    """The part of an operand that one rTask touches: offsets of the id, sizes of a full tile."""
+
+    offsets: tuple[ir.AffineExpr, ...]
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """``constant + sum(coefficients[d] * d)`` over loop dimensions."""
+
+    coefficients: Mapping[int, int]
+    constant: int
+
+
+def linear_form(expr: ir.AffineExpr) -> Linear | None:
+    """Return the expression as a linear form of dimensions, or None when it is none."""
+    if isinstance(expr, ir.AffineDimExpr):
+        return Linear({expr.position: 1}, 0)
+    if isinstance(expr, ir.AffineConstantExpr):
+        return Linear({}, expr.value)
+    if isinstance(expr, ir.AffineAddExpr):
+        lhs, rhs = linear_form(expr.lhs), linear_form(expr.rhs)
+        if lhs is None or rhs is None:
+            return None
+        terms = dict(lhs.coefficients)
+        for dim, factor in rhs.coefficients.items():
+            terms[dim] = terms.get(dim, 0) + factor
+        return Linear(terms, lhs.constant + rhs.constant)
+    if isinstance(expr, ir.AffineMulExpr):
+        lhs, rhs = linear_form(expr.lhs), linear_form(expr.rhs)
+        if lhs is None or rhs is None or rhs.coefficients:
+            return None
+        factor = rhs.constant
+        terms = {dim: k * factor for dim, k in lhs.coefficients.items()}
+        return Linear(terms, lhs.constant * factor)
+    return None
+
+
+def can_slice(expr: ir.AffineExpr, tiled: set[int]) -> bool:
+    """Whether an operand dimension indexed by ``expr`` shrinks to a box when loops are tiled."""
+    form = linear_form(expr)
+    if form is None:
+        return not tiled
+    used = tiled & form.coefficients.keys()
+    return not used or (form.constant >= 0 and all(k >= 0 for k in form.coefficients.values()))
+
+
+def operand_box(map_: ir.AffineMap, spans: Sequence[Span], shape: Sequence[int]) -> Box:
+    """Return the box of an operand of ``shape``, indexed by ``map_``, under a tile's ``spans``."""
+    offsets: list[ir.AffineExpr] = []
+    sizes: list[int] = []
+    for expr, extent in zip(map_.results, shape, strict=True):
+        offset, size = _dimension_box(expr, spans, extent)
+        offsets.append(offset)
+        sizes.append(size)
+    return Box(tuple(offsets), tuple(sizes))
+
+
+def _dimension_box(
+    expr: ir.AffineExpr, spans: Sequence[Span], extent: int
+) -> tuple[ir.AffineExpr, int]:
+    zero = ir.AffineExpr.get_constant(0)
+    form = linear_form(expr)
+    if form is None or all(spans[dim].is_whole for dim in form.coefficients):
+        return zero, extent
+    offset, size = zero, form.constant + 1
+    for dim, factor in sorted(form.coefficients.items()):
+        offset = offset + spans[dim].offset * factor
+        size += factor * (spans[dim].size - 1)
+    return offset, min(size, extent)

@@ -1,0 +1,28 @@
+"""Copying operations into another function while renaming the values that they use."""
+
+from __future__ import annotations
+
+from rammer_mlir.bindings import ir
+
+ValueMap = dict[ir.Value, ir.Value]
+
+
+def clone_into(op: ir.OpView, mapping: ValueMap, ip: ir.InsertionPoint) -> ir.Operation:
+    """Clone the op at ``ip`` with operands and captured values renamed; record its results."""
+    copy = op.operation.clone(ip=ip)
+    rename_operands(copy, mapping)
+    for old, new in zip(op.operation.results, copy.results, strict=True):
+        mapping[old] = new
+    return copy
+
+
+def rename_operands(op: ir.Operation, mapping: ValueMap) -> None:
+    """Replace every operand found in ``mapping``, in the op and everything nested in it."""
+    for index, operand in enumerate(op.operands):
+        new = mapping.get(operand)
+        if new is not None:
+            op.operands[index] = new
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                rename_operands(inner.operation, mapping)

@@ -1,0 +1,92 @@
+"""Weights: arguments of the entry function that carry ``rtask.constant``.
+
+The attribute names a value that lives beside the IR. ``rtask.value`` holds a small value itself.
+``rtask.pack`` says how the argument is made from the named value at compile time: a list of steps,
+reshape and transpose in turn, beginning with a reshape; the argument's type is the final shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import ir
+
+CONSTANT = "rtask.constant"
+VALUE = "rtask.value"
+PACK = "rtask.pack"
+
+
+@dataclass(frozen=True)
+class ConstantArgument:
+    """One weight: its argument number and attributes."""
+
+    number: int
+    value: ir.Value
+    attributes: Mapping[str, ir.Attribute]
+
+    @property
+    def name(self) -> str:
+        """Name of the value that the argument is made from."""
+        return ir.StringAttr(self.attributes[CONSTANT]).value
+
+    @property
+    def steps(self) -> list[list[int]]:
+        """Reshapes and transposes, in turn, that make the argument from the named value."""
+        if PACK not in self.attributes:
+            return []
+        steps = ir.ArrayAttr(self.attributes[PACK])
+        return [list(ir.DenseI64ArrayAttr(step)) for step in steps]
+
+
+def argument_attributes(function: ir.OpView) -> list[dict[str, ir.Attribute]]:
+    """Return the attribute dictionary of each argument."""
+    attributes = function.operation.attributes
+    count = len(list(function.operation.regions[0].blocks[0].arguments))
+    if "arg_attrs" not in attributes:
+        return [{} for _ in range(count)]
+    entries = ir.ArrayAttr(attributes["arg_attrs"])
+    return [{item.name: item.attr for item in ir.DictAttr(entry)} for entry in entries]
+
+
+def constant_arguments(function: ir.OpView) -> Iterator[ConstantArgument]:
+    """Yield the function's weights."""
+    arguments = function.operation.regions[0].blocks[0].arguments
+    for number, attributes in enumerate(argument_attributes(function)):
+        if CONSTANT in attributes:
+            yield ConstantArgument(number, arguments[number], attributes)
+
+
+class ArgumentList:
+    """Appends arguments to a function; ``finish`` writes the signature once for all of them."""
+
+    def __init__(self, function: ir.OpView) -> None:
+        self._function = function
+        self._block = function.operation.regions[0].blocks[0]
+        self._attributes = argument_attributes(function)
+
+    def add(self, kind: ir.Type, attributes: Mapping[str, ir.Attribute]) -> ir.Value:
+        """Append an argument of the given type and attributes and return its value."""
+        self._attributes.append(dict(attributes))
+        return self._block.add_argument(kind, ir.Location.unknown())
+
+    def finish(self) -> None:
+        """Drop the weights that nothing uses and bring the function's type up to date."""
+        for number in reversed(range(len(self._attributes))):
+            unused = not any(True for _ in self._block.arguments[number].uses)
+            if unused and CONSTANT in self._attributes[number]:
+                self._block.erase_argument(number)
+                del self._attributes[number]
+        _set_signature(self._function, self._attributes)
+
+
+def _set_signature(function: ir.OpView, attributes: list[dict[str, ir.Attribute]]) -> None:
+    operation = function.operation
+    block = operation.regions[0].blocks[0]
+    old = ir.FunctionType(ir.TypeAttr(operation.attributes["function_type"]).value)
+    inputs = [argument.type for argument in block.arguments]
+    kind = ir.FunctionType.get(inputs, list(old.results))
+    operation.attributes["function_type"] = ir.TypeAttr.get(kind)
+    operation.attributes["arg_attrs"] = ir.ArrayAttr.get(
+        [ir.DictAttr.get(entry) for entry in attributes]
+    )

@@ -1,0 +1,47 @@
+"""The entry function: the one public function that a module compiles to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import PassError
+
+
+def functions(module: ir.Module) -> Iterator[ir.OpView]:
+    """Yield every ``func.func`` of the module."""
+    for op in module.body.operations:
+        if op.operation.name == "func.func":
+            yield op
+
+
+def symbol_name(function: ir.OpView) -> str:
+    """Return the symbol name of a function."""
+    return ir.StringAttr(function.operation.attributes["sym_name"]).value
+
+
+def is_private(function: ir.OpView) -> bool:
+    """Whether the function is private to the module, as rKernels are."""
+    attributes = function.operation.attributes
+    return "sym_visibility" in attributes and "private" in str(attributes["sym_visibility"])
+
+
+def entry_function(module: ir.Module) -> ir.OpView:
+    """Return the module's one public function with a body.
+
+    Raises:
+        PassError: if there is no such function, or more than one.
+    """
+    public = [f for f in functions(module) if not is_private(f) and f.operation.regions[0].blocks]
+    if len(public) != 1:
+        names = ", ".join(symbol_name(f) for f in public) or "none"
+        raise PassError(
+            f"expected exactly one public function to compile, found {len(public)} ({names}): "
+            "mark helper functions private"
+        )
+    return public[0]
+
+
+def entry_block(module: ir.Module) -> ir.Block:
+    """Return the entry function's only block."""
+    return entry_function(module).operation.regions[0].blocks[0]

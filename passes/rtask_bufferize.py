@@ -1,0 +1,215 @@
+"""`rtask-bufferize`: tensors become buffers; rOperators write into destinations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import bufferization, func, ir, memref, passmanager
+from rammer_mlir.errors import PassError
+from rammer_mlir.layout import Layout
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.cloning import clone_into
+from rammer_mlir.passes.entry import entry_block, entry_function, functions, is_private, symbol_name
+from rammer_mlir.passes.kernels import described_kernels
+from rammer_mlir.passes.placement import Placement, Storage, place
+from rammer_mlir.passes.structured import shape_of
+
+_BUFFERIZE_KERNELS = (
+    "builtin.module(one-shot-bufferize,canonicalize,cse,"
+    "func.func(buffer-loop-hoisting),canonicalize)"
+)
+
+
+@dataclass(frozen=True)
+class Bufferize(Pass):
+    """Give every tensor a buffer, or a view of the buffer that it is computed in.
+
+    rKernels are specialised to the strides of their arguments. Intermediates are one
+    ``memref.alloc`` each; `rtask-plan-memory` places them in the arena once the schedule is known.
+    """
+
+    name: ClassVar[str] = "rtask-bufferize"
+
+    def run(self, module: ir.Module) -> None:
+        """Rewrite the entry function and the rKernels onto memrefs."""
+        block = entry_block(module)
+        placement = place(block)
+        if placement.conflicts:
+            user = placement.conflicts[0].user.operation
+            raise PassError(
+                f"operand {placement.conflicts[0].index} of '{user.name}' cannot be used in "
+                "place: expected no such operand, run rtask-insert-copies first"
+            )
+        _Bufferizer(module, placement).run()
+        passmanager.PassManager.parse(_BUFFERIZE_KERNELS).run(module.operation)
+
+
+class _Bufferizer:
+    def __init__(self, module: ir.Module, placement: Placement) -> None:
+        self._module = module
+        self._main = entry_function(module)
+        self._placement = placement
+        self._kernels = described_kernels(module)
+        self._functions = {symbol_name(f): f for f in functions(module) if is_private(f)}
+        self._variants: dict[tuple[str, tuple[ir.Type, ...]], str] = {}
+        self._roots: dict[ir.Value | int, ir.Value] = {}
+        self._views: dict[tuple[ir.Value | int, Layout], ir.Value] = {}
+
+    def run(self) -> None:
+        old_block = self._main.operation.regions[0].blocks[0]
+        operations = list(old_block.operations)
+        results = list(operations[-1].operation.operands)
+        arguments = [_dense(value.type) for value in old_block.arguments]
+        outputs = [_dense(value.type) for value in results]
+        function, block = self._declare(arguments, outputs)
+        new_arguments = list(block.arguments)
+        self._roots.update(zip(old_block.arguments, new_arguments, strict=False))
+        self._roots.update(enumerate(new_arguments[len(arguments) :]))
+        number = 0
+        for op in operations[:-1]:
+            if op.operation.name == "rtask.operator":
+                with ir.InsertionPoint(block), op.operation.location:
+                    self._operator(op.operation, number)
+                number += 1
+        with ir.InsertionPoint(block), ir.Location.unknown():
+            func.ReturnOp([])
+        self._main.operation.erase()
+        for name, old in self._functions.items():
+            self._kernels[name].operation.erase()
+            old.operation.erase()
+        function.operation.attributes["sym_name"] = self._name
+
+    def _declare(
+        self, arguments: Sequence[ir.Type], outputs: Sequence[ir.Type]
+    ) -> tuple[ir.OpView, ir.Block]:
+        attributes = self._main.operation.attributes
+        self._name = attributes["sym_name"]
+        kind = ir.FunctionType.get([*arguments, *outputs], [])
+        with ir.InsertionPoint(self._main), self._main.operation.location:
+            function = func.FuncOp("buffers", kind)
+            block = function.add_entry_block()
+        per_argument = _dictionaries(attributes, "arg_attrs", len(arguments))
+        per_result = _dictionaries(attributes, "res_attrs", len(outputs))
+        marked = [
+            ir.DictAttr.get({**_items(entry), "rtask.output": ir.UnitAttr.get()})
+            for entry in per_result
+        ]
+        function.operation.attributes["arg_attrs"] = ir.ArrayAttr.get([*per_argument, *marked])
+        return function, block
+
+    def _operator(self, op: ir.Operation, number: int) -> None:
+        results = list(op.results)
+        buffers = [self._buffer(value) for value in [*op.operands, *results]]
+        signature = tuple(_kernel_type(buffer.type) for buffer in buffers)
+        kernels = [
+            ir.FlatSymbolRefAttr.get(self._variant(ir.FlatSymbolRefAttr(name).value, signature))
+            for name in ir.ArrayAttr(op.attributes["kernels"])
+        ]
+        ir.Operation.create(
+            "rtask.operator",
+            operands=buffers,
+            attributes={
+                "kernels": ir.ArrayAttr.get(kernels),
+                "operator_id": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number),
+            },
+        )
+
+    def _buffer(self, value: ir.Value) -> ir.Value:
+        storage = self._placement.storage[value]
+        key = (storage.root, storage.layout)
+        if key not in self._views:
+            root = self._root(storage)
+            self._views[key] = _view(root, storage.layout)
+        return self._views[key]
+
+    def _root(self, storage: Storage) -> ir.Value:
+        if storage.root not in self._roots:
+            assert not isinstance(storage.root, int)
+            self._roots[storage.root] = memref.AllocOp(_dense(storage.root.type), [], []).result
+        return self._roots[storage.root]
+
+    def _variant(self, name: str, signature: tuple[ir.Type, ...]) -> str:
+        key = (name, signature)
+        if key not in self._variants:
+            taken = sum(1 for other, _ in self._variants if other == name)
+            variant = f"{name}_b{taken}" if taken else f"{name}_b"
+            _bufferized_kernel(self._functions[name], variant, signature)
+            description = self._kernels[name].operation.clone(
+                ip=ir.InsertionPoint(self._functions[name])
+            )
+            description.attributes["function"] = ir.FlatSymbolRefAttr.get(variant)
+            self._variants[key] = variant
+        return self._variants[key]
+
+
+def _dictionaries(attributes: ir.OpAttributeMap, key: str, count: int) -> list[ir.DictAttr]:
+    if key in attributes:
+        return [ir.DictAttr(entry) for entry in ir.ArrayAttr(attributes[key])]
+    return [ir.DictAttr.get({})] * count
+
+
+def _items(dictionary: ir.DictAttr) -> dict[str, ir.Attribute]:
+    return {entry.name: entry.attr for entry in dictionary}
+
+
+def _dense(kind: ir.Type) -> ir.Type:
+    tensor_type = ir.RankedTensorType(kind)
+    return ir.MemRefType.get(list(tensor_type.shape), tensor_type.element_type)
+
+
+def _kernel_type(kind: ir.Type) -> ir.Type:
+    """Return the type of an rKernel's argument: the view's strides, counted from its start."""
+    view = ir.MemRefType(kind)
+    shape = list(view.shape)
+    strides, offset = view.get_strides_and_offset()
+    if Layout(0, tuple(shape), tuple(strides)).is_dense:
+        return ir.MemRefType.get(shape, view.element_type)
+    if offset == 0:
+        return kind
+    layout = ir.StridedLayoutAttr.get(0, list(strides))
+    return ir.MemRefType.get(shape, view.element_type, layout=layout)
+
+
+def _view(root: ir.Value, layout: Layout) -> ir.Value:
+    if layout == Layout.row_major(shape_of(root)):
+        return root
+    strided = ir.StridedLayoutAttr.get(layout.offset, list(layout.strides))
+    element = ir.MemRefType(root.type).element_type
+    kind = ir.MemRefType.get(list(layout.sizes), element, layout=strided)
+    return memref.ReinterpretCastOp(
+        kind, root, [], [], [], [layout.offset], list(layout.sizes), list(layout.strides)
+    ).result
+
+
+def _bufferized_kernel(old: ir.OpView, name: str, signature: Sequence[ir.Type]) -> None:
+    """Emit the rKernel on memrefs around its computation on tensors, for upstream to bufferize."""
+    old_block = old.operation.regions[0].blocks[0]
+    num_outputs = len(list(old_block.operations)[-1].operation.operands)
+    kind = ir.FunctionType.get([ir.IndexType.get(), *signature], [])
+    with ir.InsertionPoint(old), ir.Location.unknown():
+        function = func.FuncOp(name, kind, visibility="private")
+        block = function.add_entry_block()
+        ip = ir.InsertionPoint(block)
+        mapping: dict[ir.Value, ir.Value] = {old_block.arguments[0]: block.arguments[0]}
+        pairs = list(zip(list(old_block.arguments)[1:], list(block.arguments)[1:], strict=True))
+        with ip:
+            for position, (old_argument, new_argument) in enumerate(pairs):
+                mapping[old_argument] = bufferization.ToTensorOp(
+                    old_argument.type,
+                    new_argument,
+                    restrict=True,
+                    writable=position >= len(pairs) - num_outputs,
+                ).result
+        operations = list(old_block.operations)
+        for op in operations[:-1]:
+            clone_into(op, mapping, ip)
+        with ip:
+            destinations = [new for _, new in pairs[len(pairs) - num_outputs :]]
+            returned = list(operations[-1].operation.operands)
+            for value, destination in zip(returned, destinations, strict=True):
+                bufferization.MaterializeInDestinationOp(
+                    None, mapping[value], destination, restrict=True, writable=True
+                )
+            func.ReturnOp([])

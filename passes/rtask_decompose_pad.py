@@ -1,0 +1,104 @@
+"""`rtask-decompose-pad`: a padding becomes a concatenation with the strips of its border."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir, linalg, tensor
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.entry import entry_block
+from rammer_mlir.passes.fusion import PAD, is_constant_pad
+from rammer_mlir.passes.outline import Outliner, clone_constants, create_operator
+from rammer_mlir.passes.structured import shape_of
+
+
+@dataclass(frozen=True)
+class DecomposePad(Pass):
+    """Split constant paddings into a border-filling rOperator and concatenations.
+
+    A concatenation is written in place, so the producer of the padded tensor writes straight into
+    the middle of the padded buffer and nothing is copied.
+    """
+
+    name: ClassVar[str] = "rtask-decompose-pad"
+
+    def run(self, module: ir.Module) -> None:
+        """Rewrite every constant ``tensor.pad`` between rOperators."""
+        outliner = Outliner(module)
+        for op in list(entry_block(module).operations):
+            if op.operation.name == PAD and is_constant_pad(op):
+                _decompose(op, outliner)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One dimension's padding: the border strips' shapes below and above, None where empty."""
+
+    dim: int
+    low: list[int] | None
+    high: list[int] | None
+
+
+def _sides(op: ir.OpView) -> list[_Side]:
+    """List the padded dimensions, innermost first, each strip as long as what is padded so far."""
+    low = list(ir.DenseI64ArrayAttr(op.operation.attributes["static_low"]))
+    high = list(ir.DenseI64ArrayAttr(op.operation.attributes["static_high"]))
+    shape = shape_of(op.operation.operands[0])
+    sides: list[_Side] = []
+    for dim in reversed(range(len(shape))):
+
+        def strip(width: int, dim: int = dim) -> list[int] | None:
+            return [*shape[:dim], width, *shape[dim + 1 :]] if width else None
+
+        if low[dim] or high[dim]:
+            sides.append(_Side(dim, strip(low[dim]), strip(high[dim])))
+        shape[dim] += low[dim] + high[dim]
+    return sides
+
+
+def _decompose(op: ir.OpView, outliner: Outliner) -> None:
+    sides = _sides(op)
+    result = op.operation.results[0]
+    source = op.operation.operands[0]
+    element = ir.RankedTensorType(source.type).element_type
+    shapes = [strip for side in sides for strip in (side.low, side.high) if strip is not None]
+    padding = list(op.operation.regions[0].blocks[0].operations)[-1].operation.operands[0]
+    ip = ir.InsertionPoint(op)
+    if shapes:
+        border = iter(_fill_border(padding, shapes, element, op, outliner))
+        for side in sides:
+            parts = [next(border)] if side.low is not None else []
+            parts.append(source)
+            if side.high is not None:
+                parts.append(next(border))
+            shape = shape_of(source)
+            shape[side.dim] = sum(shape_of(part)[side.dim] for part in parts)
+            with ip, op.operation.location:
+                source = tensor.ConcatOp(
+                    ir.RankedTensorType.get(shape, element), side.dim, parts
+                ).result
+    result.replace_all_uses_with(source)
+    op.operation.erase()
+
+
+def _fill_border(
+    padding: ir.Value,
+    shapes: Sequence[list[int]],
+    element: ir.Type,
+    op: ir.OpView,
+    outliner: Outliner,
+) -> list[ir.Value]:
+    def body(_: Sequence[ir.Value]) -> list[ir.Value]:
+        mapping: dict[ir.Value, ir.Value] = {}
+        clone_constants(padding, mapping, ir.InsertionPoint.current)
+        return [
+            linalg.fill(mapping[padding], outs=[tensor.EmptyOp(shape, element).result])
+            for shape in shapes
+        ]
+
+    kernel = outliner.function("border", [], body)
+    kinds = [ir.RankedTensorType.get(shape, element) for shape in shapes]
+    call = create_operator(kernel, [], kinds, op.operation.location, ir.InsertionPoint(op))
+    return list(call.results)

@@ -1,0 +1,46 @@
+"""`rtask-externalize-constants`: dense constants become arguments of the entry function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.constants import CONSTANT, VALUE, ArgumentList
+from rammer_mlir.passes.entry import entry_block, entry_function
+
+
+@dataclass(frozen=True)
+class ExternalizeConstants(Pass):
+    """Move dense constants out of the code, so that operators that differ in them share code."""
+
+    name: ClassVar[str] = "rtask-externalize-constants"
+
+    def run(self, module: ir.Module) -> None:
+        """Replace each non-splat tensor constant by an argument that carries its value."""
+        arguments = ArgumentList(entry_function(module))
+        constants = [op for op in entry_block(module).operations if _is_dense_constant(op)]
+        for number, op in enumerate(constants):
+            result = op.operation.results[0]
+            attributes = {
+                CONSTANT: ir.StringAttr.get(f"__constant_{number}"),
+                VALUE: op.operation.attributes["value"],
+            }
+            result.replace_all_uses_with(arguments.add(result.type, attributes))
+            op.operation.erase()
+        arguments.finish()
+
+
+def _is_dense_constant(op: ir.OpView) -> bool:
+    """Whether the op is a tensor constant that is not a splat and that NumPy can hold."""
+    if op.operation.name != "arith.constant":
+        return False
+    value = op.operation.attributes["value"]
+    if isinstance(value, ir.DenseElementsAttr) and value.is_splat:
+        return False
+    kind = op.operation.results[0].type
+    if not isinstance(kind, ir.RankedTensorType):
+        return False
+    element = kind.element_type
+    return isinstance(element, ir.IntegerType | ir.F16Type | ir.F32Type | ir.F64Type)

@@ -1,0 +1,115 @@
+"""`rtask-form-operators`: tensor operations become a data-flow graph of rOperators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.cloning import ValueMap, clone_into
+from rammer_mlir.passes.entry import entry_block, entry_function
+from rammer_mlir.passes.fusion import Group, group_operations, is_cloned
+from rammer_mlir.passes.outline import Outliner, clone_constants, create_operator
+from rammer_mlir.passes.structured import Structured, captured_values, is_generic, plain_dim
+
+
+@dataclass(frozen=True)
+class FormOperators(Pass):
+    """Group tensor operations into rOperators; equal computations share one function."""
+
+    name: ClassVar[str] = "rtask-form-operators"
+
+    def run(self, module: ir.Module) -> None:
+        """Rewrite the entry function; views and concatenations stay between the operators."""
+        main = entry_function(module)
+        outliner = Outliner(module)
+        for group in group_operations(entry_block(module)):
+            _outline(group, outliner)
+        _erase_dead(main)
+
+
+def _outline(group: Group, outliner: Outliner) -> None:
+    inputs, outputs = _interface(group)
+
+    def body(arguments: Sequence[ir.Value]) -> list[ir.Value]:
+        mapping: ValueMap = dict(zip(inputs, arguments, strict=True))
+        ip = ir.InsertionPoint.current
+        for op in group.operations:
+            for value in [*op.operation.operands, *captured_values(op)]:
+                clone_constants(value, mapping, ip)
+            clone_into(op, mapping, ip)
+        return [mapping[value] for value in outputs]
+
+    kernel = outliner.function(_kind(group), [value.type for value in inputs], body)
+    call = create_operator(
+        kernel,
+        inputs,
+        [value.type for value in outputs],
+        _main_operation(group).operation.location,
+        ir.InsertionPoint(group.operations[-1].operation),
+    )
+    for old, new in zip(outputs, call.results, strict=True):
+        old.replace_all_uses_with(new)
+    for op in reversed(group.operations):
+        op.operation.erase()
+
+
+def _interface(group: Group) -> tuple[list[ir.Value], list[ir.Value]]:
+    """Return the tensors that flow into the group and those that flow out of it."""
+    inside = {op.operation for op in group.operations}
+    inputs: dict[ir.Value, None] = {}
+    outputs: list[ir.Value] = []
+    for op in group.operations:
+        for value in [*op.operation.operands, *captured_values(op)]:
+            owner = value.owner
+            if isinstance(owner, ir.Block):
+                inputs[value] = None
+            elif owner.operation not in inside and not is_cloned(owner.opview):
+                inputs[value] = None
+        for result in op.operation.results:
+            if any(_outside(use.owner, inside) for use in result.uses):
+                outputs.append(result)
+    return list(inputs), outputs
+
+
+def _outside(user: ir.OpView, inside: set[ir.Operation]) -> bool:
+    operation: ir.Operation | None = user.operation
+    while operation is not None and operation not in inside:
+        parent = operation.parent
+        operation = None if parent is None else parent.operation
+    return operation is None
+
+
+def _main_operation(group: Group) -> ir.OpView:
+    """Return the operation that the rOperator is named after: its contraction, or its last one."""
+    for op in group.operations:
+        if is_generic(op) and Structured(op).is_contraction:
+            return op
+    return group.operations[-1]
+
+
+def _kind(group: Group) -> str:
+    op = _main_operation(group)
+    if not is_generic(op):
+        return op.operation.name.rsplit(".", 1)[-1]
+    structured = Structured(op)
+    if structured.is_contraction:
+        return "conv" if _has_window(structured) else "matmul"
+    generics = [Structured(o) for o in group.operations if is_generic(o)]
+    return "elementwise" if all(g.is_elementwise for g in generics) else "reduce"
+
+
+def _has_window(op: Structured) -> bool:
+    exprs: Iterable[ir.AffineExpr] = (expr for map_ in op.maps for expr in map_.results)
+    return any(
+        plain_dim(expr) is None and not isinstance(expr, ir.AffineConstantExpr) for expr in exprs
+    )
+
+
+def _erase_dead(main: ir.OpView) -> None:
+    operations = list(main.operation.regions[0].blocks[0].operations)
+    for op in reversed(operations[:-1]):
+        if not any(True for result in op.operation.results for _ in result.uses):
+            op.operation.erase()

@@ -1,0 +1,29 @@
+"""`rtask-minimize-barriers`: only waits that nothing else implies are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.scheduling.minimize import minimize
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.program_ir import program_operations, read_plan, write_plan
+
+
+@dataclass(frozen=True)
+class MinimizeBarriers(Pass):
+    """Drop every wait that other waits already imply (vector clocks; RAMMER section 3.3)."""
+
+    name: ClassVar[str] = "rtask-minimize-barriers"
+
+    def run(self, module: ir.Module) -> None:
+        """Rewrite the barriers of every ``rtask.program``."""
+        scheduled = read_plan(module)
+        plan = minimize(scheduled.plan)
+        programs = program_operations(module)
+        ip = ir.InsertionPoint(programs[0])
+        write_plan(plan, dict(enumerate(scheduled.calls)), scheduled.device, ip)
+        for op in programs:
+            op.operation.erase()

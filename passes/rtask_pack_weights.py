@@ -1,0 +1,176 @@
+"""`rtask-pack-weights`: weights are laid out at compile time as the rKernels read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.constants import (
+    CONSTANT,
+    PACK,
+    VALUE,
+    ArgumentList,
+    ConstantArgument,
+    constant_arguments,
+)
+from rammer_mlir.passes.entry import entry_block, entry_function
+from rammer_mlir.passes.structured import (
+    Structured,
+    body_operations,
+    is_generic,
+    plain_dim,
+    shape_of,
+)
+
+_RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
+
+_FEWEST_LANES = 8
+"""Below this many output channels a vector along them would be mostly empty."""
+
+
+@dataclass(frozen=True)
+class PackWeights(Pass):
+    """Reshape and transpose weights at compile time; put output channels innermost.
+
+    A contraction then reads a vector of weights and broadcasts one input element, whatever the
+    strides, window and size of the image are.
+    """
+
+    name: ClassVar[str] = "rtask-pack-weights"
+
+    def run(self, module: ir.Module) -> None:
+        """Fold views and transposes of weights, then permute the weights of contractions."""
+        packer = _Packer(module)
+        for op in list(entry_block(module).operations):
+            packer.fold(op)
+        for op in list(entry_block(module).operations):
+            if is_generic(op):
+                packer.pack_contraction(Structured(op))
+        packer.finish()
+
+
+class _Packer:
+    def __init__(self, module: ir.Module) -> None:
+        main = entry_function(module)
+        self._arguments = ArgumentList(main)
+        self._weights = {weight.value: weight for weight in constant_arguments(main)}
+        self._packed: dict[tuple[ir.Value, tuple[tuple[int, ...], ...]], ir.Value] = {}
+
+    def fold(self, op: ir.OpView) -> None:
+        """Replace a reshape or transpose of a weight by a weight."""
+        name = op.operation.name
+        operands = list(op.operation.operands)
+        if not operands or operands[0] not in self._weights:
+            return
+        result = op.operation.results[0] if len(op.operation.results) else None
+        if name in _RESHAPES and result is not None:
+            new = self._derive(operands[0], [shape_of(result)], shape_of(result))
+        elif result is not None and is_generic(op):
+            permutation = _transpose_permutation(Structured(op))
+            if permutation is None:
+                return
+            new = self._transpose(operands[0], permutation)
+        else:
+            return
+        result.replace_all_uses_with(new)
+        op.operation.erase()
+
+    def pack_contraction(self, op: Structured) -> None:
+        """Permute the weight operand of a contraction so that output channels are innermost."""
+        if not op.is_contraction:
+            return
+        for position, value in enumerate(op.inputs):
+            order = _channels_last(op, position) if value in self._weights else None
+            if order is None:
+                continue
+            old = op.maps[position]
+            packed = self._transpose(value, order)
+            op.op.operation.operands[position] = packed
+            exprs = [old.results[dim] for dim in order]
+            maps = list(ir.ArrayAttr(op.op.operation.attributes["indexing_maps"]))
+            maps[position] = ir.AffineMapAttr.get(ir.AffineMap.get(old.n_dims, 0, exprs))
+            op.op.operation.attributes["indexing_maps"] = ir.ArrayAttr.get(maps)
+            return
+
+    def finish(self) -> None:
+        """Bring the entry function's signature up to date."""
+        self._arguments.finish()
+
+    def _transpose(self, weight: ir.Value, permutation: Sequence[int]) -> ir.Value:
+        shape = shape_of(weight)
+        steps = [shape, list(permutation)]
+        return self._derive(weight, steps, [shape[dim] for dim in permutation])
+
+    def _derive(self, weight: ir.Value, steps: list[list[int]], shape: Sequence[int]) -> ir.Value:
+        """Return the weight made from ``weight`` by further steps, once for equal steps."""
+        key = (weight, tuple(map(tuple, steps)))
+        if key not in self._packed:
+            base = self._weights[weight]
+            element = ir.RankedTensorType(weight.type).element_type
+            attributes = {
+                name: base.attributes[name] for name in (CONSTANT, VALUE) if name in base.attributes
+            }
+            attributes[PACK] = _steps_attribute(base.steps, steps)
+            kind = ir.RankedTensorType.get(list(shape), element)
+            value = self._arguments.add(kind, attributes)
+            self._weights[value] = ConstantArgument(-1, value, attributes)
+            self._packed[key] = value
+        return self._packed[key]
+
+
+def _steps_attribute(before: list[list[int]], after: list[list[int]]) -> ir.Attribute:
+    """Join two lists of alternating reshapes and transposes; each begins with a reshape."""
+    if len(before) % 2 == 1:
+        before = before[:-1]
+    return ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(step) for step in [*before, *after]])
+
+
+def _transpose_permutation(op: Structured) -> list[int] | None:
+    """Return the permutation if the op only transposes its one input, else None."""
+    if not op.is_elementwise or len(op.maps) != 2 or any(True for _ in body_operations(op.op)):
+        return None
+    block = op.op.operation.regions[0].blocks[0]
+    yielded = list(block.operations)[-1].operation.operands[0]
+    source = [plain_dim(expr) for expr in op.maps[0].results]
+    target = [plain_dim(expr) for expr in op.maps[1].results]
+    if (
+        yielded != block.arguments[0]
+        or None in source
+        or sorted(map(str, source)) != sorted(map(str, target))
+    ):
+        return None
+    return [source.index(dim) for dim in target]
+
+
+def _channels_last(op: Structured, position: int) -> list[int] | None:
+    """Return the permutation that puts a weight's own parallel loop innermost, if it is not."""
+    dims = [plain_dim(expr) for expr in op.maps[position].results]
+    if None in dims or len(set(dims)) != len(dims):
+        return None
+    loops = [dim for dim in dims if dim is not None]
+    others = {
+        dim
+        for other, map_ in enumerate(op.maps[: len(op.inputs)])
+        if other != position
+        for expr in map_.results
+        for dim in _dims_of(expr)
+    }
+    own = [dim for dim in loops if op.parallel[dim] and dim not in others]
+    if not own or op.extents[own[-1]] < _FEWEST_LANES:
+        return None
+    lane = own[-1]
+    shared = [dim for dim in loops if op.parallel[dim] and dim != lane]
+    reduced = [dim for dim in loops if not op.parallel[dim]]
+    order = [loops.index(dim) for dim in [*shared, *reduced, lane]]
+    return None if order == list(range(len(loops))) else order
+
+
+def _dims_of(expr: ir.AffineExpr) -> set[int]:
+    if isinstance(expr, ir.AffineDimExpr):
+        return {expr.position}
+    if isinstance(expr, ir.AffineBinaryExpr):
+        return _dims_of(expr.lhs) | _dims_of(expr.rhs)
+    return set()

@@ -1,0 +1,65 @@
+"""`rtask-plan-memory`: intermediates share one arena."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.scheduling.memory import plan_memory
+
+from rammer_mlir.bindings import arith, ir, memref
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.constants import ArgumentList
+from rammer_mlir.passes.entry import entry_block, entry_function
+from rammer_mlir.passes.program_ir import read_plan
+
+ARENA = "rtask.arena"
+
+
+@dataclass(frozen=True)
+class PlanMemory(Pass):
+    """Place intermediates by their liveness in the schedule's happens-before order."""
+
+    name: ClassVar[str] = "rtask-plan-memory"
+
+    def run(self, module: ir.Module) -> None:
+        """Replace every ``memref.alloc`` of the entry function by a view of an arena argument."""
+        scheduled = read_plan(module)
+        graph = scheduled.builder.graph()
+        memory = plan_memory(graph, scheduled.plan)
+        roots = {root: number for number, root in enumerate(scheduled.builder.roots)}
+        allocs = [op for op in entry_block(module).operations if _is_alloc(op)]
+        i8 = ir.IntegerType.get_signless(8)
+        arena_type = ir.MemRefType.get([memory.arena_bytes], i8)
+        marks = {
+            ARENA: ir.UnitAttr.get(),
+            "rtask.intermediate_bytes": ir.IntegerAttr.get(
+                ir.IntegerType.get_signless(64), memory.sum_bytes
+            ),
+        }
+        arguments = ArgumentList(entry_function(module))
+        arena = arguments.add(arena_type, marks)
+        arguments.finish()
+        for op in allocs:
+            result = op.operation.results[0]
+            if result in roots:
+                with ir.InsertionPoint(op), op.operation.location:
+                    start = arith.ConstantOp(ir.IndexType.get(), memory.offsets[roots[result]])
+                    view = memref.ViewOp(result.type, arena, start.result, [])
+                result.replace_all_uses_with(view.result)
+            op.operation.erase()
+
+
+def _is_alloc(op: ir.OpView) -> bool:
+    return op.operation.name == "memref.alloc"
+
+
+def arena_offsets(roots: Sequence[ir.Value]) -> dict[int, int] | None:
+    """Return the byte offset of each buffer that lies in the arena; None before it is planned."""
+    offsets: dict[int, int] = {}
+    for number, root in enumerate(roots):
+        if not isinstance(root.owner, ir.Block) and root.owner.operation.name == "memref.view":
+            start = root.owner.operation.operands[1].owner.operation.attributes["value"]
+            offsets[number] = ir.IntegerAttr(start).value
+    return offsets or None

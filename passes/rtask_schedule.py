@@ -1,0 +1,60 @@
+"""`rtask-schedule`: rOperators become rPrograms, ordered lists of rTasks on vEUs with barriers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.policies import get_policy
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.entry import entry_block, functions, is_private, symbol_name
+from rammer_mlir.passes.kernels import described_kernels
+from rammer_mlir.passes.program_ir import OperatorCall, write_plan
+from rammer_mlir.passes.task_graph import graph_of_operators
+
+
+@dataclass(frozen=True)
+class Schedule(Pass):
+    """Assign every rTask to a vEU at compile time by a policy (RAMMER section 3.3)."""
+
+    name: ClassVar[str] = "rtask-schedule"
+
+    policy: str = "wavefront"
+    num_veus: int = 2
+
+    def run(self, module: ir.Module) -> None:
+        """Replace the rOperators of a module at the `buffers` stage by ``rtask.program``s."""
+        if self.num_veus < 1:
+            raise OptionError(f"number of vEUs: expected at least 1, found {self.num_veus}")
+        policy = get_policy(self.policy)
+        device = cpu_device(self.num_veus)
+        graph = graph_of_operators(module).graph()
+        plan = policy.schedule(graph, device)
+        block = entry_block(module)
+        operators = [op for op in block.operations if op.operation.name == "rtask.operator"]
+        calls = {
+            number: OperatorCall(
+                graph.operators[number].kernels[plan.kernels[number]].name,
+                list(op.operation.operands),
+                op.operation.location,
+            )
+            for number, op in enumerate(operators)
+        }
+        terminator = list(block.operations)[-1]
+        write_plan(plan, calls, device.name, ir.InsertionPoint(terminator))
+        for op in operators:
+            op.operation.erase()
+        _erase_unused_kernels(module, {call.kernel for call in calls.values()})
+
+
+def _erase_unused_kernels(module: ir.Module, used: set[str]) -> None:
+    for name, description in described_kernels(module).items():
+        if name not in used:
+            description.operation.erase()
+    for function in list(functions(module)):
+        if is_private(function) and symbol_name(function) not in used:
+            function.operation.erase()

@@ -1,0 +1,132 @@
+"""`rtask-tile`: every rOperator gets rKernels that compute one rTask each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.entry import functions, is_private, symbol_name
+from rammer_mlir.passes.tile_builder import build_tiled, build_whole
+from rammer_mlir.passes.tile_choice import AIMS, TileCost, Tiling, choose
+from rammer_mlir.passes.tiled_kernel import (
+    Computation,
+    TiledDomain,
+    Touch,
+    contiguous_classes,
+    tile_cost,
+    touches,
+    whole,
+    whole_cost,
+)
+
+
+@dataclass(frozen=True)
+class Tile(Pass):
+    """Cut every rOperator into rTasks: one or more candidate rKernels, coarse to fine."""
+
+    name: ClassVar[str] = "rtask-tile"
+
+    candidates: int = 2
+
+    def run(self, module: ir.Module) -> None:
+        """Replace computations on whole tensors by rKernels and describe each with an op."""
+        kernels: dict[str, list[str]] = {}
+        for function in list(functions(module)):
+            if is_private(function) and function.operation.regions[0].blocks:
+                name = symbol_name(function)
+                kernels[name] = _build_candidates(function, name, self.candidates)
+                function.operation.erase()
+        for op in _operators(module):
+            chosen = [
+                kernel
+                for reference in op.operation.attributes["kernels"]
+                for kernel in kernels[ir.FlatSymbolRefAttr(reference).value]
+            ]
+            op.operation.attributes["kernels"] = ir.ArrayAttr.get(
+                [ir.FlatSymbolRefAttr.get(kernel) for kernel in chosen]
+            )
+
+
+def _operators(module: ir.Module) -> list[ir.OpView]:
+    return [
+        op
+        for function in functions(module)
+        if not is_private(function)
+        for op in function.operation.regions[0].blocks[0].operations
+        if op.operation.name == "rtask.operator"
+    ]
+
+
+def _build_candidates(function: ir.OpView, name: str, candidates: int) -> list[str]:
+    computation = Computation(function)
+    space = computation.space
+    if space is None:
+        kernel = build_whole(computation, f"{name}_t0")
+        inputs = list(computation.block.arguments)
+        reads = [Touch(i, whole(value)) for i, value in enumerate(inputs)]
+        writes = [
+            Touch(len(inputs) + i, whole(value)) for i, value in enumerate(computation.returned)
+        ]
+        _describe(kernel, 1, reads, writes, whole_cost(computation))
+        return [f"{name}_t0"]
+    names: list[str] = []
+    for tiling in _tilings(computation, candidates):
+        domain = TiledDomain(space, tiling)
+        kernel = build_tiled(computation, domain, f"{name}_t{len(names)}")
+        reads, writes = touches(computation, domain)
+        _describe(kernel, domain.num_rtasks, reads, writes, tile_cost(computation, domain))
+        names.append(symbol_name(kernel))
+    return names
+
+
+def _tilings(computation: Computation, candidates: int) -> list[Tiling]:
+    space = computation.space
+    assert space is not None
+    extents = [tile_class.extent for tile_class in space.classes]
+    contiguous = contiguous_classes(computation, space)
+
+    def cost(tiling: Tiling) -> TileCost:
+        return tile_cost(computation, TiledDomain(space, tiling))
+
+    chosen = (choose(extents, contiguous, cost, aim) for aim in AIMS[:candidates])
+    return list(dict.fromkeys(chosen))
+
+
+def _describe(
+    kernel: ir.OpView, num_rtasks: int, reads: list[Touch], writes: list[Touch], cost: TileCost
+) -> None:
+    i64 = ir.IntegerType.get_signless(64)
+
+    def integer(value: int) -> ir.IntegerAttr:
+        return ir.IntegerAttr.get(i64, value)
+
+    ir.Operation.create(
+        "rtask.kernel",
+        attributes={
+            "function": ir.FlatSymbolRefAttr.get(symbol_name(kernel)),
+            "num_rtasks": integer(num_rtasks),
+            "threads": integer(1),
+            "shared_memory": integer(0),
+            "barriers": integer(0),
+            "reads": ir.ArrayAttr.get([_access(touch) for touch in reads]),
+            "writes": ir.ArrayAttr.get([_access(touch) for touch in writes]),
+            "operations": integer(cost.operations),
+            "bytes": integer(cost.num_bytes),
+        },
+        loc=ir.Location.unknown(),
+        ip=ir.InsertionPoint(kernel),
+    )
+
+
+def _access(touch: Touch) -> ir.DictAttr:
+    offsets = ir.AffineMap.get(1, 0, list(touch.box.offsets))
+    i64 = ir.IntegerType.get_signless(64)
+    return ir.DictAttr.get(
+        {
+            "argument": ir.IntegerAttr.get(i64, touch.argument),
+            "offsets": ir.AffineMapAttr.get(offsets),
+            "sizes": ir.DenseI64ArrayAttr.get(list(touch.box.sizes)),
+        }
+    )

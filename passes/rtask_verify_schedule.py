@@ -1,0 +1,26 @@
+"""`rtask-verify-schedule`: proof that every schedule in the module is correct."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.scheduling.verifier import verify
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.passes.rtask_plan_memory import arena_offsets
+
+
+@dataclass(frozen=True)
+class VerifySchedule(Pass):
+    """Check that each rTask runs exactly once, conflicts are ordered and no wait blocks forever."""
+
+    name: ClassVar[str] = "rtask-verify-schedule"
+
+    def run(self, module: ir.Module) -> None:
+        """Raise a ScheduleError that names both rTasks of the first broken rule."""
+        scheduled = read_plan(module)
+        offsets = arena_offsets(scheduled.builder.roots)
+        verify(scheduled.builder.graph(), scheduled.plan, offsets)

@@ -1,0 +1,151 @@
+"""A reading of ``linalg.generic``: iteration domain, indexing maps, cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from rammer_mlir.bindings import ir
+
+
+def is_generic(op: ir.OpView) -> bool:
+    """Whether the op is a ``linalg.generic``."""
+    return op.operation.name == "linalg.generic"
+
+
+def plain_dim(expr: ir.AffineExpr) -> int | None:
+    """Position of the dimension if the expression is one dimension alone, else None."""
+    return expr.position if isinstance(expr, ir.AffineDimExpr) else None
+
+
+def captured_values(op: ir.OpView) -> list[ir.Value]:
+    """Values defined outside the op that its regions use, in order of their first use."""
+    captured: dict[ir.Value, None] = {}
+    inside: set[ir.Value] = set()
+    for region in op.operation.regions:
+        for block in region.blocks:
+            _collect_captures(block, inside, captured)
+    return list(captured)
+
+
+def _collect_captures(
+    block: ir.Block, inside: set[ir.Value], captured: dict[ir.Value, None]
+) -> None:
+    inside.update(block.arguments)
+    for inner in block.operations:
+        for operand in inner.operation.operands:
+            if operand not in inside:
+                captured[operand] = None
+        for region in inner.operation.regions:
+            for nested in region.blocks:
+                _collect_captures(nested, inside, captured)
+        inside.update(inner.operation.results)
+
+
+def body_operations(op: ir.OpView) -> Iterator[ir.OpView]:
+    """Yield the operations of a generic's body without its terminator."""
+    operations = list(op.operation.regions[0].blocks[0].operations)
+    yield from operations[:-1]
+
+
+@dataclass(frozen=True)
+class Structured:
+    """One ``linalg.generic`` and the facts that tiling and fusion ask about it."""
+
+    op: ir.OpView
+
+    @cached_property
+    def maps(self) -> list[ir.AffineMap]:
+        """Indexing maps, inputs first, then outputs."""
+        return [attr.value for attr in self.op.operation.attributes["indexing_maps"]]
+
+    @cached_property
+    def parallel(self) -> list[bool]:
+        """For each loop, whether it is parallel (else a reduction)."""
+        kinds = self.op.operation.attributes["iterator_types"]
+        return ["parallel" in str(kind) for kind in kinds]
+
+    @cached_property
+    def num_outputs(self) -> int:
+        """Number of results, which is the number of destination operands."""
+        return len(self.op.operation.results)
+
+    @property
+    def inputs(self) -> list[ir.Value]:
+        """Input operands."""
+        return list(self.op.operation.operands)[: -self.num_outputs]
+
+    @property
+    def outputs(self) -> list[ir.Value]:
+        """Destination operands."""
+        return list(self.op.operation.operands)[-self.num_outputs :]
+
+    @cached_property
+    def extents(self) -> list[int]:
+        """Trip count of each loop, read off the operands' static shapes."""
+        found: dict[int, int] = {}
+        for map_, value in zip(self.maps, self.op.operation.operands, strict=True):
+            for expr, size in zip(map_.results, shape_of(value), strict=True):
+                dim = plain_dim(expr)
+                if dim is not None:
+                    found[dim] = size
+        return [found[dim] for dim in range(len(self.parallel))]
+
+    def result_dims(self, result: int) -> list[int] | None:
+        """Loops that index the given result, or None if its map is not a projected permutation."""
+        dims = [plain_dim(expr) for expr in self.maps[len(self.inputs) + result].results]
+        return None if None in dims else [dim for dim in dims if dim is not None]
+
+    def reads_output(self, result: int) -> bool:
+        """Whether the body uses the destination's old value."""
+        block = self.op.operation.regions[0].blocks[0]
+        argument = block.arguments[len(self.inputs) + result]
+        return any(True for _ in argument.uses)
+
+    @cached_property
+    def is_elementwise(self) -> bool:
+        """Whether every loop is parallel."""
+        return all(self.parallel)
+
+    @cached_property
+    def is_contraction(self) -> bool:
+        """Whether it reduces products of two tensors (matrix product, convolution)."""
+        reads = sum(
+            1 for map_ in self.maps[: len(self.inputs)] if map_.n_dims and len(map_.results)
+        )
+        names = {inner.operation.name for inner in body_operations(self.op)}
+        return not self.is_elementwise and reads >= 2 and bool(names & {"arith.mulf", "arith.muli"})
+
+    @cached_property
+    def points(self) -> int:
+        """Size of the iteration domain."""
+        return prod(self.extents)
+
+    @cached_property
+    def operations(self) -> int:
+        """Scalar operations over the whole domain (a transcendental counts as sixteen)."""
+        weights = (
+            16 if inner.operation.name.startswith("math.") else 1
+            for inner in body_operations(self.op)
+        )
+        return self.points * max(1, sum(weights))
+
+
+def shape_of(value: ir.Value) -> list[int]:
+    """Static shape of a tensor or memref value; empty for a scalar."""
+    kind = value.type
+    if isinstance(kind, ir.RankedTensorType | ir.MemRefType):
+        return list(kind.shape)
+    return []
+
+
+def element_bytes(kind: ir.Type) -> int:
+    """Size in memory of one element of a tensor or memref type (i1 takes a byte)."""
+    element = kind.element_type if isinstance(kind, ir.RankedTensorType | ir.MemRefType) else kind
+    if isinstance(element, ir.IntegerType | ir.FloatType):
+        return max(1, element.width // 8)
+    if isinstance(element, ir.ComplexType):
+        return 2 * element_bytes(element.element_type)
+    return 8

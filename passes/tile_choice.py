@@ -1,0 +1,91 @@
+"""How finely an rOperator is cut into rTasks.
+
+Starting from one rTask, the loop whose halving moves the least data in total is halved until an
+rTask fits the time aimed at. Several aims give several candidate rKernels: few large rTasks are the
+most efficient, many small ones the fastest on an idle device (RAMMER section 3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+Tiling = tuple[int, ...]
+"""Tile size of each tileable loop class, outermost first."""
+
+
+@dataclass(frozen=True)
+class Aim:
+    """Work of one rTask to aim at: scalar operations and bytes, whichever is reached first."""
+
+    operations: int
+    num_bytes: int
+
+
+AIMS = (Aim(8_000_000, 2_000_000), Aim(1_000_000, 250_000))
+"""About 200 and 25 microseconds of one CPU core."""
+
+_CONTIGUOUS_MINIMUM = 32
+"""Elements kept together along a loop that walks contiguous memory: two AVX-512 registers."""
+
+
+@dataclass(frozen=True)
+class TileCost:
+    """Scalar operations and bytes of one full rTask."""
+
+    operations: int
+    num_bytes: int
+
+
+def choose(
+    extents: Sequence[int],
+    contiguous: Sequence[bool],
+    cost: Callable[[Tiling], TileCost],
+    aim: Aim,
+) -> Tiling:
+    """Return the tile sizes for one aim."""
+    tiling = tuple(extents)
+    while True:
+        current = cost(tiling)
+        if current.operations <= aim.operations and current.num_bytes <= aim.num_bytes:
+            return tiling
+        finer = [
+            candidate
+            for loop in range(len(extents))
+            if (candidate := _halve(tiling, loop, extents, contiguous)) is not None
+        ]
+        if not finer:
+            return tiling
+        tiling = min(finer, key=lambda t: num_tiles(extents, t) * cost(t).num_bytes)
+
+
+def num_tiles(extents: Sequence[int], tiling: Tiling) -> int:
+    """Return the number of rTasks."""
+    total = 1
+    for extent, tile in zip(extents, tiling, strict=True):
+        total *= -(-extent // tile)
+    return total
+
+
+def _halve(
+    tiling: Tiling, loop: int, extents: Sequence[int], contiguous: Sequence[bool]
+) -> Tiling | None:
+    extent, tile = extents[loop], tiling[loop]
+    smallest = min(_CONTIGUOUS_MINIMUM, extent) if contiguous[loop] else 1
+    parts = 2 * -(-extent // tile)
+    size = _round(-(-extent // parts), extent, smallest, contiguous[loop])
+    if size >= tile:
+        return None
+    return (*tiling[:loop], size, *tiling[loop + 1 :])
+
+
+def _round(size: int, extent: int, smallest: int, contiguous: bool) -> int:
+    """Prefer a divisor of the extent near ``size``, and whole vectors on contiguous loops."""
+    size = max(size, smallest)
+    if contiguous:
+        size = -(-size // _CONTIGUOUS_MINIMUM) * _CONTIGUOUS_MINIMUM
+        return min(size, extent)
+    for candidate in range(size, min(extent, size + size // 2) + 1):
+        if extent % candidate == 0:
+            return candidate
+    return size

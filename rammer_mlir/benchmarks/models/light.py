@@ -1,0 +1,139 @@
+"""The nine "light" networks of the onnx package, with seeded weights in place of their constants.
+
+The package ships the graphs of well-known networks with weights that are one constant each. Here
+every weight is drawn for its role and for what flows into it; everything else stays as published,
+the operator set of 2018 included. The small scale has a quarter of the channels and smaller images.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from rammer_mlir.benchmarks.models import light_shapes, weights
+from rammer_mlir.benchmarks.models.moments import STANDARD, Moments, propagate
+from rammer_mlir.benchmarks.models.scale import Scale
+from rammer_mlir.errors import ModelError
+
+IR_VERSION = 8
+"""The files have version 3, in which every weight has to be listed as an input too."""
+
+
+@dataclass(frozen=True)
+class Light:
+    """One light network: the package's file name, and how the small scale shrinks it."""
+
+    stem: str
+    small_image: int = 64
+    small_divisor: int = 4
+    """Divides every number of channels; 1 where reshapes in the graph fix them."""
+
+
+def build(light: Light, batch: int, scale: Scale) -> onnx.ModelProto:
+    """Load a light network and draw its weights; one image input [N, 3, 224, 224] f32."""
+    folder = Path(str(onnx.__file__)).parent / "backend" / "test" / "data" / "light"
+    model = onnx.load(folder / f"light_{light.stem}.onnx")
+    shapes = _take_weights(model)
+    image = 224
+    if scale == "small":
+        image = light.small_image
+        light_shapes.divide_channels(model, shapes, light.small_divisor)
+    light_shapes.fit(model, shapes, batch, image)
+    model.graph.initializer.extend(_draw_all(model, shapes, seed=sum(light.stem.encode())))
+    model.ir_version = IR_VERSION
+    return model
+
+
+def _take_weights(model: onnx.ModelProto) -> light_shapes.Shapes:
+    """Remove every weight from the graph; return their shapes by name.
+
+    Weights are f32 initialisers, nodes that fill a constant shape with one value, and reshapes of
+    them.
+    """
+    graph = model.graph
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    shapes = {n: list(t.dims) for n, t in constants.items() if t.data_type == TensorProto.FLOAT}
+    for node in [node for node in graph.node if node.op_type == "ConstantOfShape"]:
+        shape = numpy_helper.to_array(constants[node.input[0]])
+        shapes[node.output[0]] = [int(dim) for dim in shape]
+        graph.node.remove(node)
+    for node in [node for node in graph.node if node.op_type == "Reshape"]:
+        if node.input[0] in shapes:
+            shape = numpy_helper.to_array(constants[node.input[1]])
+            shapes[node.output[0]] = [int(dim) for dim in shape]
+            graph.node.remove(node)
+    used = {name for node in graph.node for name in node.input}
+    inputs = [info for info in graph.input if info.name not in constants]
+    kept = [tensor for name, tensor in constants.items() if name in used and name not in shapes]
+    for field in (graph.input, graph.initializer, graph.value_info):
+        del field[:]
+    graph.input.extend(inputs)
+    graph.initializer.extend(kept)
+    return {name: shape for name, shape in shapes.items() if name in used}
+
+
+def _draw_all(model: onnx.ModelProto, shapes: light_shapes.Shapes, seed: int) -> list[TensorProto]:
+    """Draw every weight by the role it has in the first node that reads it."""
+    rng = np.random.default_rng(seed)
+    moments: dict[str, Moments] = {model.graph.input[0].name: STANDARD}
+    drawn: dict[str, weights.Floats] = {}
+    unsqueezed = {
+        node.output[0]: node.input[0] for node in model.graph.node if node.op_type == "Unsqueeze"
+    }
+    for node in model.graph.node:
+        operands = [unsqueezed.get(name, name) for name in node.input]
+        missing = [name for name in operands if name in shapes and name not in drawn]
+        if node.op_type == "Unsqueeze":
+            continue
+        source = moments[operands[0]]
+        for name, array in zip(missing, _draw(rng, node, missing, shapes, source), strict=True):
+            drawn[name] = array
+            moments[name] = Moments(float(array.mean()), float(array.var()))
+        if node.op_type in ("Conv", "Gemm"):
+            result = STANDARD  # what its filters were drawn for
+        else:
+            result = propagate(node.op_type, [moments[n] for n in operands if n in moments])
+        moments.update(dict.fromkeys(node.output, result))
+    return [numpy_helper.from_array(array, name) for name, array in drawn.items()]
+
+
+def _draw(
+    rng: np.random.Generator,
+    node: onnx.NodeProto,
+    names: list[str],
+    shapes: light_shapes.Shapes,
+    source: Moments,
+) -> list[weights.Floats]:
+    match node.op_type, [shapes[name] for name in names]:
+        case _, []:
+            return []
+        case "Conv" | "Gemm", [filters, *biases]:
+            values = [weights.filters(rng, filters, source)]
+            return values + [weights.bias(rng, length) for [length] in biases]
+        case "BatchNormalization", [[length], *_]:
+            mean, variance = weights.statistics(rng, length, source)
+            return [weights.scale(rng, length), weights.bias(rng, length), mean, variance]
+        case "Mul", [[length]]:
+            return [weights.scale(rng, length)]
+        case "Add", [[length]]:
+            return [weights.bias(rng, length)]
+        case op_type, found:
+            raise ModelError(f"node '{node.name}' ({op_type}): no rule to draw weights {found}")
+
+
+NETWORKS = {
+    "light_alexnet": Light("bvlc_alexnet"),
+    "light_densenet121": Light("densenet121"),
+    "light_inception_v1": Light("inception_v1"),
+    "light_inception_v2": Light("inception_v2"),
+    "light_resnet50": Light("resnet50"),
+    "light_shufflenet": Light("shufflenet", small_divisor=1),
+    "light_squeezenet": Light("squeezenet"),
+    "light_vgg19": Light("vgg19"),
+    "light_zfnet512": Light("zfnet512", small_image=96),
+}
+"""Every light network that the package has."""

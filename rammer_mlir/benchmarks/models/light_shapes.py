@@ -1,0 +1,96 @@
+"""Change the image size, batch size and number of channels of a light network."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+Shapes = dict[str, list[int]]
+"""Shape of every weight, by name."""
+
+IMAGE_CHANNELS = 3
+
+
+def divide_channels(model: onnx.ModelProto, shapes: Shapes, divisor: int) -> None:
+    """Divide every number of channels by the divisor, except the image's, in place."""
+    for name, (first, *rest) in shapes.items():
+        # [O, I, kh, kw], [O, I] or [O]: taps stay, and so do the image's three channels.
+        inner = [d if d in (1, IMAGE_CHANNELS) else d // divisor for d in rest[:1]]
+        shapes[name] = [max(first // divisor, 1), *inner, *rest[1:]]
+    del model.graph.value_info[:]
+
+
+def fit(model: onnx.ModelProto, shapes: Shapes, batch: int, image: int) -> None:
+    """Set the input's size, and what depends on it: reshapes, last poolings, Gemm weights."""
+    graph = model.graph
+    dims = graph.input[0].type.tensor_type.shape.dim
+    for dim, size in zip(dims, (batch, IMAGE_CHANNELS, image, image), strict=True):
+        dim.dim_value = size
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    known = {graph.input[0].name: [int(dim.dim_value) for dim in dims], **shapes}
+    for node in graph.node:
+        source = known[node.input[0]]
+        if node.op_type in ("AveragePool", "MaxPool"):
+            _fit_pool(node, source)
+        elif node.op_type == "Reshape":
+            _fit_reshape(constants[node.input[1]], source)
+        elif node.op_type == "Gemm":
+            shapes[node.input[1]][1] = source[1]
+        known.update(_infer(model, node, known, constants))
+    for info in graph.output:
+        helper_type = helper.make_tensor_type_proto(TensorProto.FLOAT, known[info.name])
+        info.type.CopyFrom(helper_type)
+
+
+def _fit_pool(node: onnx.NodeProto, source: list[int]) -> None:
+    """Let a window that is larger than its input cover the input."""
+    attributes = {attribute.name: attribute for attribute in node.attribute}
+    window = list(attributes["kernel_shape"].ints)
+    pads = list(attributes["pads"].ints) if "pads" in attributes else [0] * 4
+    padded = [source[2 + i] + pads[i] + pads[2 + i] for i in range(2)]
+    if all(k <= size for k, size in zip(window, padded, strict=True)):
+        return
+    del node.attribute[:]
+    node.attribute.append(helper.make_attribute("kernel_shape", source[2:]))
+
+
+def _fit_reshape(target: TensorProto, source: list[int]) -> None:
+    """Keep a reshape's meaning: flatten to two dimensions, or regroup the channels."""
+    dims = [int(dim) for dim in numpy_helper.to_array(target)]
+    dims[0] = source[0]
+    if len(dims) == 2:
+        dims[1] = math.prod(source[1:])
+    else:
+        dims[-2:] = source[-2:]
+    target.CopyFrom(numpy_helper.from_array(np.array(dims, np.int64), target.name))
+
+
+def _infer(
+    model: onnx.ModelProto, node: onnx.NodeProto, known: Shapes, constants: dict[str, TensorProto]
+) -> Shapes:
+    opset = model.opset_import[0]
+    types = {
+        name: helper.make_tensor_type_proto(TensorProto.FLOAT, known[name])
+        for name in node.input
+        if name in known
+    }
+    operands = {name: constants[name] for name in node.input if name in constants}
+    types.update(
+        (name, helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims)))
+        for name, tensor in operands.items()
+    )
+    inferred = onnx.shape_inference.infer_node_outputs(
+        onnx.defs.get_schema(node.op_type, opset.version, ""),
+        node,
+        types,
+        operands,
+        opset_imports=[opset],
+        ir_version=model.ir_version,
+    )
+    return {
+        name: [int(dim.dim_value) for dim in result.tensor_type.shape.dim]
+        for name, result in inferred.items()
+    }

@@ -1,0 +1,126 @@
+"""NASNet-A (6 @ 768) for 32x32 images (Zoph et al., CVPR 2018; RAMMER, Table 1).
+
+The cells are those of the paper's Figure 4; a cell takes the outputs of the two cells before it.
+As in the paper's appendix, separable convolutions are applied twice, each preceded by a ReLU and
+followed by a batch norm; cell inputs are brought to the cell's channels by 1x1 convolutions, and an
+older input of twice the size by a factorised reduction. The auxiliary classifier of training is
+left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx
+
+from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
+from rammer_mlir.benchmarks.models.scale import Scale
+
+CLASSES = 10
+CONCATENATED = 6
+"""Values that a normal cell concatenates: its older input and its five blocks."""
+
+
+@dataclass(frozen=True)
+class NasNet:
+    """Sizes of a NASNet-A for CIFAR."""
+
+    image: int
+    repeats: int
+    """Normal cells in each of the three stacks."""
+    penultimate: int
+    """Channels before the classifier; the first stack's cells have 1/24 of it per block."""
+
+
+SIZES = {"full": NasNet(32, 6, 768), "small": NasNet(16, 1, 96)}
+
+
+def build(batch: int, scale: Scale) -> onnx.ModelProto:
+    """Build the classifier: ``image`` [N, 3, 32, 32] f32 to ``logits`` [N, 10] f32."""
+    size = SIZES[scale]
+    filters = size.penultimate // (CONCATENATED * 4)
+    g = GraphBuilder("nasnet_a_6_768", seed=6768)
+    image = g.input("image", [batch, 3, size.image, size.image])
+    with g.scope("stem"):
+        current = g.batch_norm(g.conv(image, 3 * filters, 3))
+    previous = current
+    for stack in range(3):
+        if stack > 0:
+            filters *= 2
+            with g.scope(f"reduction{stack}"):
+                current, previous = _reduction_cell(g, current, previous, filters), current
+        for cell in range(size.repeats):
+            with g.scope(f"stack{stack + 1}/cell{cell + 1}"):
+                current, previous = normal_cell(g, current, previous, filters), current
+    features = g.op("GlobalAveragePool", g.op("Relu", current))
+    g.output(g.gemm(g.op("Flatten", features), CLASSES), "logits")
+    return g.finish()
+
+
+def normal_cell(g: GraphBuilder, current: Value, previous: Value, filters: int) -> Value:
+    """Add a normal cell (Figure 4, left): [N, *, H, W] twice to [N, 6 * filters, H, W]."""
+    previous = _adjust(g, previous, current.shape[2], filters)
+    current = _project(g, current, filters)
+    blocks = [
+        g.op("Add", _separable(g, current, 5), _separable(g, previous, 3)),
+        g.op("Add", _separable(g, previous, 5), _separable(g, previous, 3)),
+        g.op("Add", _pool(g, "AveragePool", current), previous),
+        g.op("Add", _pool(g, "AveragePool", previous), _pool(g, "AveragePool", previous)),
+        g.op("Add", _separable(g, current, 3), current),
+    ]
+    return g.op("Concat", previous, *blocks, axis=1)
+
+
+def _reduction_cell(g: GraphBuilder, current: Value, previous: Value, filters: int) -> Value:
+    """Add a reduction cell (Figure 4, right), which halves height and width."""
+    previous = _adjust(g, previous, current.shape[2], filters)
+    current = _project(g, current, filters)
+    first = g.op("Add", _separable(g, current, 5, 2), _separable(g, previous, 7, 2))
+    second = g.op("Add", _pool(g, "MaxPool", current, 2), _separable(g, previous, 7, 2))
+    third = g.op("Add", _pool(g, "AveragePool", current, 2), _separable(g, previous, 5, 2))
+    fourth = g.op("Add", second, _pool(g, "AveragePool", first))
+    fifth = g.op("Add", _separable(g, first, 3), _pool(g, "MaxPool", current, 2))
+    return g.op("Concat", second, third, fourth, fifth, axis=1)
+
+
+def _separable(g: GraphBuilder, x: Value, kernel: int, stride: int = 1) -> Value:
+    """Add ReLU, depthwise and pointwise convolution and batch norm, twice."""
+    channels = x.shape[1]
+    with g.scope(f"separable{kernel}x{kernel}"):
+        for step in (stride, 1):
+            x = g.op("Relu", x)
+            x = g.conv(x, channels, kernel, stride=step, groups=channels)
+            x = g.batch_norm(g.conv(x, channels, 1))
+    return x
+
+
+def _pool(g: GraphBuilder, op_type: str, x: Value, stride: int = 1) -> Value:
+    return g.op(op_type, x, kernel_shape=[3, 3], strides=[stride, stride], pads=[1, 1, 1, 1])
+
+
+def _project(g: GraphBuilder, x: Value, filters: int) -> Value:
+    with g.scope("project"):
+        return g.batch_norm(g.conv(g.op("Relu", x), filters, 1))
+
+
+def _adjust(g: GraphBuilder, x: Value, height: int, filters: int) -> Value:
+    """Bring a cell's older input to the height and channels of the cell."""
+    with g.scope("adjust"):
+        if x.shape[2] != height:
+            return _factorised_reduction(g, x, filters)
+        if x.shape[1] != filters:
+            return _project(g, x, filters)
+        return x
+
+
+def _factorised_reduction(g: GraphBuilder, x: Value, filters: int) -> Value:
+    """Halve height and width by two convolutions on the even and on the odd positions."""
+    even = g.op("Relu", x)
+    padded = g.op("Pad", even, g.integers(0, 0, 0, 0, 0, 0, 1, 1))
+    ends = g.integers(x.shape[2] + 1, x.shape[3] + 1)
+    odd = g.op("Slice", padded, g.integers(1, 1), ends, g.integers(2, 3))
+    paths: list[Value] = []
+    for path in (even, odd):
+        sampled = g.op("AveragePool", path, kernel_shape=[1, 1], strides=[2, 2])
+        paths.append(g.conv(sampled, filters // 2, 1))
+    return g.batch_norm(g.op("Concat", *paths, axis=1))

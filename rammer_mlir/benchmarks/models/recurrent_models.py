@@ -1,0 +1,158 @@
+"""The recurrent models of RAMMER's Table 1: LSTM-TC, Seq2Seq-NMT and DeepSpeech2.
+
+The table gives lengths, layers and hidden sizes; inputs are synthetic, as in the paper. What it
+leaves open is fixed here and said in each function. Sequences are laid out [time, batch, features],
+the only layout that every implementation of ONNX's LSTM has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from rammer_mlir.benchmarks.models import weights
+from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
+from rammer_mlir.benchmarks.models.recurrent import (
+    HIDDEN,
+    State,
+    StepSequence,
+    draw_weights,
+    make_layer,
+)
+from rammer_mlir.benchmarks.models.scale import Scale
+
+
+@dataclass(frozen=True)
+class LstmTc:
+    """Sizes of LSTM-TC."""
+
+    length: int
+    layers: int
+    hidden: int
+    classes: int
+
+
+@dataclass(frozen=True)
+class Seq2Seq:
+    """Sizes of Seq2Seq-NMT."""
+
+    encoder_length: int
+    encoder_layers: int
+    decoder_length: int
+    decoder_layers: int
+    hidden: int
+
+
+@dataclass(frozen=True)
+class DeepSpeech2:
+    """Sizes of DeepSpeech2: frames and frequencies of the spectrogram, channels, LSTM layers."""
+
+    length: int
+    frequencies: int
+    channels: int
+    layers: int
+    hidden: int
+    characters: int
+
+
+LSTM_TC_SIZES = {"full": LstmTc(100, 10, 256, 10), "small": LstmTc(5, 3, 16, 10)}
+SEQ2SEQ_SIZES = {"full": Seq2Seq(100, 8, 30, 4, 128), "small": Seq2Seq(5, 3, 3, 2, 16)}
+DEEPSPEECH2_SIZES = {
+    "full": DeepSpeech2(300, 161, 32, 7, 256, 29),
+    "small": DeepSpeech2(10, 21, 4, 2, 16, 29),
+}
+
+
+def build_lstm_tc(batch: int, scale: Scale, *, unrolled: bool) -> onnx.ModelProto:
+    """Build LSTM-TC: ``tokens`` [100, N, 256] f32 (embedded) to ``probabilities`` [N, 10] f32.
+
+    The classifier reads the last hidden state of the last layer.
+    """
+    size = LSTM_TC_SIZES[scale]
+    g = GraphBuilder("lstm_tc", seed=10)
+    tokens = g.input("tokens", [size.length, batch, size.hidden])
+    _, state = _lstm_stack(g, tokens, size.hidden, size.layers, unrolled)
+    g.output(g.op("Softmax", g.gemm(state[-1].hidden, size.classes), axis=-1), "probabilities")
+    return g.finish()
+
+
+def build_seq2seq(batch: int, scale: Scale, *, unrolled: bool) -> onnx.ModelProto:
+    """Build Seq2Seq: ``source`` [100, N, 128] f32 (embedded) to ``target`` [30, N, 128] f32.
+
+    The decoder's layers start from the states of the encoder's last layers. Its first input is a
+    constant; every later one is its last layer's hidden state of the step before, so that the
+    decoder is serial in time, as it is in translation.
+    """
+    size = SEQ2SEQ_SIZES[scale]
+    g = GraphBuilder("seq2seq", seed=30)
+    source = g.input("source", [size.encoder_length, batch, size.hidden])
+    with g.scope("encoder"):
+        _, states = _lstm_stack(g, source, size.hidden, size.encoder_layers, unrolled)
+    states = states[-size.decoder_layers :]
+    with g.scope("decoder"):
+        layers = [
+            make_layer(g, draw_weights(g, size.hidden, size.hidden), unrolled)
+            for _ in range(size.decoder_layers)
+        ]
+        start = weights.uniform(g.rng, [batch, size.hidden], HIDDEN.std)
+        x = g.constant(start, "start")
+        outputs: list[Value] = []
+        for t in range(size.decoder_length):
+            for index, layer in enumerate(layers):
+                with g.scope(f"step{t}/layer{index}"):
+                    states[index] = layer.step(x, states[index])
+                x = states[index].hidden
+            outputs.append(x)
+    g.output(StepSequence(g, outputs).stacked, "target")
+    return g.finish()
+
+
+def build_deepspeech2(batch: int, scale: Scale, *, unrolled: bool) -> onnx.ModelProto:
+    """Build DeepSpeech2: ``spectrogram`` [N, 1, 300, 161] f32 to ``log_probabilities``.
+
+    The output is [150, N, 29] f32. Two convolutions over time and frequency, 11x41 with stride 2x2
+    and 11x21 with stride 1x2, each with a batch norm and a ReLU clipped at 20 (Amodei et al., ICML
+    2016); then the LSTM layers, without batch norms between them; then a classifier of characters
+    at every step.
+    """
+    size = DEEPSPEECH2_SIZES[scale]
+    g = GraphBuilder("deepspeech2", seed=2)
+    x = g.input("spectrogram", [batch, 1, size.length, size.frequencies])
+    x = _spectral_conv(g, x, size.channels, kernel=(11, 41), stride=(2, 2))
+    x = _spectral_conv(g, x, size.channels, kernel=(11, 21), stride=(1, 2))
+    _, channels, length, frequencies = x.shape
+    x = g.op("Transpose", x, perm=[2, 0, 1, 3])
+    x = g.reshape(x, length, batch, channels * frequencies)
+    hidden, _ = _lstm_stack(g, x, size.hidden, size.layers, unrolled)
+    logits = g.linear(hidden.stacked, size.characters)
+    g.output(g.op("LogSoftmax", logits, axis=-1), "log_probabilities")
+    return g.finish()
+
+
+def _lstm_stack(
+    g: GraphBuilder, x: Value, hidden: int, layers: int, unrolled: bool
+) -> tuple[StepSequence, list[State]]:
+    """Add layers on x [T, N, features]; return the last one's outputs and every last state."""
+    sequence = StepSequence(g, x)
+    states: list[State] = []
+    features, moments = x.shape[2], x.moments
+    for layer in range(layers):
+        with g.scope(f"lstm{layer}"):
+            drawn = draw_weights(g, features, hidden, moments)
+            sequence, state = make_layer(g, drawn, unrolled).sequence(sequence)
+        states.append(state)
+        features, moments = hidden, HIDDEN
+    return sequence, states
+
+
+def _spectral_conv(
+    g: GraphBuilder, x: Value, channels: int, kernel: tuple[int, int], stride: tuple[int, int]
+) -> Value:
+    shape = [channels, x.shape[1], *kernel]
+    weight = g.constant(weights.filters(g.rng, shape, x.moments), "weight")
+    pads = [kernel[0] // 2, kernel[1] // 2] * 2
+    x = g.op("Conv", x, weight, kernel_shape=list(kernel), strides=list(stride), pads=pads)
+    limits = [g.constant(np.array(value, np.float32), "limit") for value in (0.0, 20.0)]
+    return g.op("Clip", g.batch_norm(x), *limits)

@@ -1,0 +1,127 @@
+"""The table of benchmark models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import onnx
+
+from rammer_mlir.benchmarks.models import (
+    alexnet,
+    light,
+    nasnet,
+    recurrent_models,
+    resnext,
+    small,
+    small_conv,
+)
+from rammer_mlir.benchmarks.models.scale import Scale
+from rammer_mlir.errors import OptionError
+
+BuildFunction = Callable[[int, Scale], onnx.ModelProto]
+Shapes = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A benchmark model: how to build it, what it is, its inputs at full scale and batch 1."""
+
+    build: BuildFunction
+    description: str
+    shapes: Shapes
+
+
+IMAGE = (1, 3, 224, 224)
+CIFAR: Shapes = {"image": (1, 3, 32, 32)}
+SPECTROGRAM: Shapes = {"spectrogram": (1, 1, 300, 161)}
+TOKENS: Shapes = {"tokens": (100, 1, 256)}
+SOURCE: Shapes = {"source": (100, 1, 128)}
+RECURRENT: Shapes = {"x": (20, 1, 64), "initial": (2, 1, 64)}
+MULTI_IO: Shapes = {"left": (1, 24, 32), "right": (1, 24, 32), "gain": (32,)}
+INTEGERS: Shapes = {"a": (1, 100), "b": (1, 100), "flags": (1, 100)}
+CELL: Shapes = {"current": (1, 44, 28, 28), "previous": (1, 44, 28, 28)}
+
+
+def _lstm_tc(unrolled: bool) -> BuildFunction:
+    return partial(recurrent_models.build_lstm_tc, unrolled=unrolled)
+
+
+def _seq2seq(unrolled: bool) -> BuildFunction:
+    return partial(recurrent_models.build_seq2seq, unrolled=unrolled)
+
+
+def _deepspeech2(unrolled: bool) -> BuildFunction:
+    return partial(recurrent_models.build_deepspeech2, unrolled=unrolled)
+
+
+def _light(name: str, description: str, image: str) -> Model:
+    return Model(partial(light.build, light.NETWORKS[name]), description, {image: IMAGE})
+
+
+def _bidirectional(op_type: str) -> BuildFunction:
+    return partial(small_conv.build_bidirectional, op_type=op_type)
+
+
+TABLE_1: dict[str, Model] = {
+    "resnext29_16x64d": Model(resnext.build, "ResNeXt-29, cardinality 16, width 64", CIFAR),
+    "nasnet_a_6_768": Model(nasnet.build, "NASNet-A, 6 cells a stack, 768 channels", CIFAR),
+    "alexnet": Model(alexnet.build, "AlexNet for one device", {"image": IMAGE}),
+    "deepspeech2": Model(_deepspeech2(False), "DeepSpeech2, LSTM operators", SPECTROGRAM),
+    "deepspeech2_unrolled": Model(_deepspeech2(True), "DeepSpeech2, unrolled", SPECTROGRAM),
+    "lstm_tc": Model(_lstm_tc(False), "LSTM-TC, 10 LSTM operators of 100 steps", TOKENS),
+    "lstm_tc_unrolled": Model(_lstm_tc(True), "LSTM-TC, 1000 cells", TOKENS),
+    "seq2seq": Model(_seq2seq(False), "Seq2Seq-NMT, LSTM operators", SOURCE),
+    "seq2seq_unrolled": Model(_seq2seq(True), "Seq2Seq-NMT, 920 cells", SOURCE),
+}
+"""The models of RAMMER's Table 1, the recurrent ones in two forms."""
+
+LIGHT: dict[str, Model] = {
+    "light_alexnet": _light("light_alexnet", "AlexNet of Caffe, grouped", "data_0"),
+    "light_densenet121": _light("light_densenet121", "DenseNet-121", "data_0"),
+    "light_inception_v1": _light("light_inception_v1", "Inception v1 (GoogLeNet)", "data_0"),
+    "light_inception_v2": _light("light_inception_v2", "Inception v2", "data_0"),
+    "light_resnet50": _light("light_resnet50", "ResNet-50", "gpu_0/data_0"),
+    "light_shufflenet": _light("light_shufflenet", "ShuffleNet v1, 4 groups", "gpu_0/data_0"),
+    "light_squeezenet": _light("light_squeezenet", "SqueezeNet 1.1", "data_0"),
+    "light_vgg19": _light("light_vgg19", "VGG-19", "data_0"),
+    "light_zfnet512": _light("light_zfnet512", "ZFNet-512", "gpu_0/data_0"),
+}
+"""The networks that come with the onnx package."""
+
+OWN: dict[str, Model] = {
+    "mlp": Model(small.build_mlp, "perceptron of two hidden layers", {"x": (1, 784)}),
+    "attention": Model(small.build_attention, "self-attention, 8 heads", {"x": (1, 64, 256)}),
+    "transformer_encoder": Model(
+        small.build_transformer_encoder, "transformer encoder layer", {"x": (1, 64, 256)}
+    ),
+    "layer_norm_head": Model(
+        small.build_layer_norm_head, "layer norms and log-softmax", {"x": (1, 32, 256)}
+    ),
+    "embedding": Model(small.build_embedding, "masked bag of words", {"tokens": (1, 32)}),
+    "multi_io": Model(small.build_multi_io, "three inputs, three outputs, views", MULTI_IO),
+    "integer_ops": Model(small.build_integer_ops, "integers and booleans", INTEGERS),
+    "nas_cell": Model(small_conv.build_nas_cell, "normal cell of NASNet-A", CELL),
+    "depthwise_net": Model(
+        small_conv.build_depthwise_net,
+        "depthwise, grouped and dilated convolutions",
+        {"image": (1, 3, 64, 64)},
+    ),
+    "conv1d": Model(small_conv.build_conv1d, "gated causal convolutions", {"x": (1, 16, 200)}),
+    "lstm_bidirectional": Model(_bidirectional("LSTM"), "LSTM, both directions", RECURRENT),
+    "gru_bidirectional": Model(_bidirectional("GRU"), "GRU, both directions", RECURRENT),
+    "rnn_bidirectional": Model(_bidirectional("RNN"), "plain RNN, both directions", RECURRENT),
+}
+"""Small models of our own."""
+
+MODELS: dict[str, Model] = {**TABLE_1, **LIGHT, **OWN}
+"""Every benchmark model by name."""
+
+
+def build(name: str, batch: int = 1, scale: Scale = "full") -> onnx.ModelProto:
+    """Build a benchmark model with seeded weights; raise OptionError for an unknown name."""
+    if name not in MODELS:
+        known = ", ".join(MODELS)
+        raise OptionError(f"model: expected one of {known}; found '{name}'; choose one of these")
+    return MODELS[name].build(batch, scale)

@@ -1,0 +1,69 @@
+"""ResNeXt-29, 16x64d, for 32x32 images (Xie et al., CVPR 2017; RAMMER, Table 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx
+
+from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
+from rammer_mlir.benchmarks.models.scale import Scale
+
+CLASSES = 10
+
+
+@dataclass(frozen=True)
+class ResNeXt:
+    """Sizes of a ResNeXt of three stages."""
+
+    image: int
+    stem_channels: int
+    blocks_per_stage: int
+    cardinality: int
+    group_width: int
+    output_channels: int
+    """Channels that the first stage puts out; each later stage doubles them."""
+
+
+SIZES = {
+    "full": ResNeXt(32, 64, 3, 16, 64, 256),
+    "small": ResNeXt(16, 8, 1, 4, 4, 32),
+}
+
+
+def build(batch: int, scale: Scale) -> onnx.ModelProto:
+    """Build the classifier: ``image`` [N, 3, 32, 32] f32 to ``logits`` [N, 10] f32."""
+    size = SIZES[scale]
+    g = GraphBuilder("resnext29_16x64d", seed=29)
+    x = g.input("image", [batch, 3, size.image, size.image])
+    with g.scope("stem"):
+        x = _conv_norm_relu(g, x, size.stem_channels, 3)
+    for stage in range(3):
+        width = size.cardinality * size.group_width << stage
+        for block in range(size.blocks_per_stage):
+            stride = 2 if stage > 0 and block == 0 else 1
+            with g.scope(f"stage{stage + 1}/block{block + 1}"):
+                x = _block(g, x, width, size.output_channels << stage, size.cardinality, stride)
+    x = g.op("Flatten", g.op("GlobalAveragePool", x))
+    g.output(g.gemm(x, CLASSES), "logits")
+    return g.finish()
+
+
+def _conv_norm_relu(
+    g: GraphBuilder, x: Value, channels: int, kernel: int, stride: int = 1, groups: int = 1
+) -> Value:
+    x = g.batch_norm(g.conv(x, channels, kernel, stride=stride, groups=groups))
+    return g.op("Relu", x)
+
+
+def _block(
+    g: GraphBuilder, x: Value, width: int, channels: int, cardinality: int, stride: int
+) -> Value:
+    """Add a bottleneck: 1x1, grouped 3x3, 1x1, around a shortcut that is projected if need be."""
+    branch = _conv_norm_relu(g, x, width, 1)
+    branch = _conv_norm_relu(g, branch, width, 3, stride, cardinality)
+    branch = g.batch_norm(g.conv(branch, channels, 1))
+    if x.shape != branch.shape:
+        with g.scope("shortcut"):
+            x = g.batch_norm(g.conv(x, channels, 1, stride=stride))
+    return g.op("Relu", g.op("Add", branch, x))

@@ -1,0 +1,7 @@
+"""The two sizes in which every benchmark model can be built."""
+
+from typing import Literal
+
+Scale = Literal["full", "small"]
+"""``full`` is the published size; ``small`` has the same structure with fewer layers, steps and
+channels, for tests that should take milliseconds."""

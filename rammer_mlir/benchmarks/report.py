@@ -1,0 +1,123 @@
+"""Write measurements as a table and as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rammer_mlir.benchmarks.bench import REFERENCE, CompileCost, Result
+
+PACKAGES = ("rammer-mlir", "torch-mlir", "llvmlite", "onnx", "onnxruntime", "numpy")
+MB = 1e6
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Lay out rows, the first of which is the heading, as a Markdown table."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    heading, *body = (
+        "| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) + " |"
+        for row in rows
+    )
+    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+    return "\n".join([heading, rule, *body])
+
+
+def latency_table(results: Iterable[Result]) -> str:
+    """One row per model and number of threads: medians in ms, and ONNX Runtime's time over ours.
+
+    The quartiles stand beside the median; a ratio above 1 means that we are faster.
+    """
+    rows: list[list[str]] = []
+    policies: tuple[str, ...] = ()
+    for result in results:
+        policies = result.request.policies
+        for threads in result.request.threads:
+            rows.append(_latency_row(result, threads))
+    columns = [column for policy in policies for column in (f"{policy} ms", "ratio", "error")]
+    return table([["model", "threads", f"{REFERENCE} ms", *columns], *rows])
+
+
+def _latency_row(result: Result, threads: int) -> list[str]:
+    name, reference = result.request.model, result.latency(REFERENCE, threads)
+    if reference is None:
+        return [name, str(threads), "-"] + ["-"] * 3 * len(result.request.policies)
+    row = [name, str(threads), str(reference)]
+    for timing in result.timings:
+        if timing.threads == threads and timing.name != REFERENCE:
+            ratio = f"{reference.median / timing.latency.median:.2f}"
+            row += [str(timing.latency), ratio, f"{timing.worst:.2g}"]
+    return row
+
+
+def compile_table(results: Iterable[Result]) -> str:
+    """One row per model, of its first compilation: seconds by stage, memory, arena."""
+    measured = [(result, result.compiles[0]) for result in results if result.compiles]
+    stages = list(dict.fromkeys(stage for _, cost in measured for stage in cost.stages))
+    heading = ["model", "compile s", *stages, "peak MB", "before MB", "arena MB", "tensors MB"]
+    return table([heading, *(_compile_row(result, cost, stages) for result, cost in measured)])
+
+
+def _compile_row(result: Result, cost: CompileCost, stages: Sequence[str]) -> list[str]:
+    sizes = (cost.peak_bytes, result.base_bytes, cost.arena_bytes, cost.intermediate_bytes)
+    return [
+        result.request.model,
+        f"{cost.seconds:.2f}",
+        *(f"{cost.stages[stage]:.2f}" if stage in cost.stages else "-" for stage in stages),
+        *(f"{size / MB:.2f}" for size in sizes),
+    ]
+
+
+def text(results: Sequence[Result]) -> str:
+    """Both tables, and what failed."""
+    parts = [
+        "Latency: median [quartiles]; ratio: ONNX Runtime's median over ours; error: share of the "
+        "tolerance",
+        latency_table(results),
+        "Compilation, by the first policy with the most vEUs",
+        compile_table(results),
+    ]
+    failed = [f"{result.request.model}: {result.error}" for result in results if result.error]
+    if failed:
+        parts += ["Failed", "\n".join(failed)]
+    return "\n\n".join(parts) + "\n"
+
+
+def machine() -> dict[str, str | int | None]:
+    """Describe what the measurements ran on."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        **{package: _version(package) for package in PACKAGES},
+    }
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    for line in info.read_text().splitlines() if info.exists() else ():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def write(results: Sequence[Result], folder: Path) -> list[Path]:
+    """Write ``bench.json`` and ``bench.md`` into a folder, and return their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    content = {"machine": machine(), "results": [dataclasses.asdict(r) for r in results]}
+    paths = [folder / "bench.json", folder / "bench.md"]
+    paths[0].write_text(json.dumps(content, indent=1) + "\n")
+    paths[1].write_text(text(results))
+    return paths

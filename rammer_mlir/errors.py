@@ -1,0 +1,45 @@
+"""The errors that a user of the compiler can meet.
+
+Each message is one line: which node, operation or option, what was expected, what was found, and
+what to do. The command-line tools print it as ``error: ...`` and exit with status 1.
+"""
+
+
+class RammerError(Exception):
+    """Base class of every error that bad input, a bad option or a missing tool can cause."""
+
+
+class OptionError(RammerError):
+    """An option's value is unknown or out of range (policy, target, number of vEUs, stage)."""
+
+
+class ModelError(RammerError):
+    """The model cannot be read or is not valid ONNX."""
+
+
+class UnsupportedError(RammerError):
+    """The model uses operators, types or attributes that cannot be compiled."""
+
+
+class ShapeError(RammerError):
+    """A dimension is unknown, or a shape given by the user does not fit the model."""
+
+
+class InputError(RammerError):
+    """The values given to a run do not fit the model's signature."""
+
+
+class PassError(RammerError):
+    """A pass or a pass pipeline is unknown, malformed or failed."""
+
+
+class ScheduleError(RammerError):
+    """A schedule breaks a rule: an rTask missing or repeated, an unordered conflict, a deadlock."""
+
+
+class TargetError(RammerError):
+    """A target, or a tool that it needs, is missing, failed, or cannot run the program."""
+
+
+class ArtifactError(RammerError):
+    """A compiled artifact is corrupt, foreign, or made for another machine."""

@@ -1,0 +1,86 @@
+"""Strided layouts: how a view addresses the elements of the buffer under it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+
+def row_major_strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Strides, in elements, of a dense row-major array of these sizes."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(sizes):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A strided view: element ``i`` lies at ``offset + sum(i[d] * strides[d])`` (in elements)."""
+
+    offset: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @staticmethod
+    def row_major(sizes: Sequence[int]) -> Layout:
+        """Return the dense layout of a whole buffer."""
+        return Layout(0, tuple(sizes), row_major_strides(sizes))
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the elements follow each other in row-major order without gaps."""
+        expected = row_major_strides(self.sizes)
+        return all(
+            size <= 1 or stride == dense
+            for size, stride, dense in zip(self.sizes, self.strides, expected, strict=True)
+        )
+
+    def slice(self, offsets: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Layout:
+        """Return the view of ``sizes`` elements from ``offsets``, ``steps`` apart."""
+        start = sum(o * s for o, s in zip(offsets, self.strides, strict=True))
+        strides = tuple(k * s for k, s in zip(steps, self.strides, strict=True))
+        return Layout(self.offset + start, tuple(sizes), strides)
+
+    def collapse(self, groups: Iterable[Sequence[int]]) -> Layout | None:
+        """Merge each group of dimensions into one; None where the strides do not allow it."""
+        sizes: list[int] = []
+        strides: list[int] = []
+        for group in groups:
+            merged = self._merge(group)
+            if merged is None:
+                return None
+            sizes.append(merged[0])
+            strides.append(merged[1])
+        return Layout(self.offset, tuple(sizes), tuple(strides))
+
+    def _merge(self, group: Sequence[int]) -> tuple[int, int] | None:
+        size, stride = 1, 1
+        for dim in reversed(group):
+            if self.sizes[dim] == 1:
+                continue
+            if size == 1:
+                size, stride = self.sizes[dim], self.strides[dim]
+            elif self.strides[dim] == size * stride:
+                size *= self.sizes[dim]
+            else:
+                return None
+        return size, stride
+
+    def expand(self, groups: Iterable[Sequence[int]], sizes: Sequence[int]) -> Layout:
+        """Split each dimension into the group of dimensions that it becomes."""
+        strides = [0] * len(sizes)
+        for dim, group in enumerate(groups):
+            step = self.strides[dim]
+            for inner in reversed(group):
+                strides[inner] = step
+                step *= sizes[inner]
+        return Layout(self.offset, tuple(sizes), tuple(strides))
+
+    @property
+    def num_elements(self) -> int:
+        """Number of elements that the view holds."""
+        return prod(self.sizes)

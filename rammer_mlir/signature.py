@@ -1,0 +1,29 @@
+"""Names, shapes and element types of a model's inputs and outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input or output: its ONNX name, static shape and NumPy element type."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the dense row-major array in bytes."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a compiled model takes and returns, in the model's own order."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]

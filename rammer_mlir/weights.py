@@ -1,0 +1,51 @@
+"""The values of weights, packed as the compiled code reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import ModelError
+from rammer_mlir.passes.constants import VALUE, ConstantArgument, constant_arguments
+
+Array = NDArray[np.generic]
+
+
+def packed_weights(main: ir.OpView, values: Mapping[str, Array]) -> dict[int, Array]:
+    """Return the array of every weight argument of the entry function, by argument number.
+
+    Arrays are dense, row-major and of the argument's shape; unpacked ones are not copied.
+
+    Raises:
+        ModelError: if a weight has no value.
+    """
+    return {weight.number: _packed(weight, values) for weight in constant_arguments(main)}
+
+
+def _packed(weight: ConstantArgument, values: Mapping[str, Array]) -> Array:
+    array = _value(weight, values)
+    for number, step in enumerate(weight.steps):
+        array = array.reshape(step) if number % 2 == 0 else array.transpose(step)
+    shape = tuple(ir.ShapedType(weight.value.type).shape)
+    return np.ascontiguousarray(array).reshape(shape)
+
+
+def _value(weight: ConstantArgument, values: Mapping[str, Array]) -> Array:
+    if VALUE in weight.attributes:
+        return _dense_array(weight.attributes[VALUE])
+    if weight.name not in values:
+        raise ModelError(
+            f"weight '{weight.name}' has no value: expected it beside the IR; compile from the "
+            "ONNX model, or give the weights"
+        )
+    return values[weight.name]
+
+
+def _dense_array(attribute: ir.Attribute) -> Array:
+    if isinstance(attribute, ir.DenseElementsAttr):
+        return np.array(attribute)
+    resource: Sequence[int] = ir.DenseResourceElementsAttr(attribute)  # type: ignore[assignment]
+    return np.array(resource)
