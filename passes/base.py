@@ -1,4 +1,4 @@
-"""Base class of passes."""
+"""Base class of passes, and the error that a pass raises at an operation."""
 
 from __future__ import annotations
 
@@ -7,11 +7,43 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.errors import PassError
 
 
 @dataclass(frozen=True)
 class Pass(ABC):
+    """A rewrite or a check of a whole module.
+
+    A subclass is a frozen dataclass: its fields are its options in a textual pipeline (types
+    ``int``, ``bool``, ``str``, ``float`` and ``list`` or ``tuple`` of them, each with a default),
+    the first line of its docstring is its help.
+    """
+
     name: ClassVar[str]
+    """The pass's name in a textual pipeline, equal to its module's name with dashes."""
 
     @abstractmethod
-    def run(self, module: ir.Module) -> None: ...
+    def run(self, module: ir.Module) -> None:
+        """Change or check the module.
+
+        Raises:
+            RammerError: if the module breaks what the pass expects.
+        """
+
+
+class OperationError(PassError):
+    """A pass's error about one operation; its location lets tools point at the line.
+
+    The message starts with the operation's name, and its node's name where the location has one.
+    """
+
+    def __init__(self, op: ir.OpView | ir.Operation, message: str) -> None:
+        self.location: ir.Location = op.operation.location
+        super().__init__(f"{_title(op.operation)}: {message}")
+
+
+def _title(op: ir.Operation) -> str:
+    location = op.location
+    if location.is_a_name():
+        return f"'{op.name}' ({location.name_str})"
+    return f"'{op.name}'"

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rammer_mlir.scheduling.program import Barrier, Plan, RProgram, Run
-
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import PassError
-from rammer_mlir.passes.entry import entry_block
+from rammer_mlir.passes.entry import entry_block, entry_function
 from rammer_mlir.passes.task_graph import GraphBuilder, operator_name
+from rammer_mlir.scheduling.program import Barrier, Plan, RProgram, Run
 
 PROGRAM = "rtask.program"
+
+_REQUESTED = "rtask.requested_waits"
+_SECONDS = "rtask.predicted_seconds"
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,22 @@ def _write_veu(
         )
 
 
+def record_predictions(module: ir.Module, plan: Plan) -> None:
+    """Keep on the entry function what a plan says of itself beyond its programs."""
+    attributes = entry_function(module).operation.attributes
+    i64 = ir.IntegerType.get_signless(64)
+    attributes[_REQUESTED] = ir.IntegerAttr.get(i64, plan.requested_waits)
+    attributes[_SECONDS] = ir.FloatAttr.get(ir.F64Type.get(), plan.predicted_seconds)
+
+
+def _predictions(module: ir.Module) -> tuple[float, int]:
+    attributes = entry_function(module).operation.attributes
+    if _REQUESTED not in attributes or _SECONDS not in attributes:
+        return 0.0, 0
+    seconds = ir.FloatAttr(attributes[_SECONDS]).value
+    return seconds, ir.IntegerAttr(attributes[_REQUESTED]).value
+
+
 def read_plan(module: ir.Module) -> ScheduledModule:
     """Read the rPrograms of a module.
 
@@ -115,6 +133,7 @@ def read_plan(module: ir.Module) -> ScheduledModule:
 
 class _Reader:
     def __init__(self, module: ir.Module) -> None:
+        self._module = module
         self._builder = GraphBuilder(module)
         self._calls: dict[int, OperatorCall] = {}
 
@@ -150,13 +169,15 @@ class _Reader:
             call = self._calls[number]
             name = operator_name(call.location, call.kernel)
             self._builder.add_operator(name, [call.kernel], call.operands)
+        seconds, requested = _predictions(self._module)
         plan = Plan(
             programs=tuple(
                 RProgram(len(veus), tuple(tuple(_renumber(i, index) for i in veu) for veu in veus))
                 for veus in programs
             ),
             kernels=(0,) * len(order),
-            predicted_seconds=0.0,
+            predicted_seconds=seconds,
+            requested_waits=requested,
         )
         calls = tuple(self._calls[number] for number in order)
         return ScheduledModule(self._builder, plan, calls, device)

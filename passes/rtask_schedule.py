@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rammer_mlir.scheduling.device import cpu_device
-from rammer_mlir.scheduling.policies import get_policy
-
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.entry import entry_block, functions, is_private, symbol_name
 from rammer_mlir.passes.kernels import described_kernels
-from rammer_mlir.passes.program_ir import OperatorCall, write_plan
+from rammer_mlir.passes.program_ir import OperatorCall, record_predictions, write_plan
 from rammer_mlir.passes.task_graph import graph_of_operators
+from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.policies import get_policy
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,7 @@ class Schedule(Pass):
         }
         terminator = list(block.operations)[-1]
         write_plan(plan, calls, device.name, ir.InsertionPoint(terminator))
+        record_predictions(module, plan)
         for op in operators:
             op.operation.erase()
         _erase_unused_kernels(module, {call.kernel for call in calls.values()})

@@ -59,7 +59,19 @@ def _operators(module: ir.Module) -> list[ir.OpView]:
     ]
 
 
+def _separate_results(function: ir.OpView) -> None:
+    """Compute a value that is returned twice twice: each result has a buffer of its own."""
+    terminator = list(function.operation.regions[0].blocks[0].operations)[-1].operation
+    seen: set[ir.Value] = set()
+    for index, value in enumerate(terminator.operands):
+        if value in seen and not isinstance(value.owner, ir.Block):
+            copy = value.owner.operation.clone(ip=ir.InsertionPoint(terminator))
+            terminator.operands[index] = copy.results[ir.OpResult(value).result_number]
+        seen.add(value)
+
+
 def _build_candidates(function: ir.OpView, name: str, candidates: int) -> list[str]:
+    _separate_results(function)
     computation = Computation(function)
     space = computation.space
     if space is None:

@@ -5,31 +5,17 @@ Three steps in front of the vectoriser, each on one kernel function (``func.func
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from rammer_mlir.bindings import arith, ir, linalg, memref
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.cpu.vectorize_affine import multiply, upper_bound
+from rammer_mlir.lowering.ir_walk import walk
 
 STACK_LIMIT = 4 << 20
 """Most bytes of temporaries in one kernel: threads have stacks of 8 MiB."""
 
 _ALIGNMENT = 64  # bytes: a cache line, and an AVX-512 register
-
-
-def walk(operation: Any) -> Iterator[Any]:
-    """Yield the operations nested in ``operation``, each before what it holds.
-
-    The operation that was yielded last may be erased.
-    """
-    for region in operation.regions:
-        for block in region.blocks:
-            for nested in list(block.operations):
-                inner = list(nested.regions)
-                yield nested
-                if inner:
-                    yield from walk(nested.operation)
 
 
 def expand_copies(kernel: Any) -> None:
@@ -175,7 +161,7 @@ def _from_byte(value: Any, point: Any) -> None:
     with point, value.location:
         zero = arith.constant(_byte(), 0)
         truth = arith.cmpi(arith.CmpIPredicate.ne, value, zero)
-    value.replace_all_uses_except(truth, truth.owner)
+    value.replace_all_uses_except(truth, truth.owner.operation)
 
 
 def _byte() -> Any:
@@ -190,5 +176,3 @@ def _retype(value: Any) -> None:
     kind = value.type
     if isinstance(kind, ir.MemRefType) and _is_boolean(kind.element_type):
         value.set_type(ir.MemRefType.get(kind.shape, _byte(), kind.layout, kind.memory_space))
-
-

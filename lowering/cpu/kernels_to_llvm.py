@@ -16,11 +16,12 @@ from rammer_mlir.lowering.cpu.kernel_buffers import (
     allocate_on_stack,
     expand_copies,
     store_booleans_as_bytes,
-    walk,
 )
 from rammer_mlir.lowering.cpu.vectorize import vectorize_kernels
+from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.lowering.llvm.math_to_arith import convert_math
+from rammer_mlir.lowering.llvm.narrow_floats import convert_through_f32, expand_half_conversions
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ def kernel_steps(machine: Machine) -> list[Step]:
         Step("vectorize", partial(vectorize_kernels, vector_bits=machine.vector_bits)),
         Step("narrow-math", "math-extend-to-supported-types{target-type=f32}"),
         Step("narrow-floats", f"arith-emulate-unsupported-floats{{{narrow}}}"),
+        Step("wide-floats", convert_through_f32),
+        *([] if machine.has_half_conversions else [Step("half", expand_half_conversions)]),
         Step("math", convert_math),
         Step("expand-arith", "func.func(arith-expand{include-bf16=true})"),
         Step("views", "affine-expand-index-ops,lower-affine,expand-strided-metadata,lower-affine"),
@@ -85,8 +88,8 @@ def lower_kernels(module: Any, machine: Machine) -> None:
 
 def find_kernels(module: Any) -> Iterator[Any]:
     """Yield the rKernels: functions with a body, an index first, then memrefs, and no result."""
-    for operation in module.body.operations:
-        if operation.name != "func.func" or not operation.regions[0].blocks:
+    for operation in (o.operation for o in module.body.operations):
+        if operation.name != "func.func" or not len(operation.regions[0].blocks):
             continue
         kind = operation.attributes["function_type"].value
         first, *rest = [*kind.inputs] or [None]
@@ -103,18 +106,18 @@ def _each_kernel(step: Callable[[Any], None], module: Any) -> None:
 def _move_globals(module: Any, scratch: Any, kernels: list[Any]) -> None:
     """Bring the constants that kernels read along; those used elsewhere too stay as well."""
     used = {name for kernel in kernels for name in _globals_used(kernel)}
-    inside = {kernel.operation for kernel in kernels}
+    inside = set(kernels)
     elsewhere = {
         name
         for operation in module.body.operations
         if operation.operation not in inside
         for name in _globals_used(operation)
     }
-    for operation in list(module.body.operations):
+    for operation in [o.operation for o in module.body.operations]:
         if operation.name != "memref.global" or _symbol(operation) not in used:
             continue
         if _symbol(operation) in elsewhere:
-            copy = operation.operation.clone(ir.InsertionPoint(scratch.body))
+            copy = operation.clone(ir.InsertionPoint(scratch.body))
             _rename(copy, f"{_symbol(operation)}_in_kernels", kernels)
         else:
             operation.detach_from_parent()

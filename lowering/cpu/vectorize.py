@@ -10,7 +10,6 @@ only at run time, strided and gathered accesses and remainders are part of that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -19,6 +18,7 @@ from rammer_mlir.lowering.cpu.vectorize_emit import NestEmitter
 from rammer_mlir.lowering.cpu.vectorize_fills import fill_scalar, known_fills
 from rammer_mlir.lowering.cpu.vectorize_nest import Nest
 from rammer_mlir.lowering.cpu.vectorize_plan import plan_tile
+from rammer_mlir.lowering.ir_walk import walk
 
 _plan = cache(plan_tile)
 
@@ -29,23 +29,13 @@ def vectorize_kernels(module: Any, vector_bits: int) -> None:
     Named linalg ops and ``memref.copy`` must have been generalised before. Results are those of
     the scalar loops, but for the order of a sum along the lanes and for fused multiply-adds.
     """
-    generics = list(_generics(module.operation))
+    generics = [o for o in walk(module.operation) if o.name == "linalg.generic"]
     # Backwards, so that a fill in front of a reduction is still there to be folded into it.
     while generics:
         operation = generics.pop()
         for fill in vectorize_generic(operation, vector_bits):
             generics.remove(fill)
             fill.erase()
-
-
-def _generics(operation: Any) -> Iterator[Any]:
-    for region in operation.regions:
-        for block in region.blocks:
-            for nested in block.operations:
-                if nested.name == "linalg.generic":
-                    yield nested
-                else:
-                    yield from _generics(nested.operation)
 
 
 def vectorize_generic(operation: Any, vector_bits: int) -> list[Any]:
@@ -55,9 +45,11 @@ def vectorize_generic(operation: Any, vector_bits: int) -> list[Any]:
     """
     with ir.InsertionPoint(operation), operation.location:
         nest = Nest(operation)
-        fills = known_fills(operation, nest.outputs) if any(nest.reduction) else []
+        fills: list[Any] = [None] * nest.outputs
+        if any(nest.reduction):
+            fills = known_fills(operation, nest.outputs)
         initial = [None if fill is None else fill_scalar(fill) for fill in fills]
-        plan = _plan(nest.describe(vector_bits))
-        NestEmitter(nest, plan, initial or [None] * nest.outputs).emit()
+        plan = _plan(nest.describe(vector_bits, [fill is not None for fill in fills]))
+        NestEmitter(nest, plan, initial).emit()
     operation.erase()
     return [fill for fill in fills if fill is not None]

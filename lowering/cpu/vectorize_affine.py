@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rammer_mlir.bindings import arith, ir, vector
+from rammer_mlir.lowering.ir_walk import producer
 
 Index = Any
 """An index: a Python int where it is known, else an ``index`` value (or a vector of them)."""
@@ -116,8 +117,7 @@ def upper_bound(value: Any) -> int | None:
 
     Understands constants, ``affine.min`` with a constant result, and minima of ``arith``.
     """
-    owner = getattr(value, "owner", None)
-    name = getattr(owner, "name", "")
+    owner, name = value.owner, producer(value)
     if name == "arith.constant":
         return owner.attributes["value"].value
     if name == "affine.min":

@@ -9,7 +9,10 @@ from typing import Any
 
 from rammer_mlir.bindings import arith, ir, vector
 
+# Liberties that the vectoriser takes: a multiply-add in a reduction may round once, and the sign
+# of a zero that a maximum returns is open (x86 needs five instructions for -0 < +0, two for NaN).
 _CONTRACTED = ("arith.mulf", "arith.addf", "arith.subf")
+_UNSIGNED_ZEROS = ("arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf")
 
 # Combiners whose lanes may accumulate separately: operation -> kind of vector.reduction.
 _REDUCTION_KINDS = {
@@ -43,7 +46,13 @@ _FLOAT_IDENTITIES = {
 # Dividing a lane that a mask disables would trap, and x86 has no vector division of integers.
 _INTEGER_DIVISIONS = ("divsi", "divui", "remsi", "remui", "floordivsi", "ceildivsi", "ceildivui")
 
-_WORK = {"arith.divf": 8.0, "math.sqrt": 8.0, "math.rsqrt": 16.0}
+_WORK = {
+    "arith.divf": 8.0,
+    "arith.maximumf": 3.0,
+    "arith.minimumf": 3.0,
+    "math.sqrt": 8.0,
+    "math.rsqrt": 16.0,
+}
 _TRANSCENDENTAL_WORK = 20.0
 _CHEAP_MATH = ("math.absf", "math.fma", "math.floor", "math.ceil", "math.copysign", "math.absi")
 
@@ -108,10 +117,10 @@ class Body:
         self.arguments = len(block.arguments)
         for argument in block.arguments:
             self.slots[argument] = len(self.slots)
-        *operations, terminator = list(block.operations)
-        inside = {operation.operation for operation in operations}
+        *operations, terminator = [o.operation for o in block.operations]
+        inside = set(operations)
         for operation in (*operations, terminator):
-            self._capture(operation, inside)
+            self._capture(operation, {*inside, block})
         self._constants(operations)
         for operation in operations:
             self._read(operation, contract)
@@ -140,12 +149,12 @@ class Body:
         if operation.name == "linalg.index":
             self.indices.append((first, operation.attributes["dim"].value))
         attributes = dict(operation.attributes)
-        if contract and operation.name in _CONTRACTED:
-            if "none" in str(attributes.get("fastmath", "none")):
-                attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<contract>")
+        flags = _fastmath(operation.name, contract)
+        if flags and "none" in str(attributes.get("fastmath", "none")):
+            attributes["fastmath"] = ir.Attribute.parse(f"#arith.fastmath<{flags}>")
         self.instructions.append(
             Instruction(
-                operation.operation,
+                operation,
                 operation.name,
                 tuple(self.slots[value] for value in operation.operands),
                 tuple(result.type for result in operation.results),
@@ -158,9 +167,11 @@ class Body:
         """Tell whether every operation also exists on vectors and is safe on unused lanes."""
         return all(
             instruction.name == "linalg.index"
-            or instruction.name.startswith(("arith.", "math."))
-            and instruction.name.removeprefix("arith.") not in _INTEGER_DIVISIONS
-            and all(_is_lane_type(t) for t in instruction.types)
+            or (
+                instruction.name.startswith(("arith.", "math."))
+                and instruction.name.removeprefix("arith.") not in _INTEGER_DIVISIONS
+                and all(_is_lane_type(t) for t in instruction.types)
+            )
             for instruction in self.instructions
         )
 
@@ -250,6 +261,12 @@ def _remap(operation: Any, mapping: dict[Any, Any]) -> None:
         for block in region.blocks:
             for nested in block.operations:
                 _remap(nested.operation, mapping)
+
+
+def _fastmath(name: str, contract: bool) -> str:
+    if name in _UNSIGNED_ZEROS:
+        return "nsz"
+    return "contract" if contract and name in _CONTRACTED else ""
 
 
 def _is_lane_type(element: Any) -> bool:

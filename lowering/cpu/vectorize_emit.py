@@ -20,7 +20,8 @@ from rammer_mlir.lowering.cpu.vectorize_affine import (
 from rammer_mlir.lowering.cpu.vectorize_body import select
 from rammer_mlir.lowering.cpu.vectorize_memory import Mask, Scope
 from rammer_mlir.lowering.cpu.vectorize_nest import Nest, Operand
-from rammer_mlir.lowering.cpu.vectorize_plan import TilePlan
+from rammer_mlir.lowering.cpu.vectorize_plan import MIN_TRANSPOSED, TilePlan
+from rammer_mlir.lowering.cpu.vectorize_shuffle import segment, transpose
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,10 @@ class NestEmitter:
         return carried
 
     def _dynamic_loop(
-        self, loop: int, size: Any, carried: list[Any],
+        self,
+        loop: int,
+        size: Any,
+        carried: list[Any],
         inside: Callable[[Span, list[Any]], list[Any]],
     ) -> list[Any]:
         """Emit full tiles, then single points (for the vector loop: masked registers)."""
@@ -126,8 +130,13 @@ class NestEmitter:
         return self._for(end, size, self.lanes, carried, inside, Span(0, self.lanes, size))
 
     def _for(
-        self, lower: Index, upper: Index, step: int, carried: list[Any],
-        inside: Callable[[Span, list[Any]], list[Any]], span: Span,
+        self,
+        lower: Index,
+        upper: Index,
+        step: int,
+        carried: list[Any],
+        inside: Callable[[Span, list[Any]], list[Any]],
+        span: Span,
     ) -> list[Any]:
         """Emit an ``scf.for``; ``span`` is what an iteration covers, with ``valid`` as the end."""
         loop = scf.ForOp(as_value(lower), as_value(upper), constant(step), carried)
@@ -160,9 +169,8 @@ class NestEmitter:
             step = partial(self._accumulate, instances)
             flat = self._nested(self.reductions, spans, first, step)
             results = self._grouped(flat)
-        for instance, values in zip(instances, results, strict=True):
-            for output, value in zip(self.outputs, values, strict=True):
-                self._store(output, spans, instance, value)
+        for number, output in enumerate(self.outputs):
+            self._store_all(output, spans, instances, [values[number] for values in results])
         return carried
 
     def _grouped(self, flat: list[Any]) -> list[list[Any]]:
@@ -195,9 +203,7 @@ class NestEmitter:
         offsets = range(0, span.points, self.lanes)
         return [(o, memory.make_mask(self.lanes, span.points - o)) for o in offsets]
 
-    def _accumulate(
-        self, instances: list[Instance], spans: Spans, carried: list[Any]
-    ) -> list[Any]:
+    def _accumulate(self, instances: list[Instance], spans: Spans, carried: list[Any]) -> list[Any]:
         """Emit one step of the reduction for every register of the micro tile."""
         next_values: list[Any] = []
         groups = self._grouped(carried)
@@ -342,6 +348,54 @@ class NestEmitter:
         if isinstance(address.type, ir.VectorType):
             return memory.gather(operand, 0, address, self.lanes, instance.mask)
         return memory.load(operand, address, 0, self.lanes, instance.mask)
+
+    def _store_all(
+        self, operand: Operand, spans: Spans, instances: list[Instance], values: list[Any]
+    ) -> None:
+        """Store one output's registers, transposed where that makes the stores contiguous."""
+        groups = self._transposable(operand, spans, instances)
+        if groups is None:
+            for instance, value in zip(instances, values, strict=True):
+                self._store(operand, spans, instance, value)
+            return
+        by_place = {id(i): value for i, value in zip(instances, values, strict=True)}
+        for group in groups:
+            self._store_transposed(operand, spans, group, [by_place[id(i)] for i in group])
+
+    def _transposable(
+        self, operand: Operand, spans: Spans, instances: list[Instance]
+    ) -> list[list[Instance]] | None:
+        """Group the registers that lie side by side in memory, None if they do not.
+
+        They do when the output is contiguous along an unrolled loop and not along the lanes.
+        """
+        if self.vector not in spans or spans[self.vector].valid is not None:
+            return None
+        along = [loop for loop in self.unroll if operand.strides[loop] == 1]
+        if not along or spans[along[0]].points < MIN_TRANSPOSED:
+            return None
+        groups: dict[tuple[tuple[int, int], ...], list[Instance]] = {}
+        for instance in instances:
+            offset = instance.offsets[along[0]]
+            place = instance.offsets | {along[0]: offset // self.lanes}
+            groups.setdefault(tuple(sorted(place.items())), []).append(instance)
+        return list(groups.values())
+
+    def _store_transposed(
+        self, operand: Operand, spans: Spans, group: list[Instance], values: list[Any]
+    ) -> None:
+        """Store registers that are neighbours in memory: one contiguous store per lane."""
+        assert self.vector is not None
+        size = 1 << (len(values) - 1).bit_length()
+        columns = transpose(values + [values[-1]] * (size - len(values)), self.lanes)
+        count = group[0].mask.count
+        existing = self.lanes if count is None else count
+        mask = memory.make_mask(size, len(values))
+        for lane in range(existing):
+            row = segment(columns[lane % size], lane // size, size)
+            offsets = group[0].offsets | {self.vector: group[0].offsets[self.vector] + lane}
+            address = self._address(operand, spans, Instance(offsets, mask))
+            memory.store(operand, self._emit_address(address), 1, size, mask, row)
 
     def _store(self, operand: Operand, spans: Spans, instance: Instance, value: Any) -> None:
         stride = self._vector_stride(operand) if self.vector in instance.offsets else 0

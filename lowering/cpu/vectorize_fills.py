@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.ir_walk import producer
 
 _WITHOUT_EFFECT = ("arith.", "affine.")
 _VIEWS = (
@@ -44,7 +45,7 @@ def fill_scalar(fill: Any) -> Any:
 def _fills_before(operation: Any) -> list[Any]:
     """List the fills in front of an operation, up to the first other memory access."""
     before = []
-    for other in operation.operation.block.operations:
+    for other in (o.operation for o in operation.block.operations):
         if other == operation:
             break
         before.append(other)
@@ -75,7 +76,7 @@ def _writes_all(operation: Any, number: int) -> bool:
 
 
 def _root(value: Any) -> Any:
-    while getattr(value.owner, "name", "") in _VIEWS:
+    while producer(value) in _VIEWS:
         value = value.owner.operands[0]
     return value
 

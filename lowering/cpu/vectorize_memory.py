@@ -8,6 +8,10 @@ from typing import Any
 from rammer_mlir.bindings import arith, ir, memref, vector
 from rammer_mlir.lowering.cpu.vectorize_affine import Index, add, as_value, multiply
 from rammer_mlir.lowering.cpu.vectorize_nest import Operand
+from rammer_mlir.lowering.cpu.vectorize_plan import MAX_STRIDE
+from rammer_mlir.lowering.cpu.vectorize_shuffle import pick_strided
+
+_SHUFFLED_LANES = 8  # below, loads of single elements are cheaper than masked ones
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,11 @@ def full_mask(lanes: int) -> Any:
 
 def make_mask(lanes: int, count: Index | None) -> Mask:
     """Emit the mask of the first ``count`` lanes, where ``count`` may exceed ``lanes``."""
-    if count is None or isinstance(count, int) and count >= lanes:
+    if count is None or (isinstance(count, int) and count >= lanes):
         return Mask(None, None)
     kind = ir.VectorType.get([lanes], ir.IntegerType.get_signless(1))
     if isinstance(count, int):
-        return Mask(count, vector.constant_mask(kind, [count]))
+        return Mask(count, vector.constant_mask(kind, [max(0, count)]))
     return Mask(count, vector.create_mask(kind, [count]))
 
 
@@ -72,7 +76,21 @@ def load(operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask
         if mask.value is None:
             return vector.load(kind, operand.value, start)
         return vector.maskedload(kind, operand.value, start, mask.value, zeros(kind))
+    if isinstance(stride, int) and 1 < stride <= MAX_STRIDE and lanes >= _SHUFFLED_LANES:
+        return _load_strided(operand, address, stride, lanes, mask)
     return gather(operand, address, index_vector(lanes, stride), lanes, mask)
+
+
+def _load_strided(operand: Operand, address: Index, stride: int, lanes: int, mask: Mask) -> Any:
+    """Emit contiguous loads, none beyond the last element wanted, and pick lanes out of them."""
+    count = lanes if mask.count is None else mask.count
+    needed = add(multiply(add(count, -1), stride), 1)
+    parts: list[Any] = []
+    for number in range(stride):
+        first = number * lanes
+        part_mask = make_mask(lanes, add(needed, -first))
+        parts.append(load(operand, add(address, first), 1, lanes, part_mask))
+    return pick_strided(parts, stride, lanes)
 
 
 def gather(operand: Operand, start: Index, indices: Any, lanes: int, mask: Mask) -> Any:

@@ -22,6 +22,7 @@ from rammer_mlir.lowering.cpu.vectorize_affine import (
 )
 from rammer_mlir.lowering.cpu.vectorize_body import Body
 from rammer_mlir.lowering.cpu.vectorize_plan import Access, Loop, LoopNest
+from rammer_mlir.lowering.ir_walk import producer
 
 _UNKNOWN_TRIPS = 64  # estimate of a trip count without a known bound
 
@@ -55,9 +56,7 @@ class Operand:
         if self.results is None:
             factors = zip(self.strides, dims, strict=True)
         else:
-            factors = zip(
-                self.dim_strides, [evaluate(r, dims) for r in self.results], strict=True
-            )
+            factors = zip(self.dim_strides, [evaluate(r, dims) for r in self.results], strict=True)
         total = self.offset
         for stride, index in factors:
             total = add(total, multiply(index, stride))
@@ -109,7 +108,7 @@ class Nest:
                 self.bounds.append(size)
             else:
                 self.sizes.append(memref.dim(value, as_value(position)))
-                bound = upper_bound(_size_operand(value, position))
+                bound = _size_bound(value, position)
                 self.bounds.append(_UNKNOWN_TRIPS if bound is None else bound)
 
     def _merge_loops(self) -> None:
@@ -141,8 +140,11 @@ class Nest:
         """The width of the widest element in memory, in bits."""
         return max(_bits(operand.element) for operand in self.operands)
 
-    def describe(self, vector_bits: int) -> LoopNest:
-        """Describe the nest to the planner, whose loop numbers are positions in ``loops``."""
+    def describe(self, vector_bits: int, known: list[bool]) -> LoopNest:
+        """Describe the nest to the planner, whose loop numbers are positions in ``loops``.
+
+        ``known`` tells per output whether its old content is a constant.
+        """
         accesses = [operand.access(self.loops) for operand in self.operands]
         split = len(accesses) - self.outputs
         return LoopNest(
@@ -156,7 +158,8 @@ class Nest:
             registers=28 if vector_bits >= 512 else 12,
             work=self.body.work,
             reads_init=any(
-                self.body.uses(self.body.arguments - self.outputs + k) for k in range(self.outputs)
+                self.body.uses(self.body.arguments - self.outputs + k) > 0 and not known[k]
+                for k in range(self.outputs)
             ),
             vectorizable=self.body.vectorizable and self._has_vector_elements(),
             combinable=self.body.combiners(self.outputs) is not None,
@@ -173,18 +176,18 @@ def _bits(element: Any) -> int:
     return element.width if isinstance(element, ir.FloatType | ir.IntegerType) else 128
 
 
-def _size_operand(value: Any, position: int) -> Any:
-    """Return the SSA value of a dynamic size of a subview or a reinterpreted buffer, or None.
+def _size_bound(value: Any, position: int) -> int | None:
+    """Return a bound of a dynamic size of a subview or a reinterpreted buffer, or None.
 
     Rank-reducing views drop static sizes only, so dynamic sizes and dimensions pair up in order.
     """
-    owner = value.owner
-    if getattr(owner, "name", "") not in ("memref.subview", "memref.reinterpret_cast"):
+    if producer(value) not in ("memref.subview", "memref.reinterpret_cast"):
         return None
+    owner = value.owner
     dynamic = ir.ShapedType.get_dynamic_size()
     segments = owner.attributes["operandSegmentSizes"]
     number = sum(size == dynamic for size in value.type.shape[:position])
-    return owner.operands[segments[0] + segments[1] + number]
+    return upper_bound(owner.operands[segments[0] + segments[1] + number])
 
 
 def _read_operand(value: Any, affine_map: Any, dims: int) -> Operand:
@@ -215,10 +218,13 @@ def flatten(value: Any) -> tuple[Any, Index, list[Index]]:
     dynamic = ir.MemRefType.get_dynamic_stride_or_offset()
     static_strides, static_offset = kind.get_strides_and_offset()
     base, offset, *rest = memref.ExtractStridedMetadataOp(value).results
-    sizes = [s if s != ir.ShapedType.get_dynamic_size() else v
-             for s, v in zip(kind.shape, rest[: kind.rank], strict=True)]
-    strides = [s if s != dynamic else v
-               for s, v in zip(static_strides, rest[kind.rank :], strict=True)]
+    sizes = [
+        s if s != ir.ShapedType.get_dynamic_size() else v
+        for s, v in zip(kind.shape, rest[: kind.rank], strict=True)
+    ]
+    strides = [
+        s if s != dynamic else v for s, v in zip(static_strides, rest[kind.rank :], strict=True)
+    ]
     start: Index = offset if static_offset == dynamic else static_offset
     extent = add(start, 1)
     for size, stride in zip(sizes, strides, strict=True):
@@ -226,7 +232,13 @@ def flatten(value: Any) -> tuple[Any, Index, list[Index]]:
     size_attribute = extent if isinstance(extent, int) else ir.ShapedType.get_dynamic_size()
     flat_type = ir.MemRefType.get([size_attribute], kind.element_type, None, kind.memory_space)
     flat = memref.ReinterpretCastOp(
-        flat_type, base, [], [] if isinstance(extent, int) else [extent], [],
-        [0], [size_attribute], [1],
+        flat_type,
+        base,
+        [],
+        [] if isinstance(extent, int) else [extent],
+        [],
+        [0],
+        [size_attribute],
+        [1],
     ).result
     return flat, start, strides

@@ -18,6 +18,10 @@ _FACTORS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
 _VECTORS = (1, 2, 3, 4, 6, 8)
 _HORIZONTAL = 8.0  # cycles to reduce one register to a scalar
 _TILE_OVERHEAD = 4.0  # cycles for the loops around one micro tile
+MAX_STRIDE = 4
+"""Up to this stride, lanes are picked out of contiguous loads."""
+MIN_TRANSPOSED = 3
+"""From this many neighbouring registers on, a strided store goes through a transpose."""
 _UNROLLED_OPERATIONS = 192  # size limit of a reduction loop's unrolled body
 
 
@@ -127,7 +131,7 @@ def _candidates(nest: LoopNest) -> Iterator[TilePlan]:
     if not nest.vectorizable:
         return
     for vector, loop in enumerate(nest.loops):
-        if loop.reduction and not nest.combinable or loop.trips == 1:
+        if (loop.reduction and not nest.combinable) or loop.trips == 1:
             continue
         needed = -(-loop.trips // nest.lanes)
         for vectors in sorted({min(v, needed) for v in _VECTORS}):
@@ -188,6 +192,8 @@ def _access_cost(access: Access, plan: TilePlan) -> float:
     stride = 0 if plan.vector is None else access.strides[plan.vector]
     if stride in (0, 1):
         return 1.0
+    if stride is not None and 1 < stride <= MAX_STRIDE:
+        return 1.5 * stride
     return 1.25 * plan.lanes if stride is not None else 2.0 * plan.lanes
 
 
@@ -206,15 +212,28 @@ def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
     return step * _reduction_steps(nest, plan) + ends + _TILE_OVERHEAD
 
 
-def _output_cost(
-    nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]
-) -> float:
+def _output_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
     """Return the cycles to read and write an output's part of a micro tile."""
-    moves = 2.0 if nest.reads_init else 1.0
-    cost = moves * _distinct(access, plan, points) * _access_cost(access, plan)
+    registers = _distinct(access, plan, points)
+    cost = _store_cost(access, plan, points)
+    if nest.reads_init:
+        cost += _access_cost(access, plan)
     if plan.vector is not None and nest.loops[plan.vector].reduction:
-        cost += _HORIZONTAL * plan.accumulators
-    return cost
+        cost += _HORIZONTAL * plan.vectors
+    return cost * registers
+
+
+def _store_cost(access: Access, plan: TilePlan, points: dict[int, int]) -> float:
+    """Return the cycles to store one register: whole, transposed with others, or scattered."""
+    stride = 0 if plan.vector is None else access.strides[plan.vector]
+    if stride in (0, 1):
+        return 1.0
+    along = [points.get(i, factor) for i, factor in plan.unroll if access.strides[i] == 1]
+    if not along or along[0] < MIN_TRANSPOSED:
+        return 1.25 * plan.lanes
+    rows = min(along[0], plan.lanes)
+    stages = (rows - 1).bit_length()
+    return ((1 << stages) * stages + 1.5 * plan.lanes) / rows
 
 
 def _reduction_steps(nest: LoopNest, plan: TilePlan) -> int:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import llvmlite.binding as llvm
 
 from rammer_mlir.bindings import llvm as llvm_dialect
 from rammer_mlir.errors import TargetError
+from rammer_mlir.lowering.llvm.ir_text import downgrade
 from rammer_mlir.lowering.llvm.machine import LLVM_LOCK, Machine, initialize_llvm
-
-# Attributes that the bindings' LLVM prints and that llvmlite's older LLVM does not parse.
-_UNKNOWN_TO_LLVMLITE = re.compile(r"\b(nocreateundeforpoison) ")
 
 
 def to_llvm_ir(module: Any) -> str:
-    """Translate a module of the LLVM dialect to LLVM IR text that llvmlite parses."""
-    return _UNKNOWN_TO_LLVMLITE.sub("", llvm_dialect.translate_module_to_llvmir(module.operation))
+    """Translate a module of the LLVM dialect to LLVM IR text that llvmlite parses.
+
+    Raises ``TargetError`` when the module still holds other operations: the translation would
+    abort the process.
+    """
+    for operation in (o.operation for o in module.body.operations):
+        if not operation.name.startswith("llvm."):
+            raise TargetError(
+                f"translating to LLVM IR: expected operations of the LLVM dialect, found "
+                f"'{operation.name}'; lower it first"
+            )
+    return downgrade(llvm_dialect.translate_module_to_llvmir(module.operation))
 
 
 def emit_object(ir_text: str, machine: Machine) -> bytes:
@@ -40,7 +47,7 @@ def _optimized(ir_text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
     try:
         module = llvm.parse_assembly(ir_text)
     except RuntimeError as error:
-        first_line = str(error).strip().splitlines()[0]
+        first_line = " ".join(str(error).split())[:200]
         raise TargetError(
             f"LLVM IR: expected text that LLVM {llvm.llvm_version_info[0]} parses, "
             f"found '{first_line}'; this is a fault of the compiler, please report it"

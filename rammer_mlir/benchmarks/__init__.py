@@ -1,0 +1,1 @@
+"""Benchmark models, the reference to compare with, and measurements."""

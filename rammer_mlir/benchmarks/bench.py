@@ -173,11 +173,13 @@ def _compare_latency(
     return [Timing(name, threads, latency, worst[name]) for name, latency in latencies.items()]
 
 
-def measure_in_child(request: Request, timeout: float = 1200.0) -> Result:
+def measure_in_child(
+    request: Request, timeout: float = 1200.0, work: Callable[[Request], Result] = measure
+) -> Result:
     """Measure in a new process; a crash, an error or a time-out becomes the result's error."""
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=_child, args=(request, sender))
+    child = context.Process(target=_child, args=(work, request, sender))
     child.start()
     sender.close()
     try:
@@ -192,8 +194,8 @@ def measure_in_child(request: Request, timeout: float = 1200.0) -> Result:
         child.join()
 
 
-def _child(request: Request, sender: Connection) -> None:
+def _child(work: Callable[[Request], Result], request: Request, sender: Connection) -> None:
     try:
-        sender.send(measure(request))
+        sender.send(work(request))
     except RammerError as error:
         sender.send(Result(request, error=str(error)))

@@ -1,6 +1,7 @@
 """Measuring, with ONNX Runtime itself in the compiler's place."""
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,7 +33,7 @@ class Stub:
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         outputs = self._reference.run(feeds)
-        return {name: value * self._factor for name, value in outputs.items()}
+        return {name: value.astype(np.float32) * self._factor for name, value in outputs.items()}
 
 
 def compile_stub(model: onnx.ModelProto, policy: str, num_veus: int) -> Stub:
@@ -124,6 +125,15 @@ def test_peak_memory_grows_with_an_allocation() -> None:
     block = np.ones(before // 8 + 4_000_000)  # more than has ever been resident
     assert memory.peak_bytes() >= block.nbytes
     assert memory.peak_bytes() > before
+
+
+def crash(request: Request) -> Result:
+    os._exit(7)
+
+
+def test_a_child_that_dies_is_an_error_of_its_model() -> None:
+    result = bench.measure_in_child(REQUEST, work=crash)
+    assert result.error == "process ended with status 7"
 
 
 def test_an_error_in_the_child_comes_back() -> None:

@@ -69,8 +69,8 @@ def test_small_elements_are_measured_by_the_scale_of_their_output() -> None:
     ],
 )
 def test_special_values(expected: float, found: float, ok: bool) -> None:
-    arrays = ({"y": np.array(value, np.float32)} for value in (expected, found))
-    assert compare(*arrays).ok is ok
+    a, b = (np.array(value, np.float32) for value in (expected, found))
+    assert compare({"y": a}, {"y": b}).ok is ok
 
 
 def test_integers_are_compared_exactly() -> None:

@@ -41,7 +41,7 @@ def build(light: Light, batch: int, scale: Scale) -> onnx.ModelProto:
     image = 224
     if scale == "small":
         image = light.small_image
-        light_shapes.divide_channels(model, shapes, light.small_divisor)
+        light_shapes.divide_channels(shapes, light.small_divisor)
     light_shapes.fit(model, shapes, batch, image)
     model.graph.initializer.extend(_draw_all(model, shapes, seed=sum(light.stem.encode())))
     model.ir_version = IR_VERSION

@@ -14,13 +14,12 @@ Shapes = dict[str, list[int]]
 IMAGE_CHANNELS = 3
 
 
-def divide_channels(model: onnx.ModelProto, shapes: Shapes, divisor: int) -> None:
+def divide_channels(shapes: Shapes, divisor: int) -> None:
     """Divide every number of channels by the divisor, except the image's, in place."""
     for name, (first, *rest) in shapes.items():
         # [O, I, kh, kw], [O, I] or [O]: taps stay, and so do the image's three channels.
         inner = [d if d in (1, IMAGE_CHANNELS) else d // divisor for d in rest[:1]]
         shapes[name] = [max(first // divisor, 1), *inner, *rest[1:]]
-    del model.graph.value_info[:]
 
 
 def fit(model: onnx.ModelProto, shapes: Shapes, batch: int, image: int) -> None:
@@ -41,8 +40,7 @@ def fit(model: onnx.ModelProto, shapes: Shapes, batch: int, image: int) -> None:
             shapes[node.input[1]][1] = source[1]
         known.update(_infer(model, node, known, constants))
     for info in graph.output:
-        helper_type = helper.make_tensor_type_proto(TensorProto.FLOAT, known[info.name])
-        info.type.CopyFrom(helper_type)
+        info.type.CopyFrom(helper.make_tensor_type_proto(TensorProto.FLOAT, known[info.name]))
 
 
 def _fit_pool(node: onnx.NodeProto, source: list[int]) -> None:

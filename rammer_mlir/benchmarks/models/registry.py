@@ -91,6 +91,7 @@ LIGHT: dict[str, Model] = {
 """The networks that come with the onnx package."""
 
 OWN: dict[str, Model] = {
+    "one_element": Model(small.build_one_element, "a launch and nothing else", {"x": (1,)}),
     "mlp": Model(small.build_mlp, "perceptron of two hidden layers", {"x": (1, 784)}),
     "attention": Model(small.build_attention, "self-attention, 8 heads", {"x": (1, 64, 256)}),
     "transformer_encoder": Model(

@@ -26,6 +26,14 @@ def build_mlp(batch: int, scale: Scale) -> onnx.ModelProto:
     return g.finish()
 
 
+def build_one_element(batch: int, scale: Scale) -> onnx.ModelProto:
+    """Build ``y = -x`` on [N] f32: what running it takes is the cost of a launch."""
+    del scale  # there is nothing to make smaller
+    g = GraphBuilder("one_element", seed=0)
+    g.output(g.op("Neg", g.input("x", [batch])), "y")
+    return g.finish()
+
+
 def _attention(g: GraphBuilder, x: Value, heads: int) -> Value:
     """Add multi-head self-attention (Vaswani et al., 2017) on x [N, T, features]."""
     batch, length, features = x.shape

@@ -1,0 +1,68 @@
+# Everything runs in an environment of its own, made from pyproject.toml on first use.
+# Needs make, Python 3.11 or newer, and a package index that pip can reach.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+STEP = @printf '\n== %s\n'
+
+.DEFAULT_GOAL := help
+.PHONY: help environment demo test lint types lit unit test-slow bench clean
+
+help:
+	@echo "make demo       compile a network for the CPU, run it, compare it with ONNX Runtime"
+	@echo "make test       lint, types, lit tests, unit tests"
+	@echo "make test-slow  whole models at full size"
+	@echo "make bench      compile time, memory and latency; MODELS=\"lstm_tc light_*\" for some"
+	@echo "make clean      remove the environment and everything built"
+
+environment: $(STAMP)
+
+$(STAMP): pyproject.toml
+	$(STEP) "environment in $(VENV) (a few minutes the first time)"
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else \
+	  f"error: Python 3.11 or newer is needed, {v[0]}.{v[1]} was found; run make PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[dev]"
+	@touch $@
+
+demo: $(STAMP)
+	$(STEP) "demo"
+	$(BIN)/python -m rammer_mlir.benchmarks.demo
+
+# One after the other also under -j: the first failure should be the last thing on the screen.
+test: $(STAMP)
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory types
+	@$(MAKE) --no-print-directory lit
+	@$(MAKE) --no-print-directory unit
+
+lint: $(STAMP)
+	$(STEP) "ruff"
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(STEP) "pyright"
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+lit: $(STAMP)
+	$(STEP) "lit"
+	$(BIN)/lit --order=smart -v lit_tests
+
+unit: $(STAMP)
+	$(STEP) "pytest"
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(STAMP)
+	$(STEP) "pytest, whole models"
+	$(BIN)/python -m pytest -m slow -v
+
+bench: $(STAMP)
+	$(STEP) "benchmark, results in build/bench"
+	$(BIN)/python -m rammer_mlir.benchmarks $(MODELS)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

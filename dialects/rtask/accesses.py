@@ -1,0 +1,86 @@
+"""Accesses of rKernels: the box of an argument that rTask ``d0`` reads or writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.dialects.rtask.diagnostics import Broken
+
+_KEYS = "argument, offsets and sizes"
+
+
+@dataclass(frozen=True)
+class Access:
+    """The box ``offsets(rTask) .. offsets(rTask) + sizes`` of an argument, clipped to its shape.
+
+    Arguments count from 0 after the rTask's id. Offsets and sizes are in elements.
+    """
+
+    argument: int
+    offsets: ir.AffineMap
+    sizes: tuple[int, ...]
+
+    def boxes(
+        self, num_rtasks: int, shape: Sequence[int]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the first element and the end of every rTask's box, (num_rtasks, rank) each.
+
+        Ends are clipped to the shape; starts are as the map gives them.
+        """
+        ids = np.arange(num_rtasks, dtype=np.int64)
+        columns = [evaluate(expr, ids) for expr in self.offsets.results]
+        starts = np.stack(columns, axis=1) if columns else np.zeros((num_rtasks, 0), np.int64)
+        ends = np.minimum(starts + np.asarray(self.sizes, np.int64), np.asarray(shape, np.int64))
+        return starts, ends
+
+
+def evaluate(expr: ir.AffineExpr, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Evaluate an expression of the one dimension ``d0`` at every id."""
+    if isinstance(expr, ir.AffineConstantExpr):
+        return np.full_like(ids, expr.value)
+    if isinstance(expr, ir.AffineDimExpr):
+        return ids
+    if not isinstance(expr, ir.AffineBinaryExpr):
+        raise ValueError(f"affine expression of one dimension expected, got {expr}")
+    left, right = evaluate(expr.lhs, ids), evaluate(expr.rhs, ids)
+    if isinstance(expr, ir.AffineAddExpr):
+        return left + right
+    if isinstance(expr, ir.AffineMulExpr):
+        return left * right
+    if isinstance(expr, ir.AffineModExpr):
+        return left % right
+    if isinstance(expr, ir.AffineFloorDivExpr):
+        return left // right
+    return -(-left // right)
+
+
+def read_accesses(op: ir.OpView | ir.Operation, key: str) -> list[Access]:
+    """Return the accesses in an attribute of an ``rtask.kernel``."""
+    return [_read(op, key, entry) for entry in ir.ArrayAttr(op.operation.attributes[key])]
+
+
+def _read(op: ir.OpView | ir.Operation, key: str, entry: ir.Attribute) -> Access:
+    if not isinstance(entry, ir.DictAttr):
+        raise Broken(op, f"dictionaries in {key}", entry, f"an access has {_KEYS}")
+    found = {item.name: item.attr for item in entry}
+    argument, offsets, sizes = (found.get(name) for name in ("argument", "offsets", "sizes"))
+    if not (
+        len(found) == 3
+        and isinstance(argument, ir.IntegerAttr)
+        and isinstance(offsets, ir.AffineMapAttr)
+        and isinstance(sizes, ir.DenseI64ArrayAttr)
+    ):
+        names = ", ".join(found) or "nothing"
+        raise Broken(
+            op,
+            f"an integer argument, an affine map offsets and array<i64> sizes in {key}",
+            names,
+            f"an access has {_KEYS}",
+        )
+    affine = ir.AffineMap(offsets.value) if hasattr(offsets, "value") else offsets
+    return Access(argument.value, affine, tuple(sizes))

@@ -1,0 +1,59 @@
+"""Whether boxes cover an array exactly once, decided from their corners alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+def first_miscovered(
+    starts: Ints, ends: Ints, shape: Sequence[int]
+) -> tuple[tuple[int, ...], int] | None:
+    """Find the first element that is not in exactly one of the boxes.
+
+    The indicator of a box has a mixed difference that is +1 or -1 at its corners and 0 elsewhere.
+    The boxes cover the array exactly once if and only if their differences add up to that of the
+    array itself. This costs O(n log n) for n boxes, however large the array is.
+
+    Args:
+        starts: (boxes, rank), the first element of each box.
+        ends: (boxes, rank), one past the last element of each box.
+        shape: the array's extents, one per dimension.
+
+    Returns:
+        The first such element in row-major order and in how many boxes it is, or None.
+    """
+    if 0 in shape:
+        return None
+    kept = (starts < ends).all(axis=1)
+    starts, ends = starts[kept], ends[kept]
+    extents = np.asarray(shape, np.int64)
+    cut = ((starts != 0) | (ends != extents)).any(axis=0)
+    whole = np.zeros((1, int(cut.sum())), np.int64)
+    points, signs = _corners(starts[:, cut], ends[:, cut])
+    full_points, full_signs = _corners(whole, extents[None, cut])
+    unique, index = np.unique(
+        np.concatenate([points, full_points]), axis=0, return_inverse=True
+    )
+    excess = np.zeros(len(unique), np.int64)
+    np.add.at(excess, index.reshape(-1), np.concatenate([signs, -full_signs]))
+    wrong = np.flatnonzero(excess)
+    if not len(wrong):
+        return None
+    # Rows of `unique` are sorted, so no corner before this one can take part in its prefix sum.
+    element = np.zeros(len(extents), np.int64)
+    element[cut] = unique[wrong[0]]
+    return tuple(int(value) for value in element), 1 + int(excess[wrong[0]])
+
+
+def _corners(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
+    """Return the 2**rank corners of every box and the sign of each in the mixed difference."""
+    boxes, rank = starts.shape
+    choices = (np.arange(2**rank)[:, None] >> np.arange(rank)) & 1
+    signs = 1 - 2 * (choices.sum(axis=1) & 1)
+    points = np.where(choices[None] == 1, ends[:, None], starts[:, None])
+    return points.reshape(-1, rank), np.tile(signs, boxes)

@@ -1,0 +1,74 @@
+"""The functions behind rKernels: looking them up and comparing operand types with signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.dialects.rtask.diagnostics import Broken
+
+
+def find_function(op: ir.OpView | ir.Operation, table: ir.SymbolTable, name: str) -> ir.Operation:
+    """Return the ``func.func`` with the name."""
+    found = table[name].operation if name in table else None
+    if found is None or found.name != "func.func":
+        got = "no such symbol" if found is None else f"a '{found.name}'"
+        raise Broken(op, f"a function @{name}", got, "an rKernel is a func.func of the same module")
+    return found
+
+
+def signature(function: ir.Operation) -> tuple[list[ir.Type], list[ir.Type]]:
+    """Return the input and result types of a function."""
+    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    return list(kind.inputs), list(kind.results)
+
+
+def is_kernel(function: ir.Operation) -> bool:
+    """Whether the function takes the rTask's id first, as an rKernel does."""
+    inputs, _ = signature(function)
+    return bool(inputs) and isinstance(inputs[0], ir.IndexType)
+
+
+def buffer_shape(kind: ir.Type) -> tuple[int, ...] | None:
+    """Return the static shape of a tensor or memref, else None."""
+    if not isinstance(kind, ir.RankedTensorType | ir.MemRefType) or not kind.has_static_shape:
+        return None
+    return tuple(kind.shape)
+
+
+def check_types(
+    op: ir.OpView | ir.Operation,
+    got: Sequence[ir.Type],
+    expected: Sequence[ir.Type],
+    name: str,
+    what: str = "operand",
+) -> None:
+    """Check that buffers fit the function's arguments, whatever the offsets of their layouts."""
+    if len(got) != len(expected):
+        raise Broken(
+            op,
+            f"{len(expected)} {what}s",
+            len(got),
+            f"the {what}s are those of @{name}",
+        )
+    for number, (one, other) in enumerate(zip(got, expected, strict=True)):
+        if one != other and not _same_but_offset(one, other):
+            raise Broken(
+                op,
+                f"{what} {number} of type {other}",
+                one,
+                f"the {what}s have the shapes, element types and strides of @{name}",
+            )
+
+
+def _same_but_offset(one: ir.Type, other: ir.Type) -> bool:
+    """An rKernel gets a pointer to the view's start, so that the offset does not matter."""
+    if not (isinstance(one, ir.MemRefType) and isinstance(other, ir.MemRefType)):
+        return False
+    if (one.shape, one.element_type, one.memory_space) != (
+        other.shape,
+        other.element_type,
+        other.memory_space,
+    ):
+        return False
+    return one.get_strides_and_offset()[0] == other.get_strides_and_offset()[0]

@@ -1,0 +1,55 @@
+"""Shuffles between registers: strided loads out of contiguous ones, and small transposes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rammer_mlir.bindings import vector
+
+
+def pick_strided(parts: list[Any], stride: int, lanes: int) -> Any:
+    """Emit the register of every ``stride``-th element of ``parts``, ``stride`` full registers."""
+    result = parts[0]
+    for number in range(1, stride):
+        first = number * lanes  # the element that lane 0 of this part holds
+        picked: list[int] = []
+        for lane in range(lanes):
+            element = lane * stride
+            if element >= first + lanes:
+                picked.append(0)  # a later part fills this lane
+            elif element >= first:
+                picked.append(lanes + element - first)
+            else:
+                picked.append(element if number == 1 else lane)
+        result = vector.shuffle(result, parts[number], picked)
+    return result
+
+
+def transpose(rows: list[Any], lanes: int) -> list[Any]:
+    """Emit the transposes of the square blocks that ``rows`` form side by side.
+
+    There are n = len(rows) rows, a power of two that divides ``lanes``. Lane ``b * n + i`` of
+    result ``j`` is lane ``b * n + j`` of row ``i``: each step swaps the off-diagonal halves of
+    blocks of twice the size.
+    """
+    size = 1
+    while size < len(rows):
+        for first in range(len(rows)):
+            if not first & size:
+                low, high = rows[first], rows[first + size]
+                rows[first], rows[first + size] = _swap_halves(low, high, size, lanes)
+        size *= 2
+    return rows
+
+
+def _swap_halves(low: Any, high: Any, size: int, lanes: int) -> tuple[Any, Any]:
+    """Exchange the lanes of ``low`` whose bit ``size`` is set with those of ``high`` without."""
+    new_low = [lanes + lane - size if lane & size else lane for lane in range(lanes)]
+    new_high = [lanes + lane if lane & size else lane + size for lane in range(lanes)]
+    return vector.shuffle(low, high, new_low), vector.shuffle(low, high, new_high)
+
+
+def segment(register: Any, number: int, size: int) -> Any:
+    """Emit the ``number``-th group of ``size`` lanes of a register."""
+    picked = list(range(number * size, (number + 1) * size))
+    return vector.shuffle(register, register, picked)

@@ -1,0 +1,32 @@
+"""Walk over operations and ask where values come from.
+
+Everything here gives ``ir.Operation``: the classes of single dialects redefine ``name`` (a
+``func.FuncOp`` answers with its symbol).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rammer_mlir.bindings import ir
+
+
+def walk(operation: Any) -> Iterator[Any]:
+    """Yield the operations nested in ``operation``, each before what it holds.
+
+    The operation that was yielded last may be erased.
+    """
+    for region in operation.regions:
+        for block in region.blocks:
+            for nested in list(block.operations):
+                inner = len(nested.regions) > 0
+                yield nested.operation
+                if inner and nested.operation.attached:
+                    yield from walk(nested)
+
+
+def producer(value: Any) -> str:
+    """Return the name of the operation that defines ``value``, '' for a block argument."""
+    owner = value.owner
+    return "" if isinstance(owner, ir.Block) else owner.operation.name

@@ -1,0 +1,158 @@
+"""Arithmetic on f32 values of the IR, scalars or vectors, in Python's operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from rammer_mlir.bindings import arith, ir
+
+Number = TypeVar("Number", "Bits", "Float")
+
+
+class Mask:
+    """An i1 value, or a vector of them."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def choose(self, when_true: Number, when_false: Number) -> Number:
+        """Choose lane by lane."""
+        return type(when_true)(arith.select(self.value, when_true.value, when_false.value))
+
+
+class Bits:
+    """An i32 value, or a vector of them, that stands for the bits of an f32."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def constant(self, number: int) -> Bits:
+        """Emit a constant of the same shape."""
+        return Bits(_constant(self.value.type, ir.IntegerType.get_signless(32), number))
+
+    def __add__(self, other: Bits | int) -> Bits:
+        return Bits(arith.addi(self.value, self._lift(other)))
+
+    def __sub__(self, other: Bits | int) -> Bits:
+        return Bits(arith.subi(self.value, self._lift(other)))
+
+    def __and__(self, other: Bits | int) -> Bits:
+        return Bits(arith.andi(self.value, self._lift(other)))
+
+    def __lshift__(self, places: int) -> Bits:
+        return Bits(arith.shli(self.value, self._lift(places)))
+
+    def __rshift__(self, places: int) -> Bits:
+        """Shift with the sign."""
+        return Bits(arith.shrsi(self.value, self._lift(places)))
+
+    def __or__(self, other: Bits | int) -> Bits:
+        return Bits(arith.ori(self.value, self._lift(other)))
+
+    def exceeds(self, number: int) -> Mask:
+        """Compare as signed numbers."""
+        return Mask(arith.cmpi(arith.CmpIPredicate.sgt, self.value, self._lift(number)))
+
+    def as_float(self) -> Float:
+        """Reinterpret the bits."""
+        return Float(arith.bitcast(shaped_like(self.value.type, ir.F32Type.get()), self.value))
+
+    def to_float(self) -> Float:
+        """Convert the signed number."""
+        return Float(arith.sitofp(shaped_like(self.value.type, ir.F32Type.get()), self.value))
+
+    def _lift(self, other: Bits | int) -> Any:
+        return other.value if isinstance(other, Bits) else self.constant(other).value
+
+
+class Float:
+    """An f32 value, or a vector of them. A product and a sum may become one rounding."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def constant(self, number: float) -> Float:
+        """Emit a constant of the same shape."""
+        return Float(_constant(self.value.type, ir.F32Type.get(), number))
+
+    def __add__(self, other: Float | float) -> Float:
+        return Float(arith.addf(self.value, self._lift(other), fastmath=_contract()))
+
+    def __sub__(self, other: Float | float) -> Float:
+        return Float(arith.subf(self.value, self._lift(other), fastmath=_contract()))
+
+    def __mul__(self, other: Float | float) -> Float:
+        return Float(arith.mulf(self.value, self._lift(other), fastmath=_contract()))
+
+    def __truediv__(self, other: Float | float) -> Float:
+        return Float(arith.divf(self.value, self._lift(other)))
+
+    def __neg__(self) -> Float:
+        return Float(arith.negf(self.value))
+
+    def __lt__(self, other: Float | float) -> Mask:
+        return self._compare(arith.CmpFPredicate.OLT, other)
+
+    def __gt__(self, other: Float | float) -> Mask:
+        return self._compare(arith.CmpFPredicate.OGT, other)
+
+    def equals(self, other: Float | float) -> Mask:
+        """Compare; false for a NaN."""
+        return self._compare(arith.CmpFPredicate.OEQ, other)
+
+    def absolute(self) -> Float:
+        """Clear the sign."""
+        return (self.bits() & 0x7FFFFFFF).as_float()
+
+    def clamp(self, low: float, high: float) -> Float:
+        """Limit to a range; a NaN stays a NaN."""
+        above = (self < low).choose(self.constant(low), self)
+        return (above > high).choose(self.constant(high), above)
+
+    def polynomial(self, coefficients: Sequence[float]) -> Float:
+        """Evaluate a polynomial, lowest power first, by Horner's rule."""
+        *rest, highest = coefficients
+        total = self.constant(highest)
+        for coefficient in reversed(rest):
+            total = total * self + coefficient
+        return total
+
+    def bits(self) -> Bits:
+        """Reinterpret as bits."""
+        integer = ir.IntegerType.get_signless(32)
+        return Bits(arith.bitcast(shaped_like(self.value.type, integer), self.value))
+
+    def _compare(self, predicate: Any, other: Float | float) -> Mask:
+        return Mask(arith.cmpf(predicate, self.value, self._lift(other)))
+
+    def _lift(self, other: Float | float) -> Any:
+        return other.value if isinstance(other, Float) else self.constant(other).value
+
+
+def element_type(kind: Any) -> Any:
+    """Return the element type of a vector type; a scalar type is its own."""
+    return kind.element_type if isinstance(kind, ir.VectorType) else kind
+
+
+def shaped_like(shape: Any, element: Any) -> Any:
+    """Return the type ``element`` in the shape of the type ``shape``."""
+    if isinstance(shape, ir.VectorType):
+        return ir.VectorType.get(shape.shape, element)
+    return element
+
+
+def _constant(shape: Any, element: Any, number: float) -> Any:
+    kind = shaped_like(shape, element)
+    attribute = (
+        ir.FloatAttr.get(element, number)
+        if isinstance(element, ir.FloatType)
+        else ir.IntegerAttr.get(element, int(number))
+    )
+    if isinstance(kind, ir.VectorType):
+        attribute = ir.DenseElementsAttr.get_splat(kind, attribute)
+    return arith.constant(kind, attribute)
+
+
+def _contract() -> Any:
+    return arith.FastMathFlags.contract

@@ -1,0 +1,15 @@
+"""LLVM IR text of the bindings' LLVM, rewritten for the older LLVM that llvmlite carries."""
+
+from __future__ import annotations
+
+import re
+
+from rammer_mlir.lowering.llvm.float_literals import rewrite_float_literals
+
+_UNKNOWN = re.compile(r"\bnocreateundeforpoison ")
+"""An attribute of intrinsic declarations that is only a hint."""
+
+
+def downgrade(text: str) -> str:
+    """Spell what newer LLVM prints so that llvmlite's LLVM parses it, with the same meaning."""
+    return rewrite_float_literals(_UNKNOWN.sub("", text))

@@ -1,0 +1,165 @@
+"""Expand transcendental functions on f32 into arithmetic, so that vectors stay vectors.
+
+LLVM calls libm once per lane for these. The expansions hold for all inputs, infinities, NaN and
+denormals included; the errors stated are in units in the last place (ulp) against the exact value,
+on a machine with fused multiply-add. Polynomials are weighted minimax fits of our own (Lawson's
+iteration on Chebyshev nodes); range reduction follows Cody and Waite, "Software Manual for the
+Elementary Functions", 1980. f64 and everything that is not listed goes to libm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.lowering.llvm.float32 import Bits, Float, element_type
+
+_LOG2_E = math.log2(math.e)
+_LN2_HIGH = 0.693145751953125  # the leading 15 bits, so that n * _LN2_HIGH is exact
+_LN2_LOW = 1.42860682030941723212e-6
+_ROUND = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer, left in the low bits
+_SQRT_HALF_BITS = 0x3F3504F3
+_SMALLEST_NORMAL = 1.17549435e-38
+
+# (exp(r) - 1 - r) / r**2 on |r| <= ln(2) / 2
+_EXPM1 = (0.5, 0.1666666567325592, 0.041666336357593536, 0.008333394303917885,
+          0.0013942698715254664, 0.0001984603877644986)  # fmt: skip
+# (log(1 + f) - f + f**2 / 2) / f**3 on sqrt(1/2) - 1 <= f <= sqrt(2) - 1
+_LOG = (0.3333331346511841, -0.25000008940696716, 0.2000211924314499, -0.16667994856834412,
+        0.1421954333782196, -0.12405597418546677, 0.11888232082128525, -0.11675623059272766,
+        0.06746454536914825)  # fmt: skip
+# erf(x) / x - 1 as a polynomial of x**2 on |x| <= 1
+_ERF_SMALL = (0.12837916612625122, -0.3761262595653534, 0.1128358542919159,
+              -0.026853810995817184, 0.005188327748328447, -0.0008010193123482168,
+              7.853859278839082e-05)  # fmt: skip
+# -log(1 - erf(x)) on 1 <= x <= 4
+_ERF_LARGE = (-0.00018803744751494378, 1.1295784711837769, 0.6332198977470398,
+              0.1084185540676117, -0.02520824410021305, 0.004204557742923498,
+              -0.0004413355782162398, 2.168678656744305e-05)  # fmt: skip
+
+
+def convert_math(module: Any) -> None:
+    """Expand the functions of ``EXPANSIONS`` on f32 and vectors of f32, in place."""
+    for operation in walk(module.operation):
+        expansion = EXPANSIONS.get(operation.name)
+        if expansion is None or not _on_f32(operation):
+            continue
+        with ir.InsertionPoint(operation), operation.location:
+            result = expansion(Float(operation.operands[0]))
+        operation.result.replace_all_uses_with(result.value)
+        operation.erase()
+
+
+def _on_f32(operation: Any) -> bool:
+    return isinstance(element_type(operation.result.type), ir.F32Type)
+
+
+def _round(x: Float) -> tuple[Float, Bits]:
+    """Round to the nearest integer, as a float and as an integer; needs |x| < 2**22.
+
+    Works on bits: converting a NaN to an integer would be undefined.
+    """
+    shifted = x + _ROUND
+    return shifted - _ROUND, shifted.bits() - 0x4B400000
+
+
+def _power_of_two(exponent: Bits) -> Float:
+    """Return 2**exponent for -126 <= exponent <= 127."""
+    return ((exponent + 127) << 23).as_float()
+
+
+def _scale(x: Float, exponent: Bits) -> Float:
+    """Return x * 2**exponent, in two halves so that neither over- nor underflows by itself."""
+    half = exponent >> 1
+    return x * _power_of_two(half) * _power_of_two(exponent - half)
+
+
+def _reduce_by_ln2(x: Float) -> tuple[Float, Bits]:
+    """Split x into r + n * ln(2) with |r| <= ln(2) / 2."""
+    n, exponent = _round(x * _LOG2_E)
+    return x - n * _LN2_HIGH - n * _LN2_LOW, exponent
+
+
+def expand_exp(x: Float) -> Float:
+    """exp(x), 1 ulp."""
+    r, exponent = _reduce_by_ln2(x.clamp(-104.0, 89.0))
+    return _scale(r.polynomial(_EXPM1) * r * r + r + 1.0, exponent)
+
+
+def expand_exp2(x: Float) -> Float:
+    """2**x, 1 ulp."""
+    limited = x.clamp(-151.0, 129.0)
+    n, exponent = _round(limited)
+    r = (limited - n) * math.log(2.0)
+    return _scale(r.polynomial(_EXPM1) * r * r + r + 1.0, exponent)
+
+
+def expand_expm1(x: Float) -> Float:
+    """exp(x) - 1, 2 ulp."""
+    r, exponent = _reduce_by_ln2(x.clamp(-18.0, 89.0))
+    small = r.polynomial(_EXPM1) * r * r + r
+    # Half the scale: 2**128 would overflow where the result does not.
+    scale = _power_of_two(exponent - 1)
+    result = (small * scale + (scale - 0.5)) * 2.0
+    return x.equals(0.0).choose(x, result)  # keeps -0.0
+
+
+def expand_log(x: Float) -> Float:
+    """log(x), 1 ulp."""
+    tiny = x < _SMALLEST_NORMAL
+    bits = tiny.choose(x * 8388608.0, x).bits() - _SQRT_HALF_BITS
+    f = ((bits & 0x7FFFFF) + _SQRT_HALF_BITS).as_float() - 1.0
+    exponent = (bits >> 23).to_float()
+    exponent = tiny.choose(exponent - 23.0, exponent)
+    low = f.polynomial(_LOG) * f * f * f + exponent * _LN2_LOW
+    result = (low - f * f * 0.5 + f) + exponent * _LN2_HIGH
+    result = x.equals(0.0).choose(x.constant(-math.inf), result)
+    # Of what is left, +inf and NaN are their own logarithms; a negative number has none.
+    ordinary = x < math.inf
+    return (x < 0.0).choose(x.constant(math.nan), ordinary.choose(result, x))
+
+
+def expand_log1p(x: Float) -> Float:
+    """log(1 + x), 2 ulp: the rounding error of the sum is put back in."""
+    total = x + 1.0
+    lost = x - (total - 1.0)
+    result = expand_log(total) + lost / total
+    result = x.equals(math.inf).choose(x, result)
+    result = x.equals(-1.0).choose(x.constant(-math.inf), result)
+    return x.equals(0.0).choose(x, result)
+
+
+def expand_tanh(x: Float) -> Float:
+    """tanh(x), 3 ulp: (exp(2a) - 1) / (exp(2a) + 1) for a = |x|."""
+    a = x.absolute()
+    e = expand_expm1(a.clamp(0.0, 10.0) * 2.0)
+    return _with_sign(e / (e + 2.0), x)
+
+
+def expand_erf(x: Float) -> Float:
+    """The error function, 2 ulp."""
+    a = x.absolute()
+    small = x * (x * x).polynomial(_ERF_SMALL) + x
+    limited = a.clamp(0.0, 4.0)
+    large = -expand_exp(-limited.polynomial(_ERF_LARGE)) + 1.0
+    return (a < 1.0).choose(small, _with_sign(large, x))
+
+
+def _with_sign(magnitude: Float, sign: Float) -> Float:
+    """Return ``magnitude``, which is not negative, with the sign of ``sign``."""
+    bits = sign.bits() & -0x80000000
+    return (magnitude.bits() + bits).as_float()
+
+
+EXPANSIONS: dict[str, Callable[[Float], Float]] = {
+    "math.exp": expand_exp,
+    "math.exp2": expand_exp2,
+    "math.expm1": expand_expm1,
+    "math.log": expand_log,
+    "math.log1p": expand_log1p,
+    "math.tanh": expand_tanh,
+    "math.erf": expand_erf,
+}

@@ -1,0 +1,79 @@
+"""Conversions between f16 or bf16 and wider floats, for processors without instructions for them.
+
+LLVM would call ``__extendhfsf2``, ``__truncsfhf2`` and their kin, which live in a compiler's
+runtime library and not in a process that only loads kernels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rammer_mlir.bindings import arith, ir
+from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.lowering.llvm.float32 import Bits, Float, element_type, shaped_like
+
+_TWO_TO_112 = 5192296858534827628530496329220096.0  # the exponent biases differ by 112
+_SMALLEST_NORMAL = 0x38800000  # 2**-14 as f32
+_FIRST_INFINITE = 0x477FF000  # 65520 as f32: rounds to infinity
+_HALF = 0x3F000000  # 0.5 as f32: the last place of numbers near it is f16's smallest number
+
+
+def convert_through_f32(module: Any) -> None:
+    """Convert between f64 and f16 or bf16 in two steps, because no processor does it in one.
+
+    Rounding twice can differ by one unit in the last place of the narrow type.
+    """
+    for operation in walk(module.operation):
+        if operation.name not in ("arith.extf", "arith.truncf"):
+            continue
+        source, target = operation.operands[0], operation.result
+        widths = {element_type(source.type).width, element_type(target.type).width}
+        if widths != {16, 64}:
+            continue
+        with ir.InsertionPoint(operation), operation.location:
+            convert = arith.extf if operation.name == "arith.extf" else arith.truncf
+            middle = convert(shaped_like(source.type, ir.F32Type.get()), source)
+            operation.operands[0] = middle
+
+
+def expand_half_conversions(module: Any) -> None:
+    """Replace conversions between f16 and f32 by integer arithmetic, in place. Exact."""
+    for operation in walk(module.operation):
+        expansion = {"arith.extf": _extend, "arith.truncf": _truncate}.get(operation.name)
+        if expansion is None:
+            continue
+        source, result = operation.operands[0], operation.result
+        kinds = (element_type(source.type), element_type(result.type))
+        if not any(isinstance(kind, ir.F16Type) for kind in kinds):
+            continue
+        with ir.InsertionPoint(operation), operation.location:
+            value = expansion(source)
+        result.replace_all_uses_with(value)
+        operation.erase()
+
+
+def _extend(half: Any) -> Any:
+    """Scale the shifted bits, which also turns denormals into normal numbers."""
+    shape = half.type
+    short = arith.bitcast(shaped_like(shape, ir.IntegerType.get_signless(16)), half)
+    bits = Bits(arith.extui(shaped_like(shape, ir.IntegerType.get_signless(32)), short))
+    shifted = (bits & 0x7FFF) << 13
+    finite = (shifted.as_float() * _TWO_TO_112).bits()
+    infinite = shifted.exceeds(0x0F7FFFFF).choose(shifted + 0x70000000, finite)
+    return (infinite + ((bits & 0x8000) << 16)).as_float().value
+
+
+def _truncate(single: Any) -> Any:
+    """Round to nearest, ties to even, in three ranges."""
+    bits = Float(single).bits()
+    size = bits & 0x7FFFFFFF
+    normal = ((size + 0xFFF + ((size >> 13) & 1)) >> 13) - 0x1C000
+    denormal = (size.as_float() + 0.5).bits() - _HALF
+    result = size.exceeds(_SMALLEST_NORMAL - 1).choose(normal, denormal)
+    result = size.exceeds(_FIRST_INFINITE - 1).choose(size.constant(0x7C00), result)
+    quiet = ((size >> 13) & 0x3FF) | 0x7E00
+    result = size.exceeds(0x7F800000).choose(quiet, result)
+    signed = result + ((bits >> 16) & 0x8000)
+    short = ir.IntegerType.get_signless(16)
+    narrow = arith.trunci(shaped_like(single.type, short), signed.value)
+    return arith.bitcast(shaped_like(single.type, ir.F16Type.get()), narrow)

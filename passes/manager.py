@@ -1,0 +1,168 @@
+"""Runs pass pipelines that mix our passes with those of MLIR, which cannot know ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from rammer_mlir import dialects
+from rammer_mlir.bindings import ir, passmanager
+from rammer_mlir.errors import PassError, RammerError
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.options import create_pass
+from rammer_mlir.passes.pipeline import PipelineNode, fail, parse_pipeline
+from rammer_mlir.passes.registry import BY_NAME, close_name
+from rammer_mlir.passes.timing import Timing
+
+AfterPass = Callable[[str, ir.Module], None]
+"""Called with a pass's pipeline text and the module after it ran."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One of our passes, or (``own`` is None) a pipeline for MLIR's pass manager."""
+
+    text: str
+    own: Pass | None
+
+
+def run_pipeline(
+    module: ir.Module,
+    text: str,
+    *,
+    print_after_all: AfterPass | None = None,
+    timing: Timing | None = None,
+) -> None:
+    """Run a textual pipeline, for example ``builtin.module(canonicalize,rtask-tile{candidates=3})``.
+
+    The `rtask` dialect is loaded into the module's context. The module is verified before the first
+    pass and after each of ours; MLIR's pass manager verifies after its own.
+
+    Args:
+        module: changed in place; after an error its state is not specified.
+        text: the pipeline; our passes may only stand directly in ``builtin.module(...)``.
+        print_after_all: called after every pass.
+        timing: collects the seconds of every pass.
+
+    Raises:
+        PassError: if the pipeline is malformed (with the column), a pass or option is unknown,
+            a pass of MLIR fails, or the module is not valid after a pass.
+        RammerError: what our passes raise.
+    """
+    with module.context, ir.Location.unknown():
+        dialects.register(module.context)
+        steps = _plan(parse_pipeline(text), leaf_by_leaf=bool(print_after_all or timing))
+        _verify(module, "before the first pass")
+        for step in steps:
+            if timing is None:
+                _run(step, module)
+            else:
+                with timing.measure(step.text):
+                    _run(step, module)
+            if print_after_all is not None:
+                print_after_all(step.text, module)
+
+
+def check_pipeline(context: ir.Context, text: str) -> None:
+    """Raise the PassError that ``run_pipeline`` would raise for the text alone."""
+    with context, ir.Location.unknown():
+        _plan(parse_pipeline(text), leaf_by_leaf=False)
+
+
+def _plan(root: PipelineNode, *, leaf_by_leaf: bool) -> list[_Step]:
+    """Cut the pipeline into our passes and maximal runs of MLIR's between them."""
+    for leaf in root.leaves():
+        if leaf.name not in BY_NAME:
+            _check_upstream(leaf)
+    steps: list[_Step] = []
+    children = root.children or ()
+    for is_own, nodes in groupby(children, key=lambda node: node.name in BY_NAME):
+        if is_own:
+            steps.extend(_Step(node.text, _create(node, root)) for node in nodes)
+            continue
+        texts: list[str] = []
+        for node in nodes:
+            _refuse_nested(node)
+            texts.extend(_each_leaf(node) if leaf_by_leaf else [node.text])
+        runs = texts if leaf_by_leaf else [",".join(texts)]
+        steps.extend(_Step(f"{root.name}({run})", None) for run in runs)
+    return steps
+
+
+def _create(node: PipelineNode, root: PipelineNode) -> Pass:
+    if node.children is not None:
+        fail(node.column, f"'{node.name}' is a pass and cannot hold a nested pipeline")
+    if root.name != "builtin.module":
+        fail(node.column, f"expected '{node.name}' in 'builtin.module', found it in '{root.name}'")
+    try:
+        return create_pass(BY_NAME[node.name], node.options)
+    except PassError as error:
+        fail(node.column, str(error))
+
+
+def _refuse_nested(node: PipelineNode) -> None:
+    for leaf in node.leaves():
+        if leaf.name in BY_NAME and leaf is not node:
+            fail(
+                leaf.column,
+                f"expected '{leaf.name}' directly in 'builtin.module', found it in '{node.name}'",
+            )
+
+
+def _each_leaf(node: PipelineNode) -> Iterator[str]:
+    if node.children is None:
+        yield node.text
+        return
+    for child in node.children:
+        for text in _each_leaf(child):
+            yield f"{node.name}({text})"
+
+
+def _check_upstream(leaf: PipelineNode) -> None:
+    if leaf.children is not None:
+        fail(leaf.column, f"expected a pass inside '{leaf.name}(...)', found none")
+    try:
+        passmanager.PassManager.parse(f"any({leaf.text})")
+    except ValueError as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        if any("does not refer to a registered" in line for line in lines):
+            close = close_name(leaf.name)
+            hint = f", did you mean '{close}'?" if close else ": see --list-passes"
+            fail(leaf.column, f"unknown pass '{leaf.name}'{hint}")
+        message = re.sub(r"^<Pass-Options-Parser>: ", "", lines[0]) if lines else "bad options"
+        fail(leaf.column, f"'{leaf.name}': {message}")
+
+
+def _run(step: _Step, module: ir.Module) -> None:
+    if step.own is not None:
+        step.own.run(module)
+        _verify(module, f"after '{step.text}'")
+        return
+    try:
+        passmanager.PassManager.parse(step.text).run(module.operation)
+    except ir.MLIRError as error:
+        raise MlirError(f"'{step.text}' failed", error) from None
+
+
+def _verify(module: ir.Module, when: str) -> None:
+    try:
+        module.operation.verify()
+    except ir.MLIRError as error:
+        raise MlirError(f"the module is not valid {when}", error) from None
+
+
+class MlirError(PassError):
+    """A failure inside MLIR; its message is the first diagnostic, ``diagnostics`` are all."""
+
+    def __init__(self, what: str, error: ir.MLIRError) -> None:
+        self.diagnostics: list[ir.DiagnosticInfo] = list(error.error_diagnostics)
+        message = what
+        if self.diagnostics:
+            first = self.diagnostics[0]
+            message = f"{what}: {str(first.message).splitlines()[0]} (at {first.location})"
+        super().__init__(message)
+
+
+__all__ = ["MlirError", "RammerError", "Timing", "check_pipeline", "run_pipeline"]

@@ -1,0 +1,129 @@
+"""Textual pass pipelines, as MLIR writes them: ``builtin.module(a,func.func(b{x=1 y=2}),c)``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+from rammer_mlir.errors import PassError
+
+_CLOSING = {"{": "}", "[": "]", "(": ")"}
+
+
+@dataclass(frozen=True)
+class PipelineNode:
+    """A pass with its options, or an operation's name around a nested pipeline.
+
+    ``options`` is the text between the braces; ``children`` is None for a pass; ``column`` counts
+    from 1 in the text of the whole pipeline.
+    """
+
+    name: str
+    column: int
+    options: str = ""
+    children: tuple[PipelineNode, ...] | None = None
+
+    @property
+    def text(self) -> str:
+        """Return the node as pipeline text."""
+        if self.children is not None:
+            return f"{self.name}({','.join(child.text for child in self.children)})"
+        return f"{self.name}{{{self.options}}}" if self.options else self.name
+
+    def leaves(self) -> tuple[PipelineNode, ...]:
+        """Return the passes inside the node, in order; a pass is its own only leaf."""
+        if self.children is None:
+            return (self,)
+        return tuple(leaf for child in self.children for leaf in child.leaves())
+
+
+def parse_pipeline(text: str) -> PipelineNode:
+    """Parse a pipeline whose outermost operation is ``builtin.module`` or ``any``.
+
+    Raises:
+        PassError: with the column of the first character that does not fit.
+    """
+    parser = _Parser(text)
+    root = parser.node()
+    parser.expect_end()
+    if root.children is None or root.name not in ("builtin.module", "any"):
+        fail(root.column, f"expected 'builtin.module(...)', found '{root.name}'")
+    return root
+
+
+def fail(column: int, message: str) -> NoReturn:
+    """Raise a PassError about the pipeline text at a column that counts from 1."""
+    raise PassError(f"pass pipeline, column {column}: {message}")
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def node(self) -> PipelineNode:
+        self._skip_spaces()
+        start = self._at
+        while self._peek() and (self._peek().isalnum() or self._peek() in "._-"):
+            self._at += 1
+        name = self._text[start : self._at]
+        if not name:
+            fail(start + 1, f"expected the name of a pass or operation, found {self._found()}")
+        self._skip_spaces()
+        if self._peek() == "(":
+            return PipelineNode(name, start + 1, children=self._children())
+        options = self._options() if self._peek() == "{" else ""
+        return PipelineNode(name, start + 1, options)
+
+    def expect_end(self) -> None:
+        self._skip_spaces()
+        if self._peek():
+            fail(self._at + 1, f"expected the end of the pipeline, found {self._found()}")
+
+    def _children(self) -> tuple[PipelineNode, ...]:
+        opening = self._at + 1
+        self._at += 1
+        self._skip_spaces()
+        children: list[PipelineNode] = []
+        while self._peek() != ")" or children:
+            children.append(self.node())
+            self._skip_spaces()
+            if self._peek() == ")":
+                break
+            if not self._peek():
+                fail(opening, "expected ')' for this '(', found the end of the pipeline")
+            if self._peek() != ",":
+                fail(self._at + 1, f"expected ',' or ')', found {self._found()}")
+            self._at += 1
+        self._at += 1
+        self._skip_spaces()
+        return tuple(children)
+
+    def _options(self) -> str:
+        opening = self._at
+        stack: list[str] = []
+        quote = ""
+        while char := self._peek():
+            self._at += 1
+            if quote:
+                quote = "" if char == quote else quote
+            elif char in "'\"":
+                quote = char
+            elif char in _CLOSING:
+                stack.append(_CLOSING[char])
+            elif stack and char == stack[-1]:
+                stack.pop()
+            if not stack:
+                self._skip_spaces()
+                return self._text[opening : self._at].strip()[1:-1].strip()
+        fail(opening + 1, "expected '}' for this '{', found the end of the pipeline")
+
+    def _peek(self) -> str:
+        return self._text[self._at : self._at + 1]
+
+    def _found(self) -> str:
+        return f"'{self._peek()}'" if self._peek() else "the end of the pipeline"
+
+    def _skip_spaces(self) -> None:
+        while self._peek().isspace():
+            self._at += 1

@@ -1,0 +1,40 @@
+"""The table of our passes, in the order in which the compiler runs them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.rtask_bufferize import Bufferize
+from rammer_mlir.passes.rtask_decompose_pad import DecomposePad
+from rammer_mlir.passes.rtask_externalize_constants import ExternalizeConstants
+from rammer_mlir.passes.rtask_form_operators import FormOperators
+from rammer_mlir.passes.rtask_insert_copies import InsertCopies
+from rammer_mlir.passes.rtask_pack_weights import PackWeights
+from rammer_mlir.passes.rtask_tile import Tile
+
+PASSES: tuple[type[Pass], ...] = (
+    ExternalizeConstants,
+    PackWeights,
+    FormOperators,
+    DecomposePad,
+    InsertCopies,
+    Tile,
+    Bufferize,
+)
+
+BY_NAME: Mapping[str, type[Pass]] = MappingProxyType({kind.name: kind for kind in PASSES})
+
+
+def help_line(kind: type[Pass]) -> str:
+    """Return the first line of the pass's docstring."""
+    return (kind.__doc__ or "").strip().partition("\n")[0]
+
+
+def close_name(name: str) -> str | None:
+    """Return our pass whose name is most like ``name``, if any is."""
+    words = {known.removeprefix("rtask-"): known for known in BY_NAME}
+    close = difflib.get_close_matches(name.removeprefix("rtask-"), words, n=1, cutoff=0.7)
+    return words[close[0]] if close else None

@@ -1,0 +1,60 @@
+"""An order in which a program's items can be executed, if there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rammer_mlir.errors import ScheduleError
+from rammer_mlir.scheduling.program import Barrier, Item, RProgram
+
+
+def execution_order(program: RProgram) -> Iterator[tuple[int, Item]]:
+    """Yield (vEU, item) so that every barrier comes after all that it waits for.
+
+    Runs are yielded whole. Step counters only grow, so executing whatever can go on finds an order
+    exactly if no wait can block forever.
+
+    Raises:
+        ScheduleError: if some waits block each other, naming them.
+    """
+    position = [0] * program.num_veus
+    done = [0] * program.num_veus
+    sleepers: dict[int, list[int]] = {}
+    work = list(range(program.num_veus))
+    while work:
+        veu = work.pop()
+        items = program.veus[veu]
+        while position[veu] < len(items):
+            item = items[position[veu]]
+            if isinstance(item, Barrier):
+                blocking = _blocking(item, done)
+                if blocking is not None:
+                    sleepers.setdefault(blocking, []).append(veu)
+                    break
+            else:
+                done[veu] += item.count
+                work.extend(sleepers.pop(veu, ()))
+            yield veu, item
+            position[veu] += 1
+    blocked = [veu for veu in range(program.num_veus) if position[veu] < len(program.veus[veu])]
+    if blocked:
+        raise ScheduleError(_deadlock(program, blocked, position, done))
+
+
+def _blocking(barrier: Barrier, done: list[int]) -> int | None:
+    for veu, order in barrier.waits:
+        if done[veu] <= order:
+            return veu
+    return None
+
+
+def _deadlock(program: RProgram, blocked: list[int], position: list[int], done: list[int]) -> str:
+    waits: list[str] = []
+    for veu in blocked:
+        item = program.veus[veu][position[veu]]
+        if isinstance(item, Barrier):
+            other, order = next((v, o) for v, o in item.waits if done[v] <= o)
+            waits.append(
+                f"vEU {veu} after its rTask {done[veu] - 1} waits for vEU {other} order {order}"
+            )
+    return f"deadlock: {'; '.join(waits)}: expected waits that some order of execution satisfies"

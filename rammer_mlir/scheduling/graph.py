@@ -1,0 +1,108 @@
+"""The task graph: rOperators, their rKernels, and the parts of buffers that each rTask touches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64Array = NDArray[np.int64]
+
+BufferKind = Literal["input", "output", "constant", "intermediate"]
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """What each rTask of an rKernel touches of one argument, as strided boxes of flat memory.
+
+    rTask ``t`` touches the elements ``offsets[t] + sum(k[i] * strides[i])`` for all
+    ``0 <= k[i] < sizes[t, i]``, counted from the start of the argument.
+
+    Attributes:
+        offsets: int64 array of shape [num_rtasks].
+        sizes: int64 array of shape [num_rtasks, rank].
+        strides: one stride in elements per dimension.
+    """
+
+    offsets: Int64Array
+    sizes: Int64Array
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """An argument of an rKernel (0 is the first buffer) and what its rTasks touch of it."""
+
+    argument: int
+    boxes: Boxes
+
+
+@dataclass(frozen=True, eq=False)
+class RKernel:
+    """One implementation of an rOperator: its rTasks and what each costs (RAMMER section 3.1).
+
+    Equal rKernels are one object: work that depends on the rKernel alone is kept per object.
+
+    Attributes:
+        num_rtasks: the paper's ``get_total_rtask_num``.
+        flops_per_rtask: scalar operations of one full rTask.
+        bytes_per_rtask: bytes that one full rTask reads and writes.
+        threads, shared_memory, barriers: threads, bytes of block-local memory, and block-level
+            synchronisations of one rTask.
+    """
+
+    name: str
+    num_rtasks: int
+    reads: tuple[Access, ...]
+    writes: tuple[Access, ...]
+    flops_per_rtask: int = 0
+    bytes_per_rtask: int = 0
+    threads: int = 1
+    shared_memory: int = 0
+    barriers: int = 0
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Memory that rOperators read and write: every element is written by exactly one rTask."""
+
+    name: str
+    num_elements: int
+    element_bytes: int
+    kind: BufferKind
+
+    @property
+    def num_bytes(self) -> int:
+        """Size in bytes."""
+        return self.num_elements * self.element_bytes
+
+
+@dataclass(frozen=True)
+class View:
+    """An operand: a buffer's number and the element at which the operand starts."""
+
+    buffer: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class ROperator:
+    """A set of independent, equal rTasks, with candidate rKernels and the views they work on."""
+
+    name: str
+    kernels: tuple[RKernel, ...]
+    operands: tuple[View, ...]
+
+
+@dataclass(frozen=True)
+class TaskGraph:
+    """rOperators in a valid sequential order, and the buffers between them."""
+
+    buffers: tuple[Buffer, ...]
+    operators: tuple[ROperator, ...]
+
+    def task_name(self, operator: int, rtask: int) -> str:
+        """Return how messages name an rTask."""
+        return f"{self.operators[operator].name}[{rtask}]"

@@ -1,0 +1,57 @@
+"""Fewest waits: every wait that the others imply is dropped (RAMMER section 3.3, taken whole)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rammer_mlir.scheduling.clocks import Clocks
+from rammer_mlir.scheduling.execution import execution_order
+from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run
+
+
+def minimize(plan: Plan) -> Plan:
+    """Return the plan with the fewest waits that keep the same happens-before order.
+
+    Happens-before is a partial order, so the fewest waits are unique: a wait stays exactly if no
+    other path through earlier or simultaneous waits leads to the same rTask.
+
+    Raises:
+        ScheduleError: if a wait of the plan can block forever.
+    """
+    return Plan(
+        tuple(_minimize(program) for program in plan.programs),
+        plan.kernels,
+        plan.predicted_seconds,
+        max(plan.requested_waits, plan.num_waits),
+    )
+
+
+def _minimize(program: RProgram) -> RProgram:
+    clocks = Clocks(program.num_veus)
+    veus: list[list[Item]] = [[] for _ in range(program.num_veus)]
+    pending: dict[int, np.ndarray] = {}
+    for veu, item in execution_order(program):
+        if isinstance(item, Barrier):
+            required = pending.setdefault(veu, np.zeros(program.num_veus, dtype=np.int64))
+            for other, order in item.waits:
+                required[other] = max(required[other], order + 1)
+            continue
+        if veu in pending:
+            waits = clocks.wait(veu, pending.pop(veu))
+            if waits:
+                veus[veu].append(Barrier(waits))
+        _append_run(veus[veu], item)
+        clocks.done[veu] += item.count
+    return RProgram(program.num_veus, tuple(tuple(items) for items in veus))
+
+
+def _append_run(items: list[Item], run: Run) -> None:
+    last = items[-1] if items else None
+    if (
+        isinstance(last, Run)
+        and last.operator == run.operator
+        and last.first + last.count == run.first
+    ):
+        items[-1] = Run(run.operator, last.first, last.count + run.count)
+    else:
+        items.append(run)

@@ -1,0 +1,57 @@
+"""Scheduling policies: what decides where and when each rTask runs.
+
+A policy is any object with a ``name`` and ``schedule(graph, device) -> Plan``. The mechanism that
+policies share is in ``builder`` (append and wait) and ``costs`` (the profiler); every plan, whoever
+made it, is checked by ``verifier``.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rammer_mlir.errors import OptionError
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.policies.sequential import Sequential
+from rammer_mlir.scheduling.policies.wavefront import Wavefront
+from rammer_mlir.scheduling.program import Plan
+
+
+class Policy(Protocol):
+    """What every scheduling policy offers."""
+
+    @property
+    def name(self) -> str:
+        """Name by which users choose the policy."""
+        ...
+
+    def schedule(self, graph: TaskGraph, device: Device) -> Plan:
+        """Return a complete schedule of the graph for the device."""
+        ...
+
+
+POLICIES: dict[str, Policy] = {policy.name: policy for policy in (Wavefront(), Sequential())}
+"""Policies by name."""
+
+
+def register_policy(policy: Policy) -> None:
+    """Make a policy known by its name.
+
+    Raises:
+        OptionError: if another policy has that name.
+    """
+    if policy.name in POLICIES:
+        raise OptionError(f"policy '{policy.name}' exists already: choose another name")
+    POLICIES[policy.name] = policy
+
+
+def get_policy(name: str) -> Policy:
+    """Return the policy of that name.
+
+    Raises:
+        OptionError: if there is none, listing the known ones.
+    """
+    if name not in POLICIES:
+        known = ", ".join(sorted(POLICIES))
+        raise OptionError(f"unknown policy '{name}': expected one of {known}")
+    return POLICIES[name]

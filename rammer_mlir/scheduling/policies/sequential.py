@@ -1,0 +1,43 @@
+"""The `sequential` policy: RammerBase, one operator after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rammer_mlir.scheduling.assignment import spread_evenly
+from rammer_mlir.scheduling.builder import Context, Needs, ProgramBuilder, finish_plan
+from rammer_mlir.scheduling.costs import fastest
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.program import Plan
+
+
+@dataclass(frozen=True)
+class Sequential:
+    """Run each operator on the whole device with its fastest rKernel, as if it were launched alone.
+
+    Every rTask waits for all rTasks of the operator before: what a two-layered system does, without
+    its launches. It is the paper's RammerBase and the baseline of every comparison.
+    """
+
+    name: ClassVar[str] = "sequential"
+
+    def schedule(self, graph: TaskGraph, device: Device) -> Plan:
+        """Return one rProgram with the operators in the graph's order."""
+        context = Context(graph, device)
+        context.kernels = [fastest(operator.kernels, device) for operator in graph.operators]
+        builder = ProgramBuilder(context)
+        for number in range(len(graph.operators)):
+            kernel = graph.operators[number].kernels[context.kernels[number]]
+            shape = (kernel.num_rtasks, device.num_veus)
+            everything = Needs(
+                np.broadcast_to(builder.steps(), shape),
+                np.broadcast_to(builder.available.copy(), shape),
+            )
+            veus = spread_evenly(kernel.num_rtasks, device.num_veus)
+            builder.append(number, veus, everything)
+        programs, seconds, requested = finish_plan([builder])
+        return Plan(programs, tuple(context.kernels), seconds, requested)

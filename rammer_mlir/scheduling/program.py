@@ -1,0 +1,68 @@
+"""rPrograms: ``prog[vEU][order]`` with barrier-rTasks (RAMMER section 3.2), finished form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Run:
+    """rTasks ``first .. first + count - 1`` of an operator, one after the other on one vEU."""
+
+    operator: int
+    first: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """A barrier-rTask: wait until each vEU of the pairs has completed its rTask of that order.
+
+    Orders count a vEU's rTasks from zero; barriers are not counted.
+    """
+
+    waits: tuple[tuple[int, int], ...]
+
+
+Item = Run | Barrier
+
+
+@dataclass(frozen=True)
+class RProgram:
+    """What each vEU executes in one launch."""
+
+    num_veus: int
+    veus: tuple[tuple[Item, ...], ...]
+
+    @property
+    def num_rtasks(self) -> int:
+        """Number of rTasks of all vEUs."""
+        return sum(item.count for veu in self.veus for item in veu if isinstance(item, Run))
+
+    @property
+    def num_waits(self) -> int:
+        """Number of (vEU, order) pairs of all barriers."""
+        return sum(
+            len(item.waits) for veu in self.veus for item in veu if isinstance(item, Barrier)
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A complete schedule: rPrograms that run one after the other, and the rKernels chosen.
+
+    Attributes:
+        kernels: for each operator, the index of its chosen candidate.
+        predicted_seconds: time of the whole plan by the cost model; 0 if unknown.
+        requested_waits: waits that the dependencies ask for, before any is found redundant.
+    """
+
+    programs: tuple[RProgram, ...]
+    kernels: tuple[int, ...]
+    predicted_seconds: float = 0.0
+    requested_waits: int = 0
+
+    @property
+    def num_waits(self) -> int:
+        """Waits that the plan performs."""
+        return sum(program.num_waits for program in self.programs)
