@@ -44,6 +44,6 @@ class OperationError(PassError):
 
 def _title(op: ir.Operation) -> str:
     location = op.location
-    if location.is_a_name():
+    if isinstance(location, ir.NameLoc):
         return f"'{op.name}' ({location.name_str})"
     return f"'{op.name}'"

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir, passmanager
-from rammer_mlir.errors import PassError, RammerError
+from rammer_mlir.errors import PassError
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.options import create_pass
 from rammer_mlir.passes.pipeline import PipelineNode, fail, parse_pipeline
 from rammer_mlir.passes.registry import BY_NAME, close_name
 from rammer_mlir.passes.timing import Timing
+
+_RESTRICTED = re.compile(r"restricted to '([\w.]+)'")
 
 AfterPass = Callable[[str, ir.Module], None]
 """Called with a pass's pipeline text and the module after it ran."""
@@ -71,6 +73,22 @@ def check_pipeline(context: ir.Context, text: str) -> None:
         _plan(parse_pipeline(text), leaf_by_leaf=False)
 
 
+def pipeline_of_flags(flags: Iterable[tuple[str, str]]) -> str:
+    """Return the pipeline of passes given as (name, options), each nested where it can run."""
+    with ir.Context():
+        texts = [_nested(f"{name}{{{options}}}" if options else name) for name, options in flags]
+    return f"builtin.module({','.join(texts)})"
+
+
+def _nested(text: str) -> str:
+    try:
+        passmanager.PassManager.parse(f"builtin.module({text})")
+    except ValueError as error:
+        if match := _RESTRICTED.search(str(error)):
+            return f"{match[1]}({text})"
+    return text
+
+
 def _plan(root: PipelineNode, *, leaf_by_leaf: bool) -> list[_Step]:
     """Cut the pipeline into our passes and maximal runs of MLIR's between them."""
     for leaf in root.leaves():
@@ -85,6 +103,7 @@ def _plan(root: PipelineNode, *, leaf_by_leaf: bool) -> list[_Step]:
         texts: list[str] = []
         for node in nodes:
             _refuse_nested(node)
+            _check_nesting(node, root)
             texts.extend(_each_leaf(node) if leaf_by_leaf else [node.text])
         runs = texts if leaf_by_leaf else [",".join(texts)]
         steps.extend(_Step(f"{root.name}({run})", None) for run in runs)
@@ -111,6 +130,13 @@ def _refuse_nested(node: PipelineNode) -> None:
             )
 
 
+def _check_nesting(node: PipelineNode, root: PipelineNode) -> None:
+    try:
+        passmanager.PassManager.parse(f"{root.name}({node.text})")
+    except ValueError as error:
+        fail(node.column, f"'{node.text}' cannot run here: {_lines(error)[0]}")
+
+
 def _each_leaf(node: PipelineNode) -> Iterator[str]:
     if node.children is None:
         yield node.text
@@ -126,13 +152,16 @@ def _check_upstream(leaf: PipelineNode) -> None:
     try:
         passmanager.PassManager.parse(f"any({leaf.text})")
     except ValueError as error:
-        lines = [line for line in str(error).splitlines() if line.strip()]
+        lines = _lines(error)
         if any("does not refer to a registered" in line for line in lines):
             close = close_name(leaf.name)
             hint = f", did you mean '{close}'?" if close else ": see --list-passes"
             fail(leaf.column, f"unknown pass '{leaf.name}'{hint}")
-        message = re.sub(r"^<Pass-Options-Parser>: ", "", lines[0]) if lines else "bad options"
-        fail(leaf.column, f"'{leaf.name}': {message}")
+        fail(leaf.column, f"'{leaf.name}': {lines[0].removeprefix('<Pass-Options-Parser>: ')}")
+
+
+def _lines(error: ValueError) -> list[str]:
+    return [line for line in str(error).splitlines() if line.strip()] or ["it cannot be parsed"]
 
 
 def _run(step: _Step, module: ir.Module) -> None:
@@ -163,6 +192,3 @@ class MlirError(PassError):
             first = self.diagnostics[0]
             message = f"{what}: {str(first.message).splitlines()[0]} (at {first.location})"
         super().__init__(message)
-
-
-__all__ = ["MlirError", "RammerError", "Timing", "check_pipeline", "run_pipeline"]

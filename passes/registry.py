@@ -12,8 +12,12 @@ from rammer_mlir.passes.rtask_decompose_pad import DecomposePad
 from rammer_mlir.passes.rtask_externalize_constants import ExternalizeConstants
 from rammer_mlir.passes.rtask_form_operators import FormOperators
 from rammer_mlir.passes.rtask_insert_copies import InsertCopies
+from rammer_mlir.passes.rtask_minimize_barriers import MinimizeBarriers
 from rammer_mlir.passes.rtask_pack_weights import PackWeights
+from rammer_mlir.passes.rtask_plan_memory import PlanMemory
+from rammer_mlir.passes.rtask_schedule import Schedule
 from rammer_mlir.passes.rtask_tile import Tile
+from rammer_mlir.passes.rtask_verify_schedule import VerifySchedule
 
 PASSES: tuple[type[Pass], ...] = (
     ExternalizeConstants,
@@ -23,6 +27,10 @@ PASSES: tuple[type[Pass], ...] = (
     InsertCopies,
     Tile,
     Bufferize,
+    Schedule,
+    MinimizeBarriers,
+    PlanMemory,
+    VerifySchedule,
 )
 
 BY_NAME: Mapping[str, type[Pass]] = MappingProxyType({kind.name: kind for kind in PASSES})

@@ -1,0 +1,59 @@
+"""rammer-mlir: neural networks compiled into a few persistent device programs.
+
+``compile`` needs the compiler's packages; ``load`` and running need NumPy alone, so both import what
+they need when they are called.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rammer_mlir.errors import RammerError
+
+if TYPE_CHECKING:
+    from rammer_mlir.runtime.executable import Executable
+
+__all__ = ["RammerError", "__version__", "compile", "load"]
+
+__version__ = "0.1.0"
+
+
+def compile(
+    model: Any,
+    *,
+    target: str = "cpu",
+    policy: str = "wavefront",
+    num_veus: int | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Executable:
+    """Compile an ONNX model.
+
+    Args:
+        model: a path, the bytes of a model, or an ``onnx.ModelProto``.
+        target: ``cpu``, this machine's processor.
+        policy: how rTasks are scheduled: ``wavefront`` or ``sequential``, or a registered policy.
+        num_veus: virtual execution units, threads on a CPU; the number of cores if None.
+        shapes: static shapes of inputs whose dimensions the model leaves open, by name.
+
+    Returns:
+        The compiled model, ready to run.
+
+    Raises:
+        RammerError: with one line that says what is wrong and what to do.
+    """
+    from rammer_mlir.compiler import compile_model
+
+    return compile_model(model, target=target, policy=policy, num_veus=num_veus, shapes=shapes)
+
+
+def load(path: str | os.PathLike[str]) -> Executable:
+    """Load a model that ``Executable.save`` or ``rammer-compile`` wrote.
+
+    Raises:
+        ArtifactError: if the file is missing, foreign, corrupt, or made for another machine.
+    """
+    from rammer_mlir.runtime.loader import load as load_artifact
+
+    return load_artifact(path)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.dialects.rtask.diagnostics import Broken
+from rammer_mlir.dialects.rtask.diagnostics import Broken, attribute
 
 _KEYS = "argument, offsets and sizes"
 
@@ -30,13 +30,14 @@ class Access:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the first element and the end of every rTask's box, (num_rtasks, rank) each.
 
-        Ends are clipped to the shape; starts are as the map gives them.
+        Both are clipped to the shape.
         """
         ids = np.arange(num_rtasks, dtype=np.int64)
         columns = [evaluate(expr, ids) for expr in self.offsets.results]
         starts = np.stack(columns, axis=1) if columns else np.zeros((num_rtasks, 0), np.int64)
-        ends = np.minimum(starts + np.asarray(self.sizes, np.int64), np.asarray(shape, np.int64))
-        return starts, ends
+        ends = starts + np.asarray(self.sizes, np.int64)
+        extents = np.asarray(shape, np.int64)
+        return np.clip(starts, 0, extents), np.clip(ends, 0, extents)
 
 
 def evaluate(expr: ir.AffineExpr, ids: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -59,12 +60,12 @@ def evaluate(expr: ir.AffineExpr, ids: NDArray[np.int64]) -> NDArray[np.int64]:
     return -(-left // right)
 
 
-def read_accesses(op: ir.OpView | ir.Operation, key: str) -> list[Access]:
+def read_accesses(op: ir.Operation, key: str) -> list[Access]:
     """Return the accesses in an attribute of an ``rtask.kernel``."""
-    return [_read(op, key, entry) for entry in ir.ArrayAttr(op.operation.attributes[key])]
+    return [_read(op, key, entry) for entry in attribute(op, key, ir.ArrayAttr)]
 
 
-def _read(op: ir.OpView | ir.Operation, key: str, entry: ir.Attribute) -> Access:
+def _read(op: ir.Operation, key: str, entry: ir.Attribute) -> Access:
     if not isinstance(entry, ir.DictAttr):
         raise Broken(op, f"dictionaries in {key}", entry, f"an access has {_KEYS}")
     found = {item.name: item.attr for item in entry}
@@ -82,5 +83,4 @@ def _read(op: ir.OpView | ir.Operation, key: str, entry: ir.Attribute) -> Access
             names,
             f"an access has {_KEYS}",
         )
-    affine = ir.AffineMap(offsets.value) if hasattr(offsets, "value") else offsets
-    return Access(argument.value, affine, tuple(sizes))
+    return Access(argument.value, offsets.value, tuple(sizes))

@@ -33,6 +33,8 @@ def first_miscovered(
     starts, ends = starts[kept], ends[kept]
     extents = np.asarray(shape, np.int64)
     cut = ((starts != 0) | (ends != extents)).any(axis=0)
+    if not cut.any():
+        return None if len(starts) == 1 else ((0,) * len(extents), len(starts))
     whole = np.zeros((1, int(cut.sum())), np.int64)
     points, signs = _corners(starts[:, cut], ends[:, cut])
     full_points, full_signs = _corners(whole, extents[None, cut])

@@ -1,18 +1,25 @@
-"""How a verifier of the dialect reads attributes and reports the first rule that is broken."""
+"""How a verifier of the dialect reads attributes and reports the first rule that is broken.
+
+MLIR runs these verifiers before the ones that IRDL derives from an operation's declaration, so
+they cannot take for granted that an attribute or region is there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from rammer_mlir.bindings import ir
 
+_A = TypeVar("_A", bound=ir.Attribute)
 
-class Broken(Exception):  # noqa: N818 - a verdict, which `verified` turns into a diagnostic
+
+class Broken(Exception):
     """An operation breaks a rule: "expected X, got Y: rule"."""
 
-    def __init__(self, op: ir.OpView | ir.Operation, expected: str, got: object, rule: str) -> None:
-        self.location = op.operation.location
-        super().__init__(f"'{op.operation.name}' op expected {expected}, got {got}: {rule}")
+    def __init__(self, op: ir.Operation, expected: str, got: object, rule: str) -> None:
+        self.location = op.location
+        super().__init__(f"'{op.name}' op expected {expected}, got {got}: {rule}")
 
 
 def verified(check: Callable[[], None]) -> bool:
@@ -25,74 +32,66 @@ def verified(check: Callable[[], None]) -> bool:
     return True
 
 
-def integer(op: ir.OpView | ir.Operation, key: str, *, at_least: int, rule: str) -> int:
+def attribute(op: ir.Operation, key: str, kind: type[_A]) -> _A:
+    """Return an attribute that the operation must have."""
+    found = op.attributes[key] if key in op.attributes else None
+    if not isinstance(found, kind):
+        got = "none" if found is None else found
+        name = kind.__name__.removesuffix("Attr")
+        raise Broken(op, f"attribute '{key}' ({name})", got, "the operation is described by it")
+    return found
+
+
+def integer(op: ir.Operation, key: str, *, at_least: int, rule: str) -> int:
     """Return an integer attribute that must not be below a bound."""
-    value = ir.IntegerAttr(op.operation.attributes[key]).value
+    value = attribute(op, key, ir.IntegerAttr).value
     if value < at_least:
         raise Broken(op, f"{key} >= {at_least}", value, rule)
     return value
 
 
-def symbol(op: ir.OpView | ir.Operation, key: str) -> str:
+def symbol(op: ir.Operation, key: str) -> str:
     """Return the name that a symbol attribute refers to."""
-    return _flat(op, op.operation.attributes[key], key)
+    return attribute(op, key, ir.FlatSymbolRefAttr).value
 
 
-def symbols(op: ir.OpView | ir.Operation, key: str) -> list[str]:
+def symbols(op: ir.Operation, key: str) -> list[str]:
     """Return the names in an array of symbols, at least one."""
-    names = [_flat(op, entry, key) for entry in ir.ArrayAttr(op.operation.attributes[key])]
-    if not names:
-        raise Broken(op, f"at least one symbol in {key}", "none", "an rOperator needs an rKernel")
+    entries = list(attribute(op, key, ir.ArrayAttr))
+    names = [entry.value for entry in entries if isinstance(entry, ir.FlatSymbolRefAttr)]
+    if not names or len(names) != len(entries):
+        raise Broken(op, f"symbols in {key}", entries or "none", "an rOperator has an rKernel")
     return names
 
 
-def _flat(op: ir.OpView | ir.Operation, attribute: ir.Attribute, key: str) -> str:
-    if not isinstance(attribute, ir.FlatSymbolRefAttr):
-        raise Broken(
-            op, f"a flat symbol in {key}", attribute, "rKernels are functions of the same module"
-        )
-    return attribute.value
-
-
-def integers(op: ir.OpView | ir.Operation, key: str) -> list[int]:
-    """Return an ``array<i64: ...>`` attribute."""
-    attribute = op.operation.attributes[key]
-    if not isinstance(attribute, ir.DenseI64ArrayAttr):
-        raise Broken(op, f"array<i64> in {key}", attribute, "waits are pairs of integers")
-    return list(attribute)
-
-
-def only_block(op: ir.OpView | ir.Operation) -> ir.Block:
-    """Return the one block of the operation's one region."""
-    blocks = list(op.operation.regions[0].blocks)
-    if len(blocks) != 1 or list(blocks[0].arguments):
-        got = f"{len(blocks)} blocks" if len(blocks) != 1 else "a block with arguments"
-        raise Broken(op, "one block without arguments", got, "the region is a plain list")
-    return blocks[0]
-
-
-def holds_only(op: ir.OpView | ir.Operation, names: tuple[str, ...]) -> list[ir.Operation]:
-    """Return the operations of the only block, which must have one of the names."""
-    children = [child.operation for child in only_block(op).operations]
+def holds_only(op: ir.Operation, names: tuple[str, ...]) -> list[ir.Operation]:
+    """Return the operations of the only block, each of which must have one of the names."""
+    expected = " and ".join(f"'{name}'" for name in names)
+    if len(op.regions) != 1:
+        raise Broken(op, "one region", len(op.regions), f"it holds the operations {expected}")
+    blocks = list(op.regions[0].blocks)
+    if len(blocks) != 1:
+        raise Broken(op, "one block", len(blocks), f"it holds the operations {expected}")
+    children = [child.operation for child in blocks[0].operations]
     for child in children:
         if child.name not in names:
-            expected = " or ".join(f"'{name}'" for name in names)
-            raise Broken(op, expected, f"'{child.name}'", "the region holds nothing else")
+            raise Broken(op, f"only {expected} inside", f"'{child.name}'", "it is a plain list")
     return children
 
 
-def inside(op: ir.OpView | ir.Operation, parent: str) -> ir.Operation:
-    """Return the parent operation, which must have the name."""
-    found = op.operation.parent
+def inside(op: ir.Operation, parent: str) -> None:
+    """Check that the operation is directly in one with the name."""
+    found = op.parent
     if found is None or found.operation.name != parent:
-        got = "no parent" if found is None else f"'{found.operation.name}'"
+        got = "none" if found is None else f"'{found.operation.name}'"
         raise Broken(op, f"parent '{parent}'", got, "the operation has no meaning elsewhere")
-    return found.operation
 
 
-def module_of(op: ir.OpView | ir.Operation) -> ir.Operation:
-    """Return the outermost operation around the operation, the module that holds its symbols."""
-    found = op.operation
-    while (parent := found.parent) is not None:
-        found = parent.operation
+def module_of(op: ir.Operation) -> ir.Operation:
+    """Return the innermost module around the operation, which holds its symbols."""
+    found = op
+    while found.name != "builtin.module":
+        if found.parent is None:
+            raise Broken(op, "a module around the operation", "none", "rKernels are its functions")
+        found = found.parent.operation
     return found

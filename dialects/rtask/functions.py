@@ -8,7 +8,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.diagnostics import Broken
 
 
-def find_function(op: ir.OpView | ir.Operation, table: ir.SymbolTable, name: str) -> ir.Operation:
+def find_function(op: ir.Operation, table: ir.SymbolTable, name: str) -> ir.Operation:
     """Return the ``func.func`` with the name."""
     found = table[name].operation if name in table else None
     if found is None or found.name != "func.func":
@@ -37,7 +37,7 @@ def buffer_shape(kind: ir.Type) -> tuple[int, ...] | None:
 
 
 def check_types(
-    op: ir.OpView | ir.Operation,
+    op: ir.Operation,
     got: Sequence[ir.Type],
     expected: Sequence[ir.Type],
     name: str,
@@ -65,10 +65,16 @@ def _same_but_offset(one: ir.Type, other: ir.Type) -> bool:
     """An rKernel gets a pointer to the view's start, so that the offset does not matter."""
     if not (isinstance(one, ir.MemRefType) and isinstance(other, ir.MemRefType)):
         return False
-    if (one.shape, one.element_type, one.memory_space) != (
-        other.shape,
+    if (list(one.shape), one.element_type, one.memory_space) != (
+        list(other.shape),
         other.element_type,
         other.memory_space,
     ):
         return False
-    return one.get_strides_and_offset()[0] == other.get_strides_and_offset()[0]
+    return _strides(one) == _strides(other)
+
+
+def _strides(kind: ir.MemRefType) -> list[int]:
+    """Return the strides that matter: those of dimensions with more than one element."""
+    strides, _ = kind.get_strides_and_offset()
+    return [stride for stride, size in zip(strides, kind.shape, strict=True) if size != 1]

@@ -1,7 +1,7 @@
 """Lower the rKernels of a module to functions of the LLVM dialect.
 
-The steps are the flat list that ``kernel_steps`` returns, read from top to bottom. They run in a
-module of their own, so that whatever else the user's module holds stays as it is.
+The steps are the flat lists of ``vector_steps`` and ``llvm_steps``, read from top to bottom. They
+run in a module of their own, so that whatever else the user's module holds stays as it is.
 """
 
 from __future__ import annotations
@@ -36,33 +36,48 @@ class Step:
         if callable(self.run):
             self.run(module)
         else:
-            passmanager.PassManager.parse(f"builtin.module({self.run})").run(module.operation)
+            passes = passmanager.PassManager.parse(f"builtin.module({self.run})")
+            passes.enable_verifier(False)  # lower_kernels verifies once, at the end
+            passes.run(module.operation)
 
 
-def kernel_steps(machine: Machine) -> list[Step]:
-    """Return the steps from rKernels on memrefs to LLVM functions, in order."""
-    narrow = "source-types=bf16,f16 target-type=f32"
+def vector_steps(vector_bits: int) -> list[Step]:
+    """Return the steps from rKernels on memrefs to loops on vectors of ``vector_bits``."""
     return [
         Step("generalize", "linalg-generalize-named-ops"),
         Step("copies", partial(_each_kernel, expand_copies)),
         Step("booleans", partial(_each_kernel, store_booleans_as_bytes)),
         Step("temporaries", partial(_each_kernel, allocate_on_stack)),
-        Step("vectorize", partial(vectorize_kernels, vector_bits=machine.vector_bits)),
+        Step("views", "affine-expand-index-ops,expand-strided-metadata,lower-affine,cse"),
+        Step("vectorize", partial(vectorize_kernels, vector_bits=vector_bits)),
+        Step("share", "cse"),
+    ]
+
+
+def llvm_steps(machine: Machine) -> list[Step]:
+    """Return the steps from loops on vectors to LLVM functions."""
+    narrow = "source-types=bf16,f16 target-type=f32"
+    return [
         Step("narrow-math", "math-extend-to-supported-types{target-type=f32}"),
         Step("narrow-floats", f"arith-emulate-unsupported-floats{{{narrow}}}"),
         Step("wide-floats", convert_through_f32),
         *([] if machine.has_half_conversions else [Step("half", expand_half_conversions)]),
         Step("math", convert_math),
         Step("expand-arith", "func.func(arith-expand{include-bf16=true})"),
-        Step("views", "affine-expand-index-ops,lower-affine,expand-strided-metadata,lower-affine"),
         Step("loops", "convert-scf-to-cf"),
         Step("vectors", "convert-vector-to-llvm"),
         Step("intrinsics", "convert-math-to-llvm,convert-math-to-libm"),
         Step("buffers", "finalize-memref-to-llvm"),
         Step("functions", "convert-func-to-llvm{use-bare-ptr-memref-call-conv=true}"),
         Step("rest", "convert-arith-to-llvm,convert-cf-to-llvm,convert-index-to-llvm"),
-        Step("casts", "convert-ub-to-llvm,reconcile-unrealized-casts,canonicalize,cse"),
+        Step("casts", "convert-ub-to-llvm,reconcile-unrealized-casts"),
+        Step("fold", "canonicalize{region-simplify=disabled}"),
     ]
+
+
+def kernel_steps(machine: Machine) -> list[Step]:
+    """Return the steps from rKernels on memrefs to LLVM functions, in order."""
+    return [*vector_steps(machine.vector_bits), *llvm_steps(machine)]
 
 
 def lower_kernels(module: Any, machine: Machine) -> None:
@@ -83,6 +98,7 @@ def lower_kernels(module: Any, machine: Machine) -> None:
             scratch.body.append(kernel)
         for step in kernel_steps(machine):
             step.apply(scratch)
+        scratch.operation.verify()
         _move_back(scratch, module)
 
 

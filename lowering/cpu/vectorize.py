@@ -44,10 +44,8 @@ def vectorize_generic(operation: Any, vector_bits: int) -> list[Any]:
     Returns the fills in front of it that have become superfluous.
     """
     with ir.InsertionPoint(operation), operation.location:
+        fills = known_fills(operation)
         nest = Nest(operation)
-        fills: list[Any] = [None] * nest.outputs
-        if any(nest.reduction):
-            fills = known_fills(operation, nest.outputs)
         initial = [None if fill is None else fill_scalar(fill) for fill in fills]
         plan = _plan(nest.describe(vector_bits, [fill is not None for fill in fills]))
         NestEmitter(nest, plan, initial).emit()

@@ -3,56 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Any
 
 from rammer_mlir.bindings import arith, ir, scf
 from rammer_mlir.lowering.cpu import vectorize_memory as memory
-from rammer_mlir.lowering.cpu.vectorize_affine import (
-    Index,
-    add,
-    as_value,
-    constant,
-    multiply,
-)
-from rammer_mlir.lowering.cpu.vectorize_body import select
+from rammer_mlir.lowering.cpu.vectorize_affine import Index, as_value, constant
+from rammer_mlir.lowering.cpu.vectorize_body import Combiner, select
 from rammer_mlir.lowering.cpu.vectorize_memory import Mask, Scope
-from rammer_mlir.lowering.cpu.vectorize_nest import Nest, Operand
-from rammer_mlir.lowering.cpu.vectorize_plan import MIN_TRANSPOSED, TilePlan
-from rammer_mlir.lowering.cpu.vectorize_shuffle import segment, transpose
+from rammer_mlir.lowering.cpu.vectorize_nest import Nest
+from rammer_mlir.lowering.cpu.vectorize_plan import TilePlan
+from rammer_mlir.lowering.cpu.vectorize_registers import Instance, Registers, Span, Spans
 
-
-@dataclass(frozen=True)
-class Span:
-    """The part of a loop that is worked on: ``points`` of it from ``base``.
-
-    ``valid`` is the number of points that exist where only the run knows it.
-    """
-
-    base: Index
-    points: int
-    valid: Any = None
-
-
-@dataclass(frozen=True)
-class Instance:
-    """One register of a micro tile: its offset in each unrolled loop, and its lanes' mask."""
-
-    offsets: dict[int, int]
-    mask: Mask
-
-
-@dataclass(frozen=True)
-class Address:
-    """An address in a flat buffer: the products that loops move, and the part known here."""
-
-    moving: tuple[tuple[Index, Index], ...]
-    known: int
-
-
-Spans = dict[int, Span]
 Step = Callable[[Spans, list[Any]], list[Any]]
 
 
@@ -67,9 +30,10 @@ class NestEmitter:
         self.nest = nest
         self.plan = plan
         self.initial = initial
+        self.registers = Registers(nest, plan)
         self.lanes = plan.lanes
-        self.vector = None if plan.vector is None else nest.loops[plan.vector]
-        self.unroll = {nest.loops[loop]: factor for loop, factor in plan.unroll}
+        self.vector = self.registers.vector
+        self.unroll = self.registers.unroll
         self.order = [nest.loops[loop] for loop in plan.order]
         self.full = {nest.loops[loop] for loop in plan.full}
         self.reductions = [d for d in nest.loops if nest.reduction[d]]
@@ -77,7 +41,6 @@ class NestEmitter:
         self.inputs = nest.operands[: len(nest.operands) - nest.outputs]
         self.outputs = nest.operands[len(self.inputs) :]
         self.captured = [self._capture(value) for value in nest.body.captured]
-        self.scope = Scope()
 
     def _capture(self, value: Any) -> Any:
         """Constants of the body are copied in front of the loops, other values are used."""
@@ -140,13 +103,13 @@ class NestEmitter:
     ) -> list[Any]:
         """Emit an ``scf.for``; ``span`` is what an iteration covers, with ``valid`` as the end."""
         loop = scf.ForOp(as_value(lower), as_value(upper), constant(step), carried)
-        outer_scope, self.scope = self.scope, Scope()
+        outer_scope, self.registers.scope = self.registers.scope, Scope()
         with ir.InsertionPoint(loop.body):
             base = loop.induction_variable
             valid = None if span.valid is None else arith.subi(span.valid, base)
             values = inside(Span(base, span.points, valid), list(loop.inner_iter_args))
             scf.YieldOp(values)
-        self.scope = outer_scope
+        self.registers.scope = outer_scope
         return list(loop.results)
 
     def _points(self, loop: int) -> int:
@@ -158,7 +121,7 @@ class NestEmitter:
 
     def _micro_tile(self, spans: Spans, carried: list[Any]) -> list[Any]:
         """Emit one micro tile: initial values, reduction loops, results."""
-        self.scope = Scope()
+        self.registers.scope = Scope()
         instances = self._instances(spans)
         if not self.reductions:
             results = [self._point(spans, i, self._initial(spans, i)) for i in instances]
@@ -170,7 +133,7 @@ class NestEmitter:
             flat = self._nested(self.reductions, spans, first, step)
             results = self._grouped(flat)
         for number, output in enumerate(self.outputs):
-            self._store_all(output, spans, instances, [values[number] for values in results])
+            self.registers.store_all(output, spans, instances, [values[number] for values in results])
         return carried
 
     def _grouped(self, flat: list[Any]) -> list[list[Any]]:
@@ -183,7 +146,7 @@ class NestEmitter:
         masks: list[tuple[int, Mask]] = [(0, Mask(None, None))]
         if self.vector in spans:
             assert self.vector is not None
-            masks = self._registers(spans[self.vector])
+            masks = self.registers.along_lanes(spans[self.vector])
         found: list[Instance] = []
         for offsets in product(*(range(spans[loop].points) for loop in loops)):
             for offset, mask in masks:
@@ -192,16 +155,6 @@ class NestEmitter:
                     place[self.vector] = offset
                 found.append(Instance(place, mask))
         return found
-
-    def _registers(self, span: Span) -> list[tuple[int, Mask]]:
-        """List the offset and mask of each register that covers ``span``."""
-        if span.valid is not None:
-            mask = self.scope.once(
-                ("mask", span.valid), lambda: memory.make_mask(self.lanes, span.valid)
-            )
-            return [(0, mask)]
-        offsets = range(0, span.points, self.lanes)
-        return [(o, memory.make_mask(self.lanes, span.points - o)) for o in offsets]
 
     def _accumulate(self, instances: list[Instance], spans: Spans, carried: list[Any]) -> list[Any]:
         """Emit one step of the reduction for every register of the micro tile."""
@@ -244,7 +197,7 @@ class NestEmitter:
         groups = self._grouped(list(carried))
         assert self.vector is not None
         count = self.plan.vectors
-        registers = self._registers(spans[self.vector])
+        registers = self.registers.along_lanes(spans[self.vector])
         for number, instance in enumerate(instances):
             for register, (offset, mask) in enumerate(registers):
                 place = Instance(instance.offsets | {self.vector: offset}, mask)
@@ -262,16 +215,13 @@ class NestEmitter:
         values: list[Any] = [None] * len(body.slots)
         for slot, operand in enumerate(self.inputs):
             if body.uses(slot):
-                values[slot] = self._load(operand, spans, instance)
+                values[slot] = self.registers.load(operand, spans, instance)
         values[len(self.inputs) : body.arguments] = accumulators
         values[body.arguments : body.arguments + len(self.captured)] = self.captured
         for slot, dim in body.indices:
-            values[slot] = as_value(self._dim_index(dim, spans, instance))
-        results = body.emit(values, self.lanes, self._broadcast)
-        return results if self.vector is None else [self._broadcast(value) for value in results]
-
-    def _broadcast(self, value: Any) -> Any:
-        return self.scope.once(("lanes", value), lambda: memory.broadcast(value, self.lanes))
+            values[slot] = as_value(self.registers.dim_index(dim, spans, instance))
+        results = body.emit(values, self.lanes, self.registers.broadcast)
+        return results if self.vector is None else [self.registers.broadcast(value) for value in results]
 
     def _initial(self, spans: Spans, instance: Instance) -> list[Any]:
         """Return the outputs' old values at one register, None where nothing reads them."""
@@ -285,127 +235,6 @@ class NestEmitter:
                 scalar = self.vector is None or self.horizontal
                 values.append(start if scalar else memory.broadcast(start, self.lanes))
             else:
-                values.append(self._load(output, spans, instance))
+                values.append(self.registers.load(output, spans, instance))
         return values
 
-    def _dim_index(self, dim: int, spans: Spans, instance: Instance) -> Index:
-        """Return the index along a dimension at one register (a vector along the lanes)."""
-        if dim not in spans:
-            return 0
-        index = add(spans[dim].base, instance.offsets.get(dim, 0))
-        if dim != self.vector:
-            return index
-        return self.scope.once(
-            ("lane indices", index), lambda: memory.lane_indices(index, self.lanes)
-        )
-
-    # Memory.
-
-    def _address(self, operand: Operand, spans: Spans, instance: Instance) -> Address:
-        """Compute an operand's address: what the loops add, and what the register adds."""
-        known, moving = 0, []
-        if isinstance(operand.offset, int):
-            known = operand.offset
-        else:
-            moving.append((operand.offset, 1))
-        for loop, span in spans.items():
-            stride = operand.strides[loop]
-            offset = instance.offsets.get(loop, 0)
-            if isinstance(span.base, int):
-                offset += span.base
-            elif not isinstance(stride, int) or stride:
-                moving.append((span.base, stride))
-            if isinstance(stride, int):
-                known += offset * stride
-            elif offset:
-                moving.append((offset, stride))
-        return Address(tuple(moving), known)
-
-    def _emit_address(self, address: Address) -> Index:
-        base = self.scope.once(("address", address.moving), lambda: _sum(address.moving))
-        return add(base, address.known)
-
-    def _vector_stride(self, operand: Operand) -> Index:
-        return 0 if self.vector is None else operand.strides[self.vector]
-
-    def _load(self, operand: Operand, spans: Spans, instance: Instance) -> Any:
-        if operand.is_scalar:
-            return operand.value
-        if operand.results is not None:
-            return self._load_anywhere(operand, spans, instance)
-        stride = self._vector_stride(operand) if self.vector in instance.offsets else 0
-        address = self._address(operand, spans, instance)
-        mask = instance.mask if not isinstance(stride, int) or stride else Mask(None, None)
-        return self.scope.once(
-            ("load", operand.value, address, mask.count),
-            lambda: memory.load(operand, self._emit_address(address), stride, self.lanes, mask),
-        )
-
-    def _load_anywhere(self, operand: Operand, spans: Spans, instance: Instance) -> Any:
-        """Load through a map that is not linear: compute every lane's index."""
-        dims = [self._dim_index(d, spans, instance) for d in range(len(self.nest.sizes))]
-        address = as_value(operand.address(dims))
-        if isinstance(address.type, ir.VectorType):
-            return memory.gather(operand, 0, address, self.lanes, instance.mask)
-        return memory.load(operand, address, 0, self.lanes, instance.mask)
-
-    def _store_all(
-        self, operand: Operand, spans: Spans, instances: list[Instance], values: list[Any]
-    ) -> None:
-        """Store one output's registers, transposed where that makes the stores contiguous."""
-        groups = self._transposable(operand, spans, instances)
-        if groups is None:
-            for instance, value in zip(instances, values, strict=True):
-                self._store(operand, spans, instance, value)
-            return
-        by_place = {id(i): value for i, value in zip(instances, values, strict=True)}
-        for group in groups:
-            self._store_transposed(operand, spans, group, [by_place[id(i)] for i in group])
-
-    def _transposable(
-        self, operand: Operand, spans: Spans, instances: list[Instance]
-    ) -> list[list[Instance]] | None:
-        """Group the registers that lie side by side in memory, None if they do not.
-
-        They do when the output is contiguous along an unrolled loop and not along the lanes.
-        """
-        if self.vector not in spans or spans[self.vector].valid is not None:
-            return None
-        along = [loop for loop in self.unroll if operand.strides[loop] == 1]
-        if not along or spans[along[0]].points < MIN_TRANSPOSED:
-            return None
-        groups: dict[tuple[tuple[int, int], ...], list[Instance]] = {}
-        for instance in instances:
-            offset = instance.offsets[along[0]]
-            place = instance.offsets | {along[0]: offset // self.lanes}
-            groups.setdefault(tuple(sorted(place.items())), []).append(instance)
-        return list(groups.values())
-
-    def _store_transposed(
-        self, operand: Operand, spans: Spans, group: list[Instance], values: list[Any]
-    ) -> None:
-        """Store registers that are neighbours in memory: one contiguous store per lane."""
-        assert self.vector is not None
-        size = 1 << (len(values) - 1).bit_length()
-        columns = transpose(values + [values[-1]] * (size - len(values)), self.lanes)
-        count = group[0].mask.count
-        existing = self.lanes if count is None else count
-        mask = memory.make_mask(size, len(values))
-        for lane in range(existing):
-            row = segment(columns[lane % size], lane // size, size)
-            offsets = group[0].offsets | {self.vector: group[0].offsets[self.vector] + lane}
-            address = self._address(operand, spans, Instance(offsets, mask))
-            memory.store(operand, self._emit_address(address), 1, size, mask, row)
-
-    def _store(self, operand: Operand, spans: Spans, instance: Instance, value: Any) -> None:
-        stride = self._vector_stride(operand) if self.vector in instance.offsets else 0
-        address = self._emit_address(self._address(operand, spans, instance))
-        memory.store(operand, address, stride, self.lanes, instance.mask, value)
-
-
-def _sum(terms: tuple[tuple[Index, Index], ...]) -> Index:
-    """Emit the sum of the products."""
-    total: Index = 0
-    for index, stride in terms:
-        total = add(total, multiply(index, stride))
-    return total

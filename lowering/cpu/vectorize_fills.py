@@ -14,27 +14,36 @@ _VIEWS = (
     "memref.collapse_shape",
     "memref.expand_shape",
     "memref.reinterpret_cast",
+    "memref.extract_strided_metadata",
 )
 _BUFFERS = ("memref.alloc", "memref.alloca", "memref.dim")
 
 
-def known_fills(operation: Any, outputs: int) -> list[Any]:
+def known_fills(operation: Any) -> list[Any]:
     """Return, per output of a ``linalg.generic``, the fill right before it, or None.
 
-    A fill counts when nothing between the two touches memory, the operation writes every element
-    of that output, and none of its other operands is a view of the same buffer.
+    Only reductions read what was filled in. A fill counts when nothing between the two touches
+    memory other than fills of other buffers, the operation writes every element of that output,
+    and none of its other operands is a view of the same buffer.
     """
     operands = list(operation.operands)
-    first = len(operands) - outputs
-    found: list[Any] = [None] * outputs
-    for fill in _fills_before(operation):
-        target = fill.operands[1]
-        for number in range(outputs):
-            others = [v for k, v in enumerate(operands) if k != first + number]
-            same = operands[first + number] == target
-            if same and _writes_all(operation, first + number) and _apart(target, others):
-                found[number] = fill
-    return found
+    first, outputs = operation.attributes["operandSegmentSizes"]
+    if not any("reduction" in str(kind) for kind in operation.attributes["iterator_types"]):
+        return [None] * outputs
+    fills = _fills_before(operation)
+    return [_known_fill(operation, operands, fills, k) for k in range(first, first + outputs)]
+
+
+def _known_fill(operation: Any, operands: list[Any], fills: list[Any], number: int) -> Any:
+    """Return the fill of operand ``number``, looking at the nearest fill of its buffer only."""
+    target = operands[number]
+    others = [value for k, value in enumerate(operands) if k != number]
+    if not _writes_all(operation, number) or not _apart(target, others):
+        return None
+    for fill in fills:
+        if _root(fill.operands[1]) == _root(target):
+            return fill if fill.operands[1] == target else None
+    return None
 
 
 def fill_scalar(fill: Any) -> Any:

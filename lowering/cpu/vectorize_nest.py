@@ -14,7 +14,6 @@ from rammer_mlir.bindings import ir, memref
 from rammer_mlir.lowering.cpu.vectorize_affine import (
     Index,
     add,
-    as_value,
     evaluate,
     linear_form,
     multiply,
@@ -107,8 +106,9 @@ class Nest:
                 self.sizes.append(size)
                 self.bounds.append(size)
             else:
-                self.sizes.append(memref.dim(value, as_value(position)))
-                bound = _size_bound(value, position)
+                run_time = _metadata(value)[2][position]
+                bound = upper_bound(run_time)
+                self.sizes.append(run_time)
                 self.bounds.append(_UNKNOWN_TRIPS if bound is None else bound)
 
     def _merge_loops(self) -> None:
@@ -155,7 +155,7 @@ class Nest:
             inputs=tuple(accesses[:split]),
             outputs=tuple(accesses[split:]),
             lanes=max(1, vector_bits // self.lane_bits),
-            registers=28 if vector_bits >= 512 else 12,
+            registers=30 if vector_bits >= 512 else 14,
             work=self.body.work,
             reads_init=any(
                 self.body.uses(self.body.arguments - self.outputs + k) > 0 and not known[k]
@@ -174,20 +174,6 @@ def _bits(element: Any) -> int:
     if isinstance(element, ir.IndexType):
         return 64
     return element.width if isinstance(element, ir.FloatType | ir.IntegerType) else 128
-
-
-def _size_bound(value: Any, position: int) -> int | None:
-    """Return a bound of a dynamic size of a subview or a reinterpreted buffer, or None.
-
-    Rank-reducing views drop static sizes only, so dynamic sizes and dimensions pair up in order.
-    """
-    if producer(value) not in ("memref.subview", "memref.reinterpret_cast"):
-        return None
-    owner = value.owner
-    dynamic = ir.ShapedType.get_dynamic_size()
-    segments = owner.attributes["operandSegmentSizes"]
-    number = sum(size == dynamic for size in value.type.shape[:position])
-    return upper_bound(owner.operands[segments[0] + segments[1] + number])
 
 
 def _read_operand(value: Any, affine_map: Any, dims: int) -> Operand:
@@ -212,33 +198,40 @@ def _read_operand(value: Any, affine_map: Any, dims: int) -> Operand:
 def flatten(value: Any) -> tuple[Any, Index, list[Index]]:
     """Emit a one-dimensional view of the buffer behind a memref.
 
-    Returns the view, and the memref's offset and strides in it: ints where the type tells.
+    Returns the view, and the memref's offset and strides in it: ints where they are known.
     """
     kind = value.type
-    dynamic = ir.MemRefType.get_dynamic_stride_or_offset()
-    static_strides, static_offset = kind.get_strides_and_offset()
-    base, offset, *rest = memref.ExtractStridedMetadataOp(value).results
-    sizes = [
-        s if s != ir.ShapedType.get_dynamic_size() else v
-        for s, v in zip(kind.shape, rest[: kind.rank], strict=True)
-    ]
-    strides = [
-        s if s != dynamic else v for s, v in zip(static_strides, rest[kind.rank :], strict=True)
-    ]
-    start: Index = offset if static_offset == dynamic else static_offset
+    base, start, sizes, strides = _metadata(value)
     extent = add(start, 1)
     for size, stride in zip(sizes, strides, strict=True):
         extent = add(extent, multiply(add(size, -1), stride))
-    size_attribute = extent if isinstance(extent, int) else ir.ShapedType.get_dynamic_size()
-    flat_type = ir.MemRefType.get([size_attribute], kind.element_type, None, kind.memory_space)
-    flat = memref.ReinterpretCastOp(
-        flat_type,
-        base,
-        [],
-        [] if isinstance(extent, int) else [extent],
-        [],
-        [0],
-        [size_attribute],
-        [1],
-    ).result
-    return flat, start, strides
+    static = isinstance(extent, int)
+    length = extent if static else ir.ShapedType.get_dynamic_size()
+    flat_type = ir.MemRefType.get([length], kind.element_type, None, kind.memory_space)
+    dynamic_sizes = [] if static else [extent]
+    flat = memref.ReinterpretCastOp(flat_type, base, [], dynamic_sizes, [], [0], [length], [1])
+    return flat.result, start, strides
+
+
+def _metadata(value: Any) -> tuple[Any, Index, list[Index], list[Index]]:
+    """Return the buffer behind a memref, and the memref's offset, sizes and strides in it."""
+    kind = value.type
+    strides, offset = kind.get_strides_and_offset()
+    dynamic = ir.MemRefType.get_dynamic_stride_or_offset()
+    if producer(value) == "memref.reinterpret_cast":
+        return _cast_metadata(value.owner)
+    if kind.has_static_shape and dynamic not in (offset, *strides):
+        return value, offset, list(kind.shape), strides
+    base, start, *rest = memref.ExtractStridedMetadataOp(value).results
+    return base, start, rest[: kind.rank], rest[kind.rank :]
+
+
+def _cast_metadata(cast: Any) -> tuple[Any, Index, list[Index], list[Index]]:
+    """Read the metadata of a ``memref.reinterpret_cast`` off its operands."""
+    values = iter(list(cast.operands)[1:])
+    dynamic = ir.ShapedType.get_dynamic_size()
+    offsets, sizes, strides = (
+        [next(values) if number == dynamic else number for number in cast.attributes[name]]
+        for name in ("static_offsets", "static_sizes", "static_strides")
+    )
+    return cast.operands[0], offsets[0], sizes, strides

@@ -22,6 +22,7 @@ MAX_STRIDE = 4
 """Up to this stride, lanes are picked out of contiguous loads."""
 MIN_TRANSPOSED = 3
 """From this many neighbouring registers on, a strided store goes through a transpose."""
+_SPARE_REGISTERS = 4
 _UNROLLED_OPERATIONS = 192  # size limit of a reduction loop's unrolled body
 
 
@@ -108,10 +109,9 @@ class TilePlan:
 
 def plan_tile(nest: LoopNest) -> TilePlan:
     """Return the cheapest micro tile for ``nest``."""
-    candidates = list(_candidates(nest))
-    best = min(candidates, key=lambda plan: plan_cost(nest, plan))
+    best = min(_candidates(nest), key=lambda plan: plan_cost(nest, plan))
     best = _unroll_further(nest, best)
-    return replace(best, order=_loop_order(nest, best), full=_unrolled_reductions(nest, best))
+    return replace(best, order=_loop_order(nest, best))
 
 
 def plan_cost(nest: LoopNest, plan: TilePlan) -> float:
@@ -127,7 +127,7 @@ def plan_cost(nest: LoopNest, plan: TilePlan) -> float:
 
 
 def _candidates(nest: LoopNest) -> Iterator[TilePlan]:
-    yield TilePlan(None, 1)
+    yield _with_full(nest, TilePlan(None, 1))
     if not nest.vectorizable:
         return
     for vector, loop in enumerate(nest.loops):
@@ -135,7 +135,7 @@ def _candidates(nest: LoopNest) -> Iterator[TilePlan]:
             continue
         needed = -(-loop.trips // nest.lanes)
         for vectors in sorted({min(v, needed) for v in _VECTORS}):
-            plan = TilePlan(vector, nest.lanes, vectors)
+            plan = _with_full(nest, TilePlan(vector, nest.lanes, vectors))
             yield plan
             for other in nest.parallels:
                 if other != vector:
@@ -147,7 +147,7 @@ def _unrolled(nest: LoopNest, plan: TilePlan, loop: int) -> Iterator[TilePlan]:
     for factor in sorted({min(f, trips) for f in _FACTORS}):
         wider = replace(plan, unroll=(*plan.unroll, (loop, factor)))
         if factor > 1 and _registers(nest, wider) <= nest.registers:
-            yield wider
+            yield _with_full(nest, wider)
 
 
 def _unroll_further(nest: LoopNest, plan: TilePlan) -> TilePlan:
@@ -165,20 +165,47 @@ def _registers(nest: LoopNest, plan: TilePlan) -> int:
     Of the operands, the one that varies along the fewest points is loaded first and stays.
     """
     results = plan.accumulators * max(1, len(nest.outputs))
-    operands = [_distinct(access, plan, {}) for access in nest.inputs]
+    operands = [_registers_of(access, plan, {}) for access in nest.inputs]
     return results + (min(operands) if nest.reductions and operands else 0)
 
 
-def _distinct(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
-    """Count the loads of an operand in one step of a micro tile."""
-    loads = 1
+def _registers_of(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
+    """Count the registers of an operand in one step of a micro tile."""
+    count = math.prod(
+        points.get(loop, factor) for loop, factor in plan.unroll if not access.invariant(loop)
+    )
+    return count * _vectors_of(access, plan, points)
+
+
+def _vectors_of(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
+    """Count the registers of an operand along the lanes."""
+    if plan.vector is None or access.invariant(plan.vector):
+        return 1
+    return -(-points.get(plan.vector, plan.points(plan.vector)) // plan.lanes)
+
+
+def _loads(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
+    """Count the loads of an operand per step, where steps that are unrolled share them."""
+    loads = float(_vectors_of(access, plan, points))
     for loop, factor in plan.unroll:
         if not access.invariant(loop):
-            loads *= points.get(loop, factor)
-    if plan.vector is not None and not access.invariant(plan.vector):
-        size = points.get(plan.vector, plan.points(plan.vector))
-        loads *= -(-size // plan.lanes)
+            loads *= _distinct(nest, access, plan, loop, points.get(loop, factor))
     return loads
+
+
+def _distinct(nest: LoopNest, access: Access, plan: TilePlan, loop: int, count: int) -> float:
+    """Count the positions along an unrolled loop that each unrolled reduction step adds.
+
+    Windows overlap where a reduction loop walks the same way: 4 rows of 3-high windows are 6 rows.
+    """
+    stride = access.strides[loop]
+    for other in plan.full:
+        step = access.strides[other]
+        if stride is not None and step and stride % step == 0:
+            apart, trips = abs(stride // step), nest.loops[other].trips
+            if apart < trips:
+                return ((count - 1) * apart + trips) / trips
+    return count
 
 
 def _parts(trips: int, tile: int) -> list[tuple[int, int]]:
@@ -187,11 +214,15 @@ def _parts(trips: int, tile: int) -> list[tuple[int, int]]:
     return [part for part in ((tile, full), (rest, 1)) if part[0] and part[1]]
 
 
-def _access_cost(access: Access, plan: TilePlan) -> float:
+def _access_cost(nest: LoopNest, access: Access, plan: TilePlan) -> float:
     """Return the load slots of one register of an operand."""
     stride = 0 if plan.vector is None else access.strides[plan.vector]
-    if stride in (0, 1):
+    if stride == 0:
         return 1.0
+    if stride == 1:
+        steps = [access.strides[loop] for loop in nest.reductions if loop != plan.vector]
+        aligned = all(step is not None and step % plan.lanes == 0 for step in steps)
+        return 1.0 if aligned else 1.5  # a load across cache lines counts twice, mostly
     if stride is not None and 1 < stride <= MAX_STRIDE:
         return 1.5 * stride
     return 1.25 * plan.lanes if stride is not None else 2.0 * plan.lanes
@@ -203,7 +234,7 @@ def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
     if plan.vector is not None:
         size = points.get(plan.vector, plan.points(plan.vector))
         instances *= -(-size // plan.lanes)
-    loads = sum(_distinct(a, plan, points) * _access_cost(a, plan) for a in nest.inputs)
+    loads = sum(_loads(nest, a, plan, points) * _access_cost(nest, a, plan) for a in nest.inputs)
     step = max(instances * nest.work / 2, loads / 2)
     ends = sum(_output_cost(nest, a, plan, points) for a in nest.outputs)
     if not nest.reductions:
@@ -214,10 +245,10 @@ def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
 
 def _output_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
     """Return the cycles to read and write an output's part of a micro tile."""
-    registers = _distinct(access, plan, points)
+    registers = _registers_of(access, plan, points)
     cost = _store_cost(access, plan, points)
     if nest.reads_init:
-        cost += _access_cost(access, plan)
+        cost += _access_cost(nest, access, plan)
     if plan.vector is not None and nest.loops[plan.vector].reduction:
         cost += _HORIZONTAL * plan.vectors
     return cost * registers
@@ -258,8 +289,18 @@ def _loop_order(nest: LoopNest, plan: TilePlan) -> tuple[int, ...]:
     return (plan.vector, *others) if nest.reductions else (*others, plan.vector)
 
 
+def _with_full(nest: LoopNest, plan: TilePlan) -> TilePlan:
+    return replace(plan, full=_unrolled_reductions(nest, plan))
+
+
 def _unrolled_reductions(nest: LoopNest, plan: TilePlan) -> tuple[int, ...]:
-    """Choose the inner reduction loops to unroll completely, innermost first."""
+    """Choose the inner reduction loops to unroll completely, innermost first.
+
+    None when registers are short: LLVM would keep what the unrolled steps share in registers, such
+    as the columns that neighbouring windows of a convolution have in common, and spill.
+    """
+    if _registers(nest, plan) > nest.registers - _SPARE_REGISTERS:
+        return ()
     size = plan.accumulators * max(1.0, nest.work)
     chosen: list[int] = []
     for loop in reversed(nest.reductions):

@@ -54,7 +54,7 @@ def _optimized(ir_text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
         ) from error
     module.triple = target.triple
     module.data_layout = str(target.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
     # Kernels come vectorised and unrolled: doing it again costs time and registers.
     options.loop_vectorization = False
     options.slp_vectorization = False

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rammer_mlir.aligned import ALIGNMENT
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.happens_before import history
 from rammer_mlir.scheduling.lifetimes import lifetimes
 from rammer_mlir.scheduling.program import Plan
-
-ALIGNMENT = 64
-"""Bytes: a cache line, and the widest vector register."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,29 @@
+"""``rtask.barrier``: a barrier-rTask."""
+
+from typing import Any
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.dialects.rtask.diagnostics import Broken, attribute, inside, verified
+from rammer_mlir.dialects.rtask.dialect import RTask
+
+
+class BarrierOp(RTask.Operation, name="barrier"):
+    """A barrier-rTask: wait for rTasks of other vEUs (RAMMER section 3.3).
+
+    ``waits`` holds pairs (vEU, order): vEU's rTask number ``order``, counted from 0 without
+    barriers, must have finished. The program around it checks that these rTasks exist.
+    """
+
+    waits: Any  # `ext` has no constraint for array<i64>: the verifier checks it
+
+    @staticmethod
+    def verify_invariants(op: ir.OpView) -> bool:
+        """Check where the operation is and that the waits are pairs."""
+        return verified(lambda: _check(op.operation))
+
+
+def _check(op: ir.Operation) -> None:
+    inside(op, "rtask.veu")
+    numbers = len(attribute(op, "waits", ir.DenseI64ArrayAttr))
+    if numbers % 2:
+        raise Broken(op, "pairs in waits", f"{numbers} numbers", "a wait is a vEU and an order")

@@ -1,0 +1,145 @@
+"""``rtask.kernel``: the description of an rKernel."""
+
+from math import prod
+
+import numpy as np
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.dialects.rtask.accesses import Access, read_accesses
+from rammer_mlir.dialects.rtask.coverage import first_miscovered
+from rammer_mlir.dialects.rtask.diagnostics import (
+    Broken,
+    inside,
+    integer,
+    module_of,
+    symbol,
+    verified,
+)
+from rammer_mlir.dialects.rtask.dialect import RTask
+from rammer_mlir.dialects.rtask.functions import (
+    buffer_shape,
+    find_function,
+    is_kernel,
+    signature,
+)
+
+_LEAST = {
+    "num_rtasks": 1,
+    "threads": 1,
+    "shared_memory": 0,
+    "barriers": 0,
+    "operations": 0,
+    "bytes": 0,
+}
+
+
+class KernelOp(RTask.Operation, name="kernel"):
+    """The description of an rKernel, a function ``(rTask id, buffers...)`` that computes one tile.
+
+    ``num_rtasks`` and the function are the paper's ``get_total_rtask_num`` and ``compute_rtask``.
+    Every rTask needs ``threads`` threads, ``shared_memory`` bytes and ``barriers`` block-level
+    synchronisations; it does ``operations`` arithmetic operations and moves ``bytes`` bytes.
+    ``reads`` and ``writes`` hold, per argument, the box that rTask ``d0`` touches (see ``Access``).
+    """
+
+    function: ir.FlatSymbolRefAttr
+    num_rtasks: ir.IntegerAttr
+    threads: ir.IntegerAttr
+    shared_memory: ir.IntegerAttr
+    barriers: ir.IntegerAttr
+    operations: ir.IntegerAttr
+    bytes: ir.IntegerAttr
+    reads: ir.ArrayAttr
+    writes: ir.ArrayAttr
+
+    @staticmethod
+    def verify_invariants(op: ir.OpView) -> bool:
+        """Check the counts, the function, the accesses, and that the tiles cover the outputs."""
+        return verified(lambda: _check(op.operation))
+
+
+def _check(op: ir.Operation) -> None:
+    inside(op, "builtin.module")
+    for key, least in _LEAST.items():
+        rule = "counts are positive" if least else "costs are not negative"
+        integer(op, key, at_least=least, rule=rule)
+    name = symbol(op, "function")
+    function = find_function(op, ir.SymbolTable(module_of(op)), name)
+    inputs, _ = signature(function)
+    if not is_kernel(function):
+        got = inputs[0] if inputs else "none"
+        raise Broken(
+            op, f"index as first argument of @{name}", got, "an rKernel takes its rTask's id"
+        )
+    arguments = inputs[1:]
+    for access in read_accesses(op, "reads"):
+        _check_access(op, "reads", access, arguments)
+    writes = read_accesses(op, "writes")
+    if not writes:
+        raise Broken(op, "at least one access in writes", "none", "an rTask has an output")
+    for access in writes:
+        _check_access(op, "writes", access, arguments)
+    _check_coverage(op, writes, arguments)
+
+
+def _check_access(op: ir.Operation, key: str, access: Access, arguments: list[ir.Type]) -> None:
+    if not 0 <= access.argument < len(arguments):
+        raise Broken(
+            op,
+            f"an argument in 0..{len(arguments) - 1} in {key}",
+            access.argument,
+            "arguments count from 0 after the rTask's id",
+        )
+    where = f"argument {access.argument} in {key}"
+    shape = buffer_shape(arguments[access.argument])
+    if shape is None:
+        raise Broken(
+            op,
+            f"a tensor or memref of static shape as {where}",
+            arguments[access.argument],
+            "rTasks touch boxes of buffers",
+        )
+    if (access.offsets.n_dims, access.offsets.n_symbols) != (1, 0):
+        raise Broken(
+            op,
+            f"offsets of one dimension for {where}",
+            access.offsets,
+            "d0 is the rTask's id",
+        )
+    ranks = (len(access.offsets.results), len(access.sizes))
+    if ranks != (len(shape), len(shape)):
+        raise Broken(
+            op,
+            f"{len(shape)} offsets and sizes for {where}",
+            f"{ranks[0]} and {ranks[1]}",
+            "a box has the rank of its argument",
+        )
+    if any(size < 1 for size in access.sizes):
+        raise Broken(
+            op, f"sizes >= 1 for {where}", list(access.sizes), "a full tile is not empty"
+        )
+
+
+def _check_coverage(op: ir.Operation, writes: list[Access], arguments: list[ir.Type]) -> None:
+    num_rtasks = ir.IntegerAttr(op.attributes["num_rtasks"]).value
+    shapes = {w.argument: buffer_shape(arguments[w.argument]) or () for w in writes}
+    elements = max(prod(shape) for shape in shapes.values())
+    if num_rtasks > max(elements, 1):
+        raise Broken(
+            op,
+            f"num_rtasks <= {elements}, the elements of the largest output",
+            num_rtasks,
+            "every rTask writes an element of its own",
+        )
+    for argument, shape in shapes.items():
+        boxes = [w.boxes(num_rtasks, shape) for w in writes if w.argument == argument]
+        starts, ends = (np.concatenate(part) for part in zip(*boxes, strict=True))
+        found = first_miscovered(starts, ends, shape)
+        if found is not None:
+            element, times = found
+            raise Broken(
+                op,
+                f"every element of argument {argument} in one rTask's box",
+                f"element {list(element)} in {times}",
+                "the tiles cover each output exactly once",
+            )

@@ -1,0 +1,53 @@
+"""Operations with any number of operands and results whose types may differ.
+
+IRDL gives all values of a variadic operand one type, unless each is a segment of its own, and then
+asks for the attributes ``operandSegmentSizes`` and ``resultSegmentSizes``, which nobody wants to
+write or read. Traits are verified before IRDL's own verifier, and region invariants after it, so
+the segments are there only in between.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rammer_mlir.bindings import ext, ir
+from rammer_mlir.dialects.rtask.diagnostics import Broken, verified
+from rammer_mlir.dialects.rtask.dialect import RTask
+
+MOST_VALUES = 96
+"""How many operands, or results, such an operation can have."""
+
+_SEGMENTS = ("operandSegmentSizes", "resultSegmentSizes")
+_OPERANDS = {f"operand_{i}": Sequence[ext.Operand[Any]] for i in range(MOST_VALUES)}
+_RESULTS = {f"result_{i}": Sequence[ext.Result[Any]] for i in range(MOST_VALUES)}
+
+
+class MixedTypesOp(RTask.Operation):
+    """Base class: up to ``MOST_VALUES`` operands and as many results, each of any type."""
+
+    __annotations__ = _OPERANDS | _RESULTS
+
+    @staticmethod
+    def verify_region_invariants(op: ir.OpView) -> bool:
+        """Take the segments away again."""
+        attributes = op.operation.attributes
+        for key in _SEGMENTS:
+            if key in attributes:
+                del attributes[key]
+        return True
+
+
+def verified_with_segments(op: ir.Operation, check: Callable[[ir.Operation], None]) -> bool:
+    """Run a check, and if it passes prepare the operation for IRDL's verifier."""
+
+    def checks() -> None:
+        for values, what in ((op.operands, "operands"), (op.results, "results")):
+            if len(values) > MOST_VALUES:
+                raise Broken(
+                    op, f"at most {MOST_VALUES} {what}", len(values), "the dialect has no more"
+                )
+        check(op)
+        for key, values in zip(_SEGMENTS, (op.operands, op.results), strict=True):
+            sizes = [1] * len(values) + [0] * (MOST_VALUES - len(values))
+            op.attributes[key] = ir.DenseI32ArrayAttr.get(sizes, op.context)
+
+    return verified(checks)

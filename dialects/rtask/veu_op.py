@@ -1,0 +1,23 @@
+"""``rtask.veu``: what one vEU does."""
+
+from rammer_mlir.bindings import ext, ir
+from rammer_mlir.dialects.rtask.diagnostics import holds_only, inside, integer, verified
+from rammer_mlir.dialects.rtask.dialect import RTask
+
+
+class VeuOp(RTask.Operation, name="veu", traits=[ir.NoTerminatorTrait]):
+    """The ordered list of runs and barriers of one virtual execution unit (RAMMER section 3.2)."""
+
+    id: ir.IntegerAttr
+    body: ext.Region
+
+    @staticmethod
+    def verify_invariants(op: ir.OpView) -> bool:
+        """Check where the operation is and what it holds."""
+        return verified(lambda: _check(op.operation))
+
+
+def _check(op: ir.Operation) -> None:
+    inside(op, "rtask.program")
+    integer(op, "id", at_least=0, rule="ids count from 0")
+    holds_only(op, ("rtask.run", "rtask.barrier"))

@@ -1,0 +1,121 @@
+// RUN: rammer-opt %s --rtask-vectorize-kernels=vector-bits=512 --split-input-file | filecheck %s
+
+// A matrix product: the fill becomes the accumulators' start, K runs inside, stores come once.
+// CHECK-LABEL: func.func private @matmul
+// CHECK-NOT: linalg
+// CHECK: %[[ZERO:.*]] = vector.broadcast %{{.*}} : f32 to vector<16xf32>
+// CHECK: scf.for {{.*}} iter_args(%{{.*}} = %[[ZERO]],
+// CHECK: memref.load
+// CHECK: vector.load {{.*}} vector<16xf32>
+// CHECK: arith.mulf {{.*}} fastmath<contract> : vector<16xf32>
+// CHECK-NEXT: arith.addf {{.*}} fastmath<contract> : vector<16xf32>
+// CHECK: scf.yield
+// CHECK: vector.store {{.*}} vector<16xf32>
+func.func private @matmul(%id: index, %a: memref<8x64xf32>, %b: memref<64x32xf32>,
+                          %c: memref<8x32xf32>) {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%c : memref<8x32xf32>)
+  linalg.matmul ins(%a, %b : memref<8x64xf32>, memref<64x32xf32>) outs(%c : memref<8x32xf32>)
+  return
+}
+
+// -----
+
+// A tail of 3 lanes is masked.
+// CHECK-LABEL: func.func private @tail
+// CHECK: %[[MASK:.*]] = vector.constant_mask [3] : vector<16xi1>
+// CHECK: vector.maskedload {{.*}}, %[[MASK]],
+// CHECK: math.exp {{.*}} : vector<16xf32>
+// CHECK: vector.maskedstore {{.*}}, %[[MASK]],
+func.func private @tail(%id: index, %x: memref<19xf32>, %y: memref<19xf32>) {
+  linalg.exp ins(%x : memref<19xf32>) outs(%y : memref<19xf32>)
+  return
+}
+
+// -----
+
+// Sizes that only the run knows: a loop of full registers, then one masked register.
+// CHECK-LABEL: func.func private @edge
+// CHECK: %[[SIZE:.*]] = arith.minsi
+// CHECK: arith.remui %[[SIZE]]
+// CHECK: scf.for
+// CHECK: vector.load
+// CHECK: scf.for {{.*}} to %[[SIZE]]
+// CHECK: %[[MASK:.*]] = vector.create_mask
+// CHECK: vector.maskedload {{.*}}, %[[MASK]],
+func.func private @edge(%id: index, %x: memref<100xf32>, %y: memref<100xf32>) {
+  %first = affine.apply affine_map<(d0) -> (d0 * 64)>(%id)
+  %n = affine.min affine_map<(d0) -> (64, d0 * -64 + 100)>(%id)
+  %in = memref.subview %x[%first] [%n] [1]
+      : memref<100xf32> to memref<?xf32, strided<[1], offset: ?>>
+  %out = memref.subview %y[%first] [%n] [1]
+      : memref<100xf32> to memref<?xf32, strided<[1], offset: ?>>
+  linalg.negf ins(%in : memref<?xf32, strided<[1], offset: ?>>)
+              outs(%out : memref<?xf32, strided<[1], offset: ?>>)
+  return
+}
+
+// -----
+
+// A sum along the contiguous dimension accumulates lane by lane.
+// CHECK-LABEL: func.func private @row_sum
+// CHECK: iter_args
+// CHECK: arith.addf {{.*}} : vector<16xf32>
+// CHECK: vector.reduction <add>
+func.func private @row_sum(%id: index, %x: memref<256xf32>, %y: memref<f32>) {
+  linalg.reduce { arith.addf } ins(%x : memref<256xf32>) outs(%y : memref<f32>) dimensions = [0]
+  return
+}
+
+// -----
+
+// A transpose reads and writes contiguously; the shuffles are between registers.
+// CHECK-LABEL: func.func private @transpose
+// CHECK-NOT: vector.gather
+// CHECK-NOT: vector.scatter
+// CHECK: vector.shuffle
+// CHECK: vector.store {{.*}} vector<16xf32>
+func.func private @transpose(%id: index, %x: memref<16x16xf32>, %y: memref<16x16xf32>) {
+  linalg.transpose ins(%x : memref<16x16xf32>) outs(%y : memref<16x16xf32>) permutation = [1, 0]
+  return
+}
+
+// -----
+
+// Stride 2 is two contiguous loads, the second without the element beyond the last one.
+// CHECK-LABEL: func.func private @every_second
+// CHECK: vector.load
+// CHECK: vector.constant_mask [15] : vector<16xi1>
+// CHECK: vector.maskedload
+// CHECK: vector.shuffle {{.*}} [0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30]
+func.func private @every_second(%id: index, %x: memref<31xf32>, %y: memref<16xf32>) {
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i * 2)>, affine_map<(i) -> (i)>],
+                  iterator_types = ["parallel"]}
+      ins(%x : memref<31xf32>) outs(%y : memref<16xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    linalg.yield %a : f32
+  }
+  return
+}
+
+// -----
+
+// Booleans are bytes; a temporary of run-time size gets its bound on the stack.
+// CHECK-LABEL: func.func private @mask
+// CHECK-SAME: memref<40xi8>
+// CHECK: memref.alloca() {alignment = 64 : i64} : memref<8xf32>
+// CHECK: arith.extui {{.*}} : vector<{{.*}}xi1> to vector<{{.*}}xi8>
+func.func private @mask(%id: index, %x: memref<40xf32>, %m: memref<40xi1>) {
+  %zero = arith.constant 0.0 : f32
+  %n = affine.min affine_map<(d0) -> (8, d0)>(%id)
+  %t = memref.alloc(%n) : memref<?xf32>
+  linalg.fill ins(%zero : f32) outs(%t : memref<?xf32>)
+  linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+                  iterator_types = ["parallel"]}
+      ins(%x : memref<40xf32>) outs(%m : memref<40xi1>) {
+  ^bb0(%a: f32, %b: i1):
+    %c = arith.cmpf ogt, %a, %zero : f32
+    linalg.yield %c : i1
+  }
+  return
+}

@@ -1,0 +1,156 @@
+"""From a scheduled module to native code and the data that it runs on."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.aligned import ALIGNMENT, aligned_bytes
+from rammer_mlir.image import CpuImage
+from rammer_mlir.cpu_features import cpu_features
+from rammer_mlir.lowering.cpu.dispatch import (
+    STRAIGHT_LINE_LIMIT,
+    clock_function,
+    dispatch_loop,
+    pause_function,
+    straight_line,
+)
+from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
+from rammer_mlir.lowering.cpu.task_table import Tables, build_tables
+from rammer_mlir.lowering.llvm.machine import Machine
+from rammer_mlir.passes.constants import constant_arguments
+from rammer_mlir.passes.entry import entry_function
+from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.passes.rtask_plan_memory import ARENA
+from rammer_mlir.passes.constants import argument_attributes
+from rammer_mlir.scheduling.memory import aligned
+from rammer_mlir.scheduling.report import summary
+from rammer_mlir.signature import Signature
+
+ENTRY, TRACED_ENTRY = "rammer_veu", "rammer_veu_traced"
+"""Functions ``(vEU, context)`` that execute one vEU's share of a run."""
+
+_RUNTIME = Path(__file__).with_name("runtime.mlir")
+
+_FUTEX_SYSCALL = {"x86_64": 202, "aarch64": 98}
+"""Number of Linux' futex call."""
+
+
+@dataclass(frozen=True)
+class Constants:
+    """All weights in one array, and where each begins, by argument number."""
+
+    blob: NDArray[np.uint8]
+    offsets: dict[int, int]
+
+
+def pack_constants(weights: Mapping[int, NDArray[np.generic]]) -> Constants:
+    """Lay arrays one behind the other, each aligned."""
+    offsets: dict[int, int] = {}
+    total = 0
+    for number, array in weights.items():
+        offsets[number] = total
+        total += aligned(array.nbytes)
+    blob = aligned_bytes(total)
+    for number, array in weights.items():
+        start = offsets[number]
+        blob[start : start + array.nbytes] = np.frombuffer(array.tobytes(), dtype=np.uint8)
+    return Constants(blob, offsets)
+
+
+def build_image(
+    module: ir.Module,
+    weights: Mapping[int, NDArray[np.generic]],
+    signature: Signature,
+    num_veus: int,
+    straight_line_limit: int = STRAIGHT_LINE_LIMIT,
+) -> tuple[CpuImage, Tables]:
+    """Take the data out of a module at the `program` stage, and leave it unchanged.
+
+    Args:
+        module: rPrograms, rKernels and a planned arena.
+        weights: arrays by argument number of the entry function.
+        signature: the model's inputs and outputs, in the order of the arguments.
+        num_veus: threads that run the program.
+    """
+    scheduled = read_plan(module)
+    constants = pack_constants(weights)
+    tables = build_tables(scheduled, constants.offsets, num_veus)
+    image = CpuImage(
+        signature=signature,
+        num_veus=num_veus,
+        slots=tables.slots,
+        constants=constants.blob,
+        arena_bytes=_arena_bytes(module),
+        table=tables.table,
+        features=cpu_features(),
+        machine=platform.machine(),
+        summary=summary(scheduled.builder.graph(), scheduled.plan),
+    )
+    return image, tables
+
+
+def _arena_bytes(module: ir.Module) -> int:
+    main = entry_function(module)
+    arguments = main.operation.regions[0].blocks[0].arguments
+    for number, attributes in enumerate(argument_attributes(main)):
+        if ARENA in attributes:
+            return int(np.prod(ir.MemRefType(arguments[number].type).shape))
+    return ALIGNMENT
+
+
+def lower_program(
+    module: ir.Module,
+    tables: Tables,
+    machine: Machine,
+    straight_line_limit: int = STRAIGHT_LINE_LIMIT,
+) -> None:
+    """Replace a module at the `program` stage by LLVM functions, in place.
+
+    The rKernels become functions ``(rTask id, pointers...)``; the schedule becomes the task table
+    and its dispatch loop, or straight-line code when it has few records.
+    """
+    entry_function(module).operation.erase()
+    for op in list(module.body.operations):
+        if op.operation.name == "rtask.kernel":
+            op.operation.erase()
+    lower_kernels(module, machine)
+    records = sum(len(items) for items in tables.table.items)
+    if records <= straight_line_limit:
+        entry = straight_line(ENTRY, tables.kernels, tables.table)
+    else:
+        entry = dispatch_loop(ENTRY, tables.kernels, traced=False)
+    traced = dispatch_loop(TRACED_ENTRY, tables.kernels, traced=True)
+    architecture = machine.triple.split("-")[0]
+    runtime = _RUNTIME.read_text().replace(
+        "FUTEX_SYSCALL", str(_FUTEX_SYSCALL.get(architecture, 202))
+    )
+    pause = pause_function(architecture == "x86_64")
+    declarations = _declarations(tables)
+    text = "\n".join((declarations, clock_function(), pause, runtime, entry, traced))
+    with module.context, ir.Location.unknown():
+        addition = ir.Module.parse(text)
+        for op in list(addition.body.operations):
+            if _is_declared(op, tables):
+                continue
+            op.operation.detach_from_parent()
+            module.body.append(op)
+
+
+def _declarations(tables: Tables) -> str:
+    """Declare the rKernels, so that code which calls them can be parsed on its own."""
+    return "\n".join(
+        f"llvm.func @{kernel.name}({', '.join(['i64', *['!llvm.ptr'] * kernel.num_arguments])})"
+        for kernel in tables.kernels
+    )
+
+
+def _is_declared(op: ir.OpView, tables: Tables) -> bool:
+    name = ir.StringAttr(op.operation.attributes["sym_name"]).value
+    return any(kernel.name == name for kernel in tables.kernels)

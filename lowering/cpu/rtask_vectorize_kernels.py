@@ -1,0 +1,24 @@
+"""`rtask-vectorize-kernels`: rKernels on memrefs become loops on vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.cpu.kernels_to_llvm import vector_steps
+from rammer_mlir.passes.base import Pass
+
+
+@dataclass(frozen=True)
+class VectorizeKernels(Pass):
+    """Turn linalg ops on memrefs into register-tiled loops on vectors of a given width."""
+
+    name: ClassVar[str] = "rtask-vectorize-kernels"
+
+    vector_bits: int = 512
+
+    def run(self, module: ir.Module) -> None:
+        """Vectorise every rKernel of the module."""
+        for step in vector_steps(self.vector_bits):
+            step.apply(module)

@@ -1,0 +1,222 @@
+// The CPU runtime: persistent threads, one per vEU but the first, which is the caller's.
+//
+// A pool is memory that the host owns, zeroed and 64-byte aligned. Its cache lines, by byte offset:
+//     0  epoch (i32): grows by one with every launch; idle threads sleep on it
+//    64  stop (i32): not zero when the threads shall end
+//   128  the launched entry function and its context (two pointers)
+//   192  sleepers (i32): threads that sleep on the epoch
+//   256  number of vEUs (i64), and how often an idle thread looks before it sleeps (i64)
+//   320 + 64 * v   of thread v: the pool (pointer), v (i64), its pthread_t (i64), and
+//                  the epoch that it has finished (i32, at byte 32)
+
+llvm.func @pthread_create(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
+llvm.func @pthread_join(i64, !llvm.ptr) -> i32
+llvm.func @sched_yield() -> i32
+llvm.func @syscall(i64, ...) -> i64
+
+// Wait until the counter is at least the target: look `spins` times, then give way at each look.
+llvm.func @rammer_wait(%counter: !llvm.ptr, %target: i64, %spins: i64) {
+  %zero = llvm.mlir.constant(0 : i64) : i64
+  %one = llvm.mlir.constant(1 : i64) : i64
+  llvm.br ^look(%zero : i64)
+^look(%n: i64):
+  %value = llvm.load %counter atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
+  %reached = llvm.icmp "sge" %value, %target : i64
+  llvm.cond_br %reached, ^done, ^again
+^again:
+  %early = llvm.icmp "slt" %n, %spins : i64
+  llvm.cond_br %early, ^spin, ^yield
+^spin:
+  llvm.call @rammer_pause() : () -> ()
+  %next = llvm.add %n, %one : i64
+  llvm.br ^look(%next : i64)
+^yield:
+  %ignored = llvm.call @sched_yield() : () -> i32
+  llvm.br ^look(%n : i64)
+^done:
+  llvm.return
+}
+
+// Sleep while the epoch has the given value (futex: wait, private).
+llvm.func internal @rammer_sleep(%pool: !llvm.ptr, %seen: i32) {
+  %one = llvm.mlir.constant(1 : i32) : i32
+  %minus_one = llvm.mlir.constant(-1 : i32) : i32
+  %number = llvm.mlir.constant(FUTEX_SYSCALL : i64) : i64
+  %wait_private = llvm.mlir.constant(128 : i64) : i64
+  %null = llvm.mlir.zero : !llvm.ptr
+  %sleepers = llvm.getelementptr %pool[192] : (!llvm.ptr) -> !llvm.ptr, i8
+  %before = llvm.atomicrmw add %sleepers, %one seq_cst : !llvm.ptr, i32
+  %ignored = llvm.call @syscall(%number, %pool, %wait_private, %seen, %null) vararg(!llvm.func<i64 (i64, ...)>) : (i64, !llvm.ptr, i64, i32, !llvm.ptr) -> i64
+  %after = llvm.atomicrmw add %sleepers, %minus_one seq_cst : !llvm.ptr, i32
+  llvm.return
+}
+
+// Start a new epoch and wake the threads that sleep (futex: wake, private).
+llvm.func internal @rammer_announce(%pool: !llvm.ptr) -> i32 {
+  %one = llvm.mlir.constant(1 : i32) : i32
+  %zero = llvm.mlir.constant(0 : i32) : i32
+  %number = llvm.mlir.constant(FUTEX_SYSCALL : i64) : i64
+  %wake_private = llvm.mlir.constant(129 : i64) : i64
+  %everyone = llvm.mlir.constant(2147483647 : i32) : i32
+  %sleepers = llvm.getelementptr %pool[192] : (!llvm.ptr) -> !llvm.ptr, i8
+  %old = llvm.atomicrmw add %pool, %one seq_cst : !llvm.ptr, i32
+  %epoch = llvm.add %old, %one : i32
+  %asleep = llvm.load %sleepers atomic seq_cst {alignment = 4 : i64} : !llvm.ptr -> i32
+  %any = llvm.icmp "ne" %asleep, %zero : i32
+  llvm.cond_br %any, ^wake, ^done
+^wake:
+  %ignored = llvm.call @syscall(%number, %pool, %wake_private, %everyone) vararg(!llvm.func<i64 (i64, ...)>) : (i64, !llvm.ptr, i64, i32) -> i64
+  llvm.br ^done
+^done:
+  llvm.return %epoch : i32
+}
+
+// What a thread of the pool does: wait for an epoch, execute the entry function, say so, repeat.
+llvm.func @rammer_worker(%self: !llvm.ptr) -> !llvm.ptr {
+  %zero32 = llvm.mlir.constant(0 : i32) : i32
+  %zero = llvm.mlir.constant(0 : i64) : i64
+  %one = llvm.mlir.constant(1 : i64) : i64
+  %null = llvm.mlir.zero : !llvm.ptr
+  %pool = llvm.load %self : !llvm.ptr -> !llvm.ptr
+  %veu_at = llvm.getelementptr %self[8] : (!llvm.ptr) -> !llvm.ptr, i8
+  %veu = llvm.load %veu_at : !llvm.ptr -> i64
+  %finished = llvm.getelementptr %self[32] : (!llvm.ptr) -> !llvm.ptr, i8
+  %stop_at = llvm.getelementptr %pool[64] : (!llvm.ptr) -> !llvm.ptr, i8
+  %entry_at = llvm.getelementptr %pool[128] : (!llvm.ptr) -> !llvm.ptr, i8
+  %context_at = llvm.getelementptr %pool[136] : (!llvm.ptr) -> !llvm.ptr, i8
+  %looks_at = llvm.getelementptr %pool[264] : (!llvm.ptr) -> !llvm.ptr, i8
+  %looks = llvm.load %looks_at : !llvm.ptr -> i64
+  llvm.br ^idle(%zero32, %zero : i32, i64)
+^idle(%seen: i32, %n: i64):
+  %epoch = llvm.load %pool atomic acquire {alignment = 4 : i64} : !llvm.ptr -> i32
+  %new = llvm.icmp "ne" %epoch, %seen : i32
+  llvm.cond_br %new, ^go, ^none
+^none:
+  %early = llvm.icmp "slt" %n, %looks : i64
+  llvm.cond_br %early, ^spin, ^sleep
+^spin:
+  llvm.call @rammer_pause() : () -> ()
+  %next = llvm.add %n, %one : i64
+  llvm.br ^idle(%seen, %next : i32, i64)
+^sleep:
+  llvm.call @rammer_sleep(%pool, %seen) : (!llvm.ptr, i32) -> ()
+  llvm.br ^idle(%seen, %zero : i32, i64)
+^go:
+  %stop = llvm.load %stop_at : !llvm.ptr -> i32
+  %stopped = llvm.icmp "ne" %stop, %zero32 : i32
+  llvm.cond_br %stopped, ^end, ^execute
+^execute:
+  %entry = llvm.load %entry_at : !llvm.ptr -> !llvm.ptr
+  %context = llvm.load %context_at : !llvm.ptr -> !llvm.ptr
+  llvm.call %entry(%veu, %context) : !llvm.ptr, (i64, !llvm.ptr) -> ()
+  llvm.store %epoch, %finished atomic release {alignment = 4 : i64} : i32, !llvm.ptr
+  llvm.br ^idle(%epoch, %zero : i32, i64)
+^end:
+  llvm.return %null : !llvm.ptr
+}
+
+// Create the pool's threads. Returns 0, or the error of pthread_create and the threads made so far
+// in the low and high half.
+llvm.func @rammer_start(%pool: !llvm.ptr) -> i64 {
+  %one = llvm.mlir.constant(1 : i64) : i64
+  %zero32 = llvm.mlir.constant(0 : i32) : i32
+  %zero = llvm.mlir.constant(0 : i64) : i64
+  %half = llvm.mlir.constant(32 : i64) : i64
+  %null = llvm.mlir.zero : !llvm.ptr
+  %worker = llvm.mlir.addressof @rammer_worker : !llvm.ptr
+  %count_at = llvm.getelementptr %pool[256] : (!llvm.ptr) -> !llvm.ptr, i8
+  %count = llvm.load %count_at : !llvm.ptr -> i64
+  llvm.br ^next(%one : i64)
+^next(%v: i64):
+  %more = llvm.icmp "slt" %v, %count : i64
+  llvm.cond_br %more, ^create, ^done
+^create:
+  %self = llvm.call @rammer_thread(%pool, %v) : (!llvm.ptr, i64) -> !llvm.ptr
+  llvm.store %pool, %self : !llvm.ptr, !llvm.ptr
+  %veu_at = llvm.getelementptr %self[8] : (!llvm.ptr) -> !llvm.ptr, i8
+  llvm.store %v, %veu_at : i64, !llvm.ptr
+  %handle = llvm.getelementptr %self[16] : (!llvm.ptr) -> !llvm.ptr, i8
+  %error = llvm.call @pthread_create(%handle, %null, %worker, %self) : (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
+  %failed = llvm.icmp "ne" %error, %zero32 : i32
+  %following = llvm.add %v, %one : i64
+  llvm.cond_br %failed, ^fail, ^next(%following : i64)
+^fail:
+  %wide = llvm.zext %error : i32 to i64
+  %high = llvm.shl %v, %half : i64
+  %both = llvm.or %wide, %high : i64
+  llvm.return %both : i64
+^done:
+  llvm.return %zero : i64
+}
+
+// The part of the pool that belongs to thread v.
+llvm.func internal @rammer_thread(%pool: !llvm.ptr, %v: i64) -> !llvm.ptr {
+  %line = llvm.mlir.constant(64 : i64) : i64
+  %first = llvm.mlir.constant(320 : i64) : i64
+  %offset = llvm.mul %v, %line : i64
+  %byte = llvm.add %offset, %first : i64
+  %self = llvm.getelementptr %pool[%byte] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+  llvm.return %self : !llvm.ptr
+}
+
+// Execute an entry function on all vEUs and return when every one has finished.
+llvm.func @rammer_launch(%pool: !llvm.ptr, %entry: !llvm.ptr, %context: !llvm.ptr, %spins: i64) {
+  %zero = llvm.mlir.constant(0 : i64) : i64
+  %one = llvm.mlir.constant(1 : i64) : i64
+  %entry_at = llvm.getelementptr %pool[128] : (!llvm.ptr) -> !llvm.ptr, i8
+  %context_at = llvm.getelementptr %pool[136] : (!llvm.ptr) -> !llvm.ptr, i8
+  %count_at = llvm.getelementptr %pool[256] : (!llvm.ptr) -> !llvm.ptr, i8
+  %count = llvm.load %count_at : !llvm.ptr -> i64
+  llvm.store %entry, %entry_at : !llvm.ptr, !llvm.ptr
+  llvm.store %context, %context_at : !llvm.ptr, !llvm.ptr
+  %epoch = llvm.call @rammer_announce(%pool) : (!llvm.ptr) -> i32
+  llvm.call %entry(%zero, %context) : !llvm.ptr, (i64, !llvm.ptr) -> ()
+  llvm.br ^next(%one : i64)
+^next(%v: i64):
+  %more = llvm.icmp "slt" %v, %count : i64
+  llvm.cond_br %more, ^join, ^done
+^join:
+  %self = llvm.call @rammer_thread(%pool, %v) : (!llvm.ptr, i64) -> !llvm.ptr
+  %finished = llvm.getelementptr %self[32] : (!llvm.ptr) -> !llvm.ptr, i8
+  llvm.br ^look(%zero : i64)
+^look(%n: i64):
+  %value = llvm.load %finished atomic acquire {alignment = 4 : i64} : !llvm.ptr -> i32
+  %equal = llvm.icmp "eq" %value, %epoch : i32
+  %following = llvm.add %v, %one : i64
+  llvm.cond_br %equal, ^next(%following : i64), ^again
+^again:
+  %early = llvm.icmp "slt" %n, %spins : i64
+  llvm.cond_br %early, ^spin, ^yield
+^spin:
+  llvm.call @rammer_pause() : () -> ()
+  %looked = llvm.add %n, %one : i64
+  llvm.br ^look(%looked : i64)
+^yield:
+  %ignored = llvm.call @sched_yield() : () -> i32
+  llvm.br ^look(%n : i64)
+^done:
+  llvm.return
+}
+
+// End the first `count` vEUs' threads and wait until they have ended.
+llvm.func @rammer_stop(%pool: !llvm.ptr, %count: i64) {
+  %one32 = llvm.mlir.constant(1 : i32) : i32
+  %one = llvm.mlir.constant(1 : i64) : i64
+  %null = llvm.mlir.zero : !llvm.ptr
+  %stop_at = llvm.getelementptr %pool[64] : (!llvm.ptr) -> !llvm.ptr, i8
+  llvm.store %one32, %stop_at : i32, !llvm.ptr
+  %epoch = llvm.call @rammer_announce(%pool) : (!llvm.ptr) -> i32
+  llvm.br ^next(%one : i64)
+^next(%v: i64):
+  %more = llvm.icmp "slt" %v, %count : i64
+  llvm.cond_br %more, ^join, ^done
+^join:
+  %self = llvm.call @rammer_thread(%pool, %v) : (!llvm.ptr, i64) -> !llvm.ptr
+  %handle_at = llvm.getelementptr %self[16] : (!llvm.ptr) -> !llvm.ptr, i8
+  %handle = llvm.load %handle_at : !llvm.ptr -> i64
+  %ignored = llvm.call @pthread_join(%handle, %null) : (i64, !llvm.ptr) -> i32
+  %following = llvm.add %v, %one : i64
+  llvm.br ^next(%following : i64)
+^done:
+  llvm.return
+}

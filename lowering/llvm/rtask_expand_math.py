@@ -1,0 +1,22 @@
+"""`rtask-expand-math`: transcendental functions on f32 become arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.llvm.math_to_arith import convert_math
+from rammer_mlir.passes.base import Pass
+
+
+@dataclass(frozen=True)
+class ExpandMath(Pass):
+    """Expand exp, exp2, expm1, log, log1p, tanh and erf on f32 into arithmetic."""
+
+    name: ClassVar[str] = "rtask-expand-math"
+
+    def run(self, module: ir.Module) -> None:
+        """Expand the functions everywhere in the module, on scalars and on vectors."""
+        with ir.Location.unknown(module.context):
+            convert_math(module)

@@ -1,0 +1,59 @@
+"""Files that are either written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from rammer_mlir.errors import ArtifactError
+
+
+@contextmanager
+def open_atomically(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file beside its final place for writing, and move it there at the end.
+
+    A device or pipe is written directly.
+
+    Raises:
+        ArtifactError: if the file cannot be written, for example for lack of space.
+    """
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            with path.open("wb") as special:
+                yield special
+            return
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        temporary = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.chmod(0o666 & ~_umask())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise ArtifactError(
+            f"cannot write '{path}': {error.strerror or error}; choose another place"
+        ) from error
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a whole file.
+
+    Raises:
+        ArtifactError: if the file cannot be written, for example for lack of space.
+    """
+    with open_atomically(path) as file:
+        file.write(content)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

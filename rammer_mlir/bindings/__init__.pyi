@@ -1,0 +1,27 @@
+"""Types of the bindings. The modules of dialects are generated and untyped: they count as Any."""
+
+from types import ModuleType
+from typing import Any
+
+from rammer_mlir.bindings import ext as ext
+from rammer_mlir.bindings import ir as ir
+from rammer_mlir.bindings import passmanager as passmanager
+
+PACKAGE: str
+
+affine: Any
+arith: Any
+bufferization: Any
+cf: Any
+func: Any
+gpu: Any
+irdl: Any
+linalg: Any
+llvm: Any
+math: Any
+memref: Any
+scf: Any
+tensor: Any
+vector: Any
+
+def submodule(name: str) -> ModuleType: ...

@@ -1,0 +1,84 @@
+"""What the command-line tools share: one-line errors, exit codes, and files written whole."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from rammer_mlir.atomic_file import write_atomically
+from rammer_mlir.errors import OptionError, RammerError
+
+STREAM = "-"
+"""The file name that means standard input or output."""
+
+
+class ArgumentParser(argparse.ArgumentParser):
+    """Reports bad arguments as an OptionError instead of printing the usage and exiting."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the error."""
+        raise OptionError(f"{message}; see {self.prog} --help")
+
+
+def run_tool(tool: Callable[[], int], *, debug: bool) -> int:
+    """Run a tool's body and return its exit code.
+
+    An error that the user can cause becomes one line ``error: ...`` on standard error and code 1;
+    an interrupt gives 130, a reader that went away 1. With ``debug`` a traceback comes first.
+    """
+    try:
+        code = tool()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Python flushes standard output once more at exit, which would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return _report("interrupted", debug, 130)
+    except RammerError as error:
+        return _report(str(error), debug, 1)
+    except OSError as error:
+        where = f" '{error.filename}'" if error.filename else ""
+        return _report(f"cannot access{where}: {error.strerror or error}", debug, 1)
+    except MemoryError:
+        return _report("out of memory", debug, 1)
+
+
+def _report(message: str, debug: bool, code: int) -> int:
+    if debug:
+        traceback.print_exc()
+    print("error: " + " ".join(message.split()), file=sys.stderr)
+    return code
+
+
+def read_input(name: str) -> bytes:
+    """Read a whole file, or standard input for ``-``.
+
+    Raises:
+        OptionError: if the file cannot be read.
+    """
+    if name == STREAM:
+        return sys.stdin.buffer.read()
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise OptionError(f"cannot read '{name}': {error.strerror or error}") from error
+
+
+def write_output(name: str, content: bytes) -> None:
+    """Write a whole file or nothing, or standard output for ``-``.
+
+    Raises:
+        RammerError: if the file cannot be written.
+    """
+    if name == STREAM:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    else:
+        write_atomically(Path(name), content)

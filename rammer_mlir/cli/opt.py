@@ -1,0 +1,207 @@
+"""``rammer-opt``: runs passes, ours and MLIR's, on IR or on an ONNX model."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rammer_mlir import dialects
+from rammer_mlir.bindings import ir
+from rammer_mlir.cli import diagnostics
+from rammer_mlir.cli.common import STREAM, ArgumentParser, read_input, run_tool, write_output
+from rammer_mlir.errors import OptionError, PassError, RammerError
+from rammer_mlir.passes.base import OperationError
+from rammer_mlir.passes.manager import AfterPass, check_pipeline, pipeline_of_flags, run_pipeline
+from rammer_mlir.passes.options import describe_options
+from rammer_mlir.passes.registry import PASSES, help_line
+from rammer_mlir.passes.timing import Timing
+
+_BYTECODE = b"ML\xefR"
+_ONNX = b"\x08"  # the first field of a ModelProto; no IR begins with this control character
+_SPLIT = "// -----"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the tool and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    return run_tool(lambda: _opt(arguments), debug="--debug" in arguments)
+
+
+def _opt(arguments: Sequence[str]) -> int:
+    options, flags = _parser().parse_known_args(arguments)
+    if options.list_passes:
+        print(_list_passes())
+        return 0
+    job = _Job(options, _pipeline(options, flags))
+    outputs = [job.run(chunk) for chunk in _chunks(options)]
+    if job.timing is not None:
+        print(job.timing.report(), file=sys.stderr)
+    if options.emit_bytecode:
+        write_output(options.output, outputs[0])
+    else:
+        write_output(options.output, f"{_SPLIT}\n".encode().join(outputs))
+    return 0
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="rammer-opt",
+        description="Run passes on MLIR text, bytecode or an ONNX model.",
+        usage="%(prog)s [INPUT|-] [-o OUT] [--pass-pipeline=PIPELINE | --PASS[=OPTIONS] ...] [...]",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("input", nargs="?", default=STREAM, metavar="INPUT", help="a file; - for standard input")
+    add("-o", dest="output", default=STREAM, metavar="OUT", help="a file; - for standard output")
+    add("--pass-pipeline", metavar="PIPELINE", help="for example 'builtin.module(cse,rtask-tile)'")
+    add("--list-passes", action="store_true", help="list our passes; --PASS runs one")
+    add("--split-input-file", action="store_true", help=f"process parts between lines '{_SPLIT}'")
+    add("--verify-diagnostics", action="store_true", help="check 'expected-error {{...}}' comments")
+    add("--allow-unregistered-dialect", action="store_true", help="accept unknown operations")
+    add("--mlir-print-ir-after-all", action="store_true", help="print the IR after every pass")
+    add("--mlir-print-debuginfo", action="store_true", help="print locations")
+    add("--mlir-timing", action="store_true", help="print the time of every pass")
+    add("--emit-bytecode", action="store_true", help="write bytecode instead of text")
+    add("--debug", action="store_true", help="print a traceback with an error")
+    return parser
+
+
+def _pipeline(options: argparse.Namespace, flags: Sequence[str]) -> str:
+    """Return the pipeline that ``--pass-pipeline`` or the flags of passes, in order, ask for."""
+    for flag in flags:
+        if not flag.startswith("--"):
+            raise OptionError(f"unexpected argument '{flag}': expected one input file and options")
+    if flags and options.pass_pipeline is not None:
+        raise OptionError(f"give '{flags[0]}' or --pass-pipeline, not both")
+    if options.emit_bytecode and options.split_input_file:
+        raise OptionError("--emit-bytecode writes one module: leave out --split-input-file")
+    pairs = [flag.removeprefix("--").partition("=")[::2] for flag in flags]
+    pipeline: str = options.pass_pipeline or pipeline_of_flags(pairs)
+    check_pipeline(ir.Context(), pipeline)
+    return pipeline
+
+
+def _list_passes() -> str:
+    lines = [f"  --{kind.name:<30}{help_line(kind)}{_options(kind)}" for kind in PASSES]
+    return "\n".join(
+        [
+            "Passes of rammer-mlir:",
+            *lines,
+            "All passes of MLIR are accepted too, by their names in 'mlir-opt --help'.",
+        ]
+    )
+
+
+def _options(kind: type) -> str:
+    options = describe_options(kind)
+    return f" [{options}]" if options else ""
+
+
+def _chunks(options: argparse.Namespace) -> list[str | bytes]:
+    """Return the module texts, each with its line numbers in the file, or one module's bytecode."""
+    data = read_input(options.input)
+    if data.startswith(_BYTECODE):
+        return [data]
+    if options.input.endswith(".onnx") or data.startswith(_ONNX):
+        from rammer_mlir.frontends.onnx import import_model
+
+        return [import_model(data if options.input == STREAM else options.input).bytecode]
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise OptionError(
+            f"'{options.input}': expected MLIR text, MLIR bytecode or an ONNX model, found neither"
+        ) from None
+    if not options.split_input_file:
+        return [text]
+    chunks: list[str | bytes] = []
+    part: list[str] = []
+    for number, line in enumerate(text.split("\n")):
+        if line.startswith(_SPLIT):
+            chunks.append("\n".join(part))
+            part = [""] * (number + 1)
+        else:
+            part.append(line)
+    return [*chunks, "\n".join(part)]
+
+
+@dataclass
+class _Job:
+    options: argparse.Namespace
+    pipeline: str
+    timing: Timing | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.timing = Timing() if self.options.mlir_timing else None
+
+    def run(self, chunk: str | bytes) -> bytes:
+        """Process one module and return what is written for it."""
+        context = ir.Context()
+        context.allow_unregistered_dialects = self.options.allow_unregistered_dialect
+        dialects.register(context)
+        if self.options.verify_diagnostics:
+            return self._verify_diagnostics(chunk, context)
+        try:
+            return self._process(chunk, context)
+        except (RammerError, ir.MLIRError) as error:
+            raise PassError(self._describe(error)) from error
+
+    def _process(self, chunk: str | bytes, context: ir.Context) -> bytes:
+        with context, ir.Location.unknown():
+            module = ir.Module.parse(chunk)
+            after: AfterPass | None = None
+            if self.options.mlir_print_ir_after_all:
+                after = self._print_after
+            run_pipeline(module, self.pipeline, print_after_all=after, timing=self.timing)
+            return self._write(module)
+
+    def _verify_diagnostics(self, chunk: str | bytes, context: ir.Context) -> bytes:
+        found: list[diagnostics.Diagnostic] = []
+
+        def collect(info: ir.Diagnostic) -> bool:
+            kind = info.severity.name.lower()
+            found.extend(diagnostics.of_info(kind, info))
+            return True
+
+        output = b""
+        handler = context.attach_diagnostic_handler(collect)
+        try:
+            output = self._process(chunk, context)
+        except (RammerError, ir.MLIRError) as error:
+            found.extend(diagnostics.of_error(error))
+        finally:
+            handler.detach()
+        text = chunk if isinstance(chunk, str) else ""
+        diagnostics.check(text, found, self.options.input)
+        return output
+
+    def _print_after(self, name: str, module: ir.Module) -> None:
+        print(f"// -----// IR Dump After {name} //----- //", file=sys.stderr)
+        print(self._text(module), file=sys.stderr)
+
+    def _text(self, module: ir.Module) -> str:
+        return module.operation.get_asm(enable_debug_info=self.options.mlir_print_debuginfo)
+
+    def _write(self, module: ir.Module) -> bytes:
+        if not self.options.emit_bytecode:
+            return f"{self._text(module).rstrip()}\n".encode()
+        buffer = io.BytesIO()
+        module.operation.write_bytecode(buffer)
+        return buffer.getvalue()
+
+    def _describe(self, error: RammerError | ir.MLIRError) -> str:
+        """Return the error as one line that begins with the place in the input, if it has one."""
+        if isinstance(error, ir.MLIRError):
+            found = diagnostics.of_error(error)
+            if not found:
+                return str(error)
+            return f"{self.options.input}:{found[0].line}: {found[0].message}"
+        line = diagnostics.line_of(error.location) if isinstance(error, OperationError) else 0
+        return f"{self.options.input}:{line}: {error}" if line else str(error)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,23 @@
+"""Instruction sets of this machine's processor, by the names that Linux gives them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_CPUINFO = Path("/proc/cpuinfo")
+
+_RELEVANT = ("avx", "fma", "f16c", "bmi", "sse", "ssse", "popcnt", "abm", "movbe", "amx", "asimd")
+"""Beginnings of the names of instruction sets that a code generator uses."""
+
+
+def cpu_features() -> tuple[str, ...]:
+    """Return the instruction sets that compiled code may use here; empty where unknown."""
+    try:
+        text = _CPUINFO.read_text()
+    except OSError:
+        return ()
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in ("flags", "Features"):
+            return tuple(sorted(f for f in value.split() if f.startswith(_RELEVANT)))
+    return ()

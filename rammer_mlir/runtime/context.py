@@ -1,0 +1,68 @@
+"""The memory of one execution of a program: arena, step counters and pointer table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.aligned import aligned_bytes
+from rammer_mlir.image import CpuImage
+
+_WORDS = ("pointers", "steps", "run", "traces", "spins", "records", "arguments", "starts", "totals")
+"""Words of the context that native code reads, in order (see lowering/cpu/dispatch)."""
+
+_LINE = 64
+
+
+class Context:
+    """Everything that one run at a time may write; reused from run to run."""
+
+    def __init__(self, image: CpuImage, spins: int) -> None:
+        """Allocate the arena and fill in every pointer but those of inputs and outputs."""
+        self._image = image
+        self._arena = aligned_bytes(max(image.arena_bytes, _LINE))
+        self._steps = aligned_bytes(_LINE * image.num_veus)
+        self._pointers = np.zeros(max(len(image.slots), 1), dtype=np.uint64)
+        self._words = np.zeros(len(_WORDS), dtype=np.int64)
+        bases = {"arena": self._arena.ctypes.data, "constant": image.constants.ctypes.data}
+        self._moving: dict[str, list[tuple[int, int, int]]] = {"input": [], "output": []}
+        for number, slot in enumerate(image.slots):
+            if slot.base in ("arena", "constant"):
+                self._pointers[number] = bases[slot.base] + slot.offset
+            else:
+                self._moving[slot.base].append((number, slot.index, slot.offset))
+        table = image.table
+        self._set("pointers", self._pointers.ctypes.data)
+        self._set("steps", self._steps.ctypes.data)
+        self._set("spins", spins)
+        self._set("records", table.records.ctypes.data)
+        self._set("arguments", table.arguments.ctypes.data)
+        self._set("starts", table.starts.ctypes.data)
+        self._set("totals", table.totals.ctypes.data)
+
+    def _set(self, word: str, value: int) -> None:
+        self._words[_WORDS.index(word)] = value
+
+    @property
+    def address(self) -> int:
+        """Address that the entry function gets."""
+        return self._words.ctypes.data
+
+    def bind(
+        self,
+        inputs: Sequence[NDArray[np.generic]],
+        outputs: Sequence[NDArray[np.generic]],
+        traces: NDArray[np.uint64] | None = None,
+    ) -> None:
+        """Point to the arrays of the next run."""
+        for kind, arrays in (("input", inputs), ("output", outputs)):
+            addresses = [array.ctypes.data for array in arrays]
+            for number, index, offset in self._moving[kind]:
+                self._pointers[number] = addresses[index] + offset
+        self._set("traces", 0 if traces is None else traces.ctypes.data)
+
+    def advance(self) -> None:
+        """Count a completed run: step counters are never cleared."""
+        self._words[_WORDS.index("run")] += 1

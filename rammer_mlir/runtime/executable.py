@@ -1,0 +1,151 @@
+"""A compiled model, ready to run."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.errors import InputError, TargetError
+from rammer_mlir.image import CpuImage
+from rammer_mlir.runtime.artifact import write_artifact
+from rammer_mlir.runtime.context import Context
+from rammer_mlir.runtime.feeds import check_inputs, check_outputs
+from rammer_mlir.runtime.pool import NativeCode, ThreadPool
+from rammer_mlir.runtime.timeline import Trace
+from rammer_mlir.signature import Signature
+
+Array = NDArray[np.generic]
+
+Linker = Callable[[], bytes]
+"""Makes the shared library that an artifact holds."""
+
+
+class Executable:
+    """A compiled model.
+
+    ``run`` may be called from several Python threads: runs of one executable follow each other.
+    """
+
+    def __init__(
+        self,
+        image: CpuImage,
+        code: NativeCode,
+        link: Linker,
+        stats: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Wrap compiled code.
+
+        Args:
+            image: the program's data.
+            code: its functions, in this process.
+            link: makes the shared library for ``save``.
+            stats: what the compiler measured: seconds by stage, sizes.
+        """
+        self._image = image
+        self._code = code
+        self._link = link
+        self._lock = threading.Lock()
+        self._pool: ThreadPool | None = None
+        self._context: Context | None = None
+        self._closed = False
+        self.stats: dict[str, Any] = dict(stats or {})
+
+    @property
+    def signature(self) -> Signature:
+        """Names, shapes and types of inputs and outputs."""
+        return self._image.signature
+
+    @property
+    def summary(self) -> str:
+        """The schedule in words."""
+        return self._image.summary
+
+    @property
+    def num_veus(self) -> int:
+        """Threads that run the program."""
+        return self._image.num_veus
+
+    def run(
+        self, feeds: Mapping[str, Any], out: Mapping[str, Array] | None = None
+    ) -> dict[str, Array]:
+        """Run the model.
+
+        Args:
+            feeds: arrays by input name, of exactly the signature's shapes and dtypes.
+            out: arrays to write outputs to, by name; others are allocated.
+
+        Returns:
+            Arrays by output name, in the signature's order.
+
+        Raises:
+            InputError: if names, shapes or dtypes do not fit.
+        """
+        inputs = check_inputs(self.signature, feeds)
+        outputs = check_outputs(self.signature, out or {})
+        self._execute(inputs, outputs, None)
+        return {spec.name: array for spec, array in zip(self.signature.outputs, outputs, strict=True)}
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Run on arrays in the signature's order; return one array, or a tuple of several."""
+        specs = self.signature.inputs
+        if len(arrays) != len(specs):
+            raise InputError(f"expected {len(specs)} inputs, found {len(arrays)}")
+        outputs = self.run({s.name: a for s, a in zip(specs, arrays, strict=True)})
+        values = tuple(outputs.values())
+        return values[0] if len(values) == 1 else values
+
+    def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
+        """Run once while recording each vEU's work; write it as a Chrome trace (JSON)."""
+        inputs = check_inputs(self.signature, feeds)
+        outputs = check_outputs(self.signature, {})
+        trace = Trace(self._image)
+        self._execute(inputs, outputs, trace)
+        trace.write(Path(path))
+
+    def _execute(self, inputs: list[Array], outputs: list[Array], trace: Trace | None) -> None:
+        with self._lock:
+            pool, context = self._prepare()
+            context.bind(inputs, outputs, None if trace is None else trace.addresses)
+            entry = self._code.entry if trace is None else self._code.traced_entry
+            pool.launch(entry, context.address)
+            context.advance()
+
+    def _prepare(self) -> tuple[ThreadPool, Context]:
+        """Return the threads and memory of this process: a forked child gets its own."""
+        if self._closed:
+            raise TargetError("the executable is closed: compile or load it again")
+        if self._pool is None or self._context is None or self._pool.process != os.getpid():
+            self._pool = ThreadPool(self._code, self._image.num_veus)
+            self._context = Context(self._image, self._pool.spins)
+        return self._pool, self._context
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an artifact that ``rammer_mlir.load`` reads without a compiler.
+
+        Raises:
+            TargetError: if no linker is found.
+            ArtifactError: if the file cannot be written.
+        """
+        write_artifact(Path(path), self._image, self._link())
+
+    def close(self) -> None:
+        """End the threads; the executable cannot run any more."""
+        with self._lock:
+            self._closed = True
+            if self._pool is not None and self._pool.process == os.getpid():
+                self._pool.close()
+            self._pool = self._context = None
+
+    def __enter__(self) -> Executable:
+        """Use as a context manager that closes the executable."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the executable."""
+        self.close()

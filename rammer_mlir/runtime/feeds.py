@@ -1,0 +1,81 @@
+"""Checking what a run is given against the model's signature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.errors import InputError
+from rammer_mlir.signature import Signature, TensorSpec
+
+Array = NDArray[np.generic]
+
+
+def check_inputs(signature: Signature, feeds: Mapping[str, Any]) -> list[Array]:
+    """Return the inputs as dense arrays in the signature's order.
+
+    Raises:
+        InputError: if a name is unknown or missing, or a shape or dtype differs.
+    """
+    _check_names(signature.inputs, feeds, "input")
+    missing = [spec.name for spec in signature.inputs if spec.name not in feeds]
+    if missing:
+        raise InputError(f"input '{missing[0]}' is missing: give {_listing(signature.inputs)}")
+    return [_checked(spec, feeds[spec.name], "input") for spec in signature.inputs]
+
+
+def check_outputs(signature: Signature, out: Mapping[str, Array]) -> list[Array]:
+    """Return arrays to write the outputs to: the caller's, or new ones.
+
+    Raises:
+        InputError: if a name is unknown, a shape or dtype differs, or an array is not writable
+            and dense.
+    """
+    _check_names(signature.outputs, out, "output")
+    arrays: list[Array] = []
+    for spec in signature.outputs:
+        array = out.get(spec.name)
+        if array is None:
+            arrays.append(np.empty(spec.shape, spec.dtype))
+            continue
+        _checked(spec, array, "output")
+        if not (array.flags.c_contiguous and array.flags.writeable):
+            raise InputError(
+                f"output '{spec.name}': expected a writable array in row-major order, found "
+                "another; allocate it with numpy.empty"
+            )
+        arrays.append(array)
+    return arrays
+
+
+def _check_names(specs: Sequence[TensorSpec], given: Mapping[str, Any], what: str) -> None:
+    names = {spec.name for spec in specs}
+    for name in given:
+        if name not in names:
+            raise InputError(f"unknown {what} '{name}': expected {_listing(specs)}")
+
+
+def _checked(spec: TensorSpec, value: Any, what: str) -> Array:
+    array: Array = np.asarray(value)
+    if array.dtype != spec.dtype:
+        raise InputError(
+            f"{what} '{spec.name}': expected dtype {spec.dtype}, found {array.dtype}; convert it "
+            f"with .astype('{spec.dtype}')"
+        )
+    if array.shape != spec.shape:
+        raise InputError(
+            f"{what} '{spec.name}': expected shape {_shape(spec.shape)}, found "
+            f"{_shape(array.shape)}; the model was compiled for this shape alone"
+        )
+    return np.ascontiguousarray(array).reshape(spec.shape)
+
+
+def _listing(specs: Sequence[TensorSpec]) -> str:
+    return ", ".join(f"'{spec.name}' {_shape(spec.shape)} {spec.dtype}" for spec in specs) or "none"
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "scalar"

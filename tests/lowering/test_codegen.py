@@ -1,0 +1,152 @@
+"""LLVM IR text, objects, libraries, machines, and the machine code of hot rKernels."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import re
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+from kernel_harness import assembly, lower_text
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import TargetError
+from rammer_mlir.lowering.llvm import link, machine
+from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.float_literals import literal_bits, rewrite_float_literals
+from rammer_mlir.lowering.llvm.jit import load_object
+
+_DOUBLE_IT = """
+declare float @llvm.exp.f32(float)
+define float @twice_exp(float %x) {
+  %e = call float @llvm.exp.f32(float %x)
+  %y = fmul float %e, 2.0
+  ret float %y
+}
+"""
+
+_MATMUL = """
+func.func private @k(%id: index, %a: memref<56x64xf32>, %b: memref<64x64xf32>,
+                     %c: memref<56x64xf32>) {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%c : memref<56x64xf32>)
+  linalg.matmul ins(%a, %b : memref<56x64xf32>, memref<64x64xf32>) outs(%c : memref<56x64xf32>)
+  return
+}"""
+
+
+def test_load_object_resolves_libm() -> None:
+    library = load_object(emit_object(_DOUBLE_IT, machine.host_machine()))
+    function = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(library.address("twice_exp"))
+    assert function(1.0) == pytest.approx(2 * math.e, rel=1e-6)
+    with pytest.raises(TargetError, match="'absent'"):
+        library.address("absent")
+
+
+def test_load_object_refuses_garbage() -> None:
+    with pytest.raises(TargetError, match="object for this machine"):
+        load_object(b"not an object")
+
+
+def test_link_shared(tmp_path: Path) -> None:
+    library = tmp_path / "library.so"
+    library.write_bytes(link.link_shared(emit_object(_DOUBLE_IT, machine.host_machine())))
+    function = ctypes.CDLL(str(library)).twice_exp
+    function.restype, function.argtypes = ctypes.c_float, [ctypes.c_float]
+    assert function(0.0) == 2.0
+
+
+def test_link_without_a_linker(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(_name: str) -> None:
+        return None
+
+    monkeypatch.setattr(shutil, "which", nothing)
+    monkeypatch.setattr(link.importlib.util, "find_spec", nothing)
+    with pytest.raises(TargetError, match="rammer-mlir\\[link\\]"):
+        link.link_shared(b"")
+
+
+def test_link_failure_shows_the_command() -> None:
+    with pytest.raises(TargetError, match="the command was: .*-shared"):
+        link.link_shared(b"not an object")
+
+
+def test_unlowered_module_is_refused() -> None:
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse("func.func @f() { return }")
+        with pytest.raises(TargetError, match=r"func\.func"):
+            to_llvm_ir(module)
+
+
+def test_vector_bits_follow_the_features() -> None:
+    avx512 = {"avx512f": True, "avx512vl": True, "avx512bw": True, "avx2": True, "fma": True}
+    triple = "x86_64-unknown-linux-gnu"
+    assert machine.vector_bits_of(triple, avx512) == 512
+    assert machine.vector_bits_of(triple, avx512 | {"avx512bw": False}) == 256
+    assert machine.vector_bits_of(triple, {"avx2": True}) == 128
+    assert machine.vector_bits_of("aarch64-unknown-linux-gnu", {"neon": True}) == 128
+
+
+def test_unknown_triple() -> None:
+    with pytest.raises(TargetError, match="'abacus'"):
+        machine.Machine("abacus", "", "", 128).create_target_machine()
+
+
+@pytest.mark.parametrize(
+    ("kind", "literal", "bits"),
+    [
+        ("float", "+inf", 0x7F800000),
+        ("float", "-qnan", 0xFFC00000),
+        ("float", "+snan(0x1)", 0x7F800001),
+        ("float", "+nan(0x1)", 0x7FC00001),
+        ("float", "f0x4B800000", 0x4B800000),
+        ("float", "1.000000e-01", 0x3DCCCCCD),
+        ("half", "+inf", 0x7C00),
+        ("half", "9.997550e-02", 0x2E66),
+        ("bfloat", "-inf", 0xFF80),
+        ("bfloat", "1.000980e-01", 0x3DCD),
+        ("double", "-inf", 0xFFF0000000000000),
+        ("double", "1.000000e-01", struct.unpack("<Q", struct.pack("<d", 0.1))[0]),
+    ],
+)
+def test_float_literals(kind: str, literal: str, bits: int) -> None:
+    assert literal_bits(kind, literal) == bits
+
+
+def test_float_literals_take_the_type_before_them() -> None:
+    line = "  %3 = fcmp olt half %1, +inf\n  ret void"
+    assert rewrite_float_literals(line) == "  %3 = fcmp olt half %1, 0xH7C00\n  ret void"
+    untouched = '@name = constant i32 1 ; %x.1 and "a-b"'
+    assert rewrite_float_literals(untouched) == untouched
+
+
+@pytest.mark.parametrize(
+    ("target", "register", "least"),
+    [(machine.X86_64_AVX512, "zmm", 20), (machine.X86_64_AVX2, "ymm", 10)],
+)
+def test_matmul_keeps_its_accumulators(target: machine.Machine, register: str, least: int) -> None:
+    """Many fused multiply-adds in a row on many registers, and nothing spilled between them."""
+    text = assembly(_MATMUL, target)
+    body = re.findall(rf"vfmadd\w+ps\t.*%{register}(\d+)$", text, re.M)
+    assert len(set(body)) >= least
+    assert not re.search(rf"vmovups?\t%{register}\d+, -?\d*\(%rsp\)", text)
+
+
+@pytest.mark.parametrize("target", [machine.X86_64_BASELINE, machine.AARCH64])
+def test_baseline_targets_compile(target: machine.Machine) -> None:
+    text = assembly(_MATMUL, target)
+    assert re.search(r"\bmulps\b|\bfmla\b", text)
+
+
+def test_half_conversions_need_no_library() -> None:
+    source = _MATMUL.replace("f32", "f16").replace("0.0 : f16", "0.0 : f16")
+    for target in (machine.X86_64_BASELINE, machine.X86_64_AVX2):
+        assert "hfsf2" not in assembly(source, target)
+        assert "bfsf2" not in assembly(source.replace("f16", "bf16"), target)
+
+
+def test_kernels_call_no_runtime_library() -> None:
+    assert not re.search(r"^declare .*@(?!llvm\.)", lower_text(_MATMUL), re.M)

@@ -1,0 +1,82 @@
+"""The choice of micro tiles, on loop nests described by hand."""
+
+from __future__ import annotations
+
+from rammer_mlir.lowering.cpu.vectorize_plan import Access, Loop, LoopNest, plan_cost, plan_tile
+
+
+def _nest(
+    trips: dict[str, int],
+    reductions: str,
+    inputs: list[dict[str, int | None]],
+    output: dict[str, int],
+) -> LoopNest:
+    """Describe a contraction; operands give their stride per loop, 0 where not named."""
+    loops = tuple(
+        Loop(count, static=True, reduction=name in reductions) for name, count in trips.items()
+    )
+    accesses = [Access(tuple(o.get(name, 0) for name in trips)) for o in (*inputs, output)]
+    return LoopNest(
+        loops, tuple(accesses[:-1]), tuple(accesses[-1:]), lanes=16, registers=30,
+        reads_init=False, combinable=True,
+    )  # fmt: skip
+
+
+def _matmul(m: int, n: int, k: int) -> LoopNest:
+    return _nest(
+        {"m": m, "n": n, "k": k}, "k", [{"m": k, "k": 1}, {"k": n, "n": 1}], {"m": n, "n": 1}
+    )
+
+
+def test_matmul_fills_the_registers() -> None:
+    plan = plan_tile(_matmul(256, 256, 256))
+    assert plan.vector == 1
+    assert 20 <= plan.accumulators <= 28
+    assert plan.order[0] == 1  # the panel of b stays in cache
+
+
+def test_transposed_b_reduces_along_the_lanes() -> None:
+    nest = _nest(
+        {"m": 64, "n": 64, "k": 512},
+        "k",
+        [{"m": 512, "k": 1}, {"n": 512, "k": 1}],
+        {"m": 64, "n": 1},
+    )
+    plan = plan_tile(nest)
+    assert plan.vector == 2
+    assert plan.unroll
+
+
+def test_convolution_takes_the_packed_output_channels() -> None:
+    trips = {"o": 64, "h": 8, "w": 56, "c": 64, "i": 3, "j": 3}
+    image: dict[str, int | None] = {"h": 58, "w": 1, "c": 580, "i": 58, "j": 1}
+    weights: dict[str, int | None] = {"c": 576, "i": 192, "j": 64, "o": 1}
+    plan = plan_tile(_nest(trips, "cij", [image, weights], {"o": 448, "h": 56, "w": 1}))
+    assert plan.vector == 0
+    assert dict(plan.unroll).get(2, 1) > 1  # columns, so that the stores can be transposed
+
+
+def test_scalar_code_where_nothing_is_contiguous_and_short() -> None:
+    nest = _nest({"i": 1}, "", [{"i": 7}], {"i": 7})
+    assert plan_tile(nest).vector is None
+
+
+def test_not_vectorizable() -> None:
+    nest = _matmul(64, 64, 64)
+    plan = plan_tile(
+        LoopNest(nest.loops, nest.inputs, nest.outputs, 16, 30, vectorizable=False, combinable=True)
+    )
+    assert plan.vector is None
+
+
+def test_elementwise_keeps_memory_order() -> None:
+    nest = _nest({"i": 64, "j": 100}, "", [{"i": 100, "j": 1}, {"j": 1}], {"i": 100, "j": 1})
+    plan = plan_tile(nest)
+    assert plan.vector == 1
+    assert plan.order[-1] == 1
+
+
+def test_cost_counts_the_remainder() -> None:
+    whole, ragged = _matmul(28, 64, 64), _matmul(29, 64, 64)
+    plan = plan_tile(whole)
+    assert plan_cost(ragged, plan) > plan_cost(whole, plan)
