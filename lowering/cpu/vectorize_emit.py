@@ -133,7 +133,8 @@ class NestEmitter:
             flat = self._nested(self.reductions, spans, first, step)
             results = self._grouped(flat)
         for number, output in enumerate(self.outputs):
-            self.registers.store_all(output, spans, instances, [values[number] for values in results])
+            values = [result[number] for result in results]
+            self.registers.store_all(output, spans, instances, values)
         return carried
 
     def _grouped(self, flat: list[Any]) -> list[list[Any]]:
@@ -176,19 +177,23 @@ class NestEmitter:
         step = partial(self._accumulate_lanes, instances)
         flat = self._nested(self.reductions, spans, first, step)
         groups, count = self._grouped(flat), self.plan.vectors
-        results: list[list[Any]] = []
-        for number, instance in enumerate(instances):
-            own = groups[number * count : (number + 1) * count]
-            initial = self._initial(spans, instance)
-            results.append(
-                [
-                    combiner.combine(start, combiner.reduce(combiner.combine_all(list(parts))))
-                    for combiner, start, parts in zip(
-                        combiners, initial, zip(*own, strict=True), strict=True
-                    )
-                ]
+        return [
+            self._combine(
+                combiners, self._initial(spans, i), groups[number * count : (number + 1) * count]
             )
-        return results
+            for number, i in enumerate(instances)
+        ]
+
+    def _combine(
+        self, combiners: list[Combiner], initial: list[Any], groups: list[list[Any]]
+    ) -> list[Any]:
+        """Emit the result of each output from its old value and its accumulators."""
+        return [
+            combiner.combine(start, combiner.reduce(combiner.combine_all(list(parts))))
+            for combiner, start, parts in zip(
+                combiners, initial, zip(*groups, strict=True), strict=True
+            )
+        ]
 
     def _accumulate_lanes(
         self, instances: list[Instance], spans: Spans, carried: list[Any]
@@ -221,7 +226,9 @@ class NestEmitter:
         for slot, dim in body.indices:
             values[slot] = as_value(self.registers.dim_index(dim, spans, instance))
         results = body.emit(values, self.lanes, self.registers.broadcast)
-        return results if self.vector is None else [self.registers.broadcast(value) for value in results]
+        if self.vector is None:
+            return results
+        return [self.registers.broadcast(value) for value in results]
 
     def _initial(self, spans: Spans, instance: Instance) -> list[Any]:
         """Return the outputs' old values at one register, None where nothing reads them."""
@@ -237,4 +244,3 @@ class NestEmitter:
             else:
                 values.append(self.registers.load(output, spans, instance))
         return values
-

@@ -57,7 +57,7 @@ def index_vector(lanes: int, stride: Index) -> Any:
         element = ir.IntegerType.get_signless(32)
         kind = ir.VectorType.get([lanes], element)
         values = [ir.IntegerAttr.get(element, lane * stride) for lane in range(lanes)]
-        return arith.constant(kind, ir.DenseElementsAttr.get(values, kind))
+        return arith.constant(kind, ir.DenseElementsAttr.get(values, type=kind))
     return multiply(vector.step(ir.VectorType.get([lanes], ir.IndexType.get())), stride)
 
 

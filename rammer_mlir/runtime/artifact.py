@@ -128,9 +128,7 @@ def _checked_manifest(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
 
 def _image(path: Path, archive: zipfile.ZipFile, manifest: Mapping[str, Any]) -> CpuImage:
     def specs(entries: list[dict[str, Any]]) -> tuple[TensorSpec, ...]:
-        return tuple(
-            TensorSpec(e["name"], tuple(e["shape"]), _dtype(e["dtype"])) for e in entries
-        )
+        return tuple(TensorSpec(e["name"], tuple(e["shape"]), _dtype(e["dtype"])) for e in entries)
 
     arrays = {
         name: np.frombuffer(archive.read(f"{name}.bin"), dtype=dtype)

@@ -89,7 +89,9 @@ class Executable:
         inputs = check_inputs(self.signature, feeds)
         outputs = check_outputs(self.signature, out or {})
         self._execute(inputs, outputs, None)
-        return {spec.name: array for spec, array in zip(self.signature.outputs, outputs, strict=True)}
+        return {
+            spec.name: array for spec, array in zip(self.signature.outputs, outputs, strict=True)
+        }
 
     def __call__(self, *arrays: Any) -> Any:
         """Run on arrays in the signature's order; return one array, or a tuple of several."""

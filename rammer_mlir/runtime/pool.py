@@ -46,9 +46,7 @@ def native_code(address_of: AddressOf, owner: object) -> NativeCode:
     pointer, word = ctypes.c_void_p, ctypes.c_int64
     return NativeCode(
         start=ctypes.CFUNCTYPE(word, pointer)(address_of("rammer_start")),
-        launch=ctypes.CFUNCTYPE(None, pointer, pointer, pointer, word)(
-            address_of("rammer_launch")
-        ),
+        launch=ctypes.CFUNCTYPE(None, pointer, pointer, pointer, word)(address_of("rammer_launch")),
         stop=ctypes.CFUNCTYPE(None, pointer, word)(address_of("rammer_stop")),
         entry=address_of("rammer_veu"),
         traced_entry=address_of("rammer_veu_traced"),
@@ -81,9 +79,7 @@ class ThreadPool:
                 f"cannot create {num_veus - 1} threads: the system made {(result >> 32) - 1} "
                 f"({os.strerror(result & 0xFFFFFFFF)}); use fewer vEUs"
             )
-        self._finalizer = weakref.finalize(
-            self, _stop, code, self._memory, num_veus, self.process
-        )
+        self._finalizer = weakref.finalize(self, _stop, code, self._memory, num_veus, self.process)
 
     def launch(self, entry: int, context: int) -> None:
         """Execute an entry function on every vEU; the caller's thread is vEU 0."""

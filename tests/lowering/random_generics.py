@@ -40,8 +40,10 @@ class Term:
         return linear if self.divisor == 1 else f"({linear}) floordiv {self.divisor}"
 
     def values(self, grids: Array) -> Array:
-        total = sum(factor * grids[loop] for loop, factor in self.factors.items())
-        return (total + self.constant) // self.divisor
+        total = np.full(grids.shape[1:], self.constant)
+        for loop, factor in self.factors.items():
+            total = total + factor * grids[loop]
+        return total // self.divisor
 
     def extent(self, sizes: list[int]) -> int:
         reach = sum(max(0, f) * (sizes[loop] - 1) for loop, f in self.factors.items())

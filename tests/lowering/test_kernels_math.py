@@ -74,7 +74,7 @@ def test_accuracy(
     compile_kernel(_source(name, "f32", len(x)))(0, x, y)
     with np.errstate(all="ignore"):
         expected = reference(x.astype(np.float64))
-    errors = _ulp_errors(y, expected)
+        errors = _ulp_errors(y, expected)
     worst = int(np.nanargmax(np.where(np.isnan(errors), np.inf, errors)))
     assert errors[worst] <= limit, f"{name}({x[worst]!r}) = {y[worst]!r}, not {expected[worst]!r}"
 

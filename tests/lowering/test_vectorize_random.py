@@ -32,7 +32,7 @@ def _check(seed: int, dynamic: bool, machine: Machine) -> None:
 
 
 def _narrower(bits: int) -> Machine:
-    """This processor, with registers of ``bits`` only."""
+    """Describe this processor, with registers of ``bits`` only."""
     host = host_machine()
     if host.vector_bits < bits:
         pytest.skip(f"needs registers of {bits} bits, this processor has {host.vector_bits}")

@@ -1,0 +1,59 @@
+"""The ONNX front end: models become linalg on static tensors, with their weights beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx
+
+from rammer_mlir.frontends.onnx.child import import_in_child
+from rammer_mlir.frontends.onnx.load import Source, load
+from rammer_mlir.frontends.onnx.prepare import prepare
+from rammer_mlir.frontends.onnx.tensors import Array, dtype_of, static_shape
+from rammer_mlir.frontends.onnx.weights import split_weights
+from rammer_mlir.signature import Signature, TensorSpec
+
+
+@dataclass(frozen=True)
+class ImportedModel:
+    """A model at the `linalg` stage.
+
+    Attributes:
+        bytecode: MLIR bytecode of a module with one ``func.func @main``.
+        constants: values of the arguments marked ``rtask.constant``, by name.
+        signature: inputs and outputs in the model's order, with ONNX's element types.
+    """
+
+    bytecode: bytes
+    constants: dict[str, Array]
+    signature: Signature
+
+
+def import_model(
+    source: Source, *, shapes: Mapping[str, Sequence[int]] | None = None
+) -> ImportedModel:
+    """Import an ONNX model.
+
+    Args:
+        source: a path, a serialized model, or a model.
+        shapes: static shapes of inputs whose dimensions the model leaves open, by name.
+
+    Raises:
+        ModelError: if the model cannot be read or is not valid.
+        ShapeError: if a shape is missing, or contradicts the model.
+        UnsupportedError: naming all nodes that cannot be compiled.
+    """
+    model = prepare(load(source), shapes or {})
+    signature = Signature(
+        tuple(_spec(value) for value in model.graph.input),
+        tuple(_spec(value) for value in model.graph.output),
+    )
+    stripped, constants = split_weights(model)
+    return ImportedModel(import_in_child(stripped), constants, signature)
+
+
+def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
+    shape = static_shape(value)
+    assert shape is not None, "preparation refuses open shapes"
+    return TensorSpec(value.name, tuple(shape), dtype_of(value.type.tensor_type.elem_type))

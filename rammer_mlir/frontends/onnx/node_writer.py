@@ -1,0 +1,68 @@
+"""Writing ONNX nodes and initializers with fresh names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from rammer_mlir.frontends.onnx.tensors import Array
+
+
+class NodeWriter:
+    """Collects the nodes that one node is replaced by; all names begin with its name."""
+
+    def __init__(self, graph: onnx.GraphProto, prefix: str) -> None:
+        """Write initializers to ``graph``; nodes are collected in ``nodes``."""
+        self._graph = graph
+        self._prefix = prefix
+        self._count = 0
+        self.nodes: list[onnx.NodeProto] = []
+
+    def fresh(self) -> str:
+        """Return a name that is not used yet."""
+        self._count += 1
+        return f"{self._prefix}/{self._count}"
+
+    def constant(self, value: Array) -> str:
+        """Add an initializer and return its name."""
+        name = self.fresh()
+        self._graph.initializer.append(
+            numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name)
+        )
+        return name
+
+    def integers(self, *values: int) -> str:
+        """Add a one-dimensional int64 initializer and return its name."""
+        return self.constant(np.array(values, dtype=np.int64))
+
+    def node(self, operator: str, inputs: Sequence[str], **attributes: Any) -> str:
+        """Add a node with one result and return the result's name."""
+        return self.node_with_results(operator, inputs, 1, **attributes)[0]
+
+    def node_with_results(
+        self, operator: str, inputs: Sequence[str], count: int, **attributes: Any
+    ) -> list[str]:
+        """Add a node with several results and return their names."""
+        results = [self.fresh() for _ in range(count)]
+        self.named(operator, inputs, results, **attributes)
+        return results
+
+    def named(
+        self, operator: str, inputs: Sequence[str], results: Sequence[str], **attributes: Any
+    ) -> None:
+        """Add a node whose results have given names."""
+        name = f"{self._prefix}/{operator}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operator, inputs, results, name=name, **attributes))
+
+    def part(self, value: str, start: int, end: int, axis: int = 0) -> str:
+        """Slice a value along one axis."""
+        bounds = [self.integers(start), self.integers(end), self.integers(axis)]
+        return self.node("Slice", [value, *bounds])
+
+    def element(self, value: str, index: int, axis: int = 0) -> str:
+        """Take one element along an axis and drop the axis."""
+        return self.node("Squeeze", [self.part(value, index, index + 1, axis), self.integers(axis)])

@@ -1,0 +1,309 @@
+"""LSTM, GRU and RNN decomposed into cells, so that a schedule can run across layers and steps.
+
+The input projections of all steps are one matrix product; each step then adds the recurrent part
+``h @ R^T``, with one transposed weight shared by all steps, and applies the gates. Gate orders and
+equations are those of ONNX's operator specifications.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.frontends.onnx.activations import Activation, resolve
+from rammer_mlir.frontends.onnx.node_writer import NodeWriter
+from rammer_mlir.frontends.onnx.shapes import infer_shapes
+from rammer_mlir.frontends.onnx.tensors import Array, ShapeTable, constants, dtype_of
+
+_GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+_ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
+_INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
+
+
+def decompose_recurrent(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model with every LSTM, GRU and RNN replaced by its cells.
+
+    Raises:
+        UnsupportedError: if sequences are shorter than the input's, or an activation is unknown.
+    """
+    graph = model.graph
+    found = [node for node in graph.node if node.op_type in _GATES]
+    if not found:
+        return model
+    table = ShapeTable(graph)
+    values = constants(graph, {name for node in found for name in node.input if name})
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        if node.op_type in _GATES:
+            nodes.extend(_Layer(node, graph, table, values).decompose())
+        else:
+            nodes.append(node)
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)
+    del graph.value_info[:]
+    return infer_shapes(model)
+
+
+Weight = Array | str
+"""A constant, or the name of a computed value."""
+
+
+@dataclass(frozen=True)
+class _Direction:
+    """One direction's parameters, as names of values."""
+
+    projected: list[str]
+    recurrent: str
+    recurrent_bias: Weight | None
+    candidate_recurrent: str
+    peepholes: tuple[str, str, str] | None
+    activations: Sequence[Activation]
+
+
+class _Layer:
+    def __init__(
+        self,
+        node: onnx.NodeProto,
+        graph: onnx.GraphProto,
+        table: ShapeTable,
+        values: dict[str, Array],
+    ) -> None:
+        self._node = node
+        self._kind = node.op_type
+        self._values = values
+        self._inputs = dict(zip(_INPUTS, [*node.input, *[""] * 8], strict=False))
+        if self._kind != "LSTM":
+            self._inputs["initial_c"] = self._inputs["P"] = ""
+        self._attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        self._write = NodeWriter(graph, node.name or node.output[0])
+        self._batch_first = bool(self._attributes.get("layout", 0))
+        shape = table.shape(self._inputs["X"])
+        self._steps, self._batch = (shape[1], shape[0]) if self._batch_first else shape[:2]
+        self._features = shape[2]
+        self._directions = table.shape(self._inputs["W"])[0]
+        self._hidden = table.shape(self._inputs["R"])[2]
+        self._dtype = dtype_of(table.elem_type(self._inputs["X"]))
+
+    def decompose(self) -> list[onnx.NodeProto]:
+        self._check_lengths()
+        write = self._write
+        x = self._inputs["X"]
+        if self._batch_first:
+            x = write.node("Transpose", [x], perm=[1, 0, 2])
+        rows = write.node("Reshape", [x, write.integers(self._steps * self._batch, self._features)])
+        outputs: list[list[str]] = []
+        last_h: list[str] = []
+        last_c: list[str] = []
+        for number in range(self._directions):
+            steps, h, c = self._run(number, self._direction(number, rows))
+            outputs.append(steps)
+            last_h.append(h)
+            last_c.append(c)
+        self._write_outputs(outputs, last_h, last_c)
+        return write.nodes
+
+    def _check_lengths(self) -> None:
+        name = self._inputs["sequence_lens"]
+        if not name:
+            return
+        lengths = self._values.get(name)
+        if lengths is None or not (lengths == self._steps).all():
+            raise UnsupportedError(
+                f"'{self._node.name}' ({self._kind}): sequence_lens must be constant and equal to "
+                f"the sequence length {self._steps}: shorter sequences are not supported"
+            )
+
+    def _weight(self, key: str, direction: int) -> Weight:
+        name = self._inputs[key]
+        if name in self._values:
+            return self._values[name][direction]
+        return self._write.element(name, direction)
+
+    def _name(self, weight: Weight) -> str:
+        return weight if isinstance(weight, str) else self._write.constant(weight)
+
+    def _rows(self, weight: Weight, start: int, end: int) -> Weight:
+        if isinstance(weight, str):
+            return self._write.part(weight, start, end)
+        return weight[start:end]
+
+    def _transposed(self, weight: Weight) -> str:
+        if isinstance(weight, str):
+            return self._write.node("Transpose", [weight], perm=[1, 0])
+        return self._write.constant(weight.T)
+
+    def _direction(self, number: int, rows: str) -> _Direction:
+        """Emit the input projections of all steps and prepare the recurrent parameters."""
+        gates = _GATES[self._kind] * self._hidden
+        input_bias, recurrent_bias = self._biases(number, gates)
+        write = self._write
+        product = write.node("MatMul", [rows, self._transposed(self._weight("W", number))])
+        if input_bias is not None:
+            product = write.node("Add", [product, self._name(input_bias)])
+        stacked = write.node("Reshape", [product, write.integers(self._steps, self._batch, gates)])
+        recurrent = self._weight("R", number)
+        candidate = ""
+        if self._kind == "GRU" and not self._attributes.get("linear_before_reset", 0):
+            candidate = self._transposed(self._rows(recurrent, 2 * self._hidden, gates))
+            recurrent = self._rows(recurrent, 0, 2 * self._hidden)
+        return _Direction(
+            projected=[write.element(stacked, step) for step in range(self._steps)],
+            recurrent=self._transposed(recurrent),
+            recurrent_bias=recurrent_bias,
+            candidate_recurrent=candidate,
+            peepholes=self._peepholes(number),
+            activations=self._activations(number),
+        )
+
+    def _biases(self, number: int, gates: int) -> tuple[Weight | None, Weight | None]:
+        """Return the bias of the projections and the one that must be added step by step."""
+        if not self._inputs["B"]:
+            return None, None
+        bias = self._weight("B", number)
+        of_input, of_recurrence = self._rows(bias, 0, gates), self._rows(bias, gates, 2 * gates)
+        if self._kind == "GRU" and self._attributes.get("linear_before_reset", 0):
+            return of_input, of_recurrence
+        if isinstance(of_input, str) or isinstance(of_recurrence, str):
+            added = self._write.node("Add", [self._name(of_input), self._name(of_recurrence)])
+            return added, None
+        return of_input + of_recurrence, None
+
+    def _peepholes(self, number: int) -> tuple[str, str, str] | None:
+        if not self._inputs["P"]:
+            return None
+        weight, h = self._weight("P", number), self._hidden
+        i, o, f = (self._name(self._rows(weight, k * h, (k + 1) * h)) for k in range(3))
+        return i, o, f
+
+    def _activations(self, number: int) -> list[Activation]:
+        default = _ACTIVATIONS[self._kind] * self._directions
+        given = [name.decode() for name in self._attributes.get("activations", [])] or default
+        resolved = resolve(
+            given,
+            self._attributes.get("activation_alpha", []),
+            self._attributes.get("activation_beta", []),
+            f"'{self._node.name}' ({self._kind})",
+        )
+        each = len(given) // self._directions
+        return resolved[number * each : (number + 1) * each]
+
+    def _activate(self, direction: _Direction, index: int, value: str) -> str:
+        clip = self._attributes.get("clip")
+        if clip:
+            low, high = (self._write.constant(np.array(c, self._dtype)) for c in (-clip, clip))
+            value = self._write.node("Clip", [value, low, high])
+        return direction.activations[index].apply(self._write, value, self._dtype)
+
+    def _initial(self, key: str, number: int) -> str:
+        name = self._inputs[key]
+        if not name:
+            return self._write.constant(np.zeros((self._batch, self._hidden), self._dtype))
+        return self._write.element(name, number, axis=1 if self._batch_first else 0)
+
+    def _run(self, number: int, direction: _Direction) -> tuple[list[str], str, str]:
+        """Emit the cells of one direction; return the outputs by step and the last states."""
+        kind = self._attributes.get("direction", b"forward").decode()
+        backward = kind == "reverse" or number == 1
+        h = self._initial("initial_h", number)
+        c = self._initial("initial_c", number) if self._kind == "LSTM" else ""
+        outputs = [""] * self._steps
+        for step in reversed(range(self._steps)) if backward else range(self._steps):
+            if self._kind == "LSTM":
+                h, c = self._lstm_cell(direction, direction.projected[step], h, c)
+            elif self._kind == "GRU":
+                h = self._gru_cell(direction, direction.projected[step], h)
+            else:
+                total = self._with_recurrence(direction, direction.projected[step], h)
+                h = self._activate(direction, 0, total)
+            outputs[step] = h
+        return outputs, h, c
+
+    def _with_recurrence(self, direction: _Direction, projected: str, h: str) -> str:
+        product = self._write.node("MatMul", [h, direction.recurrent])
+        return self._write.node("Add", [projected, product])
+
+    def _split(self, value: str, parts: int) -> list[str]:
+        sizes = self._write.integers(*[self._hidden] * parts)
+        return self._write.node_with_results("Split", [value, sizes], parts, axis=-1)
+
+    def _lstm_cell(self, direction: _Direction, projected: str, h: str, c: str) -> tuple[str, str]:
+        write = self._write
+        i, o, f, g = self._split(self._with_recurrence(direction, projected, h), 4)
+        if direction.peepholes:
+            i = write.node("Add", [i, write.node("Mul", [direction.peepholes[0], c])])
+            f = write.node("Add", [f, write.node("Mul", [direction.peepholes[2], c])])
+        i = self._activate(direction, 0, i)
+        if self._attributes.get("input_forget", 0):
+            f = write.node("Sub", [write.constant(np.array(1, self._dtype)), i])
+        else:
+            f = self._activate(direction, 0, f)
+        g = self._activate(direction, 1, g)
+        c = write.node("Add", [write.node("Mul", [f, c]), write.node("Mul", [i, g])])
+        if direction.peepholes:
+            o = write.node("Add", [o, write.node("Mul", [direction.peepholes[1], c])])
+        o = self._activate(direction, 0, o)
+        return write.node("Mul", [o, self._activate(direction, 2, c)]), c
+
+    def _gru_cell(self, direction: _Direction, projected: str, h: str) -> str:
+        write = self._write
+        two, one = 2 * self._hidden, self._hidden
+        sizes = write.integers(two, one)
+        x_zr, x_h = write.node_with_results("Split", [projected, sizes], 2, axis=-1)
+        product = write.node("MatMul", [h, direction.recurrent])
+        if direction.candidate_recurrent:
+            zr = self._activate(direction, 0, write.node("Add", [x_zr, product]))
+            z, r = self._split(zr, 2)
+            reset = write.node("MatMul", [write.node("Mul", [r, h]), direction.candidate_recurrent])
+        else:
+            if direction.recurrent_bias is not None:
+                product = write.node("Add", [product, self._name(direction.recurrent_bias)])
+            h_zr, h_h = write.node_with_results("Split", [product, sizes], 2, axis=-1)
+            zr = self._activate(direction, 0, write.node("Add", [x_zr, h_zr]))
+            z, r = self._split(zr, 2)
+            reset = write.node("Mul", [r, h_h])
+        new = self._activate(direction, 1, write.node("Add", [x_h, reset]))
+        keep = write.node("Sub", [write.constant(np.array(1, self._dtype)), z])
+        return write.node("Add", [write.node("Mul", [keep, new]), write.node("Mul", [z, h])])
+
+    def _write_outputs(
+        self, outputs: list[list[str]], last_h: list[str], last_c: list[str]
+    ) -> None:
+        names = [*self._node.output, "", "", ""]
+        if names[0]:
+            shape = (1, 1, self._batch, self._hidden)
+            order = [
+                outputs[direction][step]
+                for step in range(self._steps)
+                for direction in range(self._directions)
+            ]
+            rows = [self._reshape(value, *shape) for value in order]
+            stacked = self._concat(rows)
+            full = (self._steps, self._directions, self._batch, self._hidden)
+            if self._batch_first:
+                stacked = self._reshape(stacked, *full)
+                self._write.named("Transpose", [stacked], [names[0]], perm=[2, 0, 1, 3])
+            else:
+                shape_name = self._write.integers(*full)
+                self._write.named("Reshape", [stacked, shape_name], [names[0]])
+        for name, states in ((names[1], last_h), (names[2], last_c)):
+            if name and states[0]:
+                self._write_state(name, states)
+
+    def _reshape(self, value: str, *shape: int) -> str:
+        return self._write.node("Reshape", [value, self._write.integers(*shape)])
+
+    def _concat(self, values: Sequence[str]) -> str:
+        return values[0] if len(values) == 1 else self._write.node("Concat", values, axis=0)
+
+    def _write_state(self, name: str, states: Sequence[str]) -> None:
+        rows = [self._reshape(value, 1, self._batch, self._hidden) for value in states]
+        if self._batch_first:
+            self._write.named("Transpose", [self._concat(rows)], [name], perm=[1, 0, 2])
+        else:
+            self._write.named("Concat", rows, [name], axis=0)

@@ -1,0 +1,120 @@
+"""Making every shape static: what the user gives, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx
+
+from rammer_mlir.errors import ModelError, ShapeError
+from rammer_mlir.frontends.onnx.tensors import static_shape, value_infos
+
+
+def bind_shapes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> None:
+    """Write the user's shapes into the model's inputs and check that no dimension stays open.
+
+    Raises:
+        ShapeError: if a name is unknown, a shape contradicts the model, or one is still missing.
+    """
+    inputs = {value.name: value for value in model.graph.input}
+    for name, shape in shapes.items():
+        if name not in inputs:
+            known = ", ".join(f"'{other}'" for other in inputs) or "none"
+            raise ShapeError(f"shape for unknown input '{name}': the model's inputs are {known}")
+        _bind(inputs[name], list(shape))
+    for value in model.graph.input:
+        _require_static(value)
+    if shapes:
+        _forget_outputs(model)
+
+
+def _bind(value: onnx.ValueInfoProto, shape: list[int]) -> None:
+    tensor = value.type.tensor_type
+    if any(size < 1 for size in shape):
+        raise ShapeError(
+            f"input '{value.name}': expected positive dimensions, found {_text(shape)}"
+        )
+    if tensor.HasField("shape"):
+        dims = tensor.shape.dim
+        if len(dims) != len(shape):
+            raise ShapeError(
+                f"input '{value.name}': expected {len(dims)} dimensions, found {len(shape)} in "
+                f"{_text(shape)}"
+            )
+        for position, (dim, size) in enumerate(zip(dims, shape, strict=True)):
+            if dim.HasField("dim_value") and dim.dim_value not in (0, size):
+                raise ShapeError(
+                    f"input '{value.name}': dimension {position} is {dim.dim_value} in the model, "
+                    f"found {size} in {_text(shape)}"
+                )
+    del tensor.shape.dim[:]
+    for size in shape:
+        tensor.shape.dim.add().dim_value = size
+
+
+def _require_static(value: onnx.ValueInfoProto) -> None:
+    tensor = value.type.tensor_type
+    if not value.type.HasField("tensor_type"):
+        raise ShapeError(f"input '{value.name}' is not a tensor: expected tensors only")
+    if not tensor.HasField("shape"):
+        raise ShapeError(
+            f"input '{value.name}' has no shape: give it with --shape {value.name}=N,..."
+        )
+    for position, dim in enumerate(tensor.shape.dim):
+        if not dim.HasField("dim_value"):
+            sizes = ",".join(
+                str(d.dim_value) if d.HasField("dim_value") else "N" for d in tensor.shape.dim
+            )
+            symbol = f" ('{dim.dim_param}')" if dim.dim_param else ""
+            raise ShapeError(
+                f"input '{value.name}': dimension {position}{symbol} is unknown: give the shape "
+                f"with --shape {value.name}={sizes}"
+            )
+
+
+def _forget_outputs(model: onnx.ModelProto) -> None:
+    """Drop what the model says of shapes that now follow from the inputs'."""
+    del model.graph.value_info[:]
+    for value in model.graph.output:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.HasField("dim_param"):
+                value.type.tensor_type.ClearField("shape")
+                break
+
+
+def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model with the shapes and types that can be inferred.
+
+    Raises:
+        ModelError: if the model contradicts itself.
+    """
+    try:
+        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except (onnx.shape_inference.InferenceError, RuntimeError) as error:
+        line = str(error).strip().splitlines()[0]
+        raise ModelError(f"the model's shapes contradict each other: {line}") from error
+
+
+def require_static_values(model: onnx.ModelProto) -> None:
+    """Refuse values whose shape depends on data.
+
+    Raises:
+        ShapeError: naming the first nodes with such results.
+    """
+    values = value_infos(model.graph)
+    open_nodes = [
+        f"'{node.name or name}' ({node.op_type})"
+        for node in model.graph.node
+        for name in node.output
+        if name and (name not in values or static_shape(values[name]) is None)
+    ]
+    if open_nodes:
+        more = f" and {len(open_nodes) - 3} more" if len(open_nodes) > 3 else ""
+        raise ShapeError(
+            f"the shape of what {', '.join(open_nodes[:3])}{more} computes is not static: expected "
+            "shapes that follow from the inputs' shapes alone"
+        )
+
+
+def _text(shape: Sequence[int]) -> str:
+    return ",".join(map(str, shape))
