@@ -9,7 +9,7 @@ ValueMap = dict[ir.Value, ir.Value]
 
 def clone_into(op: ir.OpView, mapping: ValueMap, ip: ir.InsertionPoint) -> ir.Operation:
     """Clone the op at ``ip`` with operands and captured values renamed; record its results."""
-    copy = op.operation.clone(ip=ip)
+    copy = op.operation.clone(ip=ip).operation
     rename_operands(copy, mapping)
     for old, new in zip(op.operation.results, copy.results, strict=True):
         mapping[old] = new

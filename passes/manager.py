@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -13,7 +13,7 @@ from rammer_mlir.errors import PassError
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.options import create_pass
 from rammer_mlir.passes.pipeline import PipelineNode, fail, parse_pipeline
-from rammer_mlir.passes.registry import BY_NAME, close_name
+from rammer_mlir.passes.registry import PASSES, close_name
 from rammer_mlir.passes.timing import Timing
 
 _RESTRICTED = re.compile(r"restricted to '([\w.]+)'")
@@ -34,10 +34,11 @@ def run_pipeline(
     module: ir.Module,
     text: str,
     *,
+    passes: Sequence[type[Pass]] = PASSES,
     print_after_all: AfterPass | None = None,
     timing: Timing | None = None,
 ) -> None:
-    """Run a textual pipeline, for example ``builtin.module(canonicalize,rtask-tile{candidates=3})``.
+    """Run a textual pipeline, for example ``builtin.module(cse,rtask-tile{candidates=3})``.
 
     The `rtask` dialect is loaded into the module's context. The module is verified before the first
     pass and after each of ours; MLIR's pass manager verifies after its own.
@@ -45,6 +46,7 @@ def run_pipeline(
     Args:
         module: changed in place; after an error its state is not specified.
         text: the pipeline; our passes may only stand directly in ``builtin.module(...)``.
+        passes: the passes written in Python that the text may name.
         print_after_all: called after every pass.
         timing: collects the seconds of every pass.
 
@@ -55,7 +57,8 @@ def run_pipeline(
     """
     with module.context, ir.Location.unknown():
         dialects.register(module.context)
-        steps = _plan(parse_pipeline(text), leaf_by_leaf=bool(print_after_all or timing))
+        leaf_by_leaf = print_after_all is not None or timing is not None
+        steps = _Planner(passes).plan(parse_pipeline(text), leaf_by_leaf=leaf_by_leaf)
         _verify(module, "before the first pass")
         for step in steps:
             if timing is None:
@@ -67,10 +70,10 @@ def run_pipeline(
                 print_after_all(step.text, module)
 
 
-def check_pipeline(context: ir.Context, text: str) -> None:
+def check_pipeline(text: str, *, passes: Sequence[type[Pass]] = PASSES) -> None:
     """Raise the PassError that ``run_pipeline`` would raise for the text alone."""
-    with context, ir.Location.unknown():
-        _plan(parse_pipeline(text), leaf_by_leaf=False)
+    with ir.Context():
+        _Planner(passes).plan(parse_pipeline(text), leaf_by_leaf=False)
 
 
 def pipeline_of_flags(flags: Iterable[tuple[str, str]]) -> str:
@@ -89,45 +92,65 @@ def _nested(text: str) -> str:
     return text
 
 
-def _plan(root: PipelineNode, *, leaf_by_leaf: bool) -> list[_Step]:
-    """Cut the pipeline into our passes and maximal runs of MLIR's between them."""
-    for leaf in root.leaves():
-        if leaf.name not in BY_NAME:
-            _check_upstream(leaf)
-    steps: list[_Step] = []
-    children = root.children or ()
-    for is_own, nodes in groupby(children, key=lambda node: node.name in BY_NAME):
-        if is_own:
-            steps.extend(_Step(node.text, _create(node, root)) for node in nodes)
-            continue
-        texts: list[str] = []
-        for node in nodes:
-            _refuse_nested(node)
-            _check_nesting(node, root)
-            texts.extend(_each_leaf(node) if leaf_by_leaf else [node.text])
-        runs = texts if leaf_by_leaf else [",".join(texts)]
-        steps.extend(_Step(f"{root.name}({run})", None) for run in runs)
-    return steps
+class _Planner:
+    """Cuts pipelines into our passes and maximal runs of MLIR's between them."""
 
+    def __init__(self, passes: Sequence[type[Pass]]) -> None:
+        self._own = {kind.name: kind for kind in passes}
 
-def _create(node: PipelineNode, root: PipelineNode) -> Pass:
-    if node.children is not None:
-        fail(node.column, f"'{node.name}' is a pass and cannot hold a nested pipeline")
-    if root.name != "builtin.module":
-        fail(node.column, f"expected '{node.name}' in 'builtin.module', found it in '{root.name}'")
-    try:
-        return create_pass(BY_NAME[node.name], node.options)
-    except PassError as error:
-        fail(node.column, str(error))
+    def plan(self, root: PipelineNode, *, leaf_by_leaf: bool) -> list[_Step]:
+        for leaf in root.leaves():
+            if leaf.name not in self._own:
+                self._check_upstream(leaf)
+        steps: list[_Step] = []
+        children = root.children or ()
+        for is_own, nodes in groupby(children, key=lambda node: node.name in self._own):
+            if is_own:
+                steps.extend(_Step(node.text, self._create(node, root)) for node in nodes)
+                continue
+            texts: list[str] = []
+            for node in nodes:
+                self._refuse_nested(node)
+                _check_nesting(node, root)
+                texts.extend(_each_leaf(node) if leaf_by_leaf else [node.text])
+            runs = texts if leaf_by_leaf else [",".join(texts)]
+            steps.extend(_Step(f"{root.name}({run})", None) for run in runs)
+        return steps
 
-
-def _refuse_nested(node: PipelineNode) -> None:
-    for leaf in node.leaves():
-        if leaf.name in BY_NAME and leaf is not node:
+    def _create(self, node: PipelineNode, root: PipelineNode) -> Pass:
+        if node.children is not None:
+            fail(node.column, f"'{node.name}' is a pass and cannot hold a nested pipeline")
+        if root.name != "builtin.module":
             fail(
-                leaf.column,
-                f"expected '{leaf.name}' directly in 'builtin.module', found it in '{node.name}'",
+                node.column,
+                f"expected '{node.name}' in 'builtin.module', found it in '{root.name}'",
             )
+        try:
+            return create_pass(self._own[node.name], node.options)
+        except PassError as error:
+            fail(node.column, str(error))
+
+    def _refuse_nested(self, node: PipelineNode) -> None:
+        for leaf in node.leaves():
+            if leaf.name in self._own:
+                fail(
+                    leaf.column,
+                    f"expected '{leaf.name}' directly in 'builtin.module', "
+                    f"found it in '{node.name}'",
+                )
+
+    def _check_upstream(self, leaf: PipelineNode) -> None:
+        if leaf.children is not None:
+            fail(leaf.column, f"expected a pass inside '{leaf.name}(...)', found none")
+        try:
+            passmanager.PassManager.parse(f"any({leaf.text})")
+        except ValueError as error:
+            lines = _lines(error)
+            if any("does not refer to a registered" in line for line in lines):
+                close = close_name(leaf.name, self._own)
+                hint = f", did you mean '{close}'?" if close else ": see --list-passes"
+                fail(leaf.column, f"unknown pass '{leaf.name}'{hint}")
+            fail(leaf.column, f"'{leaf.name}': {lines[0].removeprefix('<Pass-Options-Parser>: ')}")
 
 
 def _check_nesting(node: PipelineNode, root: PipelineNode) -> None:
@@ -144,20 +167,6 @@ def _each_leaf(node: PipelineNode) -> Iterator[str]:
     for child in node.children:
         for text in _each_leaf(child):
             yield f"{node.name}({text})"
-
-
-def _check_upstream(leaf: PipelineNode) -> None:
-    if leaf.children is not None:
-        fail(leaf.column, f"expected a pass inside '{leaf.name}(...)', found none")
-    try:
-        passmanager.PassManager.parse(f"any({leaf.text})")
-    except ValueError as error:
-        lines = _lines(error)
-        if any("does not refer to a registered" in line for line in lines):
-            close = close_name(leaf.name)
-            hint = f", did you mean '{close}'?" if close else ": see --list-passes"
-            fail(leaf.column, f"unknown pass '{leaf.name}'{hint}")
-        fail(leaf.column, f"'{leaf.name}': {lines[0].removeprefix('<Pass-Options-Parser>: ')}")
 
 
 def _lines(error: ValueError) -> list[str]:

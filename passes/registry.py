@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Iterable
 
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.rtask_bufferize import Bufferize
@@ -33,16 +32,14 @@ PASSES: tuple[type[Pass], ...] = (
     VerifySchedule,
 )
 
-BY_NAME: Mapping[str, type[Pass]] = MappingProxyType({kind.name: kind for kind in PASSES})
-
 
 def help_line(kind: type[Pass]) -> str:
     """Return the first line of the pass's docstring."""
     return (kind.__doc__ or "").strip().partition("\n")[0]
 
 
-def close_name(name: str) -> str | None:
-    """Return our pass whose name is most like ``name``, if any is."""
-    words = {known.removeprefix("rtask-"): known for known in BY_NAME}
+def close_name(name: str, known: Iterable[str]) -> str | None:
+    """Return the known pass whose name is most like ``name``, if any is."""
+    words = {full.removeprefix("rtask-"): full for full in known}
     close = difflib.get_close_matches(name.removeprefix("rtask-"), words, n=1, cutoff=0.7)
     return words[close[0]] if close else None

@@ -27,6 +27,7 @@ class FormOperators(Pass):
         outliner = Outliner(module)
         for group in group_operations(entry_block(module)):
             _outline(group, outliner)
+        _sort(entry_block(module))
         _erase_dead(main)
 
 
@@ -106,6 +107,30 @@ def _has_window(op: Structured) -> bool:
     return any(
         plain_dim(expr) is None and not isinstance(expr, ir.AffineConstantExpr) for expr in exprs
     )
+
+
+def _sort(block: ir.Block) -> None:
+    """Move operations behind what they use: a group's call stands where its last operation stood,
+    which may be behind a user of an earlier one.
+    """
+    operations = [op.operation for op in block.operations]
+    placed: set[ir.Operation] = set()
+    for op in operations[:-1]:
+        pending = [op]
+        while pending:
+            current = pending[-1]
+            missing = [
+                value.owner
+                for value in current.operands
+                if not isinstance(value.owner, ir.Block) and value.owner not in placed
+            ]
+            if missing:
+                pending.extend(missing)
+                continue
+            pending.pop()
+            if current not in placed:
+                placed.add(current)
+                current.move_before(operations[-1])
 
 
 def _erase_dead(main: ir.OpView) -> None:

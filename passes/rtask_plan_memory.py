@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rammer_mlir.scheduling.memory import plan_memory
-
 from rammer_mlir.bindings import arith, ir, memref
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.constants import ArgumentList
 from rammer_mlir.passes.entry import entry_block, entry_function
 from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.scheduling.memory import plan_memory
 
 ARENA = "rtask.arena"
 
@@ -60,6 +59,6 @@ def arena_offsets(roots: Sequence[ir.Value]) -> dict[int, int] | None:
     offsets: dict[int, int] = {}
     for number, root in enumerate(roots):
         if not isinstance(root.owner, ir.Block) and root.owner.operation.name == "memref.view":
-            start = root.owner.operation.operands[1].owner.operation.attributes["value"]
-            offsets[number] = ir.IntegerAttr(start).value
+            start = ir.OpResult(root.owner.operation.operands[1])
+            offsets[number] = ir.IntegerAttr(start.owner.operation.attributes["value"]).value
     return offsets or None

@@ -41,7 +41,7 @@ class Tile(Pass):
         for op in _operators(module):
             chosen = [
                 kernel
-                for reference in op.operation.attributes["kernels"]
+                for reference in ir.ArrayAttr(op.operation.attributes["kernels"])
                 for kernel in kernels[ir.FlatSymbolRefAttr(reference).value]
             ]
             op.operation.attributes["kernels"] = ir.ArrayAttr.get(

@@ -59,12 +59,13 @@ class Structured:
     @cached_property
     def maps(self) -> list[ir.AffineMap]:
         """Indexing maps, inputs first, then outputs."""
-        return [attr.value for attr in self.op.operation.attributes["indexing_maps"]]
+        maps = ir.ArrayAttr(self.op.operation.attributes["indexing_maps"])
+        return [ir.AffineMapAttr(attr).value for attr in maps]
 
     @cached_property
     def parallel(self) -> list[bool]:
         """For each loop, whether it is parallel (else a reduction)."""
-        kinds = self.op.operation.attributes["iterator_types"]
+        kinds = ir.ArrayAttr(self.op.operation.attributes["iterator_types"])
         return ["parallel" in str(kind) for kind in kinds]
 
     @cached_property

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rammer_mlir.bindings import affine, arith, bufferization, func, ir, tensor
 from rammer_mlir.passes.boxes import Span, linear_form
-from rammer_mlir.passes.cloning import clone_into
+from rammer_mlir.passes.cloning import ValueMap, clone_into
 from rammer_mlir.passes.structured import Structured, is_generic, plain_dim, shape_of
 from rammer_mlir.passes.tiled_kernel import Computation, TiledDomain
 
@@ -24,7 +24,7 @@ def build_whole(computation: Computation, name: str) -> ir.OpView:
     function, block = _declare(computation, name)
     ip = ir.InsertionPoint(block)
     inputs, outputs = _arguments(computation, block)
-    mapping = dict(zip(computation.block.arguments, inputs, strict=True))
+    mapping: ValueMap = dict(zip(computation.block.arguments, inputs, strict=True))
     for op in computation.operations:
         clone_into(op, mapping, ip)
     with ip, ir.Location.unknown():
@@ -47,7 +47,7 @@ def _declare(computation: Computation, name: str) -> tuple[ir.OpView, ir.Block]:
 
 
 def _arguments(computation: Computation, block: ir.Block) -> tuple[list[ir.Value], list[ir.Value]]:
-    arguments: list[ir.Value] = list(block.arguments)[1:]
+    arguments: list[ir.Value] = list(block.arguments[1:])
     num_inputs = len(list(computation.block.arguments))
     return arguments[:num_inputs], arguments[num_inputs:]
 
@@ -155,7 +155,7 @@ class _TileBuilder:
                 operands.append(self._operand(op.maps[position], number, value))
             else:
                 operands.append(self._initial(op, result, reused))
-        copy = op.op.operation.clone(ip=ip)
+        copy = op.op.operation.clone(ip=ip).operation
         for position, operand in enumerate(operands):
             copy.operands[position] = operand
         self._rename_captures(copy)
@@ -203,8 +203,9 @@ class _TileBuilder:
         return tensor.EmptyOp(sizes, element).result
 
     def _insert(self, value: ir.Value) -> ir.Value:
-        op = Structured(value.owner.opview)
-        result = list(op.op.operation.results).index(value)
+        produced = ir.OpResult(value)
+        op = Structured(produced.owner)
+        result = produced.result_number
         number = self._index[op.op.operation]
         map_ = op.maps[len(op.inputs) + result]
         offsets, sizes = self._box(map_, number, shape_of(value))

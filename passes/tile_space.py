@@ -72,7 +72,7 @@ def analyze(
     ``returned`` are values that leave the group: what computes them is never repeated per tile.
     """
     classes = _Classes()
-    producers = {
+    producers: dict[ir.Value, tuple[int, int]] = {
         result: (index, number)
         for index, op in enumerate(operations)
         for number, result in enumerate(op.op.operation.results)

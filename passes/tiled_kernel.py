@@ -138,7 +138,8 @@ def contiguous_classes(computation: Computation, space: TileSpace) -> list[bool]
 
 def touches(computation: Computation, domain: TiledDomain) -> tuple[list[Touch], list[Touch]]:
     """Return what an rTask reads and what it writes."""
-    arguments = {argument: i for i, argument in enumerate(computation.block.arguments)}
+    inputs = computation.block.arguments
+    arguments: dict[ir.Value, int] = {argument: i for i, argument in enumerate(inputs)}
     returned = {value: i + len(arguments) for i, value in enumerate(computation.returned)}
     reads: dict[Touch, None] = {}
     writes: list[Touch] = []

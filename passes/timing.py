@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ class Timing:
     seconds: dict[str, float] = field(default_factory=dict[str, float])
 
     @contextmanager
-    def measure(self, name: str) -> Iterator[None]:
+    def measure(self, name: str) -> Generator[None]:
         """Add the wall-clock time of the ``with`` block to ``name``."""
         start = time.perf_counter()
         try:

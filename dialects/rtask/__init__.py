@@ -16,7 +16,13 @@ OPERATIONS = (OperatorOp, KernelOp, ProgramOp, VeuOp, RunOp, BarrierOp)
 
 
 def register(context: ir.Context) -> None:
-    """Load the dialect into a context; does nothing where it is loaded already."""
+    """Load the dialect into a context; does not load it again where it is loaded already.
+
+    Turns the context's multithreading off, and it has to stay off: MLIR verifies functions in
+    parallel, and its threads would wait for Python's lock to enter our verifiers, while the caller
+    holds that lock and waits for them.
+    """
+    context.enable_multithreading(False)
     if context.is_dialect_loaded(RTask.DIALECT_NAMESPACE):
         return
     with context, ir.Location.unknown(context):

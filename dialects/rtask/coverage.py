@@ -38,9 +38,7 @@ def first_miscovered(
     whole = np.zeros((1, int(cut.sum())), np.int64)
     points, signs = _corners(starts[:, cut], ends[:, cut])
     full_points, full_signs = _corners(whole, extents[None, cut])
-    unique, index = np.unique(
-        np.concatenate([points, full_points]), axis=0, return_inverse=True
-    )
+    unique, index = np.unique(np.concatenate([points, full_points]), axis=0, return_inverse=True)
     excess = np.zeros(len(unique), np.int64)
     np.add.at(excess, index.reshape(-1), np.concatenate([signs, -full_signs]))
     wrong = np.flatnonzero(excess)

@@ -115,9 +115,7 @@ def _check_access(op: ir.Operation, key: str, access: Access, arguments: list[ir
             "a box has the rank of its argument",
         )
     if any(size < 1 for size in access.sizes):
-        raise Broken(
-            op, f"sizes >= 1 for {where}", list(access.sizes), "a full tile is not empty"
-        )
+        raise Broken(op, f"sizes >= 1 for {where}", list(access.sizes), "a full tile is not empty")
 
 
 def _check_coverage(op: ir.Operation, writes: list[Access], arguments: list[ir.Type]) -> None:

@@ -461,6 +461,7 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
   // expected-error@below {{'rtask.program' op expected attribute 'device' (String), got none}}
   "rtask.program"() ({
     "rtask.veu"() ({
+    ^bb0:
     }) {id = 0 : i64} : () -> ()
   }) {num_veus = 1 : i64} : () -> ()
   return
@@ -495,6 +496,7 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
   // expected-error@below {{'rtask.program' op expected 2 vEUs, got 1: num_veus counts the regions}}
   "rtask.program"() ({
     "rtask.veu"() ({
+    ^bb0:
     }) {id = 0 : i64} : () -> ()
   }) {device = "cpu", num_veus = 2 : i64} : () -> ()
   return
@@ -513,8 +515,10 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
   "rtask.program"() ({
     // expected-error@below {{'rtask.veu' op expected id 0, got 1: vEUs have the ids 0, 1, ... in order}}
     "rtask.veu"() ({
+    ^bb0:
     }) {id = 1 : i64} : () -> ()
     "rtask.veu"() ({
+    ^bb0:
     }) {id = 0 : i64} : () -> ()
   }) {device = "cpu", num_veus = 2 : i64} : () -> ()
   return
@@ -533,6 +537,7 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
   "rtask.program"() ({
     // expected-error@below {{'rtask.veu' op expected id >= 0, got -1: ids count from 0}}
     "rtask.veu"() ({
+    ^bb0:
     }) {id = -1 : i64} : () -> ()
   }) {device = "cpu", num_veus = 1 : i64} : () -> ()
   return

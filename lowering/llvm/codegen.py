@@ -8,6 +8,7 @@ import llvmlite.binding as llvm
 
 from rammer_mlir.bindings import llvm as llvm_dialect
 from rammer_mlir.errors import TargetError
+from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.ir_text import downgrade
 from rammer_mlir.lowering.llvm.machine import LLVM_LOCK, Machine, initialize_llvm
 
@@ -18,7 +19,7 @@ def to_llvm_ir(module: Any) -> str:
     Raises ``TargetError`` when the module still holds other operations: the translation would
     abort the process.
     """
-    for operation in (o.operation for o in module.body.operations):
+    for operation in walk(module.operation):
         if not operation.name.startswith("llvm."):
             raise TargetError(
                 f"translating to LLVM IR: expected operations of the LLVM dialect, found "

@@ -13,7 +13,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from rammer_mlir.bindings import ir
+from rammer_mlir.bindings import arith, ir
+from rammer_mlir.bindings import math as math_dialect
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.float32 import Bits, Float, element_type
 
@@ -42,8 +43,14 @@ _ERF_LARGE = (-0.00018803744751494378, 1.1295784711837769, 0.6332198977470398,
 
 
 def convert_math(module: Any) -> None:
-    """Expand the functions of ``EXPANSIONS`` on f32 and vectors of f32, in place."""
+    """Expand the functions of ``EXPANSIONS`` on f32 and vectors of f32, in place.
+
+    ``math.isinf``, which has no counterpart in LLVM, becomes a comparison for every type.
+    """
     for operation in walk(module.operation):
+        if operation.name == "math.isinf":
+            _expand_isinf(operation)
+            continue
         expansion = EXPANSIONS.get(operation.name)
         if expansion is None or not _on_f32(operation):
             continue
@@ -51,6 +58,19 @@ def convert_math(module: Any) -> None:
             result = expansion(Float(operation.operands[0]))
         operation.result.replace_all_uses_with(result.value)
         operation.erase()
+
+
+def _expand_isinf(operation: Any) -> None:
+    kind = operation.operands[0].type
+    infinity = ir.FloatAttr.get(element_type(kind), math.inf)
+    if isinstance(kind, ir.VectorType):
+        infinity = ir.DenseElementsAttr.get_splat(kind, infinity)
+    with ir.InsertionPoint(operation), operation.location:
+        size = math_dialect.absf(operation.operands[0])
+        limit = arith.constant(kind, infinity)
+        result = arith.cmpf(arith.CmpFPredicate.OEQ, size, limit)
+    operation.result.replace_all_uses_with(result)
+    operation.erase()
 
 
 def _on_f32(operation: Any) -> bool:

@@ -1,9 +1,9 @@
 """The one place that decides which MLIR Python bindings are used.
 
-``mlir`` (the wheels of the LLVM project) is taken when it can be imported and has dialects defined
-from Python (``mlir.dialects.ext``); else ``torch_mlir``, which carries the same API under another
-name. The environment variable ``RAMMER_MLIR_BINDINGS`` names the package to use instead. Nothing
-else in the project imports either package.
+``mlir`` (the wheels of the LLVM project) is taken when it can be imported and can define dialects
+and verifiers in Python; else ``torch_mlir``, which carries the same API under another name. The
+environment variable ``RAMMER_MLIR_BINDINGS`` names the package to use instead. Nothing else in the
+project imports either package.
 """
 
 from __future__ import annotations
@@ -15,32 +15,40 @@ import sys
 from types import ModuleType
 from typing import Any
 
+_VARIABLE = "RAMMER_MLIR_BINDINGS"
 _CANDIDATES = ("mlir", "torch_mlir")
+_NEEDED = ("DynamicOpTrait", "NoTerminatorTrait")
+"""Names in the bindings' module ``ir`` that came with verifiers and traits written in Python."""
 
 
-def _has_python_dialects(package: str) -> bool:
+def _why_unusable(package: str) -> str | None:
+    """Return what is wrong with a package, or None if it provides what we need."""
     try:
-        return importlib.util.find_spec(f"{package}.dialects.ext") is not None
-    except ModuleNotFoundError:
-        return False
+        if importlib.util.find_spec(f"{package}.dialects.ext") is None:
+            return "is too old: it has no module 'dialects.ext'"
+        found = importlib.import_module(f"{package}.ir")
+    except ImportError as error:
+        return f"cannot be imported ({error})"
+    missing = [name for name in _NEEDED if not hasattr(found, name)]
+    return f"is too old: its module 'ir' has no '{missing[0]}'" if missing else None
 
 
 def _choose_package() -> str:
-    override = os.environ.get("RAMMER_MLIR_BINDINGS")
-    if override:
-        if not _has_python_dialects(override):
-            raise ImportError(
-                f"RAMMER_MLIR_BINDINGS names '{override}', which cannot be imported or is too old: "
-                "expected a package with the module 'dialects.ext'; "
-                f"unset it or set it to one of {', '.join(_CANDIDATES)}"
-            )
-        return override
-    for package in _CANDIDATES:
-        if _has_python_dialects(package):
+    override = os.environ.get(_VARIABLE)
+    reasons: list[str] = []
+    for package in (override,) if override else _CANDIDATES:
+        reason = _why_unusable(package)
+        if reason is None:
             return package
+        reasons.append(f"'{package}' {reason}")
+    advice = (
+        f"unset {_VARIABLE} or set it to one of {', '.join(_CANDIDATES)}"
+        if override
+        else "install them with 'pip install torch-mlir'"
+    )
     raise ImportError(
-        "no MLIR Python bindings found: expected 'mlir' (LLVM 23 or newer) or 'torch_mlir'; "
-        "install them with 'pip install torch-mlir'"
+        f"expected MLIR Python bindings that can define dialects, found none: {'; '.join(reasons)}; "
+        f"{advice}"
     )
 
 
@@ -57,6 +65,10 @@ ir: Any = submodule("ir")
 # Makes `from rammer_mlir.bindings.ir import Module` mean the bindings' own module.
 sys.modules[f"{__name__}.ir"] = ir
 passmanager: Any = submodule("passmanager")
+
+# On every access to an operation the bindings look for its dialect's Python module until they have
+# found it once. Without this they never find ours, and a failing import costs more than all else.
+submodule("_mlir_libs._mlir").globals.append_dialect_search_prefix("rammer_mlir.dialects")
 
 _DIALECTS = (
     "affine arith bufferization cf ext func gpu irdl linalg llvm math memref scf tensor vector"

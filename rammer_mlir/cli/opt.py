@@ -13,11 +13,17 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.cli import diagnostics
 from rammer_mlir.cli.common import STREAM, ArgumentParser, read_input, run_tool, write_output
 from rammer_mlir.errors import OptionError, PassError, RammerError
+from rammer_mlir.lowering.cpu.rtask_lower_kernels import LowerKernels
+from rammer_mlir.lowering.cpu.rtask_vectorize_kernels import VectorizeKernels
+from rammer_mlir.lowering.llvm.rtask_expand_math import ExpandMath
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.manager import AfterPass, check_pipeline, pipeline_of_flags, run_pipeline
 from rammer_mlir.passes.options import describe_options
 from rammer_mlir.passes.registry import PASSES, help_line
 from rammer_mlir.passes.timing import Timing
+
+ALL_PASSES = (*PASSES, VectorizeKernels, LowerKernels, ExpandMath)
+"""The passes from the `linalg` stage to the `program` stage, then those that lower rKernels."""
 
 _BYTECODE = b"ML\xefR"
 _ONNX = b"\x08"  # the first field of a ModelProto; no IR begins with this control character
@@ -78,14 +84,15 @@ def _pipeline(options: argparse.Namespace, flags: Sequence[str]) -> str:
         raise OptionError(f"give '{flags[0]}' or --pass-pipeline, not both")
     if options.emit_bytecode and options.split_input_file:
         raise OptionError("--emit-bytecode writes one module: leave out --split-input-file")
-    pairs = [flag.removeprefix("--").partition("=")[::2] for flag in flags]
-    pipeline: str = options.pass_pipeline or pipeline_of_flags(pairs)
-    check_pipeline(ir.Context(), pipeline)
+    parts = (flag.removeprefix("--").partition("=") for flag in flags)
+    given = pipeline_of_flags((name, text) for name, _, text in parts)
+    pipeline: str = given if options.pass_pipeline is None else options.pass_pipeline
+    check_pipeline(pipeline, passes=ALL_PASSES)
     return pipeline
 
 
 def _list_passes() -> str:
-    lines = [f"  --{kind.name:<30}{help_line(kind)}{_options(kind)}" for kind in PASSES]
+    lines = [f"  --{kind.name:<30}{help_line(kind)}{_options(kind)}" for kind in ALL_PASSES]
     return "\n".join(
         [
             "Passes of rammer-mlir:",
@@ -155,7 +162,13 @@ class _Job:
             after: AfterPass | None = None
             if self.options.mlir_print_ir_after_all:
                 after = self._print_after
-            run_pipeline(module, self.pipeline, print_after_all=after, timing=self.timing)
+            run_pipeline(
+                module,
+                self.pipeline,
+                passes=ALL_PASSES,
+                print_after_all=after,
+                timing=self.timing,
+            )
             return self._write(module)
 
     def _verify_diagnostics(self, chunk: str | bytes, context: ir.Context) -> bytes:

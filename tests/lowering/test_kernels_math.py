@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 from kernel_harness import Array, assembly, compile_kernel, from_bfloat16, to_bfloat16
 
-from rammer_mlir.lowering.llvm.machine import X86_64_AVX2, X86_64_AVX512
+from rammer_mlir.lowering.llvm.machine import (
+    X86_64_AVX2,
+    X86_64_AVX512,
+    X86_64_BASELINE,
+    Machine,
+    host_machine,
+)
 
 _COUNT = 40000
 
@@ -91,8 +97,8 @@ def test_signed_zeros(name: str) -> None:
 
 @pytest.mark.parametrize("machine", [X86_64_AVX2, X86_64_AVX512])
 @pytest.mark.parametrize("name", ["math.exp", "math.tanh", "math.log", "math.erf"])
-def test_no_calls(name: str, machine: object) -> None:
-    assert "call" not in assembly(_source(name, "f32", 1024), machine)  # type: ignore[arg-type]
+def test_no_calls(name: str, machine: Machine) -> None:
+    assert "call" not in assembly(_source(name, "f32", 1024), machine)
 
 
 @pytest.mark.parametrize("name", ["exp", "tanh", "log", "atan", "cosh"])
@@ -117,3 +123,106 @@ def test_narrow_types(name: str) -> None:
     compile_kernel(_source(f"math.{name}", "bf16", 100))(0, brain, rounded)
     exact = getattr(np, name)(from_bfloat16(brain).astype(np.float64))
     np.testing.assert_allclose(from_bfloat16(rounded), exact, rtol=5e-3, atol=5e-3)
+
+
+def _elementwise(body: str, kinds: list[str], count: int) -> str:
+    """A kernel with ``body`` on %0, %1, ..., whose result is %r of the last kind."""
+    memrefs = [f"memref<{count}x{kind}>" for kind in kinds]
+    arguments = ", ".join(f"%a{k}: {memref}" for k, memref in enumerate(memrefs))
+    maps = ", ".join(["affine_map<(i) -> (i)>"] * len(kinds))
+    names = ", ".join(f"%a{k}" for k in range(len(kinds) - 1))
+    return f"""
+func.func private @k(%id: index, {arguments}) {{
+  linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel"]}}
+      ins({names} : {", ".join(memrefs[:-1])}) outs(%a{len(kinds) - 1} : {memrefs[-1]}) {{
+  ^bb0({", ".join(f"%b{k}: {kind}" for k, kind in enumerate(kinds))}):
+    {body}
+    linalg.yield %r : {kinds[-1]}
+  }}
+  return
+}}"""
+
+
+def _power_of_the_other(a: Array, b: Array) -> Array:
+    return np.power(b, a)
+
+
+def _ceil_divide(a: Array, b: Array) -> Array:
+    return -(-a // b)
+
+
+def _second(_a: Array, b: Array) -> Array:
+    return b
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds", "reference"),
+    [
+        ("%r = math.powf %b0, %b1 : f32", ["f32", "f32", "f32"], np.power),
+        ("%r = math.atan2 %b0, %b1 : f32", ["f32", "f32", "f32"], np.arctan2),
+        ("%r = arith.remf %b0, %b1 : f32", ["f32", "f32", "f32"], np.fmod),
+        ("%r = math.fpowi %b0, %b1 : f32, i32", ["f32", "i32", "f32"], np.power),
+        ("%r = math.ipowi %b1, %b0 : i32", ["i32", "i32", "i32"], _power_of_the_other),
+        ("%r = math.clampf %b0 to [%b1, %b1] : f32", ["f32", "f32", "f32"], _second),
+        ("%r = arith.ceildivsi %b0, %b1 : i64", ["i64", "i64", "i64"], _ceil_divide),
+    ],
+)
+def test_binary_functions(
+    body: str, kinds: list[str], reference: Callable[[Array, Array], Array]
+) -> None:
+    types = {"f32": np.float32, "i32": np.int32, "i64": np.int64}
+    random = np.random.default_rng(4)
+    x, y = (random.uniform(1, 6, 37).astype(types[kind]) for kind in kinds[:2])
+    z = np.zeros(37, types[kinds[2]])
+    compile_kernel(_elementwise(body, kinds, 37))(0, x, y, z)
+    np.testing.assert_allclose(z, reference(x, y), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "test"), [("isinf", np.isinf), ("isnan", np.isnan)])
+def test_predicates(name: str, test: Callable[[Array], Array]) -> None:
+    x, y = np.array(_SPECIAL, np.float32), np.zeros(len(_SPECIAL), np.bool_)
+    compile_kernel(_elementwise(f"%r = math.{name} %b0 : f32", ["f32", "i1"], len(x)))(0, x, y)
+    np.testing.assert_array_equal(y, test(x))
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("%r = arith.truncf %b0 : f64 to f16", ["f64", "f16"]),
+        ("%r = arith.extf %b0 : f16 to f64", ["f16", "f64"]),
+        ("%r = arith.sitofp %b0 : i32 to f16", ["i32", "f16"]),
+        ("%r = arith.fptosi %b0 : f16 to i32", ["f16", "i32"]),
+        ("%r = arith.uitofp %b0 : i8 to f32", ["i8", "f32"]),
+    ],
+)
+@pytest.mark.parametrize("machine", [None, X86_64_BASELINE])
+def test_conversions(body: str, kinds: list[str], machine: Machine | None) -> None:
+    types = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "i32": np.int32,
+             "i8": np.uint8}  # fmt: skip
+    if machine is not None and not host_machine().triple.startswith("x86_64"):
+        pytest.skip("runs code for x86-64")
+    x = np.random.default_rng(5).uniform(0, 200, 37).astype(types[kinds[0]])
+    y = np.zeros(37, types[kinds[1]])
+    compile_kernel(_elementwise(body, kinds, 37), machine=machine)(0, x, y)
+    np.testing.assert_array_equal(y, x.astype(types[kinds[1]]))
+
+
+def test_half_precision_without_instructions() -> None:
+    """Every f16 there is, extended and rounded back, and f32 values around every rounding."""
+    if not host_machine().triple.startswith("x86_64"):
+        pytest.skip("runs code for x86-64")
+    half = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(np.float16)
+    wide = np.zeros(1 << 16, np.float32)
+    source = _elementwise("%r = arith.extf %b0 : f16 to f32", ["f16", "f32"], 1 << 16)
+    compile_kernel(source, machine=X86_64_BASELINE)(0, half, wide)
+    np.testing.assert_array_equal(wide, half.astype(np.float32))
+    finite = np.sort(wide[np.isfinite(wide)])
+    middle = (finite[1:] + finite[:-1]) / 2
+    beyond = np.array([65519.9, 65520, 1e30, 1e-30, np.inf, -np.inf, np.nan], np.float32)
+    x = np.concatenate([finite, middle, np.nextafter(middle, np.float32(np.inf)),
+                        np.nextafter(middle, -np.float32(np.inf)), beyond])  # fmt: skip
+    y = np.zeros(len(x), np.float16)
+    source = _elementwise("%r = arith.truncf %b0 : f32 to f16", ["f32", "f16"], len(x))
+    compile_kernel(source, machine=X86_64_BASELINE)(0, x, y)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(y, x.astype(np.float16))

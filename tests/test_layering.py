@@ -1,0 +1,125 @@
+"""Keeps the order of the layers: imports go downwards only, read from the source with ``ast``."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "rammer_mlir"
+
+LAYERS = (
+    {"errors", "bindings", "aligned", "cpu_features", "layout", "signature"},
+    {"dialects", "scheduling", "atomic_file", "image"},
+    {"passes"},
+    {"lowering", "frontends", "weights"},
+    {"pipeline"},
+    {"runtime"},
+    {"compiler"},
+    {"rammer_mlir"},
+    {"backend", "cli"},
+    {"benchmarks"},
+)
+"""The units of the package from the bottom up: its modules and subpackages, and the package itself.
+
+A unit imports from lower layers only.
+"""
+
+RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}
+
+
+def source_files() -> list[Path]:
+    """Return every source file of the package, also behind the links to the top level."""
+    entries = [path for path in PACKAGE.iterdir() if path.suffix == ".py"]
+    for folder in (path for path in PACKAGE.iterdir() if path.is_dir()):
+        entries.extend(folder.rglob("*.py"))
+    return sorted(entries)
+
+
+def unit_of(file: Path) -> str:
+    """Return the module or subpackage directly in the package that a file belongs to."""
+    first = file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    return "rammer_mlir" if first == "__init__" else first
+
+
+def imported_modules(file: Path, *, only_at_load: bool = False) -> Iterator[str]:
+    """Yield the dotted names that a file imports, inside functions too unless ``only_at_load``."""
+    pending: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"))]
+    while pending:
+        node = pending.pop()
+        if only_at_load and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.If):
+            continue
+        pending.extend(ast.iter_child_nodes(node))
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def imported_units(file: Path) -> set[str]:
+    """Return the units of the package that a file imports from."""
+    found: set[str] = set()
+    for name in imported_modules(file):
+        top, _, rest = name.partition(".")
+        if top == "rammer_mlir":
+            first = rest.partition(".")[0]
+            # Else a name that the package itself defines.
+            found.add(first if first in RANK else "rammer_mlir")
+    return found - {unit_of(file)}
+
+
+@pytest.mark.parametrize("file", source_files(), ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_imports_go_downwards(file: Path) -> None:
+    unit = unit_of(file)
+    assert unit in RANK, f"give '{unit}' a layer"
+    upwards = {other for other in imported_units(file) if RANK[other] >= RANK[unit]}
+    assert upwards == set()
+
+
+def test_every_layer_exists() -> None:
+    assert {unit_of(file) for file in source_files()} == set(RANK)
+
+
+@pytest.mark.parametrize("unit", ["scheduling", "runtime"])
+def test_algorithms_and_runtime_need_numpy_alone(unit: str) -> None:
+    """The scheduler reads as algorithms; a deployed model needs no compiler."""
+    allowed = {"numpy", "rammer_mlir"} | set(sys.stdlib_module_names)
+    for file in (PACKAGE / unit).rglob("*.py"):
+        found = {name.partition(".")[0] for name in imported_modules(file, only_at_load=True)}
+        assert found - allowed == set(), file
+
+
+def test_only_two_places_name_the_bindings() -> None:
+    """All goes through ``rammer_mlir.bindings``, except torch-mlir's ONNX importer."""
+    for file in source_files():
+        names = {name.partition(".")[0] for name in imported_modules(file)}
+        assert not names & {"mlir", "torch_mlir"}, file
+    naming = {
+        unit_of(file)
+        for file in source_files()
+        if any(
+            isinstance(node, ast.Constant) and str(node.value).startswith("torch_mlir")
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        )
+    }
+    assert naming <= {"bindings", "frontends"}
+
+
+def test_runtime_loads_without_a_compiler() -> None:
+    """Importing the package and all of the runtime loads neither MLIR, LLVM nor ONNX."""
+    command = (
+        "import importlib, pkgutil, sys\n"
+        "import rammer_mlir, rammer_mlir.runtime as runtime\n"
+        "for found in pkgutil.walk_packages(runtime.__path__, 'rammer_mlir.runtime.'):\n"
+        "    importlib.import_module(found.name)\n"
+        "heavy = {'mlir', 'torch_mlir', 'llvmlite', 'onnx', 'onnxscript', 'onnxruntime'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, cwd=ROOT)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
