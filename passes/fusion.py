@@ -105,6 +105,7 @@ class _Grouping:
         self._position = {op.operation: i for i, op in enumerate(operations)}
         self._group_of: dict[ir.Operation, Group] = {}
         self._root: dict[ir.Value, int] = {}
+        self._structured: dict[ir.Operation, Structured] = {}
 
     def groups(self) -> list[Group]:
         for position, op in enumerate(self._operations):
@@ -126,12 +127,18 @@ class _Grouping:
         return self._position.get(owner.operation, -1)
 
     def _place(self, position: int, op: ir.OpView) -> None:
-        space = analyze([Structured(op)]) if is_generic(op) else None
+        space = analyze([self._read(op)]) if is_generic(op) else None
         group = Group([op], position, space)
         self._group_of[op.operation] = group
         for producer in self._producer_groups(op):
             if producer is not group:
                 group = self._try_merge(producer, group, op)
+
+    def _read(self, op: ir.OpView) -> Structured:
+        """Return what is known of a structured operation, read once."""
+        if op.operation not in self._structured:
+            self._structured[op.operation] = Structured(op)
+        return self._structured[op.operation]
 
     def _producer_groups(self, op: ir.OpView) -> list[Group]:
         found: dict[Group, None] = {}
@@ -148,7 +155,7 @@ class _Grouping:
         operations = sorted(
             producer.operations + consumer.operations, key=lambda o: self._position[o.operation]
         )
-        space = None if forced else analyze([Structured(o) for o in operations])
+        space = None if forced else analyze([self._read(o) for o in operations])
         merged = Group(operations, min(producer.start, consumer.start), space)
         if not forced and not (
             space is not None

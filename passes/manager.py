@@ -140,8 +140,6 @@ class _Planner:
                 )
 
     def _check_upstream(self, leaf: PipelineNode) -> None:
-        if leaf.children is not None:
-            fail(leaf.column, f"expected a pass inside '{leaf.name}(...)', found none")
         try:
             passmanager.PassManager.parse(f"any({leaf.text})")
         except ValueError as error:

@@ -61,7 +61,7 @@ class _Parser:
         self._text = text
         self._at = 0
 
-    def node(self) -> PipelineNode:
+    def node(self, *, nested: bool = False) -> PipelineNode:
         self._skip_spaces()
         start = self._at
         while self._peek() and (self._peek().isalnum() or self._peek() in "._-"):
@@ -71,7 +71,10 @@ class _Parser:
             fail(start + 1, f"expected the name of a pass or operation, found {self._found()}")
         self._skip_spaces()
         if self._peek() == "(":
-            return PipelineNode(name, start + 1, children=self._children())
+            children = self._children()
+            if nested and not children:
+                fail(start + 1, f"expected a pass inside '{name}(...)', found none")
+            return PipelineNode(name, start + 1, children=children)
         options = self._options() if self._peek() == "{" else ""
         return PipelineNode(name, start + 1, options)
 
@@ -86,7 +89,7 @@ class _Parser:
         self._skip_spaces()
         children: list[PipelineNode] = []
         while self._peek() != ")" or children:
-            children.append(self.node())
+            children.append(self.node(nested=True))
             self._skip_spaces()
             if self._peek() == ")":
                 break

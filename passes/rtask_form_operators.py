@@ -120,9 +120,9 @@ def _sort(block: ir.Block) -> None:
         while pending:
             current = pending[-1]
             missing = [
-                value.owner
-                for value in current.operands
-                if not isinstance(value.owner, ir.Block) and value.owner not in placed
+                owner.operation
+                for owner in (value.owner for value in current.operands)
+                if not isinstance(owner, ir.Block) and owner.operation not in placed
             ]
             if missing:
                 pending.extend(missing)

@@ -57,6 +57,11 @@ class Structured:
     op: ir.OpView
 
     @cached_property
+    def captures(self) -> list[ir.Value]:
+        """Values from outside that the body uses without taking them as operands."""
+        return captured_values(self.op)
+
+    @cached_property
     def maps(self) -> list[ir.AffineMap]:
         """Indexing maps, inputs first, then outputs."""
         maps = ir.ArrayAttr(self.op.operation.attributes["indexing_maps"])

@@ -13,7 +13,7 @@ from math import prod
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.boxes import can_slice
-from rammer_mlir.passes.structured import Structured, captured_values, plain_dim
+from rammer_mlir.passes.structured import Structured, plain_dim
 
 Loop = tuple[int, int]
 """An operation's index in the group and one of its loops."""
@@ -78,7 +78,7 @@ def analyze(
         for number, result in enumerate(op.op.operation.results)
     }
     for index, op in enumerate(operations):
-        if any(value in producers for value in captured_values(op.op)):
+        if any(value in producers for value in op.captures):
             return None
         if not _unify_operands(index, op, operations, producers, classes):
             return None

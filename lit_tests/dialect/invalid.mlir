@@ -3,9 +3,11 @@
 
 // An attribute is missing.
 // expected-error@below {{'rtask.kernel' op expected attribute 'threads' (Integer), got none: the operation is described by it}}
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -14,9 +16,11 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 
 // An attribute has another kind.
 // expected-error@below {{'rtask.kernel' op expected attribute 'num_rtasks' (Integer), got "two"}}
-"rtask.kernel"() {function = @k, num_rtasks = "two", threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = "two", threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -25,9 +29,11 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 
 // No rTasks.
 // expected-error@below {{'rtask.kernel' op expected num_rtasks >= 1, got 0: counts are positive}}
-"rtask.kernel"() {function = @k, num_rtasks = 0 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 0 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -36,9 +42,11 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 
 // No threads.
 // expected-error@below {{'rtask.kernel' op expected threads >= 1, got 0: counts are positive}}
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 0 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 0 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -47,9 +55,11 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 
 // Negative shared_memory.
 // expected-error@below {{'rtask.kernel' op expected shared_memory >= 0, got -1: costs are not negative}}
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = -1 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = -1 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -58,9 +68,11 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 
 // Negative barriers.
 // expected-error@below {{'rtask.kernel' op expected barriers >= 0, got -1: costs are not negative}}
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = -1 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = -1 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -69,9 +81,11 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 
 // Negative operations.
 // expected-error@below {{'rtask.kernel' op expected operations >= 0, got -1: costs are not negative}}
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = -1 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = -1 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -80,9 +94,11 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 
 // Negative bytes.
 // expected-error@below {{'rtask.kernel' op expected bytes >= 0, got -1: costs are not negative}}
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = -1 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = -1 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -91,9 +107,11 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 
 // No such function.
 // expected-error@below {{'rtask.kernel' op expected a function @missing, got no such symbol: an rKernel is a func.func of the same module}}
-"rtask.kernel"() {function = @missing, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @missing, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -102,18 +120,22 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 
 // The symbol is no function.
 // expected-error@below {{'rtask.kernel' op expected a function @k, got a 'memref.global'}}
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 memref.global "private" @k : memref<4xf32>
 
 // -----
 
 // The function does not take an rTask's id.
 // expected-error@below {{'rtask.kernel' op expected index as first argument of @k, got memref<4xf32>: an rKernel takes its rTask's id}}
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -122,9 +144,11 @@ func.func private @k(%a: memref<4xf32>, %out: memref<4xf32>) {
 
 // The function takes nothing.
 // expected-error@below {{'rtask.kernel' op expected index as first argument of @k, got none}}
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k() {
   return
 }
@@ -133,9 +157,11 @@ func.func private @k() {
 
 // An access is not a dictionary.
 // expected-error@below {{'rtask.kernel' op expected dictionaries in reads, got 3 : i64: an access has argument, offsets and sizes}}
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [3 : i64],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -144,9 +170,11 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 
 // An access lacks its sizes.
 // expected-error@below {{'rtask.kernel' op expected an integer argument, an affine map offsets and array<i64> sizes in reads, got argument, offsets: an access has}}
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0)>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -155,9 +183,11 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 
 // No output.
 // expected-error@below {{'rtask.kernel' op expected at least one access in writes, got none: an rTask has an output}}
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = []} : () -> ()
+  writes = []
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -166,9 +196,11 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 
 // No such argument.
 // expected-error@below {{'rtask.kernel' op expected an argument in 0..1 in reads, got 2: arguments count from 0 after the rTask's id}}
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 2 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -177,9 +209,11 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 
 // A scalar argument.
 // expected-error@below {{'rtask.kernel' op expected a tensor or memref of static shape as argument 0 in reads, got f32: rTasks touch boxes of buffers}}
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: f32, %out: memref<4xf32>) {
   return
 }
@@ -188,9 +222,11 @@ func.func private @k(%id: index, %a: f32, %out: memref<4xf32>) {
 
 // Offsets of two ids.
 // expected-error@below {{'rtask.kernel' op expected offsets of one dimension for argument 1 in writes, got (d0, d1) -> (d0): d0 is the rTask's id}}
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0, d1) -> (d0)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0, d1) -> (d0)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -199,9 +235,11 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 
 // Another rank.
 // expected-error@below {{'rtask.kernel' op expected 1 offsets and sizes for argument 1 in writes, got 2 and 1: a box has the rank of its argument}}
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0, 0)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0, 0)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -210,9 +248,11 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 
 // An empty tile.
 // expected-error@below {{'rtask.kernel' op expected sizes >= 1 for argument 0 in reads, got [0]: a full tile is not empty}}
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 0>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -221,9 +261,11 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 
 // More rTasks than elements.
 // expected-error@below {{'rtask.kernel' op expected num_rtasks <= 4, the elements of the largest output, got 5: every rTask writes an element of its own}}
-"rtask.kernel"() {function = @k, num_rtasks = 5 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 5 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -232,9 +274,11 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 
 // Tiles that leave elements out.
 // expected-error@below {{'rtask.kernel' op expected every element of argument 1 in one rTask's box, got element [2] in 0: the tiles cover each output exactly once}}
-"rtask.kernel"() {function = @k, num_rtasks = 1 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 1 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -243,9 +287,11 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 
 // Tiles that overlap.
 // expected-error@below {{'rtask.kernel' op expected every element of argument 1 in one rTask's box, got element [1] in 2: the tiles cover each output exactly once}}
-"rtask.kernel"() {function = @k, num_rtasks = 3 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 3 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -254,9 +300,11 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 
 // Two whole boxes.
 // expected-error@below {{'rtask.kernel' op expected every element of argument 1 in one rTask's box, got element [0] in 2}}
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (0)>, sizes = array<i64: 4>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (0)>, sizes = array<i64: 4>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -266,7 +314,8 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 // Not in a module.
 func.func @f() {
   // expected-error@below {{'rtask.kernel' op expected parent 'builtin.module', got 'func.func': the operation has no meaning elsewhere}}
-  "rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+  "rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
     reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
     writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
   return
@@ -435,9 +484,11 @@ func.func @main(%a: f32) {
 // -----
 
 // An rKernel's output is of another type.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -451,9 +502,11 @@ func.func @main(%a: memref<4xf32>, %b: memref<4xf32, strided<[2]>>) {
 // -----
 
 // No device.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -470,9 +523,11 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
 // -----
 
 // No vEUs.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -486,9 +541,11 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
 // -----
 
 // Fewer vEUs than announced.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -505,9 +562,11 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
 // -----
 
 // Ids out of order.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -527,9 +586,11 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
 // -----
 
 // A negative id.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -575,9 +636,11 @@ func.func @main() {
 // -----
 
 // Something else in a vEU.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -605,9 +668,11 @@ func.func @main() {
 // -----
 
 // A run outside a vEU.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -630,9 +695,11 @@ func.func @main() {
 // -----
 
 // No rKernel.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -650,9 +717,11 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
 // -----
 
 // A negative operator.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -670,9 +739,11 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
 // -----
 
 // A negative first rTask.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -690,9 +761,11 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
 // -----
 
 // No rTasks.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -710,9 +783,11 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
 // -----
 
 // More rTasks than the rKernel has.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -730,9 +805,11 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
 // -----
 
 // An unknown rKernel.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -767,9 +844,11 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
 // -----
 
 // An operand of another type.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -787,9 +866,11 @@ func.func @main(%a: memref<4xf64>, %y: memref<4xf32>) {
 // -----
 
 // Two operands instead of one.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -807,13 +888,17 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
 // -----
 
 // An rKernel described twice.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 // expected-error@below {{'rtask.kernel' op expected one rtask.kernel for @k, got a second: a function is one rKernel}}
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -829,9 +914,11 @@ func.func @main() {
 // -----
 
 // Waits of another kind.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -852,9 +939,11 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
 // -----
 
 // Half a wait.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -875,9 +964,11 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
 // -----
 
 // A wait for a vEU that does not exist.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -898,9 +989,11 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
 // -----
 
 // A wait for the own vEU.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }
@@ -921,9 +1014,11 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
 // -----
 
 // A wait for an rTask that does not exist.
-"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64, shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]} : () -> ()
+  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
   return
 }

@@ -69,7 +69,6 @@ def build_image(
     weights: Mapping[int, NDArray[np.generic]],
     signature: Signature,
     num_veus: int,
-    straight_line_limit: int = STRAIGHT_LINE_LIMIT,
 ) -> tuple[CpuImage, Tables]:
     """Take the data out of a module at the `program` stage, and leave it unchanged.
 
@@ -117,10 +116,9 @@ def lower_program(
     and its dispatch loop, or straight-line code when it has few records.
     """
     entry_function(module).operation.erase()
-    for op in list(module.body.operations):
-        if op.operation.name == "rtask.kernel":
-            op.operation.erase()
+    _erase_all(module, "rtask.kernel")
     lower_kernels(module, machine)
+    _erase_all(module, "memref.global")  # what kernels use has become an LLVM global
     records = sum(len(items) for items in tables.table.items)
     if records <= straight_line_limit:
         entry = straight_line(ENTRY, tables.kernels, tables.table)
@@ -141,6 +139,12 @@ def lower_program(
                 continue
             op.operation.detach_from_parent()
             module.body.append(op)
+
+
+def _erase_all(module: ir.Module, name: str) -> None:
+    for op in list(module.body.operations):
+        if op.operation.name == name:
+            op.operation.erase()
 
 
 def _declarations(tables: Tables) -> str:

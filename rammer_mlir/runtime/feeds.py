@@ -79,3 +79,17 @@ def _listing(specs: Sequence[TensorSpec]) -> str:
 
 def _shape(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape)) or "scalar"
+
+
+def random_feeds(signature: Signature, seed: int) -> dict[str, Array]:
+    """Return seeded random inputs: normal floats, small non-negative integers, fair booleans."""
+    generator = np.random.default_rng(seed)
+    return {spec.name: _random(spec, generator) for spec in signature.inputs}
+
+
+def _random(spec: TensorSpec, generator: np.random.Generator) -> Array:
+    if spec.dtype.kind == "b":
+        return generator.integers(0, 2, spec.shape).astype(spec.dtype)
+    if spec.dtype.kind in "iu":
+        return generator.integers(0, 8, spec.shape).astype(spec.dtype)
+    return generator.standard_normal(spec.shape).astype(spec.dtype)

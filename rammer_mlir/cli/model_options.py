@@ -1,0 +1,53 @@
+"""Options that compiling and running a model share."""
+
+from __future__ import annotations
+
+import argparse
+
+from rammer_mlir.cli.common import ArgumentParser
+from rammer_mlir.errors import OptionError
+
+
+def add_model_options(parser: ArgumentParser) -> None:
+    """Add the options that say how a model is compiled."""
+    parser.add_argument("--target", default="cpu", help="what to compile for (default: cpu)")
+    parser.add_argument("--policy", default="wavefront", help="scheduling policy")
+    parser.add_argument(
+        "--veus", type=_count, metavar="N", help="number of vEUs (default: one for each core)"
+    )
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=1,3,224,224",
+        help="shape of an input whose dimensions the model leaves open; may be repeated",
+    )
+    parser.add_argument("--debug", action="store_true", help="print a traceback with an error")
+
+
+def _count(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"expected a whole number, found '{text}'") from error
+
+
+def parse_shapes(options: list[str]) -> dict[str, tuple[int, ...]]:
+    """Parse ``NAME=1,3,224,224`` options.
+
+    Raises:
+        OptionError: if one is not of that form, or a name is given twice.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for option in options:
+        name, equals, sizes = option.rpartition("=")
+        try:
+            shape = tuple(int(size) for size in sizes.replace("x", ",").split(",") if size)
+        except ValueError:
+            shape = None
+        if not equals or not name or shape is None:
+            raise OptionError(f"--shape '{option}': expected NAME=1,3,224,224")
+        if name in shapes:
+            raise OptionError(f"--shape '{option}': '{name}' has a shape already; give it once")
+        shapes[name] = shape
+    return shapes

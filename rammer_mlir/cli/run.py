@@ -1,0 +1,123 @@
+"""``rammer-run``: runs a model or an artifact on arrays from a file, or on random ones."""
+
+from __future__ import annotations
+
+import io
+import statistics
+import sys
+import time
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import rammer_mlir
+from rammer_mlir.atomic_file import open_atomically
+from rammer_mlir.cli.common import ArgumentParser, run_tool
+from rammer_mlir.cli.model_options import add_model_options, parse_shapes
+from rammer_mlir.errors import InputError, OptionError
+from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.feeds import check_inputs, random_feeds
+
+Arrays = Mapping[str, NDArray[np.generic]]
+
+_ZIP = b"PK"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the tool and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    return run_tool(lambda: _run(arguments), debug="--debug" in arguments)
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(prog="rammer-run", description="Run a model or a compiled artifact.")
+    parser.add_argument("model", metavar="MODEL.onnx|MODEL.rammer")
+    add_model_options(parser)
+    parser.add_argument("--inputs", metavar="IN.npz", help="arrays by input name")
+    parser.add_argument("--outputs", metavar="OUT.npz", help="file for the arrays by output name")
+    parser.add_argument("--repeat", type=int, default=1, metavar="N", help="runs to time")
+    parser.add_argument("--timeline", metavar="OUT.json", help="record a run as a Chrome trace")
+    parser.add_argument("--seed", type=int, default=0, help="seed of random inputs")
+    return parser
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    if options.repeat < 1:
+        raise OptionError(f"--repeat: expected at least 1, found {options.repeat}")
+    shapes = parse_shapes(options.shape)
+    inputs = _read_arrays(options.inputs) if options.inputs else None
+    if _is_artifact(Path(options.model)):
+        executable = rammer_mlir.load(options.model)
+    else:
+        executable = rammer_mlir.compile(
+            options.model,
+            target=options.target,
+            policy=options.policy,
+            num_veus=options.veus,
+            shapes=shapes,
+        )
+    with executable:
+        feeds = random_feeds(executable.signature, options.seed) if inputs is None else inputs
+        check_inputs(executable.signature, feeds)
+        outputs = _time_runs(executable, feeds, options.repeat)
+        if options.timeline:
+            executable.timeline(options.timeline, feeds)
+        if options.outputs:
+            _write_arrays(Path(options.outputs), outputs)
+    return 0
+
+
+def _is_artifact(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(2) == _ZIP or path.suffix == ".rammer"
+    except OSError as error:
+        raise OptionError(f"cannot read '{path}': {error.strerror or error}") from error
+
+
+def _time_runs(executable: Executable, feeds: Arrays, repeat: int) -> Arrays:
+    outputs = executable.run(feeds)
+    seconds: list[float] = []
+    for _ in range(repeat):
+        begin = time.perf_counter()
+        outputs = executable.run(feeds)
+        seconds.append(time.perf_counter() - begin)
+    print(executable.summary)
+    for name, array in outputs.items():
+        print(f"output '{name}'  {'x'.join(map(str, array.shape)) or 'scalar'} {array.dtype}")
+    median, low, high = statistics.median(seconds), min(seconds), max(seconds)
+    print(
+        f"latency          {median * 1e3:.3f} ms median of {repeat} "
+        f"(from {low * 1e3:.3f} to {high * 1e3:.3f} ms)"
+    )
+    return outputs
+
+
+def _read_arrays(name: str) -> dict[str, NDArray[np.generic]]:
+    try:
+        loaded = np.load(name, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
+            raise InputError(f"'{name}' is one array: expected an .npz file with arrays by name")
+        with loaded as archive:
+            return {key: archive[key] for key in archive.files}
+    except OSError as error:
+        raise InputError(f"cannot read '{name}': {error.strerror or error}") from error
+    except (ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise InputError(
+            f"'{name}' is not an .npz file of arrays: write it with numpy.savez"
+        ) from error
+
+
+def _write_arrays(path: Path, arrays: Arrays) -> None:
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    with open_atomically(path) as file:
+        file.write(buffer.getbuffer())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
