@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.constants import CONSTANT, VALUE, ArgumentList
 from rammer_mlir.passes.entry import entry_block, entry_function
+
+_LARGE_SPLAT = 1024
+"""Elements above which a constant takes memory anyway: what folds into arithmetic is smaller."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +37,14 @@ class ExternalizeConstants(Pass):
 
 
 def _is_dense_constant(op: ir.OpView) -> bool:
-    """Whether the op is a tensor constant that is not a splat and that NumPy can hold."""
+    """Whether the op is a tensor constant that NumPy can hold; small splats stay in the code."""
     if op.operation.name != "arith.constant":
         return False
     value = op.operation.attributes["value"]
-    if isinstance(value, ir.DenseElementsAttr) and value.is_splat:
-        return False
     kind = op.operation.results[0].type
     if not isinstance(kind, ir.RankedTensorType):
         return False
+    if isinstance(value, ir.DenseElementsAttr) and value.is_splat:
+        return prod(kind.shape) > _LARGE_SPLAT
     element = kind.element_type
     return isinstance(element, ir.IntegerType | ir.F16Type | ir.F32Type | ir.F64Type)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import arith, ir, memref
+from rammer_mlir.errors import PassError
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.constants import ArgumentList
 from rammer_mlir.passes.entry import entry_block, entry_function
@@ -59,6 +60,17 @@ def arena_offsets(roots: Sequence[ir.Value]) -> dict[int, int] | None:
     offsets: dict[int, int] = {}
     for number, root in enumerate(roots):
         if not isinstance(root.owner, ir.Block) and root.owner.operation.name == "memref.view":
-            start = ir.OpResult(root.owner.operation.operands[1])
-            offsets[number] = ir.IntegerAttr(start.owner.operation.attributes["value"]).value
+            offsets[number] = view_start(root.owner.opview)
     return offsets or None
+
+
+def view_start(view: ir.OpView) -> int:
+    """Return the byte offset of a ``memref.view`` in the arena.
+
+    Raises:
+        PassError: if it is not a constant.
+    """
+    owner = view.operation.operands[1].owner
+    if isinstance(owner, ir.Block) or owner.operation.name != "arith.constant":
+        raise PassError("a memref.view of the arena has an offset that is not a constant")
+    return ir.IntegerAttr(owner.operation.attributes["value"]).value

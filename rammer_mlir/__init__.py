@@ -1,7 +1,7 @@
 """rammer-mlir: neural networks compiled into a few persistent device programs.
 
-``compile`` needs the compiler's packages; ``load`` and running need NumPy alone, so both import what
-they need when they are called.
+``compile`` needs the compiler's packages; ``load`` and running need NumPy alone, so both import
+what they need when they are called.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ CONTEXT = (
 the run, per-vEU trace buffers, looks before a waiting vEU gives way, and the task table."""
 
 STRAIGHT_LINE_LIMIT = 256
-"""Records up to which a program becomes straight-line code: beyond, code would outgrow the cache."""
+"""Records up to which a program becomes straight-line code; beyond, it would outgrow the cache."""
 
 _LINE = 64
 

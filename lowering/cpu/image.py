@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.bindings import ir
 from rammer_mlir.aligned import ALIGNMENT, aligned_bytes
-from rammer_mlir.image import CpuImage
+from rammer_mlir.bindings import ir
 from rammer_mlir.cpu_features import cpu_features
+from rammer_mlir.image import CpuImage
 from rammer_mlir.lowering.cpu.dispatch import (
     STRAIGHT_LINE_LIMIT,
     clock_function,
@@ -24,11 +24,10 @@ from rammer_mlir.lowering.cpu.dispatch import (
 from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
 from rammer_mlir.lowering.cpu.task_table import Tables, build_tables
 from rammer_mlir.lowering.llvm.machine import Machine
-from rammer_mlir.passes.constants import constant_arguments
+from rammer_mlir.passes.constants import argument_attributes
 from rammer_mlir.passes.entry import entry_function
 from rammer_mlir.passes.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import ARENA
-from rammer_mlir.passes.constants import argument_attributes
 from rammer_mlir.scheduling.memory import aligned
 from rammer_mlir.scheduling.report import summary
 from rammer_mlir.signature import Signature

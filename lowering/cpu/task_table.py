@@ -9,13 +9,13 @@ import numpy as np
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import PassError
+from rammer_mlir.image import Slot, TaskTable, TraceItem
 from rammer_mlir.passes.constants import CONSTANT, argument_attributes
 from rammer_mlir.passes.entry import entry_function
 from rammer_mlir.passes.program_ir import OperatorCall, ScheduledModule
-from rammer_mlir.passes.rtask_plan_memory import ARENA
+from rammer_mlir.passes.rtask_plan_memory import ARENA, view_start
 from rammer_mlir.passes.structured import element_bytes
 from rammer_mlir.passes.task_graph import root_of
-from rammer_mlir.image import Slot, TaskTable, TraceItem
 from rammer_mlir.scheduling.program import Barrier, RProgram, Run
 
 BARRIER, END = -1, -2
@@ -159,8 +159,7 @@ class _Resolver:
                     f"a run uses the result of '{owner.operation.name}': expected an argument or "
                     "a view of the arena; run rtask-plan-memory first"
                 )
-            start = owner.operation.operands[1].owner.operation.attributes["value"]
-            offset += ir.IntegerAttr(start).value
+            offset += view_start(owner.opview)
             root = owner.operation.operands[0]
         number = ir.BlockArgument(root).arg_number
         attributes = self._attributes[number]

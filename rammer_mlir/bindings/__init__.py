@@ -47,8 +47,8 @@ def _choose_package() -> str:
         else "install them with 'pip install torch-mlir'"
     )
     raise ImportError(
-        f"expected MLIR Python bindings that can define dialects, found none: {'; '.join(reasons)}; "
-        f"{advice}"
+        "expected MLIR Python bindings that can define dialects, found none: "
+        f"{'; '.join(reasons)}; {advice}"
     )
 
 

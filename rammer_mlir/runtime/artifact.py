@@ -47,16 +47,16 @@ def write_artifact(path: Path, image: CpuImage, code: bytes) -> None:
             _add(archive, file, f"{name}.bin", getattr(image.table, name).tobytes())
         items = [[dataclasses.astuple(item) for item in veu] for veu in image.table.items]
         archive.writestr(_ITEMS, json.dumps(items), zipfile.ZIP_DEFLATED)
-        _add(archive, file, _CONSTANTS, memoryview(image.constants))
+        _add(archive, file, _CONSTANTS, image.constants.tobytes())
 
 
-def _add(archive: zipfile.ZipFile, file: IO[bytes], name: str, data: bytes | memoryview) -> None:
+def _add(archive: zipfile.ZipFile, file: IO[bytes], name: str, data: bytes) -> None:
     """Add a member whose data begins at a multiple of the alignment."""
     entry = zipfile.ZipInfo(name)
     fixed = file.tell() + _LOCAL_HEADER + len(name) + 4
     padding = -fixed % ALIGNMENT
     entry.extra = struct.pack("<HH", _PADDING_FIELD, padding) + bytes(padding)
-    archive.writestr(entry, bytes(data))
+    archive.writestr(entry, data)
 
 
 def _manifest(image: CpuImage) -> dict[str, Any]:
@@ -130,10 +130,9 @@ def _image(path: Path, archive: zipfile.ZipFile, manifest: Mapping[str, Any]) ->
     def specs(entries: list[dict[str, Any]]) -> tuple[TensorSpec, ...]:
         return tuple(TensorSpec(e["name"], tuple(e["shape"]), _dtype(e["dtype"])) for e in entries)
 
-    arrays = {
-        name: np.frombuffer(archive.read(f"{name}.bin"), dtype=dtype)
-        for name, dtype in _TABLE.items()
-    }
+    def integers(name: str) -> NDArray[Any]:
+        return np.frombuffer(archive.read(f"{name}.bin"), dtype=_TABLE[name])
+
     items = tuple(
         tuple(TraceItem(*item) for item in veu) for veu in json.loads(archive.read(_ITEMS))
     )
@@ -143,7 +142,7 @@ def _image(path: Path, archive: zipfile.ZipFile, manifest: Mapping[str, Any]) ->
         slots=tuple(Slot(*slot) for slot in manifest["slots"]),
         constants=_mapped(path, archive),
         arena_bytes=manifest["arena_bytes"],
-        table=TaskTable(**arrays, items=items),
+        table=TaskTable(*(integers(name) for name in _TABLE), items=items),
         features=tuple(manifest["features"]),
         machine=manifest["machine"],
         summary=manifest["summary"],

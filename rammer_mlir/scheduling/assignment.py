@@ -41,7 +41,7 @@ def earliest(
 
 
 def _ready(needs: Needs, veu: int, barrier_seconds: float) -> float:
-    """When the operator's inputs are complete, seen from one vEU: others' results cost a barrier."""
+    """When the inputs are complete, as one vEU sees it: what others computed costs a barrier."""
     latest = needs.ready.max(axis=0)
     own = float(latest[veu])
     elsewhere = float(np.delete(latest, veu).max(initial=0.0))

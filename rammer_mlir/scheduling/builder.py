@@ -1,8 +1,8 @@
 """An rProgram under construction: the paper's ``Append`` and ``Wait`` (RAMMER section 3.3).
 
-Both work on many rTasks of one operator at once. Waits that vector clocks show to be implied are not
-recorded, so a finished program holds the fewest. ``mark`` and ``reset`` let a policy try a wave and
-take it back in time proportional to the wave.
+Both work on many rTasks of one operator at once. Waits that vector clocks show to be implied are
+not recorded, so a finished program holds the fewest. ``mark`` and ``reset`` let a policy try a wave
+and take it back in time proportional to the wave.
 """
 
 from __future__ import annotations
@@ -141,9 +141,11 @@ class ProgramBuilder:
         if not waits:
             return start
         items = self._items[veu]
-        if items and isinstance(items[-1], Barrier):
-            waits = (*items.pop().waits, *waits)
-        items.append(Barrier(waits))
+        last = items[-1] if items else None
+        if isinstance(last, Barrier):
+            items[-1] = Barrier((*last.waits, *waits))
+        else:
+            items.append(Barrier(waits))
         return max(start, float(ready.max())) + self._context.device.barrier_seconds
 
     def _run(self, veu: int, operator: int, rtask: int) -> int:

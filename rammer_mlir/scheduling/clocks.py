@@ -1,7 +1,7 @@
 """Vector clocks: what each vEU knows to be complete on every other.
 
-A vEU's clock holds, for each vEU, the number of its rTasks that are known to be complete. It changes
-only at barriers, so it is kept once per barrier and looked up by order.
+A vEU's clock holds, for each vEU, the number of its rTasks that are known to be complete. It
+changes only at barriers, so it is kept once per barrier and looked up by order.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -59,7 +60,7 @@ def radix_basis(reads: Boxes, writes: Boxes) -> list[int] | None:
             if len(boxes.sizes) and boxes.sizes[:, dim].max() > 1:
                 used.add(stride)
     ordered = sorted(used, reverse=True)
-    nested = all(big % small == 0 for big, small in zip(ordered, ordered[1:], strict=False))
+    nested = all(big % small == 0 for big, small in pairwise(ordered))
     return ordered if nested and ordered[-1] > 0 else None
 
 

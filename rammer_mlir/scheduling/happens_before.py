@@ -1,7 +1,7 @@
 """The happens-before order of a plan's rTasks, found by executing its barriers.
 
 Independent of the code that made the plan. Every rTask gets the vector clock of its start: how many
-rTasks of each vEU had to be complete. Programs of a plan run one after the other, so a program begins
+rTasks of each vEU had to be complete. Programs of a plan run one after the other, so each begins
 with everything before it complete.
 """
 

@@ -3,8 +3,8 @@
 A plan is correct when every rTask runs exactly once, no wait can block forever, every element is
 written once and before it is read, and buffers that share memory are never in use at the same time.
 Only the graph and the finished plan are looked at: happens-before comes from executing the barriers
-(``happens_before``), and what an rTask touches from walking its boxes, not from the digit arithmetic
-that the scheduler uses.
+(``happens_before``), and what an rTask touches from walking its boxes, not from the arithmetic on
+digits that the scheduler uses.
 """
 
 from __future__ import annotations

@@ -30,7 +30,9 @@ class Policy(Protocol):
         ...
 
 
-POLICIES: dict[str, Policy] = {policy.name: policy for policy in (Wavefront(), Sequential())}
+_BUILT_IN: tuple[Policy, ...] = (Wavefront(), Sequential())
+
+POLICIES: dict[str, Policy] = {policy.name: policy for policy in _BUILT_IN}
 """Policies by name."""
 
 

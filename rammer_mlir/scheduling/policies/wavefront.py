@@ -13,7 +13,7 @@ from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.program import Plan
 
-Wave = Sequence[int]
+Wave = tuple[int, ...]
 """Operators whose producers all lie in earlier waves."""
 
 
@@ -59,7 +59,7 @@ def waves(context: Context) -> list[Wave]:
     found: list[list[int]] = [[] for _ in range(max(depths, default=-1) + 1)]
     for number, depth in enumerate(depths):
         found[depth].append(number)
-    return found
+    return [tuple(wave) for wave in found]
 
 
 def schedule_wave(wave: Wave, program: ProgramBuilder, context: Context) -> None:
