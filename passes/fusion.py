@@ -31,6 +31,9 @@ _SMALL_WORK = 200_000
 _ENOUGH_TASKS = 64
 """Independent pieces that keep every vEU of a small device busy."""
 
+_MOST_OPERANDS = 64
+"""Inputs and results of one rOperator: the dialect's operations take no more than 96."""
+
 _TEMPORARY_BYTES = 256 * 1024
 """Largest temporary of one rTask: about what stays in a core's own cache."""
 
@@ -159,6 +162,7 @@ class _Grouping:
         merged = Group(operations, min(producer.start, consumer.start), space)
         if not forced and not (
             space is not None
+            and _num_values(operations) <= _MOST_OPERANDS
             and _keeps_parallelism(producer, consumer, space)
             and self._stays_acyclic(producer, consumer)
         ):
@@ -195,6 +199,18 @@ class _Grouping:
             for result in op.operation.results
             for use in result.uses
         )
+
+
+def _num_values(operations: Sequence[ir.OpView]) -> int:
+    """Bound the number of tensors that go into or come out of a group."""
+    inside = {op.operation for op in operations}
+    values = {
+        value
+        for op in operations
+        for value in op.operation.operands
+        if not _defined_in(value, inside)
+    }
+    return len(values) + len(operations)
 
 
 def _defined_in(value: ir.Value, inside: set[ir.Operation]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -13,7 +13,7 @@ from rammer_mlir.errors import ArtifactError
 
 
 @contextmanager
-def open_atomically(path: Path) -> Iterator[IO[bytes]]:
+def open_atomically(path: Path) -> Generator[IO[bytes]]:
     """Open a file beside its final place for writing, and move it there at the end.
 
     A device or pipe is written directly.

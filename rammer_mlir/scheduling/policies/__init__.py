@@ -7,7 +7,7 @@ made it, is checked by ``verifier``.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.device import Device
@@ -20,10 +20,8 @@ from rammer_mlir.scheduling.program import Plan
 class Policy(Protocol):
     """What every scheduling policy offers."""
 
-    @property
-    def name(self) -> str:
-        """Name by which users choose the policy."""
-        ...
+    name: ClassVar[str]
+    """Name by which users choose the policy."""
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
         """Return a complete schedule of the graph for the device."""
