@@ -9,12 +9,14 @@ from typing import ClassVar
 from rammer_mlir.bindings import arith, ir, memref
 from rammer_mlir.errors import PassError
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.constants import ArgumentList
+from rammer_mlir.passes.constants import ArgumentList, argument_attributes
 from rammer_mlir.passes.entry import entry_block, entry_function
 from rammer_mlir.passes.program_ir import read_plan
-from rammer_mlir.scheduling.memory import plan_memory
+from rammer_mlir.scheduling.memory import MemorySizes, plan_memory
 
 ARENA = "rtask.arena"
+SUM_BYTES = "rtask.intermediate_bytes"
+LIVE_BYTES = "rtask.live_bytes"
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,11 @@ class PlanMemory(Pass):
         memory = plan_memory(graph, scheduled.plan)
         roots = {root: number for number, root in enumerate(scheduled.builder.roots)}
         allocs = [op for op in entry_block(module).operations if _is_alloc(op)]
-        i8 = ir.IntegerType.get_signless(8)
-        arena_type = ir.MemRefType.get([memory.arena_bytes], i8)
+        arena_type = ir.MemRefType.get([memory.sizes.arena_bytes], ir.IntegerType.get_signless(8))
         marks = {
             ARENA: ir.UnitAttr.get(),
-            "rtask.intermediate_bytes": ir.IntegerAttr.get(
-                ir.IntegerType.get_signless(64), memory.sum_bytes
-            ),
+            SUM_BYTES: _integer(memory.sizes.sum_bytes),
+            LIVE_BYTES: _integer(memory.sizes.live_bytes),
         }
         arguments = ArgumentList(entry_function(module))
         arena = arguments.add(arena_type, marks)
@@ -49,6 +49,24 @@ class PlanMemory(Pass):
                     view = memref.ViewOp(result.type, arena, start.result, [])
                 result.replace_all_uses_with(view.result)
             op.operation.erase()
+
+
+def memory_sizes(main: ir.OpView) -> MemorySizes:
+    """Return the sizes that were planned for an entry function; zeros if it has no arena."""
+    arguments = main.operation.regions[0].blocks[0].arguments
+    for number, marks in enumerate(argument_attributes(main)):
+        if ARENA in marks:
+            arena_bytes = ir.MemRefType(arguments[number].type).shape[0]
+            others = (
+                ir.IntegerAttr(marks[key]).value if key in marks else 0
+                for key in (SUM_BYTES, LIVE_BYTES)
+            )
+            return MemorySizes(arena_bytes, *others)
+    return MemorySizes(0, 0, 0)
+
+
+def _integer(value: int) -> ir.IntegerAttr:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
 def _is_alloc(op: ir.OpView) -> bool:

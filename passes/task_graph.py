@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.dialects import rtask
+from rammer_mlir.dialects.rtask.accesses import read_accesses
+from rammer_mlir.errors import PassError
+from rammer_mlir.layout import row_major_strides
+from rammer_mlir.passes.constants import CONSTANT, argument_attributes
+from rammer_mlir.passes.entry import entry_function, functions, symbol_name
+from rammer_mlir.passes.kernels import described_kernels
+from rammer_mlir.passes.structured import element_bytes, shape_of
 from rammer_mlir.scheduling.graph import (
     Access,
     Boxes,
@@ -17,14 +26,6 @@ from rammer_mlir.scheduling.graph import (
     TaskGraph,
     View,
 )
-
-from rammer_mlir.bindings import ir
-from rammer_mlir.errors import PassError
-from rammer_mlir.layout import row_major_strides
-from rammer_mlir.passes.constants import CONSTANT, argument_attributes
-from rammer_mlir.passes.entry import entry_function, functions, symbol_name
-from rammer_mlir.passes.kernels import described_kernels
-from rammer_mlir.passes.structured import element_bytes, shape_of
 
 _VIEWS = frozenset(
     f"memref.{name}"
@@ -146,70 +147,45 @@ def location_name(location: ir.Location) -> str:
 
 
 def _rkernel(description: ir.OpView, function: ir.OpView) -> RKernel:
-    attributes = description.operation.attributes
-    num_rtasks = ir.IntegerAttr(attributes["num_rtasks"]).value
+    op = description.operation
+    num_rtasks = ir.IntegerAttr(op.attributes["num_rtasks"]).value
     arguments = list(function.operation.regions[0].blocks[0].arguments)[1:]
-    ids = np.arange(num_rtasks, dtype=np.int64)
 
     def accesses(key: str) -> tuple[Access, ...]:
-        return tuple(_access(ir.DictAttr(e), arguments, ids) for e in ir.ArrayAttr(attributes[key]))
+        return tuple(
+            _access(access, arguments[access.argument].type, num_rtasks)
+            for access in read_accesses(op, key)
+        )
+
+    def integer(key: str) -> int:
+        return ir.IntegerAttr(op.attributes[key]).value if key in op.attributes else 0
 
     return RKernel(
         name=symbol_name(function),
         num_rtasks=num_rtasks,
         reads=accesses("reads"),
         writes=accesses("writes"),
-        flops_per_rtask=ir.IntegerAttr(attributes["operations"]).value,
-        bytes_per_rtask=ir.IntegerAttr(attributes["bytes"]).value,
-        threads=ir.IntegerAttr(attributes["threads"]).value,
-        shared_memory=ir.IntegerAttr(attributes["shared_memory"]).value,
-        barriers=ir.IntegerAttr(attributes["barriers"]).value,
+        flops_per_rtask=integer("operations"),
+        bytes_per_rtask=integer("bytes"),
+        threads=integer("threads"),
+        shared_memory=integer("shared_memory"),
+        barriers=integer("barriers"),
     )
 
 
-def _access(entry: ir.DictAttr, arguments: Sequence[ir.Value], ids: NDArray[np.int64]) -> Access:
-    number = ir.IntegerAttr(entry["argument"]).value
-    kind = arguments[number].type
+def _access(access: rtask.Access, kind: ir.Type, num_rtasks: int) -> Access:
     shape = list(ir.MemRefType(kind).shape)
     strides, _ = ir.MemRefType(kind).get_strides_and_offset()
-    map_ = ir.AffineMapAttr(entry["offsets"]).value
-    sizes = list(ir.DenseI64ArrayAttr(entry["sizes"]))
-    flat = np.zeros(len(ids), dtype=np.int64)
-    clipped = np.zeros((len(ids), len(shape)), dtype=np.int64)
-    for dim, expr in enumerate(map_.results):
-        offset = evaluate(expr, ids)
-        flat += offset * strides[dim]
-        clipped[:, dim] = np.minimum(sizes[dim], shape[dim] - offset)
-    boxes = Boxes(offsets=flat, sizes=clipped, strides=_box_strides(strides, shape))
-    return Access(argument=number, boxes=boxes)
+    starts, ends = access.boxes(num_rtasks, shape)
+    boxes = Boxes(
+        offsets=starts @ np.array(strides, dtype=np.int64),
+        sizes=ends - starts,
+        strides=_box_strides(strides, shape),
+    )
+    return Access(argument=access.argument, boxes=boxes)
 
 
 def _box_strides(strides: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
     """Give dimensions of size one the dense stride, so that equal memory has equal strides."""
     dense = row_major_strides(shape)
     return tuple(d if size == 1 else s for s, d, size in zip(strides, dense, shape, strict=True))
-
-
-def evaluate(expr: ir.AffineExpr, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Evaluate an affine expression of one dimension for many values of it.
-
-    Raises:
-        PassError: if the expression uses symbols.
-    """
-    if isinstance(expr, ir.AffineDimExpr):
-        return ids
-    if isinstance(expr, ir.AffineConstantExpr):
-        return np.full(len(ids), expr.value, dtype=np.int64)
-    if isinstance(expr, ir.AffineBinaryExpr):
-        lhs, rhs = evaluate(expr.lhs, ids), evaluate(expr.rhs, ids)
-        if isinstance(expr, ir.AffineAddExpr):
-            return lhs + rhs
-        if isinstance(expr, ir.AffineMulExpr):
-            return lhs * rhs
-        if isinstance(expr, ir.AffineModExpr):
-            return lhs % rhs
-        if isinstance(expr, ir.AffineFloorDivExpr):
-            return lhs // rhs
-        if isinstance(expr, ir.AffineCeilDivExpr):
-            return -(-lhs // rhs)
-    raise PassError(f"access offset '{expr}' is not an affine function of the rTask id alone")

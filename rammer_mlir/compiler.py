@@ -24,6 +24,7 @@ from rammer_mlir.lowering.llvm.link import link_shared
 from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.passes.entry import entry_function
 from rammer_mlir.passes.manager import run_pipeline
+from rammer_mlir.passes.rtask_plan_memory import memory_sizes
 from rammer_mlir.pipeline import CompileOptions, check_stage, portable_stages
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.pool import native_code
@@ -158,7 +159,7 @@ class Compilation:
     def executable(self) -> Executable:
         """Compile to native code in this process."""
         self._run_stages("program")
-        intermediate_bytes = _intermediate_bytes(self.module)
+        memory = memory_sizes(entry_function(self.module))
         image = self._lower()
         with self._stage("llvm"):
             text = to_llvm_ir(self.module)
@@ -169,18 +170,10 @@ class Compilation:
             code = native_code(library.address, library)
         stats: dict[str, Any] = {
             "seconds": dict(self.seconds),
-            "arena_bytes": image.arena_bytes,
-            "intermediate_bytes": intermediate_bytes,
+            "arena_bytes": memory.arena_bytes,
+            "intermediate_bytes": memory.sum_bytes,
+            "live_bytes": memory.live_bytes,
             "constant_bytes": int(image.constants.nbytes),
             "code_bytes": len(object_file),
         }
         return Executable(image, code, lambda: link_shared(object_file), stats)
-
-
-def _intermediate_bytes(module: ir.Module) -> int:
-    attributes = entry_function(module).operation.attributes
-    for entry in ir.ArrayAttr(attributes["arg_attrs"]):
-        for item in ir.DictAttr(entry):
-            if item.name == "rtask.intermediate_bytes":
-                return ir.IntegerAttr(item.attr).value
-    return 0

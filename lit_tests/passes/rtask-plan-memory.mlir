@@ -1,7 +1,7 @@
 // RUN: rammer-opt %s --rtask-plan-memory --rtask-verify-schedule | filecheck %s
 
 // A chain of three intermediates: the third takes the place of the first. What nobody uses is gone.
-// CHECK: func.func @main(%[[X:.*]]: memref<4x16xf32>, %[[Y:.*]]: memref<4x16xf32> {rtask.output}, %[[ARENA:.*]]: memref<512xi8> {rtask.arena, rtask.intermediate_bytes = 768 : i64})
+// CHECK: func.func @main(%[[X:.*]]: memref<4x16xf32>, %[[Y:.*]]: memref<4x16xf32> {rtask.output}, %[[ARENA:.*]]: memref<512xi8> {rtask.arena, rtask.intermediate_bytes = 768 : i64, rtask.live_bytes = {{[0-9]+}} : i64})
 // CHECK-NOT: memref.alloc
 // CHECK: %[[START:.*]] = arith.constant 0 : index
 // CHECK: %[[A:.*]] = memref.view %[[ARENA]][%[[START]]][]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.aligned import ALIGNMENT, aligned_bytes
+from rammer_mlir.aligned import aligned_bytes
 from rammer_mlir.bindings import ir
 from rammer_mlir.cpu_features import cpu_features
 from rammer_mlir.image import CpuImage
@@ -24,10 +24,9 @@ from rammer_mlir.lowering.cpu.dispatch import (
 from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
 from rammer_mlir.lowering.cpu.task_table import Tables, build_tables
 from rammer_mlir.lowering.llvm.machine import Machine
-from rammer_mlir.passes.constants import argument_attributes
 from rammer_mlir.passes.entry import entry_function
 from rammer_mlir.passes.program_ir import read_plan
-from rammer_mlir.passes.rtask_plan_memory import ARENA
+from rammer_mlir.passes.rtask_plan_memory import memory_sizes
 from rammer_mlir.scheduling.memory import aligned
 from rammer_mlir.scheduling.report import summary
 from rammer_mlir.signature import Signature
@@ -78,6 +77,7 @@ def build_image(
         num_veus: threads that run the program.
     """
     scheduled = read_plan(module)
+    memory = memory_sizes(entry_function(module))
     constants = pack_constants(weights)
     tables = build_tables(scheduled, constants.offsets, num_veus)
     image = CpuImage(
@@ -85,22 +85,13 @@ def build_image(
         num_veus=num_veus,
         slots=tables.slots,
         constants=constants.blob,
-        arena_bytes=_arena_bytes(module),
+        arena_bytes=memory.arena_bytes,
         table=tables.table,
         features=cpu_features(),
         machine=platform.machine(),
-        summary=summary(scheduled.builder.graph(), scheduled.plan),
+        summary=summary(scheduled.builder.graph(), scheduled.plan, memory),
     )
     return image, tables
-
-
-def _arena_bytes(module: ir.Module) -> int:
-    main = entry_function(module)
-    arguments = main.operation.regions[0].blocks[0].arguments
-    for number, attributes in enumerate(argument_attributes(main)):
-        if ARENA in attributes:
-            return int(np.prod(ir.MemRefType(arguments[number].type).shape))
-    return ALIGNMENT
 
 
 def lower_program(

@@ -5,7 +5,8 @@
 //    64  stop (i32): not zero when the threads shall end
 //   128  the launched entry function and its context (two pointers)
 //   192  sleepers (i32): threads that sleep on the epoch
-//   256  number of vEUs (i64), and how often an idle thread looks before it sleeps (i64)
+//   256  number of vEUs (i64); looks of an idle thread before it gives way between two looks (i64),
+//        and looks before it sleeps (i64)
 //   320 + 64 * v   of thread v: the pool (pointer), v (i64), its pthread_t (i64), and
 //                  the epoch that it has finished (i32, at byte 32)
 
@@ -84,7 +85,9 @@ llvm.func @rammer_worker(%self: !llvm.ptr) -> !llvm.ptr {
   %stop_at = llvm.getelementptr %pool[64] : (!llvm.ptr) -> !llvm.ptr, i8
   %entry_at = llvm.getelementptr %pool[128] : (!llvm.ptr) -> !llvm.ptr, i8
   %context_at = llvm.getelementptr %pool[136] : (!llvm.ptr) -> !llvm.ptr, i8
-  %looks_at = llvm.getelementptr %pool[264] : (!llvm.ptr) -> !llvm.ptr, i8
+  %spins_at = llvm.getelementptr %pool[264] : (!llvm.ptr) -> !llvm.ptr, i8
+  %spins = llvm.load %spins_at : !llvm.ptr -> i64
+  %looks_at = llvm.getelementptr %pool[272] : (!llvm.ptr) -> !llvm.ptr, i8
   %looks = llvm.load %looks_at : !llvm.ptr -> i64
   llvm.br ^idle(%zero32, %zero : i32, i64)
 ^idle(%seen: i32, %n: i64):
@@ -92,11 +95,17 @@ llvm.func @rammer_worker(%self: !llvm.ptr) -> !llvm.ptr {
   %new = llvm.icmp "ne" %epoch, %seen : i32
   llvm.cond_br %new, ^go, ^none
 ^none:
-  %early = llvm.icmp "slt" %n, %looks : i64
-  llvm.cond_br %early, ^spin, ^sleep
+  %next = llvm.add %n, %one : i64
+  %early = llvm.icmp "slt" %n, %spins : i64
+  llvm.cond_br %early, ^spin, ^late
+^late:
+  %awake = llvm.icmp "slt" %n, %looks : i64
+  llvm.cond_br %awake, ^yield, ^sleep
 ^spin:
   llvm.call @rammer_pause() : () -> ()
-  %next = llvm.add %n, %one : i64
+  llvm.br ^idle(%seen, %next : i32, i64)
+^yield:
+  %ignored = llvm.call @sched_yield() : () -> i32
   llvm.br ^idle(%seen, %next : i32, i64)
 ^sleep:
   llvm.call @rammer_sleep(%pool, %seen) : (!llvm.ptr, i32) -> ()

@@ -13,16 +13,14 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.cli import diagnostics
 from rammer_mlir.cli.common import STREAM, ArgumentParser, read_input, run_tool, write_output
 from rammer_mlir.errors import OptionError, PassError, RammerError
-from rammer_mlir.lowering.cpu.rtask_lower_kernels import LowerKernels
-from rammer_mlir.lowering.cpu.rtask_vectorize_kernels import VectorizeKernels
-from rammer_mlir.lowering.llvm.rtask_expand_math import ExpandMath
+from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.manager import AfterPass, check_pipeline, pipeline_of_flags, run_pipeline
 from rammer_mlir.passes.options import describe_options
 from rammer_mlir.passes.registry import PASSES, help_line
 from rammer_mlir.passes.timing import Timing
 
-ALL_PASSES = (*PASSES, VectorizeKernels, LowerKernels, ExpandMath)
+ALL_PASSES = (*PASSES, *LOWERING_PASSES)
 """The passes from the `linalg` stage to the `program` stage, then those that lower rKernels."""
 
 _BYTECODE = b"ML\xefR"

@@ -14,20 +14,26 @@ from rammer_mlir.scheduling.program import Plan
 
 
 @dataclass(frozen=True)
-class MemoryPlan:
-    """Where each intermediate lies.
+class MemorySizes:
+    """How much memory intermediates take.
 
     Attributes:
-        offsets: byte offset in the arena, by buffer number.
         arena_bytes: size of the arena.
         sum_bytes: what the intermediates would take without sharing.
         live_bytes: the largest set alive at once on the sequential order, a lower bound for it.
     """
 
-    offsets: dict[int, int]
     arena_bytes: int
     sum_bytes: int
     live_bytes: int
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Where each intermediate lies: byte offsets in the arena by buffer number."""
+
+    offsets: dict[int, int]
+    sizes: MemorySizes
 
 
 def plan_memory(graph: TaskGraph, plan: Plan) -> MemoryPlan:
@@ -58,7 +64,8 @@ def plan_memory(graph: TaskGraph, plan: Plan) -> MemoryPlan:
         starts = np.append(starts, offset)
         ends = np.append(ends, offset + sizes[number])
     arena = int(ends.max(initial=0))
-    return MemoryPlan(offsets, arena, sum(sizes.values()), _largest_live_set(graph, sizes))
+    live = _largest_live_set(graph, sizes)
+    return MemoryPlan(offsets, MemorySizes(arena, sum(sizes.values()), live))
 
 
 def aligned(num_bytes: int) -> int:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from rammer_mlir.scheduling.graph import TaskGraph
-from rammer_mlir.scheduling.memory import MemoryPlan
+from rammer_mlir.scheduling.memory import MemorySizes
 from rammer_mlir.scheduling.program import Barrier, Plan
 
 
-def summary(graph: TaskGraph, plan: Plan, memory: MemoryPlan | None = None) -> str:
+def summary(graph: TaskGraph, plan: Plan, memory: MemorySizes | None = None) -> str:
     """Describe a plan: rPrograms, vEUs, rTasks, barriers, predicted time, arena."""
     num_veus = max((program.num_veus for program in plan.programs), default=0)
     rtasks = sum(program.num_rtasks for program in plan.programs)

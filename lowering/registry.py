@@ -1,0 +1,10 @@
+"""The table of passes that lower rKernels, in the order in which the compiler runs them."""
+
+from __future__ import annotations
+
+from rammer_mlir.lowering.cpu.rtask_lower_kernels import LowerKernels
+from rammer_mlir.lowering.cpu.rtask_vectorize_kernels import VectorizeKernels
+from rammer_mlir.lowering.llvm.rtask_expand_math import ExpandMath
+from rammer_mlir.passes.base import Pass
+
+LOWERING_PASSES: tuple[type[Pass], ...] = (VectorizeKernels, LowerKernels, ExpandMath)
