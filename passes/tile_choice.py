@@ -73,19 +73,21 @@ def _halve(
     extent, tile = extents[loop], tiling[loop]
     smallest = min(_CONTIGUOUS_MINIMUM, extent) if contiguous[loop] else 1
     parts = 2 * -(-extent // tile)
-    size = _round(-(-extent // parts), extent, smallest, contiguous[loop])
+    size = _round(-(-extent // parts), tile - 1, extent, smallest, contiguous[loop])
     if size >= tile:
         return None
     return (*tiling[:loop], size, *tiling[loop + 1 :])
 
 
-def _round(size: int, extent: int, smallest: int, contiguous: bool) -> int:
-    """Prefer a divisor of the extent near ``size``, and whole vectors on contiguous loops."""
-    size = max(size, smallest)
+def _round(size: int, largest: int, extent: int, smallest: int, contiguous: bool) -> int:
+    """Prefer a divisor of the extent near ``size``, and whole vectors on contiguous loops.
+
+    The result is at least ``smallest`` and, where that allows it, at most ``largest``.
+    """
     if contiguous:
-        size = -(-size // _CONTIGUOUS_MINIMUM) * _CONTIGUOUS_MINIMUM
-        return min(size, extent)
-    for candidate in range(size, min(extent, size + size // 2) + 1):
+        vectors = min(-(-size // _CONTIGUOUS_MINIMUM), largest // _CONTIGUOUS_MINIMUM)
+        return max(vectors * _CONTIGUOUS_MINIMUM, smallest)
+    for candidate in range(size, min(largest, size + size // 2) + 1):
         if extent % candidate == 0:
             return candidate
     return size
