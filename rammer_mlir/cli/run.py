@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import statistics
 import sys
@@ -20,6 +21,7 @@ from rammer_mlir.cli.model_options import add_model_options, parse_shapes
 from rammer_mlir.errors import InputError, OptionError
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.feeds import check_inputs, random_feeds
+from rammer_mlir.signature import Signature
 
 Arrays = Mapping[str, NDArray[np.generic]]
 
@@ -48,20 +50,12 @@ def _run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     if options.repeat < 1:
         raise OptionError(f"--repeat: expected at least 1, found {options.repeat}")
-    shapes = parse_shapes(options.shape)
     inputs = _read_arrays(options.inputs) if options.inputs else None
-    if _is_artifact(Path(options.model)):
-        executable = rammer_mlir.load(options.model)
-    else:
-        executable = rammer_mlir.compile(
-            options.model,
-            target=options.target,
-            policy=options.policy,
-            num_veus=options.veus,
-            shapes=shapes,
-        )
-    with executable:
-        feeds = random_feeds(executable.signature, options.seed) if inputs is None else inputs
+    with _open_model(options) as executable:
+        if inputs is None:
+            feeds: Arrays = random_feeds(executable.signature, options.seed)
+        else:
+            feeds = _with_narrow_floats(executable.signature, inputs)
         check_inputs(executable.signature, feeds)
         outputs = _time_runs(executable, feeds, options.repeat)
         if options.timeline:
@@ -69,6 +63,38 @@ def _run(arguments: Sequence[str]) -> int:
         if options.outputs:
             _write_arrays(Path(options.outputs), outputs)
     return 0
+
+
+def _open_model(options: argparse.Namespace) -> Executable:
+    shapes = parse_shapes(options.shape)
+    if _is_artifact(Path(options.model)):
+        executable = rammer_mlir.load(options.model)
+        _check_compiled_so(executable, options, shapes)
+        return executable
+    return rammer_mlir.compile(
+        options.model,
+        target=options.target,
+        policy=options.policy,
+        num_veus=options.veus,
+        shapes=shapes,
+    )
+
+
+def _check_compiled_so(
+    executable: Executable, options: argparse.Namespace, shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Refuse options that an artifact was not compiled with."""
+    has: dict[str, object] = {spec.name: spec.shape for spec in executable.signature.inputs}
+    wanted: list[tuple[str, object, object]] = [("--target", options.target, "cpu")]
+    if options.veus is not None:
+        wanted.append(("--veus", options.veus, executable.num_veus))
+    wanted.extend((f"--shape {name}", shape, has.get(name)) for name, shape in shapes.items())
+    for option, value, found in wanted:
+        if value != found:
+            raise OptionError(
+                f"{option}: expected {value}, but '{options.model}' is compiled for {found}; leave "
+                "the option out, or compile the ONNX model again"
+            )
 
 
 def _is_artifact(path: Path) -> bool:
@@ -110,6 +136,19 @@ def _read_arrays(name: str) -> dict[str, NDArray[np.generic]]:
         raise InputError(
             f"'{name}' is not an .npz file of arrays: write it with numpy.savez"
         ) from error
+
+
+def _with_narrow_floats(signature: Signature, arrays: Arrays) -> dict[str, NDArray[np.generic]]:
+    """Restore bfloat16 and its kin, which an .npz file holds as bytes without a type."""
+    wanted = {spec.name: spec.dtype for spec in signature.inputs if spec.dtype.kind == "V"}
+    return {
+        name: array.view(wanted[name]) if _is_untyped(array, wanted.get(name)) else array
+        for name, array in arrays.items()
+    }
+
+
+def _is_untyped(array: NDArray[np.generic], wanted: np.dtype[np.generic] | None) -> bool:
+    return wanted is not None and array.dtype == np.dtype(f"V{wanted.itemsize}")
 
 
 def _write_arrays(path: Path, arrays: Arrays) -> None:

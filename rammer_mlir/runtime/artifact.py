@@ -1,7 +1,7 @@
 """Artifacts: a compiled model in one file that runs without a compiler.
 
-The file is a ZIP archive with uncompressed members: ``manifest.json``, ``code.so``, the task table,
-and ``constants.bin``, which begins on a page's fraction of 64 bytes so that it is mapped, not read.
+The file is a ZIP archive of uncompressed members: ``manifest.json``, ``code.so``, the task table,
+and ``constants.bin``. Each begins at a multiple of 64 bytes: constants are mapped, not read.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import platform
 import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -30,8 +31,18 @@ FORMAT, VERSION = "rammer-mlir", 1
 _MANIFEST, _CODE, _CONSTANTS, _ITEMS = "manifest.json", "code.so", "constants.bin", "items.json"
 _TABLE = {"records": np.int32, "starts": np.int32, "arguments": np.int32, "totals": np.int64}
 _LOCAL_HEADER = 30
+_LARGE, _LARGE_FIELD = 1 << 31, 20
+"""Bytes from which a member gets a ZIP64 field, and that field's size."""
+
 _PADDING_FIELD = 0xD935
 """Identifies an extra field that only aligns what follows (as Android's zipalign uses it)."""
+
+
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, LookupError, ValueError, TypeError, AttributeError, EOFError,
+    NotImplementedError, RuntimeError, struct.error,
+)  # fmt: skip
+"""What reading a file that is not a whole artifact can raise."""
 
 
 def write_artifact(path: Path, image: CpuImage, code: bytes) -> None:
@@ -46,17 +57,19 @@ def write_artifact(path: Path, image: CpuImage, code: bytes) -> None:
         for name in _TABLE:
             _add(archive, file, f"{name}.bin", getattr(image.table, name).tobytes())
         items = [[dataclasses.astuple(item) for item in veu] for veu in image.table.items]
-        archive.writestr(_ITEMS, json.dumps(items), zipfile.ZIP_DEFLATED)
-        _add(archive, file, _CONSTANTS, image.constants.tobytes())
+        _add(archive, file, _ITEMS, json.dumps(items).encode())
+        _add(archive, file, _CONSTANTS, image.constants.data)
 
 
-def _add(archive: zipfile.ZipFile, file: IO[bytes], name: str, data: bytes) -> None:
+def _add(archive: zipfile.ZipFile, file: IO[bytes], name: str, data: bytes | memoryview) -> None:
     """Add a member whose data begins at a multiple of the alignment."""
     entry = zipfile.ZipInfo(name)
-    fixed = file.tell() + _LOCAL_HEADER + len(name) + 4
+    is_large = len(data) >= _LARGE
+    fixed = file.tell() + _LOCAL_HEADER + len(name) + 4 + is_large * _LARGE_FIELD
     padding = -fixed % ALIGNMENT
     entry.extra = struct.pack("<HH", _PADDING_FIELD, padding) + bytes(padding)
-    archive.writestr(entry, data)
+    with archive.open(entry, "w", force_zip64=is_large) as member:
+        member.write(data)
 
 
 def _manifest(image: CpuImage) -> dict[str, Any]:
@@ -94,7 +107,7 @@ def read_artifact(path: Path) -> tuple[CpuImage, bytes]:
             return _image(path, archive, manifest), archive.read(_CODE)
     except OSError as error:
         raise ArtifactError(f"cannot read '{path}': {error.strerror or error}") from error
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
+    except _DAMAGE as error:
         raise ArtifactError(
             f"'{path}' is not a compiled model or is damaged ({error}): expected a file that "
             "rammer-compile wrote"
@@ -102,8 +115,8 @@ def read_artifact(path: Path) -> tuple[CpuImage, bytes]:
 
 
 def _checked_manifest(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
-    manifest: dict[str, Any] = json.loads(archive.read(_MANIFEST))
-    if manifest.get("format") != FORMAT:
+    manifest: Any = json.loads(archive.read(_MANIFEST))
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ArtifactError(
             f"'{path}' is not a compiled model: expected a file that rammer-compile wrote"
         )

@@ -56,13 +56,14 @@ class Context:
         outputs: Sequence[NDArray[np.generic]],
         traces: NDArray[np.uint64] | None = None,
     ) -> None:
-        """Point to the arrays of the next run."""
+        """Begin the next run: count it, and point to its arrays.
+
+        Step counters are never cleared; the run's number says where they stand. It grows before
+        the run, so that an interrupted one may be skipped, but never counted twice.
+        """
+        self._words[_WORDS.index("run")] += 1
         for kind, arrays in (("input", inputs), ("output", outputs)):
             addresses = [array.ctypes.data for array in arrays]
             for number, index, offset in self._moving[kind]:
                 self._pointers[number] = addresses[index] + offset
         self._set("traces", 0 if traces is None else traces.ctypes.data)
-
-    def advance(self) -> None:
-        """Count a completed run: step counters are never cleared."""
-        self._words[_WORDS.index("run")] += 1

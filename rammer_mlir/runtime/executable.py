@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,11 +27,14 @@ Array = NDArray[np.generic]
 Linker = Callable[[], bytes]
 """Makes the shared library that an artifact holds."""
 
+_executables: weakref.WeakSet[Executable] = weakref.WeakSet()
+
 
 class Executable:
     """A compiled model.
 
     ``run`` may be called from several Python threads: runs of one executable follow each other.
+    After a fork, the child process starts threads of its own.
     """
 
     def __init__(
@@ -55,6 +60,8 @@ class Executable:
         self._context: Context | None = None
         self._closed = False
         self.stats: dict[str, Any] = dict(stats or {})
+        _watch_forks()
+        _executables.add(self)
 
     @property
     def signature(self) -> Signature:
@@ -84,10 +91,12 @@ class Executable:
             Arrays by output name, in the signature's order.
 
         Raises:
-            InputError: if names, shapes or dtypes do not fit.
+            InputError: if names, shapes or dtypes do not fit, or an array of ``out`` shares memory
+                with another array.
+            TargetError: if the executable is closed, or the system refuses to create threads.
         """
         inputs = check_inputs(self.signature, feeds)
-        outputs = check_outputs(self.signature, out or {})
+        outputs = check_outputs(self.signature, out or {}, inputs)
         self._execute(inputs, outputs, None)
         return {
             spec.name: array for spec, array in zip(self.signature.outputs, outputs, strict=True)
@@ -105,7 +114,7 @@ class Executable:
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
         """Run once while recording each vEU's work; write it as a Chrome trace (JSON)."""
         inputs = check_inputs(self.signature, feeds)
-        outputs = check_outputs(self.signature, {})
+        outputs = check_outputs(self.signature, {}, inputs)
         trace = Trace(self._image)
         self._execute(inputs, outputs, trace)
         trace.write(Path(path))
@@ -116,13 +125,11 @@ class Executable:
             context.bind(inputs, outputs, None if trace is None else trace.addresses)
             entry = self._code.entry if trace is None else self._code.traced_entry
             pool.launch(entry, context.address)
-            context.advance()
 
     def _prepare(self) -> tuple[ThreadPool, Context]:
-        """Return the threads and memory of this process: a forked child gets its own."""
         if self._closed:
             raise TargetError("the executable is closed: compile or load it again")
-        if self._pool is None or self._context is None or self._pool.process != os.getpid():
+        if self._pool is None or self._context is None:
             self._pool = ThreadPool(self._code, self._image.num_veus)
             self._context = Context(self._image, self._pool.spins)
         return self._pool, self._context
@@ -140,9 +147,14 @@ class Executable:
         """End the threads; the executable cannot run any more."""
         with self._lock:
             self._closed = True
-            if self._pool is not None and self._pool.process == os.getpid():
+            if self._pool is not None:
                 self._pool.close()
             self._pool = self._context = None
+
+    def forget_threads(self) -> None:
+        """Start afresh in a forked child: neither threads nor the holder of the lock came along."""
+        self._lock = threading.Lock()
+        self._pool = self._context = None
 
     def __enter__(self) -> Executable:
         """Use as a context manager that closes the executable."""
@@ -151,3 +163,14 @@ class Executable:
     def __exit__(self, *_: object) -> None:
         """Close the executable."""
         self.close()
+
+
+@functools.cache
+def _watch_forks() -> None:
+    """Renew every executable in forked children."""
+    os.register_at_fork(after_in_child=_forget_threads)
+
+
+def _forget_threads() -> None:
+    for executable in list(_executables):
+        executable.forget_threads()

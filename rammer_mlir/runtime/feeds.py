@@ -27,12 +27,14 @@ def check_inputs(signature: Signature, feeds: Mapping[str, Any]) -> list[Array]:
     return [_checked(spec, feeds[spec.name], "input") for spec in signature.inputs]
 
 
-def check_outputs(signature: Signature, out: Mapping[str, Array]) -> list[Array]:
+def check_outputs(
+    signature: Signature, out: Mapping[str, Array], inputs: Sequence[Array]
+) -> list[Array]:
     """Return arrays to write the outputs to: the caller's, or new ones.
 
     Raises:
         InputError: if a name is unknown, a shape or dtype differs, or an array is not writable
-            and dense.
+            and dense, or shares memory with an input or another output.
     """
     _check_names(signature.outputs, out, "output")
     arrays: list[Array] = []
@@ -42,16 +44,26 @@ def check_outputs(signature: Signature, out: Mapping[str, Array]) -> list[Array]
             arrays.append(np.empty(spec.shape, spec.dtype))
             continue
         _checked(spec, array, "output")
-        if not (array.flags.c_contiguous and array.flags.writeable):
+        if not isinstance(array, np.ndarray) or not array.flags.carray:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError(
-                f"output '{spec.name}': expected a writable array in row-major order, found "
-                "another; allocate it with numpy.empty"
+                f"output '{spec.name}': expected a writable, aligned array in row-major order, "
+                "found another; allocate it with numpy.empty"
+            )
+        if any(np.may_share_memory(array, other) for other in (*inputs, *arrays)):
+            raise InputError(
+                f"output '{spec.name}': expected memory of its own, found an array that overlaps "
+                "an input or another output; allocate it with numpy.empty"
             )
         arrays.append(array)
     return arrays
 
 
 def _check_names(specs: Sequence[TensorSpec], given: Mapping[str, Any], what: str) -> None:
+    if not hasattr(given, "keys"):
+        raise InputError(
+            f"{what}s: expected a mapping from names to arrays, found {type(given).__name__}; give "
+            f"{_listing(specs)} by name"
+        )
     names = {spec.name for spec in specs}
     for name in given:
         if name not in names:
@@ -59,7 +71,10 @@ def _check_names(specs: Sequence[TensorSpec], given: Mapping[str, Any], what: st
 
 
 def _checked(spec: TensorSpec, value: Any, what: str) -> Array:
-    array: Array = np.asarray(value)
+    try:
+        array: Array = np.asarray(value)
+    except ValueError as error:
+        raise InputError(f"{what} '{spec.name}': expected an array, found {error}") from error
     if array.dtype != spec.dtype:
         raise InputError(
             f"{what} '{spec.name}': expected dtype {spec.dtype}, found {array.dtype}; convert it "
@@ -70,7 +85,7 @@ def _checked(spec: TensorSpec, value: Any, what: str) -> Array:
             f"{what} '{spec.name}': expected shape {_shape(spec.shape)}, found "
             f"{_shape(array.shape)}; the model was compiled for this shape alone"
         )
-    return np.ascontiguousarray(array).reshape(spec.shape)
+    return np.require(array, requirements=("C", "A")).reshape(spec.shape)
 
 
 def _listing(specs: Sequence[TensorSpec]) -> str:

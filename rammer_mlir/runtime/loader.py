@@ -23,20 +23,26 @@ def load(path: str | os.PathLike[str]) -> Executable:
     library = _open_library(Path(path), code)
 
     def address_of(symbol: str) -> int:
-        address = ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value
-        assert address is not None
-        return address
+        try:
+            function = getattr(library, symbol)
+        except AttributeError as error:
+            raise ArtifactError(
+                f"'{path}': its code lacks '{symbol}', so the file is damaged or foreign: compile "
+                "the model again"
+            ) from error
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
 
     return Executable(image, native_code(address_of, library), lambda: code)
 
 
 def _open_library(path: Path, code: bytes) -> ctypes.CDLL:
-    with tempfile.NamedTemporaryFile(prefix="rammer-", suffix=".so") as file:
-        file.write(code)
-        file.flush()
-        try:
+    try:
+        with tempfile.NamedTemporaryFile(prefix="rammer-", suffix=".so") as file:
+            file.write(code)
+            file.flush()
             return ctypes.CDLL(file.name)
-        except OSError as error:
-            raise ArtifactError(
-                f"'{path}': its code cannot be loaded ({error}); compile the model here"
-            ) from error
+    except OSError as error:
+        raise ArtifactError(
+            f"'{path}': its code cannot be loaded ({error}); compile the model here, or choose "
+            "another directory for temporary files with TMPDIR"
+        ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,14 +17,18 @@ from rammer_mlir.errors import TargetError
 
 _LINE = 64
 _HEADER = 320
-_IDLE_LOOKS = 2000
+_THREAD = 2
+"""Where a thread's handle stands among the 64-bit words of its line of the pool's memory."""
+
+_SPINS = 16
+"""Looks of a waiting vEU before it gives way between two looks: about a microsecond.
+
+More gains little on idle cores, where giving way is a short system call, and costs a lot where
+vEUs or other processes share cores: whoever is waited for needs the core.
+"""
+
+_IDLE_LOOKS = 200
 """Looks of an idle thread before it sleeps: some tens of microseconds."""
-
-_BUSY_SPINS = 4000
-"""Looks of a waiting vEU before it gives way, when every vEU has a core of its own."""
-
-_CROWDED_SPINS = 16
-"""The same when vEUs share cores: whoever is waited for needs the core."""
 
 AddressOf = Callable[[str], int]
 """Looks up an exported function of the native code."""
@@ -67,29 +72,41 @@ class ThreadPool:
             TargetError: if the system refuses to create them.
         """
         self._memory = aligned_bytes(_HEADER + _LINE * num_veus)
-        self._memory[256:272].view(np.int64)[:] = (num_veus, _IDLE_LOOKS)
         self._code = code
-        self.process = os.getpid()
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-        self.spins = _BUSY_SPINS if num_veus <= cores else _CROWDED_SPINS
+        self.spins = _SPINS
+        self._memory[256:280].view(np.int64)[:] = (num_veus, _SPINS, _IDLE_LOOKS)
+        self._launching = threading.Lock()
+        # Before the threads begin: an interrupt between the two must not free their memory.
+        self._finalizer = weakref.finalize(
+            self, _stop, code, self._memory, os.getpid(), self._launching
+        )
         result = code.start(self._memory.ctypes.data)
         if result:
+            self._finalizer.detach()
             code.stop(self._memory.ctypes.data, result >> 32)
             raise TargetError(
                 f"cannot create {num_veus - 1} threads: the system made {(result >> 32) - 1} "
                 f"({os.strerror(result & 0xFFFFFFFF)}); use fewer vEUs"
             )
-        self._finalizer = weakref.finalize(self, _stop, code, self._memory, num_veus, self.process)
 
     def launch(self, entry: int, context: int) -> None:
         """Execute an entry function on every vEU; the caller's thread is vEU 0."""
-        self._code.launch(self._memory.ctypes.data, entry, context, self.spins)
+        with self._launching:
+            self._code.launch(self._memory.ctypes.data, entry, context, self.spins)
 
     def close(self) -> None:
         """End the threads."""
         self._finalizer()
 
 
-def _stop(code: NativeCode, memory: NDArray[np.uint8], num_veus: int, process: int) -> None:
-    if os.getpid() == process:
-        code.stop(memory.ctypes.data, num_veus)
+def _stop(
+    code: NativeCode, memory: NDArray[np.uint8], process: int, launching: threading.Lock
+) -> None:
+    """End a pool's threads, unless they are another process's or still at work.
+
+    They are at work when the interpreter exits while a daemon thread runs the model: waiting for
+    them could last for ever, and the system ends them with the process.
+    """
+    if os.getpid() == process and launching.acquire(blocking=False):
+        threads = memory[_HEADER:].view(np.int64)[_THREAD :: _LINE // 8]
+        code.stop(memory.ctypes.data, 1 + int(np.count_nonzero(threads)))

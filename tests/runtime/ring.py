@@ -38,6 +38,7 @@ class Ring:
     rows: int = 5
     columns: int = 40
     programs: int = 1
+    without_barriers: bool = False
 
     @property
     def signature(self) -> Signature:
@@ -120,7 +121,7 @@ func.func private @step(%id: index, %x: {matrix}, %w: {matrix}, %y: {matrix}) {{
                 placed[layer, row] = (veu, steps[veu])
                 steps[veu] += 1
         regions = "\n".join(
-            f'"rtask.veu"() ({{\n{chr(10).join(items)}\n}}) {{id = {veu} : i64}} : () -> ()'
+            f'"rtask.veu"() ({{\n^bb0:\n{chr(10).join(items)}\n}}) {{id = {veu} : i64}} : () -> ()'
             for veu, items in enumerate(veus)
         )
         return (
@@ -133,7 +134,7 @@ func.func private @step(%id: index, %x: {matrix}, %w: {matrix}, %y: {matrix}) {{
     ) -> Iterator[str]:
         before = {placed.get((layer - 1, (row + shift) % self.rows)) for shift in (-1, 0, 1)}
         waits = sorted(wait for wait in before if wait is not None and wait[0] != veu)
-        if waits:
+        if waits and not self.without_barriers:
             flat = ", ".join(str(number) for wait in waits for number in wait)
             yield f'"rtask.barrier"() {{waits = array<i64: {flat}>}} : () -> ()'
         source = "%x" if layer == 0 else f"%b{(layer - 1) % 2}"

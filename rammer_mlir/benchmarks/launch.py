@@ -1,0 +1,111 @@
+"""What starting a program costs: ``python -m rammer_mlir.benchmarks.launch [--veus N ...]``.
+
+A program without rTasks is launched through ctypes alone, and through ``Executable.run``, which
+checks the arrays, points the program to them, and allocates the output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rammer_mlir import dialects
+from rammer_mlir.bindings import ir
+from rammer_mlir.image import CpuImage
+from rammer_mlir.lowering.cpu.image import build_image, lower_program
+from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.jit import load_object
+from rammer_mlir.lowering.llvm.link import link_shared
+from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.runtime.context import Context
+from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.pool import NativeCode, ThreadPool, native_code
+from rammer_mlir.signature import Signature, TensorSpec
+
+SAMPLES = 200
+BATCH = 50
+"""Launches that are timed together; each sample is their mean."""
+
+
+@dataclass(frozen=True)
+class LaunchTime:
+    """Median time of one launch of an empty program, in microseconds."""
+
+    num_veus: int
+    native: float
+    run: float
+
+    def __str__(self) -> str:
+        """Give both in one line."""
+        return (
+            f"{self.num_veus} vEUs: native launch {self.native:.2f} us, "
+            f"Executable.run {self.run:.2f} us"
+        )
+
+
+def empty_program(num_veus: int) -> tuple[CpuImage, NativeCode, bytes]:
+    """Compile a program whose vEUs have nothing to do: its data, its code, and the object file."""
+    buffer = "memref<1xf32>"
+    veus = "".join(f'"rtask.veu"() ({{ ^bb0: }}) {{id = {n} : i64}} : () -> ()' for n in range(num_veus))
+    text = f"""func.func @main(%x: {buffer} {{rtask.name = "x"}},
+        %y: {buffer} {{rtask.name = "y", rtask.output}}, %arena: memref<64xi8> {{rtask.arena}}) {{
+      "rtask.program"() ({{ {veus} }}) {{device = "cpu", num_veus = {num_veus} : i64}} : () -> ()
+      return
+    }}"""
+    spec = (1,), np.dtype(np.float32)
+    signature = Signature((TensorSpec("x", *spec),), (TensorSpec("y", *spec),))
+    context = ir.Context()
+    dialects.register(context)
+    with context, ir.Location.unknown():
+        module = ir.Module.parse(text)
+        image, tables = build_image(module, {}, signature, num_veus)
+        lower_program(module, tables, host_machine())
+        object_file = emit_object(to_llvm_ir(module), host_machine())
+    library = load_object(object_file)
+    return image, native_code(library.address, library), object_file
+
+
+def measure_launch(num_veus: int, samples: int = SAMPLES) -> LaunchTime:
+    """Time both ways to launch an empty program."""
+    image, code, object_file = empty_program(num_veus)
+    pool = ThreadPool(code, num_veus)
+    context = Context(image, pool.spins)
+    x = np.zeros(1, np.float32)
+    context.bind([x], [x.copy()])
+    native = _median(lambda: pool.launch(code.entry, context.address), samples)
+    pool.close()
+    with Executable(image, code, lambda: link_shared(object_file)) as executable:
+        run = _median(lambda: executable.run({"x": x}), samples)
+    return LaunchTime(num_veus, native, run)
+
+
+def _median(launch: Callable[[], object], samples: int) -> float:
+    """Return the median over samples of a launch's mean time within one, in microseconds."""
+    for _ in range(BATCH):
+        launch()
+    times: list[float] = []
+    for _ in range(samples):
+        begin = time.perf_counter()
+        for _ in range(BATCH):
+            launch()
+        times.append((time.perf_counter() - begin) / BATCH)
+    return statistics.median(times) * 1e6
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the time of a launch for each number of vEUs."""
+    parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.launch")
+    parser.add_argument("--veus", type=int, nargs="+", default=[1, 2], metavar="N")
+    for num_veus in parser.parse_args(arguments).veus:
+        print(measure_launch(num_veus))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

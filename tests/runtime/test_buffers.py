@@ -1,0 +1,203 @@
+"""What goes into a run and comes out of it: element types, shapes, layouts, buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from rammer_mlir.errors import InputError
+from rammer_mlir.runtime.executable import Executable
+from tests.runtime.elementwise import Elementwise
+from tests.runtime.ring import Ring
+
+FLOAT = "%q = arith.addf %p, %p : {0}"
+INTEGER = "%q = arith.muli %p, %p : {0}"
+NOT = "%true = arith.constant true\n    %q = arith.xori %p, %true : i1"
+
+TYPES = {
+    "f16": (np.float16, FLOAT),
+    "bf16": (ml_dtypes.bfloat16, FLOAT),
+    "f32": (np.float32, FLOAT),
+    "f64": (np.float64, FLOAT),
+    "i8": (np.int8, INTEGER),
+    "i16": (np.int16, INTEGER),
+    "i32": (np.int32, INTEGER),
+    "i64": (np.int64, INTEGER),
+}
+
+SHAPES: list[tuple[int, ...]] = [(), (1,), (0,), (3, 0, 2), (7,), (3, 5), (2, 3, 17), (1, 1, 1, 65)]
+
+
+def program(element: str, shape: tuple[int, ...]) -> Elementwise:
+    """Return the program that doubles floats and squares integers."""
+    dtype, body = TYPES[element]
+    return Elementwise(shape, element, np.dtype(dtype), body.format(element))
+
+
+def values(dtype: Any, shape: tuple[int, ...]) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return values that every type holds exactly, as are their doubles; squares wrap."""
+    return np.arange(-7, -7 + int(np.prod(shape))).reshape(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("element", TYPES)
+@pytest.mark.parametrize("shape", [(3, 5), (2, 67)], ids=str)
+def test_element_types(element: str, shape: tuple[int, ...]) -> None:
+    """Results are exact, and of the signature's type."""
+    dtype, body = TYPES[element]
+    x = values(dtype, shape)
+    with program(element, shape).build() as executable:
+        y = executable(x)
+    assert y.dtype == np.dtype(dtype)
+    assert np.array_equal(y, x + x if body is FLOAT else x * x)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (2, 67)], ids=str)
+def test_booleans(shape: tuple[int, ...]) -> None:
+    """A boolean is a byte, 0 or 1."""
+    x = values(np.int64, shape) % 3 == 0
+    with Elementwise(shape, "i1", np.dtype(np.bool_), NOT).build() as executable:
+        y = executable(x)
+    assert y.dtype == np.bool_
+    assert np.array_equal(y.view(np.uint8), 1 - x.view(np.uint8))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_shapes(shape: tuple[int, ...]) -> None:
+    """Also scalars and tensors without elements."""
+    x = values(np.float32, shape)
+    with program("f32", shape).build() as executable:
+        y = executable(x)
+    assert y.shape == shape
+    assert np.array_equal(y, x + x)
+
+
+@pytest.fixture(scope="module")
+def doubler() -> Iterator[Executable]:
+    """``y = x + x`` on 3x5 floats."""
+    with program("f32", (3, 5)).build() as executable:
+        yield executable
+
+
+X = np.arange(15, dtype=np.float32).reshape(3, 5)
+
+
+def misaligned(array: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return a copy that begins at an odd address."""
+    raw = np.zeros(array.nbytes + 1, dtype=np.uint8)[1:]
+    copy = raw.view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+@pytest.mark.parametrize(
+    "x",
+    [np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2], X[::-1][::-1], misaligned(X)],
+    ids=["column-major", "strided", "reversed twice", "misaligned"],
+)
+def test_inputs_of_any_layout(doubler: Executable, x: np.ndarray[Any, np.dtype[Any]]) -> None:
+    """What is not dense is copied."""
+    assert np.array_equal(doubler(x), X + X)
+
+
+def test_read_only_inputs_and_lists_of_arrays(doubler: Executable) -> None:
+    """Inputs are only read, and need not be arrays where their type fits."""
+    x = X.copy()
+    x.flags.writeable = False
+    assert np.array_equal(doubler(x), X + X)
+    assert np.array_equal(doubler.run({"x": list(X)})["y"], X + X)
+
+
+def test_output_buffers_are_written_and_returned(doubler: Executable) -> None:
+    """``out`` saves the allocation; without it every run has an array of its own."""
+    y = np.full((3, 5), np.nan, dtype=np.float32)
+    assert doubler.run({"x": X}, out={"y": y})["y"] is y
+    assert np.array_equal(y, X + X)
+    first, second = doubler.run({"x": X})["y"], doubler.run({"x": -X})["y"]
+    assert np.array_equal(first, -second)
+
+
+def test_runs_leave_memory_around_the_buffers_alone(doubler: Executable) -> None:
+    """Tiles are clipped to the tensor."""
+    frame = np.full(15 + 32, 7, dtype=np.float32)
+    doubler.run({"x": X}, out={"y": frame[16:31].reshape(3, 5)})
+    assert np.array_equal(frame[:16], np.full(16, 7)) and np.array_equal(frame[31:], np.full(16, 7))
+    assert np.array_equal(frame[16:31].reshape(3, 5), X + X)
+
+
+READ_ONLY = np.zeros((3, 5), dtype=np.float32)
+READ_ONLY.flags.writeable = False
+
+BAD_FEEDS: dict[str, tuple[Any, str]] = {
+    "unknown name": ({"z": X}, "unknown input 'z': expected 'x' 3x5 float32"),
+    "one name too many": ({"x": X, "z": X}, "unknown input 'z': expected 'x' 3x5 float32"),
+    "missing": ({}, "input 'x' is missing: give 'x' 3x5 float32"),
+    "shape": ({"x": X.T}, "input 'x': expected shape 3x5, found 5x3; the model was compiled"),
+    "rank": ({"x": np.float32(1)}, "input 'x': expected shape 3x5, found scalar;"),
+    "dtype": ({"x": X.astype("f8")}, "input 'x': expected dtype float32, found float64; convert"),
+    "byte order": ({"x": X.astype(">f4")}, "input 'x': expected dtype float32, found >f4; convert"),
+    "text": ({"x": "abc"}, "input 'x': expected dtype float32, found <U3"),
+    "None": ({"x": None}, "input 'x': expected dtype float32, found object"),
+    "ragged": ({"x": [[1.0], [1.0, 2.0]]}, "input 'x': expected an array, found"),
+    "not a mapping": ([X], "inputs: expected a mapping from names to arrays, found list"),
+    "an array": (X, "inputs: expected a mapping from names to arrays, found ndarray"),
+}
+
+
+@pytest.mark.parametrize(("feeds", "message"), BAD_FEEDS.values(), ids=BAD_FEEDS)
+def test_bad_inputs_are_refused(doubler: Executable, feeds: Any, message: str) -> None:
+    """In one line that says which input, what was expected and what was found."""
+    with pytest.raises(InputError) as caught:
+        doubler.run(feeds)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+BAD_OUTPUTS: dict[str, tuple[dict[str, Any], str]] = {
+    "unknown name": ({"x": np.zeros((3, 5), "f")}, "unknown output 'x': expected 'y' 3x5 float32"),
+    "shape": ({"y": np.zeros((5, 3), "f")}, "output 'y': expected shape 3x5, found 5x3"),
+    "dtype": ({"y": np.zeros((3, 5))}, "output 'y': expected dtype float32, found float64"),
+    "list": ({"y": list(X)}, "output 'y': expected a writable"),
+    "read-only": ({"y": READ_ONLY}, "output 'y': expected a writable"),
+    "layout": ({"y": np.zeros((5, 3), "f").T}, "output 'y': expected a writable"),
+    "misaligned": ({"y": misaligned(X)}, "output 'y': expected a writable, aligned"),
+    "the input": ({"y": X}, "output 'y': expected memory of its own"),
+}
+
+
+@pytest.mark.parametrize(("out", "message"), BAD_OUTPUTS.values(), ids=BAD_OUTPUTS)
+def test_bad_output_buffers_are_refused(doubler: Executable, out: Any, message: str) -> None:
+    """Nothing is run then."""
+    with pytest.raises(InputError) as caught:
+        doubler.run({"x": X}, out=out)
+    assert str(caught.value).startswith(message)
+
+
+def test_an_output_may_not_overlap_an_input() -> None:
+    """Writing would change what later rTasks read."""
+    ring = Ring(rows=2, columns=8)
+    memory = np.zeros(24, dtype=np.float32)
+    x, y = memory[:16].reshape(2, 8), memory[8:].reshape(2, 8)
+    with ring.build() as executable:
+        with pytest.raises(InputError, match="'y': expected memory of its own"):
+            executable.run({"x": x}, out={"y": y})
+        assert np.array_equal(executable.run({"x": x.copy()}, out={"y": y})["y"], ring.expected(x * 0))
+
+
+def test_nan_and_infinity_pass_through(doubler: Executable) -> None:
+    """Nothing is assumed about values."""
+    x = np.array([[np.nan, np.inf, -np.inf, -0.0, 1e38]] * 3, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        expected = x + x
+    y = doubler(x)
+    assert np.array_equal(y, expected, equal_nan=True)
+    assert np.array_equal(np.signbit(y[:, 1:]), np.signbit(expected[:, 1:]))
+
+
+def test_positional_calls_check_the_number_of_arrays(doubler: Executable) -> None:
+    """One array for each input."""
+    with pytest.raises(InputError, match="expected 1 inputs, found 2"):
+        doubler(X, X)

@@ -1,0 +1,215 @@
+"""Executables under threads, forks, interrupts and garbage collection."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rammer_mlir.errors import TargetError
+from rammer_mlir.runtime.executable import Executable
+from tests.runtime.ring import Ring
+
+RING = Ring(num_veus=3, layers=8)
+
+
+@pytest.fixture(scope="module")
+def executable() -> Iterator[Executable]:
+    """A program on three vEUs."""
+    with RING.build() as built:
+        yield built
+
+
+def check(executable: Executable, seed: int) -> bool:
+    """Run once and return whether the result is exact."""
+    x = RING.input(seed)
+    return np.array_equal(executable.run({"x": x})["y"], RING.expected(x))
+
+
+def threads_of_process() -> int:
+    """Return the number of threads of this process, ours and others'."""
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def in_child(body: Callable[[], bool], seconds: float = 20) -> None:
+    """Fork, and require that ``body`` returns True in the child before the time is up."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(int(seconds))  # ends a child that hangs
+        os._exit(0 if body() else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_concurrent_runs_each_get_their_own_result(executable: Executable) -> None:
+    """Runs from several Python threads follow each other."""
+    with ThreadPoolExecutor(5) as pool:
+        assert all(pool.map(lambda seed: check(executable, seed), range(200)))
+
+
+def test_executables_run_beside_each_other() -> None:
+    """Two executables have threads and memory of their own."""
+    with RING.build() as first, RING.build() as second, ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(check, exe, seed) for seed in range(100) for exe in (first, second)]
+        assert all(run.result() for run in runs)
+
+
+def test_a_forked_child_runs(executable: Executable) -> None:
+    """The child makes its own threads, and the parent's go on."""
+    assert check(executable, 0)
+    in_child(lambda: all(check(executable, seed) for seed in range(20)))
+    assert check(executable, 1)
+
+
+def test_a_child_that_was_forked_during_a_run_runs(executable: Executable) -> None:
+    """The lock that another thread held at the time of the fork does not block the child."""
+    stop = threading.Event()
+
+    def keep_running() -> None:
+        while not stop.is_set():
+            check(executable, 0)
+
+    busy = threading.Thread(target=keep_running)
+    busy.start()
+    try:
+        for _ in range(10):
+            in_child(lambda: check(executable, 1))
+    finally:
+        stop.set()
+        busy.join()
+
+
+def test_a_child_may_close_and_leave_the_parent_alone(executable: Executable) -> None:
+    """Closing in the child ends the child's threads only."""
+
+    def body() -> bool:
+        executable.close()
+        return True
+
+    assert check(executable, 0)
+    in_child(body)
+    assert check(executable, 1)
+
+
+def test_closing_ends_the_threads() -> None:
+    """A closed executable refuses to run, and closing twice does no harm."""
+    before = threads_of_process()
+    built = RING.build()
+    assert check(built, 0)
+    assert threads_of_process() == before + RING.num_veus - 1
+    built.close()
+    built.close()
+    assert threads_of_process() == before
+    with pytest.raises(TargetError, match="executable is closed: compile or load it again"):
+        built.run({"x": RING.input()})
+
+
+def test_collected_executables_end_their_threads() -> None:
+    """Nobody has to close them."""
+    before = threads_of_process()
+    for seed in range(5):
+        assert check(RING.build(), seed)
+    gc.collect()
+    assert threads_of_process() == before
+
+
+def test_an_interrupted_run_leaves_the_next_one_right(executable: Executable) -> None:
+    """An exception may strike between any two steps of a run; step counters stay in order."""
+
+    def interrupt(*_: object) -> None:
+        raise InterruptedError
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    generator = np.random.default_rng(0)
+    interrupts = 0
+    try:
+        for seed in range(300):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, float(generator.uniform(2e-5, 4e-4)))
+                while True:
+                    check(executable, seed)
+            except InterruptedError:
+                interrupts += 1
+            assert check(executable, seed)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert interrupts == 300
+
+
+def run_script(script: str, seconds: float = 60) -> subprocess.CompletedProcess[str]:
+    """Run Python code that may use RING, in a process of its own, from the repository's root."""
+    root = Path(__file__).resolve().parents[2]
+    head = "from tests.runtime.test_executable import RING, check\n"
+    return subprocess.run(
+        [sys.executable, "-c", head + script],
+        cwd=root,
+        timeout=seconds,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+EXITS = {
+    "without closing": "exe = RING.build(); check(exe, 0)",
+    "never run": "exe = RING.build()",
+    "in a reference cycle": "exe = RING.build(); check(exe, 0); exe.stats['self'] = exe",
+    "after an error": "exe = RING.build(); check(exe, 0); raise SystemExit(0)",
+    "while a daemon thread runs": """
+import threading, time
+exe = RING.build()
+def forever():
+    while True: check(exe, 0)
+threading.Thread(target=forever, daemon=True).start()
+time.sleep(0.3)
+""",
+}
+
+
+@pytest.mark.parametrize("script", EXITS.values(), ids=EXITS)
+def test_the_interpreter_exits(script: str) -> None:
+    """Whatever the executable's state, the process ends, and ends well."""
+    result = run_script(script)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_threads_that_cannot_be_created_are_reported() -> None:
+    """The threads made so far end, and the error says how many there were."""
+    result = run_script(
+        """
+import resource
+from pathlib import Path
+from rammer_mlir.errors import TargetError
+from tests.runtime.ring import Ring
+exe = Ring(num_veus=400, layers=1).build()
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 200 * 2**20, -1))
+try:
+    exe.run({"x": Ring().input()})
+except TargetError as error:
+    print(error, len(list(Path("/proc/self/task").iterdir())))
+"""
+    )
+    assert result.returncode == 0, result.stderr
+    assert "cannot create 399 threads: the system made" in result.stdout
+    assert "use fewer vEUs" in result.stdout
+
+
+def test_idle_threads_sleep(executable: Executable) -> None:
+    """Waiting for the next run costs no processor time."""
+    assert check(executable, 0)
+    time.sleep(0.05)
+    before = time.process_time()
+    time.sleep(0.3)
+    assert time.process_time() - before < 0.05

@@ -1,0 +1,154 @@
+"""``rammer-run``: arrays in and out, timing, timelines, and one-line errors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from rammer_mlir.cli.run import main
+from tests.runtime.ring import Ring
+
+RING = Ring(2, layers=4)
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a saved ring."""
+    path = tmp_path_factory.mktemp("run") / "ring.rammer"
+    with RING.build() as executable:
+        executable.save(path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a file with the ring's input."""
+    path = tmp_path_factory.mktemp("inputs") / "in.npz"
+    np.savez(path, x=RING.input())
+    return str(path)
+
+
+def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run the tool, require exit code 1 and one line of error, and return it."""
+    capsys.readouterr()
+    assert main(arguments) == 1
+    errors = capsys.readouterr().err
+    assert errors.startswith("error: ") and errors.count("\n") == 1
+    return errors
+
+
+def test_outputs_of_an_artifact(artifact: str, inputs: str, tmp_path: Path) -> None:
+    target = tmp_path / "out.npz"
+    assert main([artifact, "--inputs", inputs, "--outputs", str(target)]) == 0
+    with np.load(target) as outputs:
+        assert outputs.files == ["y"]
+        np.testing.assert_array_equal(outputs["y"], RING.expected(RING.input()))
+
+
+def test_random_inputs_follow_the_seed(artifact: str, tmp_path: Path) -> None:
+    results: list[np.ndarray[tuple[int, ...], np.dtype[np.float32]]] = []
+    for number, seed in enumerate(("0", "0", "1")):
+        target = tmp_path / f"{number}.npz"
+        assert main([artifact, "--seed", seed, "--outputs", str(target)]) == 0
+        with np.load(target) as outputs:
+            results.append(outputs["y"])
+    assert np.array_equal(results[0], results[1])
+    assert not np.array_equal(results[0], results[2])
+
+
+def test_latency_and_outputs_are_printed(artifact: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([artifact, "--repeat", "5", "--veus", "2", "--shape", "x=5,40"]) == 0
+    text = capsys.readouterr().out
+    assert "ms median of 5 (from " in text
+    assert "output 'y'  5x40 float32" in text
+
+
+def test_a_timeline_is_written(artifact: str, tmp_path: Path) -> None:
+    target = tmp_path / "trace.json"
+    assert main([artifact, "--timeline", str(target)]) == 0
+    names = {event["name"] for event in json.loads(target.read_text())["traceEvents"]}
+    assert {"layer0", "layer3", "barrier"} <= names
+
+
+def test_an_onnx_model_is_compiled_and_run(tmp_path: Path) -> None:
+    kind = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [kind], [result])
+    onnx.save(helper.make_model(graph), tmp_path / "relu.onnx")
+    x = np.arange(-3, 3, dtype=np.float32).reshape(2, 3)
+    np.savez(tmp_path / "in.npz", x=x)
+    arguments = ["--inputs", str(tmp_path / "in.npz"), "--outputs", str(tmp_path / "out.npz")]
+    assert main([str(tmp_path / "relu.onnx"), "--veus", "1", *arguments]) == 0
+    with np.load(tmp_path / "out.npz") as outputs:
+        np.testing.assert_array_equal(outputs["y"], np.maximum(x, 0))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"z": np.zeros((5, 40), "f")}, "unknown input 'z': expected 'x' 5x40 float32"),
+        ({}, "input 'x' is missing"),
+        ({"x": np.zeros((5, 41), "f")}, "'x': expected shape 5x40, found 5x41"),
+        ({"x": np.zeros((5, 40))}, "'x': expected dtype float32, found float64"),
+    ],
+    ids=["name", "missing", "shape", "dtype"],
+)
+def test_inputs_that_do_not_fit(
+    artifact: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arrays: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float32]]],
+    message: str,
+) -> None:
+    source, target = tmp_path / "in.npz", tmp_path / "out.npz"
+    np.savez(source, allow_pickle=False, **arrays)
+    assert message in failure(capsys, artifact, "--inputs", str(source), "--outputs", str(target))
+    assert [file.name for file in tmp_path.iterdir()] == ["in.npz"]
+
+
+def test_input_files_that_hold_no_arrays(
+    artifact: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "in.npz"
+    for content in (b"", b"PK\x03\x04 cut short", b"text"):
+        bad.write_bytes(content)
+        assert "in.npz" in failure(capsys, artifact, "--inputs", str(bad))
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    assert "is one array" in failure(capsys, artifact, "--inputs", str(tmp_path / "one.npy"))
+    np.savez(bad, x=np.array([None]))
+    assert "not an .npz file of arrays" in failure(capsys, artifact, "--inputs", str(bad))
+    assert "cannot read" in failure(capsys, artifact, "--inputs", str(tmp_path / "absent.npz"))
+
+
+def test_options_that_contradict_an_artifact(
+    artifact: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "compiled for 2" in failure(capsys, artifact, "--veus", "3")
+    assert "compiled for (5, 40)" in failure(capsys, artifact, "--shape", "x=5,41")
+    assert "compiled for None" in failure(capsys, artifact, "--shape", "z=1")
+    assert "compiled for cpu" in failure(capsys, artifact, "--target", "nvvm")
+
+
+def test_bad_options(artifact: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--repeat: expected at least 1" in failure(capsys, artifact, "--repeat", "0")
+    assert "cannot read" in failure(capsys, str(tmp_path / "absent.rammer"))
+    assert "expected a whole number" in failure(capsys, artifact, "--veus", "two")
+    text = tmp_path / "text.rammer"
+    text.write_text("no archive")
+    assert "not a compiled model" in failure(capsys, str(text))
+
+
+def test_outputs_that_cannot_be_written(
+    artifact: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    absent = tmp_path / "absent"
+    for option in ("--outputs", "--timeline"):
+        assert "cannot write" in failure(capsys, artifact, option, str(absent / "out"))
+    assert not absent.exists()
+    if Path("/dev/full").exists():
+        assert "No space left" in failure(capsys, artifact, "--outputs", "/dev/full")
