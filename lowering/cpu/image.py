@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from rammer_mlir.lowering.cpu.dispatch import (
     pause_function,
     straight_line,
 )
-from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
+from rammer_mlir.lowering.cpu.kernels_to_llvm import find_kernels, lower_kernels
 from rammer_mlir.lowering.cpu.task_table import Tables, build_tables
 from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.passes.entry import entry_function
@@ -33,6 +33,12 @@ from rammer_mlir.signature import Signature
 
 ENTRY, TRACED_ENTRY = "rammer_veu", "rammer_veu_traced"
 """Functions ``(vEU, context)`` that execute one vEU's share of a run."""
+
+KERNEL_PREFIX = "rkernel."
+"""Begins the symbols of rKernels in native code."""
+
+_HIDDEN = 1
+"""LLVM's number for hidden visibility."""
 
 _RUNTIME = Path(__file__).with_name("runtime.mlir")
 
@@ -107,7 +113,9 @@ def lower_program(
     """
     entry_function(module).operation.erase()
     _erase_all(module, "rtask.kernel")
+    tables = _prefix_kernels(module, tables)
     lower_kernels(module, machine)
+    _hide_kernels(module)
     _erase_all(module, "memref.global")  # what kernels use has become an LLVM global
     records = sum(len(items) for items in tables.table.items)
     if records <= straight_line_limit:
@@ -129,6 +137,28 @@ def lower_program(
                 continue
             op.operation.detach_from_parent()
             module.body.append(op)
+
+
+def _prefix_kernels(module: ir.Module, tables: Tables) -> Tables:
+    """Give rKernels symbols that neither the runtime nor libc and libm have.
+
+    Else a call to an rKernel named ``free`` would mean the function that the process already has.
+    """
+    for kernel in find_kernels(module):
+        name = ir.StringAttr(kernel.attributes["sym_name"]).value
+        kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + name, module.context)
+    kernels = tuple(replace(k, name=KERNEL_PREFIX + k.name) for k in tables.kernels)
+    return replace(tables, kernels=kernels)
+
+
+def _hide_kernels(module: ir.Module) -> None:
+    """Let only this library call the rKernels: directly, and not through its export table."""
+    hidden = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, module.context), _HIDDEN)
+    for op in module.body.operations:
+        if op.operation.name == "llvm.func":
+            name = ir.StringAttr(op.operation.attributes["sym_name"]).value
+            if name.startswith(KERNEL_PREFIX):
+                op.operation.attributes["visibility_"] = hidden
 
 
 def _erase_all(module: ir.Module, name: str) -> None:

@@ -16,7 +16,7 @@ llvm.func @sched_yield() -> i32
 llvm.func @syscall(i64, ...) -> i64
 
 // Wait until the counter is at least the target: look `spins` times, then give way at each look.
-llvm.func @rammer_wait(%counter: !llvm.ptr, %target: i64, %spins: i64) {
+llvm.func internal @rammer_wait(%counter: !llvm.ptr, %target: i64, %spins: i64) {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
   llvm.br ^look(%zero : i64)
@@ -73,7 +73,7 @@ llvm.func internal @rammer_announce(%pool: !llvm.ptr) -> i32 {
 }
 
 // What a thread of the pool does: wait for an epoch, execute the entry function, say so, repeat.
-llvm.func @rammer_worker(%self: !llvm.ptr) -> !llvm.ptr {
+llvm.func internal @rammer_worker(%self: !llvm.ptr) -> !llvm.ptr {
   %zero32 = llvm.mlir.constant(0 : i32) : i32
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64

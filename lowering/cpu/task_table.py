@@ -11,7 +11,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.errors import PassError
 from rammer_mlir.image import Slot, TaskTable, TraceItem
 from rammer_mlir.passes.constants import CONSTANT, argument_attributes
-from rammer_mlir.passes.entry import entry_function
+from rammer_mlir.passes.entry import entry_function, functions, symbol_name
 from rammer_mlir.passes.program_ir import OperatorCall, ScheduledModule
 from rammer_mlir.passes.rtask_plan_memory import ARENA, view_start
 from rammer_mlir.passes.structured import element_bytes
@@ -50,7 +50,8 @@ def build_tables(
         num_veus: vEUs that run it, at least as many as any program has.
 
     Raises:
-        PassError: if a run's buffer is neither an argument nor in the arena.
+        PassError: if a run's buffer is neither an argument nor in the arena, or an offset is not
+            static.
     """
     writer = _Writer(scheduled, constant_offsets, num_veus)
     for program in scheduled.plan.programs:
@@ -108,7 +109,8 @@ class _Writer:
     def _argument_start(self, operator: int, call: OperatorCall) -> int:
         if operator not in self._argument_starts:
             self._argument_starts[operator] = len(self._arguments)
-            self._arguments.extend(self._resolver.slot(value) for value in call.operands)
+            inside = self._resolver.kernel_offsets(call.kernel)
+            self._arguments.extend(map(self._resolver.slot, call.operands, inside))
         return self._argument_starts[operator]
 
     def finish(self) -> Tables:
@@ -137,21 +139,29 @@ class _Resolver:
         self._attributes = argument_attributes(main)
         self._index = _interface_index(self._attributes)
         self._numbers: dict[Slot, int] = {}
-        self._known: dict[ir.Value, int] = {}
+        self._known: dict[tuple[ir.Value, int], int] = {}
+        self._functions = {symbol_name(op): op for op in functions(scheduled.builder.module)}
 
     @property
     def slots(self) -> list[Slot]:
         return list(self._numbers)
 
-    def slot(self, value: ir.Value) -> int:
-        if value not in self._known:
-            slot = self._resolve(value)
-            self._known[value] = self._numbers.setdefault(slot, len(self._numbers))
-        return self._known[value]
+    def kernel_offsets(self, kernel: str) -> list[int]:
+        """Return the bytes that an rKernel itself adds to each pointer, by its buffers' types."""
+        kind = ir.TypeAttr(self._functions[kernel].operation.attributes["function_type"]).value
+        return [_offset_bytes(buffer, f"@{kernel}") for buffer in ir.FunctionType(kind).inputs[1:]]
 
-    def _resolve(self, value: ir.Value) -> Slot:
+    def slot(self, value: ir.Value, inside: int) -> int:
+        """Number the address from which ``inside`` more bytes lead to a view's first element."""
+        key = value, inside
+        if key not in self._known:
+            slot = self._resolve(value, inside)
+            self._known[key] = self._numbers.setdefault(slot, len(self._numbers))
+        return self._known[key]
+
+    def _resolve(self, value: ir.Value, inside: int) -> Slot:
         root = root_of(value)
-        offset = ir.MemRefType(value.type).get_strides_and_offset()[1] * element_bytes(value.type)
+        offset = _offset_bytes(value.type, "a run") - _offset_bytes(root.type, "a run") - inside
         owner = root.owner
         if not isinstance(owner, ir.Block):
             if owner.operation.name != "memref.view":
@@ -169,6 +179,16 @@ class _Resolver:
             return Slot("constant", 0, self._constant_offsets[number] + offset)
         base = "output" if "rtask.output" in attributes else "input"
         return Slot(base, self._index[number], offset)
+
+
+def _offset_bytes(kind: ir.Type, user: str) -> int:
+    """Return the static offset of a memref type in bytes."""
+    offset = ir.MemRefType(kind).get_strides_and_offset()[1]
+    if offset == ir.ShapedType.get_dynamic_stride_or_offset():
+        raise PassError(
+            f"{user} uses a buffer of type {kind}: expected a static offset; give it in the type"
+        )
+    return offset * element_bytes(kind)
 
 
 def _interface_index(attributes: Sequence[Mapping[str, ir.Attribute]]) -> dict[int, int]:

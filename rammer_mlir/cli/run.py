@@ -8,6 +8,7 @@ import statistics
 import sys
 import time
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -26,6 +27,11 @@ from rammer_mlir.signature import Signature
 Arrays = Mapping[str, NDArray[np.generic]]
 
 _ZIP = b"PK"
+
+_NOT_ARRAYS = (
+    ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError,
+)  # fmt: skip
+"""What reading a damaged or encrypted .npz file can raise."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -132,7 +138,7 @@ def _read_arrays(name: str) -> dict[str, NDArray[np.generic]]:
             return {key: archive[key] for key in archive.files}
     except OSError as error:
         raise InputError(f"cannot read '{name}': {error.strerror or error}") from error
-    except (ValueError, zipfile.BadZipFile, EOFError) as error:
+    except _NOT_ARRAYS as error:
         raise InputError(
             f"'{name}' is not an .npz file of arrays: write it with numpy.savez"
         ) from error

@@ -27,10 +27,8 @@ def earliest(
     num_rtasks, num_veus = needs.steps.shape
     if num_rtasks == 0:
         return np.zeros(0, dtype=np.int64)
-    heap = [
-        (float(max(available[veu], _ready(needs, veu, barrier_seconds))), veu)
-        for veu in range(num_veus)
-    ]
+    starts = np.maximum(available, _ready(needs.ready.max(axis=0), barrier_seconds))
+    heap = list(zip(starts.tolist(), range(num_veus), strict=True))
     heapq.heapify(heap)
     counts = [0] * num_veus
     for _ in range(num_rtasks):
@@ -40,9 +38,14 @@ def earliest(
     return np.repeat(np.arange(num_veus, dtype=np.int64), counts)
 
 
-def _ready(needs: Needs, veu: int, barrier_seconds: float) -> float:
-    """When the inputs are complete, as one vEU sees it: what others computed costs a barrier."""
-    latest = needs.ready.max(axis=0)
-    own = float(latest[veu])
-    elsewhere = float(np.delete(latest, veu).max(initial=0.0))
-    return max(own, elsewhere + barrier_seconds if elsewhere > 0 else 0.0)
+def _ready(latest: FloatArray, barrier_seconds: float) -> FloatArray:
+    """When the operator's inputs are complete, seen from each vEU: others' results cost a barrier.
+
+    ``latest`` is when each vEU ends the last rTask that is needed, 0 if none is.
+    """
+    owner = int(latest.argmax())
+    others = latest.copy()
+    others[owner] = 0.0
+    elsewhere = np.full(len(latest), latest[owner])
+    elsewhere[owner] = others.max()
+    return np.maximum(latest, np.where(elsewhere > 0, elsewhere + barrier_seconds, 0.0))

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.scheduling.clocks import Clocks
+from rammer_mlir.errors import ScheduleError
+from rammer_mlir.scheduling.clocks import Clock, Clocks, Goal
 from rammer_mlir.scheduling.costs import rtask_seconds
 from rammer_mlir.scheduling.dependencies import Dependencies
 from rammer_mlir.scheduling.device import Device
-from rammer_mlir.scheduling.graph import Int64Array, TaskGraph
+from rammer_mlir.scheduling.graph import Int64Array, RKernel, TaskGraph
 from rammer_mlir.scheduling.program import Barrier, Item, RProgram, Run
 
 FloatArray = NDArray[np.float64]
@@ -25,16 +27,15 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Placed:
-    """Where an operator's rTasks were put, and when they end by the cost model (seconds)."""
+    """Where an operator's rTasks were put; a vEU of -1 marks one that is not put anywhere yet."""
 
     veus: Int64Array
     orders: Int64Array
-    ends: FloatArray
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What an operator's rTasks wait for, by rTask and vEU."""
+    """What rTasks of an operator wait for, by rTask and vEU."""
 
     steps: Int64Array
     """[num_rtasks, num_veus]: rTasks of each vEU that must be complete."""
@@ -48,10 +49,9 @@ class Mark:
     """A state of a builder."""
 
     items: list[int]
-    last: list[Item | None]
     available: FloatArray
-    clocks: tuple[list[int], list[int], list[Int64Array]]
-    operators: int
+    clocks: tuple[list[int], list[int], list[Clock]]
+    appended: int
     requested: int
 
 
@@ -68,6 +68,30 @@ class Context:
         self.kernels = self.kernels or [0] * len(self.graph.operators)
         self.dependencies = Dependencies(self.graph)
 
+    def kernel(self, operator: int) -> RKernel:
+        """Return the rKernel chosen for an operator."""
+        return self.graph.operators[operator].kernels[self.kernels[operator]]
+
+
+class _Ends:
+    """When the rTasks of each vEU end by the cost model, in seconds, by order."""
+
+    def __init__(self, num_veus: int) -> None:
+        self._table: FloatArray = np.zeros((num_veus, 64))
+        self._veus = np.arange(num_veus)
+
+    def put(self, veu: int, order: int, ends: FloatArray) -> None:
+        stop = order + len(ends)
+        if stop > self._table.shape[1]:
+            wider = np.zeros((len(self._table), max(stop, 2 * self._table.shape[1])))
+            wider[:, : self._table.shape[1]] = self._table
+            self._table = wider
+        self._table[veu, order:stop] = ends
+
+    def after(self, steps: Int64Array) -> FloatArray:
+        """Return when ``steps[t, v]`` rTasks of vEU v are complete; 0 where that is none."""
+        return np.where(steps > 0, self._table[self._veus, steps - 1], 0.0)
+
 
 class ProgramBuilder:
     """One rProgram being written for a device."""
@@ -79,7 +103,9 @@ class ProgramBuilder:
         self._items: list[list[Item]] = [[] for _ in range(num_veus)]
         self._clocks = Clocks(num_veus)
         self._placed: dict[int, Placed] = {}
+        self._appended: list[tuple[int, Int64Array]] = []
         self._available: FloatArray = np.zeros(num_veus)
+        self._ends = _Ends(num_veus)
         self.requested_waits = 0
 
     @property
@@ -90,7 +116,7 @@ class ProgramBuilder:
     @property
     def is_empty(self) -> bool:
         """Whether nothing was appended."""
-        return not self._placed
+        return not self._appended
 
     def seconds(self) -> float:
         """Return the program's time by the cost model, with its launch; 0 when it is empty."""
@@ -103,89 +129,142 @@ class ProgramBuilder:
         return np.array(self._clocks.done, dtype=np.int64)
 
     def needs(self, operator: int) -> Needs:
-        """Return what each rTask of an operator depends on inside this program."""
-        context = self._context
-        kernel = context.graph.operators[operator].kernels[context.kernels[operator]]
-        shape = (kernel.num_rtasks, context.device.num_veus)
+        """Return what each rTask of an operator depends on inside this program (``Wait``).
+
+        Raises:
+            ScheduleError: if only some of a producer's rTasks that are needed were appended.
+        """
+        num_veus = self._context.device.num_veus
+        shape = (self._context.kernel(operator).num_rtasks, num_veus)
         steps = np.zeros(shape, dtype=np.int64)
-        ready = np.zeros(shape)
-        for edge in context.dependencies.edges(operator, context.kernels):
+        for edge in self._context.dependencies.edges(operator, self._context.kernels):
             placed = self._placed.get(edge.producer)
-            if placed is not None:
-                rows, columns = edge.pairs.rows, placed.veus[edge.pairs.indices]
-                np.maximum.at(steps, (rows, columns), placed.orders[edge.pairs.indices] + 1)
-                np.maximum.at(ready, (rows, columns), placed.ends[edge.pairs.indices])
-        return Needs(steps, ready)
+            if placed is None:
+                continue
+            pairs = edge.pairs
+            veus = placed.veus[pairs.indices]
+            if veus.min() < 0:
+                raise ScheduleError(self._too_early(operator, edge.producer))
+            latest = np.zeros(pairs.num_rows * num_veus, dtype=np.int64)
+            cells = pairs.row_of_index * num_veus + veus
+            np.maximum.at(latest, cells, placed.orders[pairs.indices] + 1)
+            np.maximum(steps, latest.reshape(-1, num_veus)[pairs.row], out=steps)
+        return Needs(steps, self._ends.after(steps))
 
-    def append(self, operator: int, veus: Int64Array, needs: Needs) -> None:
-        """Put rTask ``t`` of the operator on vEU ``veus[t]``, behind the barrier that it needs."""
-        context = self._context
-        kernel = context.graph.operators[operator].kernels[context.kernels[operator]]
-        seconds = rtask_seconds(kernel, context.device)
-        orders = np.empty(len(veus), dtype=np.int64)
-        ends = np.empty(len(veus))
-        for rtask, veu in enumerate(veus.tolist()):
-            start = self._wait(veu, needs.steps[rtask], needs.ready[rtask])
-            orders[rtask] = self._run(veu, operator, rtask)
-            ends[rtask] = self._available[veu] = start + seconds
-        self._placed[operator] = Placed(veus, orders, ends)
+    def _too_early(self, operator: int, producer: int) -> str:
+        names = [self._context.graph.operators[number].name for number in (operator, producer)]
+        return (
+            f"policy: '{names[0]}' is to be appended before all rTasks of '{names[1]}' that it "
+            "reads: expected producers first"
+        )
 
-    def _wait(self, veu: int, steps: Int64Array, ready: FloatArray) -> float:
-        """Record the barrier that is needed on a vEU; return when its next rTask can start."""
-        requested = int(np.count_nonzero(steps)) - int(steps[veu] > 0)
-        start = float(self._available[veu])
-        if not requested:
-            return start
-        self.requested_waits += requested
-        waits = self._clocks.wait(veu, steps)
-        if not waits:
-            return start
-        items = self._items[veu]
-        last = items[-1] if items else None
-        if isinstance(last, Barrier):
-            items[-1] = Barrier((*last.waits, *waits))
-        else:
-            items.append(Barrier(waits))
-        return max(start, float(ready.max())) + self._context.device.barrier_seconds
+    def append(
+        self, operator: int, veus: Int64Array, needs: Needs, rtasks: Int64Array | None = None
+    ) -> None:
+        """Put rTasks of an operator on vEUs, each behind the barrier that it needs (``Append``).
 
-    def _run(self, veu: int, operator: int, rtask: int) -> int:
-        items = self._items[veu]
-        last = items[-1] if items else None
-        if isinstance(last, Run) and last.operator == operator and last.first + last.count == rtask:
-            items[-1] = Run(operator, last.first, last.count + 1)
-        else:
-            items.append(Run(operator, rtask, 1))
-        order = self._clocks.done[veu]
-        self._clocks.done[veu] += 1
-        return order
+        Args:
+            operator: the operator's number.
+            veus: vEU of each rTask; those of one vEU run in ascending order of their ids.
+            needs: what each rTask waits for.
+            rtasks: ids in ascending order if not all; ``veus`` and ``needs`` have a row for each.
+        """
+        ids = np.arange(len(veus)) if rtasks is None else rtasks
+        if operator not in self._placed:
+            count = self._context.kernel(operator).num_rtasks
+            nowhere = np.full(count, -1, dtype=np.int64)
+            self._placed[operator] = Placed(nowhere, nowhere.copy())
+        self._appended.append((operator, ids))
+        goals: dict[bytes, Goal] = {}
+        by_veu = np.argsort(veus, kind="stable")
+        cuts = [0, *(np.flatnonzero(np.diff(veus[by_veu])) + 1).tolist(), len(veus)]
+        for begin, end in pairwise(cuts):
+            rows = by_veu[begin:end]
+            if len(rows):
+                part = Needs(needs.steps[rows], needs.ready[rows])
+                self._append_to(int(veus[rows[0]]), operator, ids[rows], part, goals)
+
+    def _append_to(
+        self, veu: int, operator: int, ids: Int64Array, needs: Needs, goals: dict[bytes, Goal]
+    ) -> None:
+        """Append rTasks to one vEU, cutting their runs where a barrier is needed."""
+        steps = needs.steps
+        self.requested_waits += int(np.count_nonzero(steps)) - int(np.count_nonzero(steps[:, veu]))
+        ready = needs.ready.max(axis=1)
+        start = 0
+        for row in _growing(steps, self._clocks.now(veu), veu):
+            if not self._clocks.misses(veu, steps[row]):
+                continue
+            self._run(veu, operator, ids[start:row])
+            start = row
+            begin = max(float(self._available[veu]), float(ready[row]))
+            # What later rTasks need and is complete by then anyway costs no barrier of its own.
+            required = steps[row:][ready[row:] <= begin].max(axis=0)
+            key = required.tobytes()
+            if key not in goals:
+                goals[key] = self._clocks.goal(required)
+            self._items[veu].append(Barrier(self._clocks.wait(veu, goals[key])))
+            self._available[veu] = begin + self._context.device.barrier_seconds
+        self._run(veu, operator, ids[start:])
+
+    def _run(self, veu: int, operator: int, ids: Int64Array) -> None:
+        """Append rTasks to a vEU without a barrier."""
+        count = len(ids)
+        if not count:
+            return
+        seconds = rtask_seconds(self._context.kernel(operator), self._context.device)
+        steps = np.arange(1, count + 1)
+        done = self._clocks.done[veu]
+        placed = self._placed[operator]
+        placed.veus[ids] = veu
+        placed.orders[ids] = done - 1 + steps
+        self._ends.put(veu, done, self._available[veu] + seconds * steps)
+        cuts = [0, count]
+        if int(ids[-1]) - int(ids[0]) != count - 1:
+            cuts[1:1] = (np.flatnonzero(np.diff(ids) != 1) + 1).tolist()
+        for begin, end in pairwise(cuts):
+            self._items[veu].append(Run(operator, int(ids[begin]), end - begin))
+        self._clocks.done[veu] += count
+        self._available[veu] += seconds * count
 
     def mark(self) -> Mark:
         """Return the state, for ``reset``."""
         return Mark(
             [len(items) for items in self._items],
-            [items[-1] if items else None for items in self._items],
             self._available.copy(),
             self._clocks.mark(),
-            len(self._placed),
+            len(self._appended),
             self.requested_waits,
         )
 
     def reset(self, mark: Mark) -> None:
         """Take back everything since ``mark``."""
-        for items, length, last in zip(self._items, mark.items, mark.last, strict=True):
+        for items, length in zip(self._items, mark.items, strict=True):
             del items[length:]
-            if last is not None:
-                items[length - 1] = last
         self._available = mark.available.copy()
         self._clocks.reset(mark.clocks)
-        for operator in list(self._placed)[mark.operators :]:
-            del self._placed[operator]
+        while len(self._appended) > mark.appended:
+            operator, ids = self._appended.pop()
+            placed = self._placed[operator]
+            placed.veus[ids] = -1
+            if (placed.veus < 0).all():
+                del self._placed[operator]
         self.requested_waits = mark.requested
 
     def finish(self) -> RProgram:
         """Return the program in its finished form."""
         veus = tuple(tuple(items) for items in self._items)
         return RProgram(self._context.device.num_veus, veus)
+
+
+def _growing(steps: Int64Array, known: Clock, veu: int) -> list[int]:
+    """Return the rows that ask for more than is known and than the rows before ask for."""
+    asked = np.maximum(np.maximum.accumulate(steps, axis=0), known)
+    more = np.empty(asked.shape, dtype=bool)
+    more[0] = asked[0] > known
+    more[1:] = asked[1:] > asked[:-1]
+    more[:, veu] = False
+    return np.flatnonzero(more.any(axis=1)).tolist()
 
 
 def finish_plan(builders: Sequence[ProgramBuilder]) -> tuple[tuple[RProgram, ...], float, int]:

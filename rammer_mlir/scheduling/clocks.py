@@ -7,11 +7,30 @@ changes only at barriers, so it is kept once per barrier and looked up by order.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rammer_mlir.scheduling.graph import Int64Array
+
+Clock = NDArray[np.int32]
+"""[num_veus]: how many rTasks of each vEU are complete."""
+
+
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """A state to wait for, and the fewest waits that bring it about.
+
+    Attributes:
+        required: [num_veus]: how many rTasks of each vEU must be complete.
+        direct: [num_veus]: where the requirement does not follow from another vEU's.
+        clock: all that is complete when the requirement is met.
+    """
+
+    required: Int64Array
+    direct: NDArray[np.bool_]
+    clock: Clock
 
 
 class Clocks:
@@ -19,49 +38,65 @@ class Clocks:
 
     def __init__(self, num_veus: int) -> None:
         """Start with nothing done and nothing known."""
-        zero = np.zeros(num_veus, dtype=np.int64)
+        zero = np.zeros(num_veus, dtype=np.int32)
         self.done = [0] * num_veus
         self._since = [[0] for _ in range(num_veus)]
         self._known = [[zero] for _ in range(num_veus)]
 
-    def now(self, veu: int) -> Int64Array:
+    def now(self, veu: int) -> Clock:
         """Return what the vEU knows, except about itself."""
         return self._known[veu][-1]
 
-    def after(self, veu: int, order: int) -> Int64Array:
+    def after(self, veu: int, order: int) -> Clock:
         """Return what is known to whoever waited for the vEU's rTask ``order``."""
         index = bisect_right(self._since[veu], order) - 1
         clock = self._known[veu][index].copy()
         clock[veu] = order + 1
         return clock
 
-    def wait(self, veu: int, required: Int64Array) -> tuple[tuple[int, int], ...]:
-        """Make the vEU wait until ``required[w]`` rTasks of each vEU w are complete.
+    def goal(self, required: Int64Array) -> Goal:
+        """Return how to wait until ``required[w]`` rTasks of each vEU w are complete.
 
-        Returns the (vEU, order) pairs that are not implied by what is known or by each other.
+        What one of them implies about another is the same for every vEU that waits.
         """
+        veus = np.flatnonzero(required)
+        direct = np.zeros(len(required), dtype=bool)
+        if not len(veus):
+            return Goal(required, direct, np.zeros(len(required), dtype=np.int32))
+        clocks = np.array([self.after(w, int(required[w]) - 1) for w in veus.tolist()])
+        implied = clocks[:, veus] >= required[veus]
+        np.fill_diagonal(implied, False)
+        direct[veus] = ~implied.any(axis=0)
+        return Goal(required, direct, clocks.max(axis=0))
+
+    def misses(self, veu: int, required: Int64Array) -> bool:
+        """Return whether the vEU does not know yet that ``required[w]`` rTasks are complete."""
+        missing = required > self.now(veu)
+        missing[veu] = False
+        return bool(missing.any())
+
+    def wait(self, veu: int, goal: Goal) -> tuple[tuple[int, int], ...]:
+        """Make the vEU wait for a goal; return the (vEU, order) pairs that it does not know yet."""
         known = self.now(veu)
-        missing = [int(w) for w in np.nonzero(required > known)[0] if w != veu]
-        if not missing:
+        missing = goal.direct & (goal.required > known)
+        missing[veu] = False
+        others = np.flatnonzero(missing).tolist()
+        if not others:
             return ()
-        reached = {w: self.after(w, int(required[w]) - 1) for w in missing}
-        kept = _not_implied(missing, required, reached)
-        clock = known.copy()
-        for w in kept:
-            np.maximum(clock, reached[w], out=clock)
+        clock = np.maximum(known, goal.clock)
         if self._since[veu][-1] == self.done[veu]:
             self._known[veu][-1] = clock
         else:
             self._since[veu].append(self.done[veu])
             self._known[veu].append(clock)
-        return tuple((w, int(required[w]) - 1) for w in kept)
+        return tuple((w, int(goal.required[w]) - 1) for w in others)
 
-    def mark(self) -> tuple[list[int], list[int], list[Int64Array]]:
+    def mark(self) -> tuple[list[int], list[int], list[Clock]]:
         """Return a state that ``reset`` goes back to."""
         lengths = [len(since) for since in self._since]
         return list(self.done), lengths, [known[-1] for known in self._known]
 
-    def reset(self, mark: tuple[list[int], list[int], list[Int64Array]]) -> None:
+    def reset(self, mark: tuple[list[int], list[int], list[Clock]]) -> None:
         """Forget everything since ``mark``."""
         done, lengths, last = mark
         self.done = list(done)
@@ -69,14 +104,3 @@ class Clocks:
             del self._since[veu][length:]
             del self._known[veu][length:]
             self._known[veu][-1] = last[veu]
-
-
-def _not_implied(
-    candidates: Sequence[int], required: Int64Array, reached: dict[int, Int64Array]
-) -> list[int]:
-    """Drop the waits that another wait of the same barrier implies."""
-    return [
-        w
-        for w in candidates
-        if not any(other != w and reached[other][w] >= required[w] for other in candidates)
-    ]

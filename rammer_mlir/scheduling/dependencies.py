@@ -1,34 +1,19 @@
-"""Which rTasks an rTask must wait for: overlap of what it reads with what producers write.
-
-Both sides are strided boxes of the same flat buffer. They are compared digit by digit in the mixed
-radix that the strides of both form: exact where the strides nest and no box wraps, as with views,
-reshapes and paddings, and otherwise a superset (a box that wraps counts as the whole digit).
-"""
+"""Which rTasks an rTask must wait for: the producers' rTasks that write what it reads."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate
 
 import numpy as np
 
-from rammer_mlir.scheduling.graph import Access, Boxes, Int64Array, TaskGraph
+from rammer_mlir.scheduling.graph import Access, TaskGraph
+from rammer_mlir.scheduling.overlap import TaskPairs, overlap, radix_basis, span
 
-_PAIRS_AT_ONCE = 1 << 22
-
-
-@dataclass(frozen=True, eq=False)
-class TaskPairs:
-    """For each consumer rTask ``t``, producer rTasks ``indices[indptr[t]:indptr[t + 1]]``."""
-
-    indptr: Int64Array
-    indices: Int64Array
-
-    @property
-    def rows(self) -> Int64Array:
-        """Consumer rTask of each entry of ``indices``."""
-        return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
+_KEPT_INDICES = 1 << 24
+"""Patterns are forgotten when they hold more entries than this (128 MiB)."""
 
 
 @dataclass(frozen=True)
@@ -39,83 +24,24 @@ class Edge:
     pairs: TaskPairs
 
 
-def overlap(reads: Boxes, writes: Boxes, read_origin: int = 0, write_origin: int = 0) -> TaskPairs:
-    """Return, for each read box, the write boxes that it overlaps.
+@dataclass(frozen=True)
+class _Writers:
+    """The operands that write one buffer, by the element at which they start to write.
 
-    The origins are the elements of the common buffer at which the two arguments start.
+    ``reach[i]`` is the last element that any of the first ``i + 1`` writes, so that the writers
+    of a part of the buffer are found by bisection.
     """
-    basis = radix_basis(reads, writes)
-    if basis is None:
-        low = _hull(reads, read_origin)
-        high = _hull(writes, write_origin)
-        return _intersect(*low, *high)
-    return _intersect(*_digits(reads, read_origin, basis), *_digits(writes, write_origin, basis))
+
+    low: Sequence[int]
+    reach: Sequence[int]
+    operands: Sequence[tuple[int, int]]
+    """Operator and argument."""
+
+    def touching(self, low: int, high: int) -> Sequence[tuple[int, int]]:
+        return self.operands[bisect_left(self.reach, low) : bisect_right(self.low, high)]
 
 
-def radix_basis(reads: Boxes, writes: Boxes) -> list[int] | None:
-    """Return the strides of both, largest first, if each divides the one before; else None."""
-    used: set[int] = {1}
-    for boxes in (reads, writes):
-        for dim, stride in enumerate(boxes.strides):
-            if len(boxes.sizes) and boxes.sizes[:, dim].max() > 1:
-                used.add(stride)
-    ordered = sorted(used, reverse=True)
-    nested = all(big % small == 0 for big, small in pairwise(ordered))
-    return ordered if nested and ordered[-1] > 0 else None
-
-
-def _hull(boxes: Boxes, shift: int) -> tuple[Int64Array, Int64Array]:
-    span = ((boxes.sizes - 1) * np.array(boxes.strides, dtype=np.int64)).sum(axis=1)
-    low = boxes.offsets + shift
-    return low[:, None], (low + span)[:, None]
-
-
-def _digits(boxes: Boxes, shift: int, basis: Sequence[int]) -> tuple[Int64Array, Int64Array]:
-    """Return the lowest and highest digit of each box at each place of the mixed radix."""
-    count = len(boxes.offsets)
-    extra = np.zeros((count, len(basis)), dtype=np.int64)
-    for dim, stride in enumerate(boxes.strides):
-        if count and boxes.sizes[:, dim].max() > 1:
-            extra[:, basis.index(stride)] += boxes.sizes[:, dim] - 1
-    low = np.empty_like(extra)
-    remaining = boxes.offsets + shift
-    for place, unit in enumerate(basis):
-        low[:, place] = remaining // unit
-        remaining = remaining % unit
-    high = low + extra
-    for place in range(len(basis) - 1, 0, -1):
-        radix = basis[place - 1] // basis[place]
-        carry = high[:, place] // radix
-        wraps = carry > 0
-        high[:, place - 1] += carry
-        low[wraps, place] = 0
-        high[wraps, place] = radix - 1
-    return low, high
-
-
-def _intersect(
-    read_low: Int64Array, read_high: Int64Array, write_low: Int64Array, write_high: Int64Array
-) -> TaskPairs:
-    num_reads, num_writes = len(read_low), len(write_low)
-    step = max(1, _PAIRS_AT_ONCE // max(num_writes, 1))
-    counts: list[Int64Array] = []
-    indices: list[Int64Array] = []
-    for start in range(0, num_reads, step):
-        part = slice(start, start + step)
-        hit = np.ones((len(read_low[part]), num_writes), dtype=bool)
-        for place in range(read_low.shape[1]):
-            hit &= read_low[part, place, None] <= write_high[None, :, place]
-            hit &= read_high[part, place, None] >= write_low[None, :, place]
-        counts.append(hit.sum(axis=1))
-        indices.append(np.nonzero(hit)[1])
-    indptr = np.zeros(num_reads + 1, dtype=np.int64)
-    if counts:
-        np.cumsum(np.concatenate(counts), out=indptr[1:])
-    empty = np.zeros(0, dtype=np.int64)
-    return TaskPairs(indptr, np.concatenate(indices) if indices else empty)
-
-
-_Pattern = tuple[Access, Access, int, int]
+_NOBODY = _Writers((), (), ())
 
 
 class Dependencies:
@@ -124,19 +50,34 @@ class Dependencies:
     def __init__(self, graph: TaskGraph) -> None:
         """Index which operators write each buffer."""
         self._graph = graph
-        self._first = [0] * len(graph.operators)
-        self._writers: dict[int, list[tuple[int, int]]] = {}
-        for number, operator in enumerate(graph.operators):
-            written = {access.argument for access in operator.kernels[0].writes}
-            for argument in sorted(written):
-                buffer = operator.operands[argument].buffer
-                self._writers.setdefault(buffer, []).append((number, argument))
-        self._pairs: dict[_Pattern, TaskPairs] = {}
+        self._hulls: dict[Access, tuple[int, int]] = {}
+        self._pairs: dict[tuple[Access, Access, int, int], TaskPairs] = {}
+        self._kept = 0
         self._units: dict[tuple[Access, Access], int] = {}
+        self._writers = self._index_writers()
+
+    def _index_writers(self) -> dict[int, _Writers]:
+        found: dict[int, list[tuple[int, int, int, int]]] = {}
+        for number, operator in enumerate(self._graph.operators):
+            for argument, (low, high) in self._written(number).items():
+                view = operator.operands[argument]
+                row = (view.offset + low, view.offset + high, number, argument)
+                found.setdefault(view.buffer, []).append(row)
+        return {buffer: _writers(sorted(rows)) for buffer, rows in found.items()}
+
+    def _written(self, number: int) -> dict[int, tuple[int, int]]:
+        """Return the first and last element that an operator writes of each argument."""
+        hulls: dict[int, tuple[int, int]] = {}
+        for kernel in self._graph.operators[number].kernels:
+            for write in kernel.writes:
+                low, high = self._hull(write)
+                before = hulls.get(write.argument, (low, high))
+                hulls[write.argument] = min(low, before[0]), max(high, before[1])
+        return hulls
 
     def producers(self, consumer: int) -> list[int]:
         """Operators that write something which the consumer reads, without duplicates."""
-        edges = self.edges(consumer, self._first)
+        edges = self.edges(consumer, [0] * (consumer + 1))
         return list(dict.fromkeys(edge.producer for edge in edges))
 
     def edges(self, consumer: int, kernels: Sequence[int]) -> Iterator[Edge]:
@@ -145,31 +86,47 @@ class Dependencies:
         The graph's order is a valid one, so what comes later never writes what is read here.
         """
         operator = self._graph.operators[consumer]
-        kernel = operator.kernels[kernels[consumer]]
-        for read in kernel.reads:
+        for read in operator.kernels[kernels[consumer]].reads:
             view = operator.operands[read.argument]
-            for producer, argument in self._writers.get(view.buffer, ()):
+            low, high = self._hull(read)
+            writers = self._writers.get(view.buffer, _NOBODY)
+            for producer, argument in writers.touching(view.offset + low, view.offset + high):
                 if producer >= consumer:
                     continue
                 source = self._graph.operators[producer]
-                other = source.kernels[kernels[producer]]
                 start = source.operands[argument].offset
-                for write in other.writes:
+                for write in source.kernels[kernels[producer]].writes:
                     if write.argument == argument:
                         pairs = self._overlap(read, write, view.offset, start)
                         if len(pairs.indices):
                             yield Edge(producer, pairs)
+
+    def _hull(self, access: Access) -> tuple[int, int]:
+        if access not in self._hulls:
+            boxes = access.boxes
+            low = int(boxes.offsets.min(initial=np.iinfo(np.int64).max >> 1))
+            high = int((boxes.offsets + span(boxes)).max(initial=-1))
+            self._hulls[access] = low, high
+        return self._hulls[access]
 
     def _overlap(
         self, read: Access, write: Access, read_origin: int, write_origin: int
     ) -> TaskPairs:
         """Overlap of two accesses; moving both origins by whole leading digits changes nothing."""
         if (read, write) not in self._units:
-            basis = radix_basis(read.boxes, write.boxes)
-            self._units[read, write] = basis[0] if basis else 1
+            self._units[read, write] = radix_basis(read.boxes, write.boxes)[0]
         unit = self._units[read, write]
         base = min(read_origin, write_origin) // unit * unit
         key = (read, write, read_origin - base, write_origin - base)
         if key not in self._pairs:
+            if self._kept > _KEPT_INDICES:
+                self._pairs.clear()
+                self._kept = 0
             self._pairs[key] = overlap(read.boxes, write.boxes, key[2], key[3])
+            self._kept += len(self._pairs[key].indices)
         return self._pairs[key]
+
+
+def _writers(rows: Sequence[tuple[int, int, int, int]]) -> _Writers:
+    reach = list(accumulate((row[1] for row in rows), max))
+    return _Writers([row[0] for row in rows], reach, [(row[2], row[3]) for row in rows])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rammer_mlir.errors import OptionError
+
 
 @dataclass(frozen=True)
 class Device:
@@ -13,19 +15,25 @@ class Device:
         name: the target's name.
         num_veus: number of vEUs.
         flops_per_second: scalar operations per second of one vEU.
-        bytes_per_second: bytes per second of one vEU.
+        bytes_per_second: bytes per second of one vEU that has the memory to itself.
+        total_bytes_per_second: bytes per second of all vEUs together.
         rtask_seconds: fixed cost of starting one rTask.
         barrier_seconds: cost of one barrier-rTask whose waits are already satisfied.
         launch_seconds: cost of starting one rProgram.
+        max_threads: most threads of one rTask.
+        max_shared_memory: most bytes of block-local memory of one rTask.
     """
 
     name: str
     num_veus: int
     flops_per_second: float
     bytes_per_second: float
+    total_bytes_per_second: float
     rtask_seconds: float
     barrier_seconds: float
     launch_seconds: float
+    max_threads: int = 1
+    max_shared_memory: int = 0
 
 
 def cpu_device(num_veus: int) -> Device:
@@ -33,13 +41,20 @@ def cpu_device(num_veus: int) -> Device:
 
     The figures are round ones for one core of a present server processor: what a vectorised
     rKernel sustains, and the time in which two spinning threads meet.
+
+    Raises:
+        OptionError: if there is no vEU.
     """
+    if num_veus < 1:
+        raise OptionError(f"number of vEUs: expected at least 1, found {num_veus}")
     return Device(
         name="cpu",
         num_veus=num_veus,
         flops_per_second=40e9,
         bytes_per_second=8e9,
+        total_bytes_per_second=100e9,
         rtask_seconds=0.05e-6,
         barrier_seconds=0.25e-6,
         launch_seconds=4e-6,
+        max_shared_memory=1 << 20,
     )

@@ -54,7 +54,6 @@ def _deadlock(program: RProgram, blocked: list[int], position: list[int], done: 
         item = program.veus[veu][position[veu]]
         if isinstance(item, Barrier):
             other, order = next((v, o) for v, o in item.waits if done[v] <= o)
-            waits.append(
-                f"vEU {veu} after its rTask {done[veu] - 1} waits for vEU {other} order {order}"
-            )
+            where = f"after order {done[veu] - 1}" if done[veu] else "before its first rTask"
+            waits.append(f"vEU {veu} {where} waits for vEU {other} order {order}")
     return f"deadlock: {'; '.join(waits)}: expected waits that some order of execution satisfies"

@@ -5,65 +5,113 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from rammer_mlir.scheduling.clocks import Clocks
+from rammer_mlir.scheduling.execution import execution_order
 from rammer_mlir.scheduling.graph import Int64Array, TaskGraph
-from rammer_mlir.scheduling.happens_before import History
+from rammer_mlir.scheduling.program import Barrier, Plan, RProgram
+
+_NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """For each buffer, the step of every vEU at which it is first known to be needed and last used.
+    """For each buffer, what is complete before its first use, and what is when it is free again.
+
+    Steps count the rTasks of a vEU over all programs of the plan. ``horizon`` and ``last`` say the
+    same roughly, in places of one possible order of execution: if ``last[a] < horizon[b]``, every
+    use of a ends before any use of b.
 
     Attributes:
         start: [num_buffers, num_veus]: rTasks of each vEU that are complete, in any execution, when
             the first rTask that touches the buffer starts.
         end: [num_buffers, num_veus]: rTasks of each vEU that must be complete when the buffer is no
             longer needed; 0 where the vEU does not touch it.
+        horizon: [num_buffers]: place of the first run that may still execute when a use starts.
+        last: [num_buffers]: place of the last run that touches the buffer.
     """
 
     start: Int64Array
     end: Int64Array
+    horizon: Int64Array
+    last: Int64Array
 
-    def disjoint(self, a: int) -> np.ndarray:
+    def disjoint(self, a: int, others: Int64Array) -> NDArray[np.bool_]:
         """For each buffer b, whether every use of ``a`` ends before any use of b, or after all."""
-        before = (self.end[a][None, :] <= self.start).all(axis=1)
-        after = (self.end <= self.start[a][None, :]).all(axis=1)
+        before = (self.end[a] <= self.start[others]).all(axis=1)
+        after = (self.end[others] <= self.start[a]).all(axis=1)
         return before | after
 
 
-def lifetimes(graph: TaskGraph, history: History) -> Lifetimes:
-    """Return the lifetimes of all buffers of a graph."""
-    num_veus = history.clocks.shape[1]
-    shape = (len(graph.buffers), num_veus)
-    start = np.full(shape, np.iinfo(np.int64).max, dtype=np.int64)
-    end = np.zeros(shape, dtype=np.int64)
-    for number, operator in enumerate(graph.operators):
-        times = history.tasks[number]
-        if not len(times.veu):
-            continue
-        last = np.zeros(num_veus, dtype=np.int64)
-        np.maximum.at(last, times.veu, times.order + 1)
-        known = history.clocks[np.unique(times.clock)].min(axis=0)
-        first = np.full(num_veus, np.iinfo(np.int64).max, dtype=np.int64)
-        np.minimum.at(first, times.veu, times.order)
-        earliest = _start(times.veu, times.order, history.clocks[times.clock], known, first)
-        for buffer in {view.buffer for view in operator.operands}:
-            np.minimum(start[buffer], earliest, out=start[buffer])
-            np.maximum(end[buffer], last, out=end[buffer])
-    return Lifetimes(start, end)
+def lifetimes(graph: TaskGraph, plan: Plan) -> Lifetimes:
+    """Return the lifetimes of all buffers of a graph.
+
+    Raises:
+        ScheduleError: if waits of the plan block each other.
+    """
+    uses = _Uses(graph, plan)
+    for program in plan.programs:
+        uses.execute(program)
+    return uses.of_buffers()
 
 
-def _start(
-    veus: Int64Array,
-    orders: Int64Array,
-    clocks: Int64Array,
-    known: Int64Array,
-    first: Int64Array,
-) -> Int64Array:
-    """What is complete before every one of some rTasks: others' steps known, own steps passed."""
-    result = known.copy()
-    for veu in np.unique(veus):
-        others = veus != veu
-        foreign = clocks[others, veu].min(initial=np.iinfo(np.int64).max)
-        result[veu] = min(int(first[veu]), int(foreign))
-    return result
+class _Uses:
+    """Collects, by operator, what is complete when it starts and what must be when it ends."""
+
+    def __init__(self, graph: TaskGraph, plan: Plan) -> None:
+        self._graph = graph
+        num_veus = max((program.num_veus for program in plan.programs), default=0)
+        shape = (len(graph.operators), num_veus)
+        self._start = np.full(shape, _NEVER, dtype=np.int64)
+        self._end = np.zeros(shape, dtype=np.int64)
+        self._last = np.full(len(graph.operators), -1, dtype=np.int64)
+        self._done = np.zeros(num_veus, dtype=np.int64)
+        self._run_ends: list[list[int]] = [[] for _ in range(num_veus)]
+        self._run_places: list[list[int]] = [[] for _ in range(num_veus)]
+        self._place = 0
+
+    def execute(self, program: RProgram) -> None:
+        base = self._done.copy()
+        clocks = Clocks(program.num_veus)
+        for veu, item in execution_order(program):
+            if isinstance(item, Barrier):
+                required = np.zeros(program.num_veus, dtype=np.int64)
+                for other, order in item.waits:
+                    required[other] = max(int(required[other]), order + 1)
+                clocks.wait(veu, clocks.goal(required))
+                continue
+            known = base.copy()
+            known[: program.num_veus] += clocks.now(veu)
+            known[veu] = self._done[veu]
+            clocks.done[veu] += item.count
+            self._done[veu] += item.count
+            self._record(veu, item.operator, known)
+
+    def _record(self, veu: int, operator: int, known: Int64Array) -> None:
+        np.minimum(self._start[operator], known, out=self._start[operator])
+        self._end[operator, veu] = self._done[veu]
+        self._last[operator] = self._place
+        self._run_ends[veu].append(int(self._done[veu]))
+        self._run_places[veu].append(self._place)
+        self._place += 1
+
+    def of_buffers(self) -> Lifetimes:
+        shape = (len(self._graph.buffers), self._start.shape[1])
+        start = np.full(shape, _NEVER, dtype=np.int64)
+        end = np.zeros(shape, dtype=np.int64)
+        last = np.full(len(self._graph.buffers), -1, dtype=np.int64)
+        for number, operator in enumerate(self._graph.operators):
+            for buffer in {view.buffer for view in operator.operands}:
+                np.minimum(start[buffer], self._start[number], out=start[buffer])
+                np.maximum(end[buffer], self._end[number], out=end[buffer])
+                last[buffer] = max(last[buffer], self._last[number])
+        return Lifetimes(start, end, self._horizons(start), last)
+
+    def _horizons(self, start: Int64Array) -> Int64Array:
+        horizon = np.full(len(start), _NEVER, dtype=np.int64)
+        for veu, (ends, places) in enumerate(zip(self._run_ends, self._run_places, strict=True)):
+            first = np.searchsorted(np.array(ends, dtype=np.int64), start[:, veu], side="right")
+            padded = np.array([*places, _NEVER], dtype=np.int64)
+            np.minimum(horizon, padded[first], out=horizon)
+        return horizon

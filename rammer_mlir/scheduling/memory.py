@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rammer_mlir.aligned import ALIGNMENT
-from rammer_mlir.scheduling.graph import TaskGraph
-from rammer_mlir.scheduling.happens_before import history
-from rammer_mlir.scheduling.lifetimes import lifetimes
+from rammer_mlir.scheduling.graph import Int64Array, TaskGraph
+from rammer_mlir.scheduling.lifetimes import Lifetimes, lifetimes
 from rammer_mlir.scheduling.program import Plan
 
 
@@ -20,7 +19,8 @@ class MemorySizes:
     Attributes:
         arena_bytes: size of the arena.
         sum_bytes: what the intermediates would take without sharing.
-        live_bytes: the largest set alive at once on the sequential order, a lower bound for it.
+        live_bytes: the largest set alive at once if operators ran one after the other in the
+            graph's order.
     """
 
     arena_bytes: int
@@ -43,27 +43,23 @@ def plan_memory(graph: TaskGraph, plan: Plan) -> MemoryPlan:
     one ends before any rTask that touches the other starts.
 
     Raises:
-        ScheduleError: if the plan is not a valid schedule.
+        ScheduleError: if the plan's waits block each other.
     """
-    lives = lifetimes(graph, history(graph, plan))
+    lives = lifetimes(graph, plan)
     sizes = {
         number: aligned(buffer.num_bytes)
         for number, buffer in enumerate(graph.buffers)
         if buffer.kind == "intermediate"
     }
-    order = sorted(sizes, key=lambda number: (-sizes[number], number))
-    placed = np.array([], dtype=np.int64)
-    starts = np.array([], dtype=np.int64)
-    ends = np.array([], dtype=np.int64)
+    placed = _Placed(lives)
     offsets: dict[int, int] = {}
-    for number in order:
-        conflicts = ~lives.disjoint(number)[placed]
-        offset = _best_gap(starts[conflicts], ends[conflicts], sizes[number])
-        offsets[number] = offset
-        placed = np.append(placed, number)
-        starts = np.append(starts, offset)
-        ends = np.append(ends, offset + sizes[number])
-    arena = int(ends.max(initial=0))
+    arena = 0
+    for number in sorted(sizes, key=lambda number: (-sizes[number], number)):
+        conflicts = placed.in_conflict(number)
+        taken = [(offsets[other], offsets[other] + sizes[other]) for other in conflicts]
+        offsets[number] = _best_gap(sorted(taken), sizes[number])
+        placed.add(number)
+        arena = max(arena, offsets[number] + sizes[number])
     live = _largest_live_set(graph, sizes)
     return MemoryPlan(offsets, MemorySizes(arena, sum(sizes.values()), live))
 
@@ -73,12 +69,38 @@ def aligned(num_bytes: int) -> int:
     return max(-(-num_bytes // ALIGNMENT), 1) * ALIGNMENT
 
 
-def _best_gap(starts: np.ndarray, ends: np.ndarray, size: int) -> int:
-    """Return the start of the smallest gap between intervals that holds ``size`` bytes."""
-    order = np.argsort(starts, kind="stable")
+class _Placed:
+    """The buffers placed so far, by the stretches of the execution in which they may be in use.
+
+    Only buffers with a stretch in common are compared in full: work grows with the number of
+    buffers in use at the same time, not with the number of all buffers.
+    """
+
+    def __init__(self, lives: Lifetimes) -> None:
+        self._lives = lives
+        self._width = max(1, int(np.sqrt(lives.last.max(initial=0))))
+        self._stretches: dict[int, list[int]] = {}
+
+    def in_conflict(self, number: int) -> list[int]:
+        """Return the buffers that must not share memory with this one."""
+        near = {other for part in self._parts(number) for other in self._stretches.get(part, ())}
+        candidates: Int64Array = np.array(sorted(near), dtype=np.int64)
+        return candidates[~self._lives.disjoint(number, candidates)].tolist()
+
+    def add(self, number: int) -> None:
+        for part in self._parts(number):
+            self._stretches.setdefault(part, []).append(number)
+
+    def _parts(self, number: int) -> range:
+        horizon, last = int(self._lives.horizon[number]), int(self._lives.last[number])
+        return range(min(horizon, last) // self._width, last // self._width + 1)
+
+
+def _best_gap(taken: list[tuple[int, int]], size: int) -> int:
+    """Return the start of the smallest gap between sorted intervals that holds ``size`` bytes."""
     best, best_size = -1, -1
     position = 0
-    for start, end in zip(starts[order].tolist(), ends[order].tolist(), strict=True):
+    for start, end in taken:
         gap = start - position
         if gap >= size and (best < 0 or gap < best_size):
             best, best_size = position, gap

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from rammer_mlir.scheduling.clocks import Clocks
 from rammer_mlir.scheduling.execution import execution_order
+from rammer_mlir.scheduling.graph import Int64Array
 from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run
 
 
@@ -13,31 +16,29 @@ def minimize(plan: Plan) -> Plan:
     """Return the plan with the fewest waits that keep the same happens-before order.
 
     Happens-before is a partial order, so the fewest waits are unique: a wait stays exactly if no
-    other path through earlier or simultaneous waits leads to the same rTask.
+    other path through earlier or simultaneous waits leads to the same rTask. Barriers without a run
+    between them become one, and barriers with nothing behind them go.
 
     Raises:
         ScheduleError: if a wait of the plan can block forever.
     """
-    return Plan(
-        tuple(_minimize(program) for program in plan.programs),
-        plan.kernels,
-        plan.predicted_seconds,
-        max(plan.requested_waits, plan.num_waits),
-    )
+    programs = tuple(_minimize(program) for program in plan.programs)
+    requested = max(plan.requested_waits, plan.num_waits)
+    return replace(plan, programs=programs, requested_waits=requested)
 
 
 def _minimize(program: RProgram) -> RProgram:
     clocks = Clocks(program.num_veus)
     veus: list[list[Item]] = [[] for _ in range(program.num_veus)]
-    pending: dict[int, np.ndarray] = {}
+    pending: dict[int, Int64Array] = {}
     for veu, item in execution_order(program):
         if isinstance(item, Barrier):
             required = pending.setdefault(veu, np.zeros(program.num_veus, dtype=np.int64))
             for other, order in item.waits:
-                required[other] = max(required[other], order + 1)
+                required[other] = max(int(required[other]), order + 1)
             continue
         if veu in pending:
-            waits = clocks.wait(veu, pending.pop(veu))
+            waits = clocks.wait(veu, clocks.goal(pending.pop(veu)))
             if waits:
                 veus[veu].append(Barrier(waits))
         _append_run(veus[veu], item)

@@ -1,11 +1,13 @@
-"""Deterministic execution of a plan against a device: when each item starts and ends."""
+"""Deterministic execution of a plan against a device: when each item starts and ends.
+
+The third of the profiler's questions: the time of an rProgram.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
+from dataclasses import dataclass, field
 
 from rammer_mlir.scheduling.costs import rtask_seconds
 from rammer_mlir.scheduling.device import Device
@@ -27,7 +29,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Simulation:
-    """A simulated run."""
+    """A simulated run: events of each vEU in order, and the end of the last one in seconds."""
 
     events: tuple[Event, ...]
     seconds: float
@@ -36,6 +38,33 @@ class Simulation:
     def waiting_seconds(self) -> float:
         """Time that vEUs spend in barriers, summed over them."""
         return sum(e.end - e.start for e in self.events if isinstance(e.item, Barrier))
+
+    @property
+    def working_seconds(self) -> float:
+        """Time that vEUs spend in rTasks, summed over them."""
+        return sum(e.end - e.start for e in self.events if not isinstance(e.item, Barrier))
+
+
+@dataclass
+class _Timeline:
+    """When a vEU is free, and when its rTasks end: those of a run end at even intervals."""
+
+    now: float
+    done: int = 0
+    first: list[int] = field(default_factory=list[int])
+    begin: list[float] = field(default_factory=list[float])
+    step: list[float] = field(default_factory=list[float])
+
+    def run(self, count: int, seconds: float) -> None:
+        self.first.append(self.done)
+        self.begin.append(self.now)
+        self.step.append(seconds)
+        self.done += count
+        self.now += seconds * count
+
+    def end(self, order: int) -> float:
+        run = bisect_right(self.first, order) - 1
+        return self.begin[run] + self.step[run] * (order - self.first[run] + 1)
 
 
 def simulate(graph: TaskGraph, plan: Plan, device: Device) -> Simulation:
@@ -51,6 +80,8 @@ def simulate(graph: TaskGraph, plan: Plan, device: Device) -> Simulation:
     now = 0.0
     events: list[Event] = []
     for number, program in enumerate(plan.programs):
+        if not program.num_rtasks:
+            continue
         now += device.launch_seconds
         part = _simulate_program(number, program, costs, device, now)
         events.extend(part)
@@ -61,17 +92,15 @@ def simulate(graph: TaskGraph, plan: Plan, device: Device) -> Simulation:
 def _simulate_program(
     number: int, program: RProgram, costs: Sequence[float], device: Device, start: float
 ) -> list[Event]:
-    clock = [start] * program.num_veus
-    ends: list[list[float]] = [[] for _ in range(program.num_veus)]
+    veus = [_Timeline(start) for _ in range(program.num_veus)]
     events: list[Event] = []
     for veu, item in execution_order(program):
-        begin = clock[veu]
+        timeline = veus[veu]
+        begin = timeline.now
         if isinstance(item, Barrier):
-            awaited = max((ends[other][order] for other, order in item.waits), default=begin)
-            clock[veu] = max(begin, awaited) + device.barrier_seconds
+            awaited = max((veus[other].end(order) for other, order in item.waits), default=begin)
+            timeline.now = max(begin, awaited) + device.barrier_seconds
         else:
-            seconds = costs[item.operator]
-            ends[veu].extend((begin + seconds * np.arange(1, item.count + 1)).tolist())
-            clock[veu] = begin + seconds * item.count
-        events.append(Event(number, veu, item, begin, clock[veu]))
+            timeline.run(item.count, costs[item.operator])
+        events.append(Event(number, veu, item, begin, timeline.now))
     return events

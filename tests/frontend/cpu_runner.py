@@ -12,18 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.bindings import ir, passmanager, submodule, tensor
+from rammer_mlir.bindings import ir, linalg, passmanager, submodule, tensor
 from rammer_mlir.frontends.onnx import ImportedModel
 from rammer_mlir.lowering.ir_walk import walk
 
 Array = NDArray[Any]
 
-_PASSES = (
+_TO_BUFFERS = (
     "linalg-generalize-named-ops",
     "func.func(linalg-fuse-elementwise-ops)",
     "one-shot-bufferize{bufferize-function-boundaries "
     "function-boundary-type-conversion=identity-layout-map}",
     "buffer-results-to-out-params{modify-public-functions hoist-static-allocs}",
+)
+
+_TO_LLVM = (
     "func.func(convert-linalg-to-loops)",
     "fold-memref-alias-ops",
     "expand-strided-metadata",
@@ -53,8 +56,9 @@ def run(model: ImportedModel, feeds: Mapping[str, Array]) -> dict[str, Array]:
         _expand_concatenations(module)
         main = _main(module)
         main.operation.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
-        pipeline = f"builtin.module({','.join(_PASSES)})"
-        passmanager.PassManager.parse(pipeline).run(module.operation)
+        _run_passes(module, _TO_BUFFERS)
+        _expand_copies(module)
+        _run_passes(module, _TO_LLVM)
         engine = submodule("execution_engine").ExecutionEngine(module, 1)
         values = {**model.constants, **feeds}
         arguments = [np.ascontiguousarray(values[n]).reshape(values[n].shape) for n in names]
@@ -63,11 +67,15 @@ def run(model: ImportedModel, feeds: Mapping[str, Array]) -> dict[str, Array]:
         return dict(zip((s.name for s in model.signature.outputs), outputs, strict=True))
 
 
+def _run_passes(module: ir.Module, passes: tuple[str, ...]) -> None:
+    passmanager.PassManager.parse(f"builtin.module({','.join(passes)})").run(module.operation)
+
+
 def _invoke(engine: Any, arrays: list[Array]) -> None:
     pointers = [ctypes.cast(ctypes.pointer(_descriptor(a)), ctypes.c_void_p) for a in arrays]
     cells = [ctypes.pointer(pointer) for pointer in pointers]
     packed = (ctypes.c_void_p * len(cells))(*[ctypes.cast(c, ctypes.c_void_p) for c in cells])
-    address = engine.raw_lookup("main")
+    address = engine.raw_lookup("_mlir_ciface_main")
     assert address, "the engine does not know @main"
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)(ctypes.cast(packed, ctypes.c_void_p))
 
@@ -117,4 +125,13 @@ def _expand_concatenations(module: ir.Module) -> None:
                     part, whole, [], [], [], offsets, sizes, [1] * len(shape)
                 ).result
         result.replace_all_uses_with(whole)
+        op.operation.erase()
+
+
+def _expand_copies(module: ir.Module) -> None:
+    """Turn each ``memref.copy`` into a structured operation: the call it becomes is not linked."""
+    for op in [op for op in walk(module.operation) if op.operation.name == "memref.copy"]:
+        source, target = op.operation.operands
+        with ir.InsertionPoint(op.operation), op.operation.location:
+            linalg.copy(source, outs=[target])
         op.operation.erase()

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,7 @@ def in_child(body: Callable[[], bool], seconds: float = 20) -> None:
 def test_concurrent_runs_each_get_their_own_result(executable: Executable) -> None:
     """Runs from several Python threads follow each other."""
     with ThreadPoolExecutor(5) as pool:
-        assert all(pool.map(lambda seed: check(executable, seed), range(200)))
+        assert all(pool.map(partial(check, executable), range(200)))
 
 
 def test_executables_run_beside_each_other() -> None:

@@ -125,6 +125,25 @@ def test_input_files_that_hold_no_arrays(
     assert "cannot read" in failure(capsys, artifact, "--inputs", str(tmp_path / "absent.npz"))
 
 
+def test_damaged_input_files(
+    artifact: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whichever byte of a compressed file is wrong, there is one line of error or none at all."""
+    source, bad = tmp_path / "in.npz", tmp_path / "bad.npz"
+    np.savez_compressed(source, x=RING.input())
+    data = source.read_bytes()
+    refused = 0
+    for position in range(0, len(data), 5):
+        bad.write_bytes(data[:position] + bytes([data[position] ^ 0x5A]) + data[position + 1 :])
+        capsys.readouterr()
+        code = main([artifact, "--inputs", str(bad)])
+        errors = capsys.readouterr().err
+        assert (code, errors.count("\n")) in ((0, 0), (1, 1))
+        assert not errors or errors.startswith("error: ")
+        refused += code
+    assert refused > 10
+
+
 def test_options_that_contradict_an_artifact(
     artifact: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

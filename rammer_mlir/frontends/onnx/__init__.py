@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import onnx
 
-from rammer_mlir.frontends.onnx.child import import_in_child
+from rammer_mlir.frontends.onnx.assembly import assemble
 from rammer_mlir.frontends.onnx.load import Source, load
 from rammer_mlir.frontends.onnx.prepare import prepare
 from rammer_mlir.frontends.onnx.tensors import Array, dtype_of, static_shape
-from rammer_mlir.frontends.onnx.weights import split_weights
 from rammer_mlir.signature import Signature, TensorSpec
 
 
@@ -46,11 +45,10 @@ def import_model(
     """
     model = prepare(load(source), shapes or {})
     signature = Signature(
-        tuple(_spec(value) for value in model.graph.input),
+        tuple(_spec(value) for value in model.inputs),
         tuple(_spec(value) for value in model.graph.output),
     )
-    stripped, constants = split_weights(model)
-    return ImportedModel(import_in_child(stripped), constants, signature)
+    return ImportedModel(assemble(model), model.weights, signature)
 
 
 def _spec(value: onnx.ValueInfoProto) -> TensorSpec:

@@ -1,58 +1,142 @@
-"""Running the importer in a child process, so that its aborts and hangs are errors and no more."""
+"""The importer's child process, seen from the parent: its aborts and hangs are errors and no more.
+
+One child serves all models of a process, one after the other; it is started again when it dies.
+"""
 
 from __future__ import annotations
 
-import json
+import atexit
+import contextlib
+import os
+import select
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
-
-import onnx
+import threading
+import time
+from typing import IO
 
 from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.frontends.onnx.framing import HEADER, Reply
 
-_SECONDS = 300
-"""After this long the importer is taken to hang."""
+_SECONDS = 60.0
+"""After this long with one node the importer is taken to hang."""
 
 
-def import_in_child(model: onnx.ModelProto) -> bytes:
-    """Import a prepared model without large weights; return bytecode.
+class ImporterDied(Exception):
+    """The child ended or had to be ended; the message says how."""
+
+
+class ImportWorker:
+    """A child process that imports models; started when first needed, again after it died."""
+
+    def __init__(self, command: list[str] | None = None) -> None:
+        """Take the command that starts the child; the importer's if None."""
+        self._command = command or [sys.executable, "-P", "-m", f"{__package__}.worker"]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owner = 0
+        self._log: IO[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def request(self, model: bytes, seconds: float) -> Reply:
+        """Import one serialized model.
+
+        Raises:
+            ImporterDied: if the child aborts, or does not answer within ``seconds``.
+        """
+        with self._lock:
+            process = self._start()
+            try:
+                return self._exchange(process, model, time.monotonic() + seconds)
+            except TimeoutError as error:
+                self._stop()
+                raise ImporterDied(f"it did not finish in {seconds:g} s") from error
+            except (OSError, EOFError) as error:
+                raise ImporterDied(self._last_words(process)) from error
+
+    def stop(self) -> None:
+        """End the child."""
+        with self._lock:
+            self._stop()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        if self._process is not None and self._owner == os.getpid():
+            if self._process.poll() is None:
+                return self._process
+            self._stop()
+        # A forked copy of this object must leave its parent's child alone.
+        self._owner = os.getpid()
+        self._log = tempfile.TemporaryFile(prefix="rammer-import-")  # noqa: SIM115 (kept open)
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env=environment,
+            bufsize=0,
+        )
+        return self._process
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None or self._owner != os.getpid():
+            return
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, self._log):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+        self._log = None
+
+    @staticmethod
+    def _exchange(process: subprocess.Popen[bytes], model: bytes, deadline: float) -> Reply:
+        assert process.stdin is not None and process.stdout is not None
+        content = memoryview(HEADER.pack(0, len(model)) + model)
+        while content:
+            content = content[process.stdin.write(content) or 0 :]
+        stream = process.stdout.fileno()
+        status, length = HEADER.unpack(_read(stream, HEADER.size, deadline))
+        return Reply(status, _read(stream, length, deadline))
+
+    def _last_words(self, process: subprocess.Popen[bytes]) -> str:
+        status = process.wait()
+        assert self._log is not None
+        self._log.seek(0)
+        lines = [line.strip() for line in self._log.read().decode(errors="replace").splitlines()]
+        self._stop()
+        said = [line for line in lines if "Assertion" in line or "ERROR" in line]
+        return said[-1][:200] if said else f"it ended with status {status}"
+
+
+def _read(stream: int, size: int, deadline: float) -> bytes:
+    parts: list[bytes] = []
+    while size:
+        if not select.select([stream], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            raise TimeoutError
+        part = os.read(stream, min(size, 1 << 20))
+        if not part:
+            raise EOFError
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+_worker = ImportWorker()
+atexit.register(_worker.stop)
+
+
+def import_in_child(model: bytes, worker: ImportWorker = _worker) -> bytes:
+    """Import a serialized, prepared model of one node; return bytecode.
 
     Raises:
-        UnsupportedError: naming what cannot be imported.
+        UnsupportedError: with the importer's reason.
     """
-    with tempfile.TemporaryDirectory(prefix="rammer-import-") as folder:
-        source, target, report = (
-            Path(folder, name) for name in ("model.onnx", "module.mlirbc", "report.json")
-        )
-        source.write_bytes(model.SerializeToString())
-        command = [sys.executable, "-m", "rammer_mlir.frontends.onnx.worker"]
-        command += [str(source), str(target), str(report)]
-        try:
-            result = subprocess.run(
-                command, capture_output=True, text=True, timeout=_SECONDS, check=False
-            )
-        except subprocess.TimeoutExpired as error:
-            raise UnsupportedError(
-                f"the ONNX importer did not finish in {_SECONDS} s: the model holds an operator "
-                f"that it hangs on; it has {_kinds(model)}"
-            ) from error
-        if result.returncode == 0 and target.exists():
-            return target.read_bytes()
-        raise UnsupportedError(_explain(model, report, result))
-
-
-def _explain(model: onnx.ModelProto, report: Path, result: subprocess.CompletedProcess[str]) -> str:
-    if report.exists():
-        problems = json.loads(report.read_text())
-        if problems["nodes"]:
-            return f"not supported: {', '.join(problems['nodes'])}"
-        return f"the model cannot be imported: {problems['message']}"
-    lines = [line for line in result.stderr.splitlines() if line.strip()]
-    last = lines[-1] if lines else f"exit status {result.returncode}"
-    return f"the ONNX importer gave up ({last}): one of {_kinds(model)} is not supported as used"
-
-
-def _kinds(model: onnx.ModelProto) -> str:
-    return ", ".join(sorted({node.op_type for node in model.graph.node}))
+    try:
+        reply = worker.request(model, _SECONDS)
+    except ImporterDied as error:
+        raise UnsupportedError(f"the ONNX importer gave up: {error}") from error
+    if not reply.ok:
+        raise UnsupportedError(reply.content.decode())
+    return reply.content

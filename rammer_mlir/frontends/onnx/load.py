@@ -9,28 +9,29 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from rammer_mlir.errors import ModelError
+from rammer_mlir.frontends.onnx.model import Model, first_line, separate_weights
 
 Source = str | os.PathLike[str] | bytes | onnx.ModelProto
 """A path, a serialized model, or a model."""
 
 
-def load(source: Source) -> onnx.ModelProto:
+def load(source: Source) -> Model:
     """Return a checked copy of a model, with external data read in.
 
     Raises:
         ModelError: if the file or its external data is missing, or it is not a valid ONNX model.
     """
     if isinstance(source, onnx.ModelProto):
-        model = onnx.ModelProto()
-        model.CopyFrom(source)
-        name = "the model"
+        proto, name, folder = source, "the model", None
     elif isinstance(source, bytes):
-        name = "the model"
-        model = _parse(source, name)
+        proto, name, folder = _parse(source, "the model"), "the model", None
     else:
         path = Path(source)
-        name = f"'{path}'"
-        model = _read(path, name)
+        name, folder = f"'{path}'", path.parent
+        proto = _read(path, name)
+    if not proto.graph.output:
+        raise ModelError(f"{name} has no outputs: expected at least one")
+    model = separate_weights(proto, name, folder)
     _check(model, name)
     return model
 
@@ -40,47 +41,25 @@ def _read(path: Path, name: str) -> onnx.ModelProto:
         content = path.read_bytes()
     except OSError as error:
         raise ModelError(f"cannot read {name}: {error.strerror or error}") from error
-    model = _parse(content, name)
-    try:
-        onnx.load_external_data_for_model(model, str(path.parent))
-    except (OSError, onnx.checker.ValidationError, ValueError) as error:
-        raise ModelError(
-            f"{name}: its external data cannot be read ({_first_line(error)}): expected the file "
-            "beside the model"
-        ) from error
-    return model
+    return _parse(content, name)
 
 
 def _parse(content: bytes, name: str) -> onnx.ModelProto:
-    model = onnx.ModelProto()
+    proto = onnx.ModelProto()
     try:
-        model.ParseFromString(content)
+        proto.ParseFromString(content)
     except DecodeError as error:
         raise ModelError(
             f"{name} is not an ONNX model, or is truncated: expected a serialized ModelProto"
         ) from error
-    if not model.ir_version or not model.HasField("graph"):
+    if not proto.ir_version or not proto.HasField("graph"):
         raise ModelError(f"{name} is not an ONNX model: expected a ModelProto with a graph")
-    return model
+    return proto
 
 
-def _check(model: onnx.ModelProto, name: str) -> None:
-    if not model.graph.output:
-        raise ModelError(f"{name} has no outputs: expected at least one")
-    for tensor in model.graph.initializer:
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            raise ModelError(
-                f"{name}: initializer '{tensor.name}' has external data: give the model's path, so "
-                "that the data is found"
-            )
-    if model.ByteSize() >= onnx.checker.MAXIMUM_PROTOBUF:
-        return
+def _check(model: Model, name: str) -> None:
+    model.proto.ir_version = max(model.proto.ir_version, 8)
     try:
-        onnx.checker.check_model(model)
+        onnx.checker.check_model(model.proto)
     except (onnx.checker.ValidationError, ValueError) as error:
-        raise ModelError(f"{name} is not a valid ONNX model: {_first_line(error)}") from error
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0].rstrip(".:") if lines else type(error).__name__
+        raise ModelError(f"{name} is not a valid ONNX model: {first_line(error)}") from error

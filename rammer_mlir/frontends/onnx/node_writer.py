@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
+from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.tensors import Array
 
 
 class NodeWriter:
     """Collects the nodes that one node is replaced by; all names begin with its name."""
 
-    def __init__(self, graph: onnx.GraphProto, prefix: str) -> None:
-        """Write initializers to ``graph``; nodes are collected in ``nodes``."""
-        self._graph = graph
+    def __init__(self, model: Model, prefix: str) -> None:
+        """Add constants to ``model``; nodes are collected in ``nodes``."""
+        self._model = model
         self._prefix = prefix
         self._count = 0
         self.nodes: list[onnx.NodeProto] = []
@@ -30,9 +31,7 @@ class NodeWriter:
     def constant(self, value: Array) -> str:
         """Add an initializer and return its name."""
         name = self.fresh()
-        self._graph.initializer.append(
-            numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name)
-        )
+        self._model.add_constant(name, np.ascontiguousarray(value).reshape(value.shape))
         return name
 
     def integers(self, *values: int) -> str:

@@ -2,109 +2,122 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections.abc import Mapping, Sequence
 
 import onnx
+import onnx.inliner
 import onnx.version_converter
-import onnxscript.optimizer
+from onnx import helper
 
 from rammer_mlir.errors import ModelError, UnsupportedError
+from rammer_mlir.frontends.onnx.affine import fold_affine
+from rammer_mlir.frontends.onnx.control_flow import expand_control_flow, has_control_flow
+from rammer_mlir.frontends.onnx.evaluate import evaluate_constants
+from rammer_mlir.frontends.onnx.fold import fold_constants
+from rammer_mlir.frontends.onnx.inline import has_inlined, inline_functions
+from rammer_mlir.frontends.onnx.model import Model, first_line
 from rammer_mlir.frontends.onnx.recurrent import decompose_recurrent
-from rammer_mlir.frontends.onnx.shapes import bind_shapes, infer_shapes, require_static_values
-from rammer_mlir.frontends.onnx.tensors import opset
-from rammer_mlir.frontends.onnx.weights import LARGE
+from rammer_mlir.frontends.onnx.shapes import (
+    bind_shapes,
+    infer_shapes,
+    open_nodes,
+    require_static_values,
+)
+from rammer_mlir.frontends.onnx.tensors import label, opset
 
 _OLDEST_OPSET, _NEW_OPSET = 13, 17
 """Models older than the first are converted to the second, which the importer knows whole."""
 
-_ONNX_DOMAINS = ("", "ai.onnx")
+_MOST_ROUNDS = 8
+"""How often constants are folded and shapes inferred in turn: each can make the other go on."""
 
 
-def prepare(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
+def prepare(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
     """Return the model with static shapes, constants folded, and recurrent operators unrolled.
 
     Raises:
         ModelError: if the model contradicts itself or cannot be converted.
         ShapeError: if a shape is missing or not static.
-        UnsupportedError: if operators are not ONNX's own.
+        UnsupportedError: if operators cannot be compiled.
     """
-    _separate_initializers(model)
     bind_shapes(model, shapes)
-    _refuse_foreign(model)
-    _name_nodes(model)
-    model = infer_shapes(_upgrade(model))
-    model = decompose_recurrent(model)
-    model = infer_shapes(_fold(model))
-    require_static_values(model)
+    model = _upgrade(_inline_local_functions(model))
+    _name_nodes(model.graph)
+    model = _expand(_fold(model))
+    decompose_recurrent(model)
+    fold_affine(model)
+    _detach_outputs(model)
+    model = _infer(model)
+    require_static_values(model.graph)
     return model
 
 
-def _separate_initializers(model: onnx.ModelProto) -> None:
-    """Take initializers out of the inputs, where models before IR version 4 list them too."""
-    names = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in names]
-    del model.graph.input[:]
-    model.graph.input.extend(inputs)
-    model.ir_version = max(model.ir_version, 8)
+def _expand(model: Model) -> Model:
+    """Replace operators defined by functions, loops and choices, until there are none."""
+    while True:
+        if has_inlined(model):
+            model = inline_functions(model)
+        elif has_control_flow(model):
+            expand_control_flow(model)
+        else:
+            return model
+        model = _fold(model)
 
 
-def _refuse_foreign(model: onnx.ModelProto) -> None:
-    local = {(function.domain, function.name) for function in model.functions}
-    foreign = [
-        f"'{node.name or node.output[0]}' ({node.domain}.{node.op_type})"
-        for node in model.graph.node
-        if node.domain not in _ONNX_DOMAINS and (node.domain, node.op_type) not in local
-    ]
-    if foreign:
-        raise UnsupportedError(f"not supported: {', '.join(foreign)}")
-
-
-def _name_nodes(model: onnx.ModelProto) -> None:
-    """Give nodes without a name one: messages and timelines name nodes."""
-    for node in model.graph.node:
-        if not node.name:
-            node.name = f"{node.op_type}:{node.output[0]}"
-
-
-def _upgrade(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Convert an old model; its weights are kept aside, for the converter copies all it gets."""
-    if opset(model) >= _OLDEST_OPSET:
+def _inline_local_functions(model: Model) -> Model:
+    if not model.proto.functions:
         return model
-    weights = [t for t in model.graph.initializer if len(t.raw_data) > 8 * LARGE]
-    aside = {tensor.name for tensor in weights}
-    light = onnx.ModelProto()
-    light.CopyFrom(model)
-    for tensor in weights:
-        light.graph.input.append(
-            onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
-        )
-    kept = [tensor for tensor in light.graph.initializer if tensor.name not in aside]
-    del light.graph.initializer[:]
-    light.graph.initializer.extend(kept)
+    return model.with_proto(onnx.inliner.inline_local_functions(model.proto))
+
+
+def _name_nodes(graph: onnx.GraphProto) -> None:
+    """Give nodes without a name one: messages and timelines name nodes."""
+    for node in graph.node:
+        if not node.name:
+            node.name = f"{node.op_type}:{next(filter(None, node.output), '')}"
+
+
+def _upgrade(model: Model) -> Model:
+    if opset(model.proto) >= _OLDEST_OPSET:
+        return model
+    for node in model.graph.node:
+        if node.op_type == "Scan" and opset(model.proto) < 9:
+            raise UnsupportedError(
+                f"{label(node)}: its form of opset 8 is not supported: expected opset 9 or newer"
+            )
     try:
-        converted = onnx.version_converter.convert_version(light, _NEW_OPSET)
+        return model.with_proto(onnx.version_converter.convert_version(model.proto, _NEW_OPSET))
     except (onnx.version_converter.ConvertError, RuntimeError) as error:
-        line = str(error).strip().splitlines()[0]
         raise ModelError(
-            f"the model uses opset {opset(model)}, which cannot be converted to {_NEW_OPSET}: {line}"
+            f"the model uses opset {opset(model.proto)}, which cannot be converted to "
+            f"{_NEW_OPSET}: {first_line(error)}"
         ) from error
-    inputs = [value for value in converted.graph.input if value.name not in aside]
-    del converted.graph.input[:]
-    converted.graph.input.extend(inputs)
-    converted.graph.initializer.extend(weights)
-    return converted
 
 
-def _fold(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Fold constants and batch norms, and remove what is then dead."""
-    logger = logging.getLogger("onnxscript")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return onnxscript.optimizer.optimize(model, num_iterations=2, onnx_shape_inference=True)
-    finally:
-        logger.setLevel(level)
+def _detach_outputs(model: Model) -> None:
+    """Give outputs that are constant a node of their own."""
+    graph = model.graph
+    known = model.weights.keys() | {tensor.name for tensor in graph.initializer}
+    known.update(node.output[0] for node in graph.node if node.op_type == "Constant")
+    renamed = {v.name: f"{v.name}/constant" for v in graph.output if v.name in known}
+    for old, new in renamed.items():
+        model.rename(old, new)
+        graph.node.add().CopyFrom(
+            helper.make_node("Identity", [new], [old], name=f"Identity:{old}")
+        )
+
+
+def _infer(model: Model) -> Model:
+    return model.with_proto(infer_shapes(model.proto))
+
+
+def _fold(model: Model) -> Model:
+    """Fold constants and infer shapes in turn, as long as shapes are open and that helps."""
+    model = _infer(model)
+    for _ in range(_MOST_ROUNDS):
+        evaluated = evaluate_constants(model)
+        before = len(model.graph.node)
+        model = _infer(fold_constants(model))
+        if not evaluated and (len(model.graph.node) == before or not open_nodes(model.graph)):
+            break
+    return model

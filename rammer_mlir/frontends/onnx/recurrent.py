@@ -16,38 +16,34 @@ from onnx import helper
 
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.onnx.activations import Activation, resolve
+from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
-from rammer_mlir.frontends.onnx.shapes import infer_shapes
-from rammer_mlir.frontends.onnx.tensors import Array, ShapeTable, constants, dtype_of
+from rammer_mlir.frontends.onnx.tensors import Array, ShapeTable, dtype_of, label
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 _INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 
 
-def decompose_recurrent(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the model with every LSTM, GRU and RNN replaced by its cells.
+def decompose_recurrent(model: Model) -> None:
+    """Replace every LSTM, GRU and RNN by its cells; shapes must have been inferred.
 
     Raises:
         UnsupportedError: if sequences are shorter than the input's, or an activation is unknown.
     """
     graph = model.graph
-    found = [node for node in graph.node if node.op_type in _GATES]
-    if not found:
-        return model
+    if not any(node.op_type in _GATES for node in graph.node):
+        return
     table = ShapeTable(graph)
-    values = constants(graph, {name for node in found for name in node.input if name})
+    values = model.constants()
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
         if node.op_type in _GATES:
-            nodes.extend(_Layer(node, graph, table, values).decompose())
+            nodes.extend(_Layer(node, model, table, values).decompose())
         else:
             nodes.append(node)
-    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del graph.node[:]
-    graph.node.extend(copies)
-    del graph.value_info[:]
-    return infer_shapes(model)
+    model.set_nodes(nodes)
+    model.drop_unused_constants()
 
 
 Weight = Array | str
@@ -70,7 +66,7 @@ class _Layer:
     def __init__(
         self,
         node: onnx.NodeProto,
-        graph: onnx.GraphProto,
+        model: Model,
         table: ShapeTable,
         values: dict[str, Array],
     ) -> None:
@@ -81,7 +77,7 @@ class _Layer:
         if self._kind != "LSTM":
             self._inputs["initial_c"] = self._inputs["P"] = ""
         self._attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        self._write = NodeWriter(graph, node.name or node.output[0])
+        self._write = NodeWriter(model, node.name or node.output[0])
         self._batch_first = bool(self._attributes.get("layout", 0))
         shape = table.shape(self._inputs["X"])
         self._steps, self._batch = (shape[1], shape[0]) if self._batch_first else shape[:2]
@@ -115,7 +111,7 @@ class _Layer:
         lengths = self._values.get(name)
         if lengths is None or not (lengths == self._steps).all():
             raise UnsupportedError(
-                f"'{self._node.name}' ({self._kind}): sequence_lens must be constant and equal to "
+                f"{label(self._node)}: sequence_lens must be constant and equal to "
                 f"the sequence length {self._steps}: shorter sequences are not supported"
             )
 
@@ -188,7 +184,7 @@ class _Layer:
             given,
             self._attributes.get("activation_alpha", []),
             self._attributes.get("activation_beta", []),
-            f"'{self._node.name}' ({self._kind})",
+            label(self._node),
         )
         each = len(given) // self._directions
         return resolved[number * each : (number + 1) * each]

@@ -7,25 +7,26 @@ from collections.abc import Mapping, Sequence
 import onnx
 
 from rammer_mlir.errors import ModelError, ShapeError
-from rammer_mlir.frontends.onnx.tensors import static_shape, value_infos
+from rammer_mlir.frontends.onnx.model import Model, first_line
+from rammer_mlir.frontends.onnx.tensors import label, static_shape, value_infos
 
 
-def bind_shapes(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> None:
+def bind_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
     """Write the user's shapes into the model's inputs and check that no dimension stays open.
 
     Raises:
         ShapeError: if a name is unknown, a shape contradicts the model, or one is still missing.
     """
-    inputs = {value.name: value for value in model.graph.input}
+    inputs = {value.name: value for value in model.inputs}
     for name, shape in shapes.items():
         if name not in inputs:
             known = ", ".join(f"'{other}'" for other in inputs) or "none"
             raise ShapeError(f"shape for unknown input '{name}': the model's inputs are {known}")
         _bind(inputs[name], list(shape))
-    for value in model.graph.input:
+    for value in inputs.values():
         _require_static(value)
     if shapes:
-        _forget_outputs(model)
+        _forget_outputs(model.graph)
 
 
 def _bind(value: onnx.ValueInfoProto, shape: list[int]) -> None:
@@ -72,14 +73,26 @@ def _require_static(value: onnx.ValueInfoProto) -> None:
             )
 
 
-def _forget_outputs(model: onnx.ModelProto) -> None:
+def _forget_outputs(graph: onnx.GraphProto) -> None:
     """Drop what the model says of shapes that now follow from the inputs'."""
-    del model.graph.value_info[:]
-    for value in model.graph.output:
+    del graph.value_info[:]
+    for value in graph.output:
         for dim in value.type.tensor_type.shape.dim:
             if dim.HasField("dim_param"):
                 value.type.tensor_type.ClearField("shape")
                 break
+
+
+def _forget_open_shapes(graph: onnx.GraphProto) -> None:
+    """Drop shapes that are not static: inference takes them for more than they are.
+
+    A value that has become constant since would keep them.
+    """
+    kept = [value for value in graph.value_info if static_shape(value) is not None]
+    if len(kept) < len(graph.value_info):
+        copies = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in kept]
+        del graph.value_info[:]
+        graph.value_info.extend(copies)
 
 
 def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -88,30 +101,33 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
     Raises:
         ModelError: if the model contradicts itself.
     """
+    _forget_open_shapes(model.graph)
     try:
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
     except (onnx.shape_inference.InferenceError, RuntimeError) as error:
-        line = str(error).strip().splitlines()[0]
-        raise ModelError(f"the model's shapes contradict each other: {line}") from error
+        raise ModelError(
+            f"the model's shapes contradict each other: {first_line(error)}"
+        ) from error
 
 
-def require_static_values(model: onnx.ModelProto) -> None:
+def open_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """Return the nodes with a result whose shape is not known."""
+    values = value_infos(graph)
+    static = {name for name, value in values.items() if static_shape(value) is not None}
+    return [node for node in graph.node if not static.issuperset(filter(None, node.output))]
+
+
+def require_static_values(graph: onnx.GraphProto) -> None:
     """Refuse values whose shape depends on data.
 
     Raises:
         ShapeError: naming the first nodes with such results.
     """
-    values = value_infos(model.graph)
-    open_nodes = [
-        f"'{node.name or name}' ({node.op_type})"
-        for node in model.graph.node
-        for name in node.output
-        if name and (name not in values or static_shape(values[name]) is None)
-    ]
-    if open_nodes:
-        more = f" and {len(open_nodes) - 3} more" if len(open_nodes) > 3 else ""
+    found = [label(node) for node in open_nodes(graph)]
+    if found:
+        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
         raise ShapeError(
-            f"the shape of what {', '.join(open_nodes[:3])}{more} computes is not static: expected "
+            f"the shape of what {', '.join(found[:3])}{more} computes is not static: expected "
             "shapes that follow from the inputs' shapes alone"
         )
 

@@ -1,8 +1,8 @@
-"""Types, shapes and constant values of a graph's tensors, by name."""
+"""Types, shapes and values of a graph's tensors, by name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from math import prod
 
 import numpy as np
 import onnx
@@ -13,10 +13,13 @@ from rammer_mlir.errors import ShapeError
 
 Array = NDArray[np.generic]
 
+ONNX_DOMAINS = ("", "ai.onnx")
+"""The two spellings of the domain of ONNX's own operators."""
 
-def opset(model: onnx.ModelProto) -> int:
+
+def opset(proto: onnx.ModelProto) -> int:
     """Return the version of ONNX's own operators that the model uses."""
-    return next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+    return next((o.version for o in proto.opset_import if o.domain in ONNX_DOMAINS), 1)
 
 
 def value_infos(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
@@ -38,20 +41,19 @@ def dtype_of(elem_type: int) -> np.dtype[np.generic]:
     return np.dtype(helper.tensor_dtype_to_np_dtype(elem_type))
 
 
-def constants(graph: onnx.GraphProto, names: Iterable[str]) -> dict[str, Array]:
-    """Return the values of those names that are initializers or constants."""
-    wanted = set(names)
-    found = {
-        tensor.name: numpy_helper.to_array(tensor)
-        for tensor in graph.initializer
-        if tensor.name in wanted
-    }
-    for node in graph.node:
-        if node.op_type == "Constant" and node.output[0] in wanted:
-            for attribute in node.attribute:
-                if attribute.name == "value":
-                    found[node.output[0]] = numpy_helper.to_array(attribute.t)
-    return found
+def label(node: onnx.NodeProto) -> str:
+    """Return how messages name a node."""
+    return f"'{node.name or node.output[0]}' ({node.op_type})"
+
+
+def num_elements(tensor: onnx.TensorProto) -> int:
+    """Return how many elements a tensor has."""
+    return prod(tensor.dims)
+
+
+def small_constants(graph: onnx.GraphProto) -> dict[str, Array]:
+    """Return the values of all initializers by name."""
+    return {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
 
 
 class ShapeTable:
@@ -68,12 +70,16 @@ class ShapeTable:
         Raises:
             ShapeError: if it is unknown.
         """
-        if name in self._initializers:
-            return self._initializers[name][1]
-        shape = static_shape(self._values[name]) if name in self._values else None
+        shape = self.find_shape(name)
         if shape is None:
             raise ShapeError(f"value '{name}' has no static shape: give the inputs' shapes")
         return shape
+
+    def find_shape(self, name: str) -> list[int] | None:
+        """Return the static shape of a value, None if it is unknown."""
+        if name in self._initializers:
+            return self._initializers[name][1]
+        return static_shape(self._values[name]) if name in self._values else None
 
     def elem_type(self, name: str) -> int:
         """Return the ONNX element type of a value, 0 where unknown."""

@@ -28,10 +28,10 @@ class Sequential:
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
         """Return one rProgram with the operators in the graph's order."""
         context = Context(graph, device)
-        context.kernels = [fastest(operator.kernels, device) for operator in graph.operators]
+        context.kernels = [fastest(operator, device) for operator in graph.operators]
         builder = ProgramBuilder(context)
         for number in range(len(graph.operators)):
-            kernel = graph.operators[number].kernels[context.kernels[number]]
+            kernel = context.kernel(number)
             shape = (kernel.num_rtasks, device.num_veus)
             everything = Needs(
                 np.broadcast_to(builder.steps(), shape),

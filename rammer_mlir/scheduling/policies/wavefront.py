@@ -8,12 +8,12 @@ from typing import ClassVar
 
 from rammer_mlir.scheduling.assignment import earliest
 from rammer_mlir.scheduling.builder import Context, ProgramBuilder, finish_plan
-from rammer_mlir.scheduling.costs import fastest, most_efficient, rtask_seconds
+from rammer_mlir.scheduling.costs import fastest, most_efficient, rtask_seconds, work
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.program import Plan
 
-Wave = tuple[int, ...]
+Wave = Sequence[int]
 """Operators whose producers all lie in earlier waves."""
 
 
@@ -36,10 +36,13 @@ class Wavefront:
             mark = current.mark()
             schedule_wave(wave, current, context)
             together = current.seconds()
+            # Scheduling the wave alone as well is spared where the comparison cannot need it.
+            if before == 0.0 or together <= before + least_seconds(wave, context):
+                continue
             chosen = [context.kernels[number] for number in wave]
             alone = ProgramBuilder(context)
             schedule_wave(wave, alone, context)
-            if before == 0.0 or together <= before + alone.seconds():
+            if together <= before + alone.seconds():
                 for number, kernel in zip(wave, chosen, strict=True):
                     context.kernels[number] = kernel
             else:
@@ -50,16 +53,44 @@ class Wavefront:
         return Plan(programs, tuple(context.kernels), seconds, requested)
 
 
-def waves(context: Context) -> list[Wave]:
-    """Return the operators by their depth in the graph, each wave in the graph's order."""
+def waves(context: Context) -> Sequence[Wave]:
+    """Return the operators by their depth in the graph, each wave in the graph's order.
+
+    An operator that reads nothing made here or given at run time (one that fills a buffer's border)
+    could go first, but would hold its buffer for long: it goes with the wave before its reader's.
+    """
+    operators = range(len(context.graph.operators))
+    producers = [context.dependencies.producers(number) for number in operators]
     depths: list[int] = []
-    for number in range(len(context.graph.operators)):
-        producers = context.dependencies.producers(number)
-        depths.append(1 + max((depths[producer] for producer in producers), default=-1))
+    for sources in producers:
+        depths.append(1 + max((depths[producer] for producer in sources), default=-1))
+    free = [_reads_only_constants(context.graph, number) for number in operators]
+    needed: dict[int, int] = {}
+    for number, sources in enumerate(producers):
+        for producer in sources:
+            if free[producer]:
+                needed[producer] = min(needed.get(producer, depths[number]), depths[number])
     found: list[list[int]] = [[] for _ in range(max(depths, default=-1) + 1)]
     for number, depth in enumerate(depths):
-        found[depth].append(number)
-    return [tuple(wave) for wave in found]
+        found[needed.get(number, depth + 1) - 1].append(number)
+    return found
+
+
+def _reads_only_constants(graph: TaskGraph, number: int) -> bool:
+    operator = graph.operators[number]
+    buffers = {operator.operands[read.argument].buffer for read in operator.kernels[0].reads}
+    return all(graph.buffers[buffer].kind == "constant" for buffer in buffers)
+
+
+def least_seconds(wave: Wave, context: Context) -> float:
+    """Return a lower bound for the time of an rProgram that holds one wave, with its launch."""
+    device = context.device
+    kernels = [context.graph.operators[number].kernels for number in wave]
+    total = sum(min(work(kernel, device) for kernel in candidates) for candidates in kernels)
+    longest = max(
+        min(rtask_seconds(kernel, device) for kernel in candidates) for candidates in kernels
+    )
+    return device.launch_seconds + max(total / device.num_veus, longest)
 
 
 def schedule_wave(wave: Wave, program: ProgramBuilder, context: Context) -> None:
@@ -69,13 +100,13 @@ def schedule_wave(wave: Wave, program: ProgramBuilder, context: Context) -> None
     the most efficient ones, if the program is then predicted to be faster (``SelectRKernels``).
     """
     operators, device = context.graph.operators, context.device
-    fast = [fastest(operators[number].kernels, device) for number in wave]
-    thrifty = [most_efficient(operators[number].kernels, device) for number in wave]
+    fast = [fastest(operators[number], device) for number in wave]
+    thrifty = [most_efficient(operators[number], device) for number in wave]
     total = sum(
         operators[number].kernels[kernel].num_rtasks
         for number, kernel in zip(wave, fast, strict=True)
     )
-    if total <= device.num_veus or fast == thrifty:
+    if total < device.num_veus or fast == thrifty:
         _append_wave(wave, fast, program, context)
         return
     mark = program.mark()
@@ -94,7 +125,6 @@ def _append_wave(
     for number, kernel in zip(wave, kernels, strict=True):
         context.kernels[number] = kernel
         needs = program.needs(number)
-        seconds = rtask_seconds(context.graph.operators[number].kernels[kernel], context.device)
-        barrier = context.device.barrier_seconds
-        veus = earliest(needs, program.available, seconds, barrier)
+        seconds = rtask_seconds(context.kernel(number), context.device)
+        veus = earliest(needs, program.available, seconds, context.device.barrier_seconds)
         program.append(number, veus, needs)

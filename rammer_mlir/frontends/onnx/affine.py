@@ -1,0 +1,225 @@
+"""Batch norms, and scales and shifts per channel, folded into the convolution before them.
+
+Also a chain of them without a convolution before becomes one product and one sum.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from rammer_mlir.frontends.onnx.model import Model, used_names
+from rammer_mlir.frontends.onnx.tensors import Array, ShapeTable
+
+_FLOATS = (np.float16, np.float32, np.float64)
+
+
+@dataclass(frozen=True)
+class _Affine:
+    """``y = scale * x + shift`` for each channel of ``x``; both in double precision."""
+
+    source: str
+    scale: Array
+    shift: Array
+
+
+@dataclass
+class _Producer:
+    """A node that can take up the affine functions behind it."""
+
+    node: onnx.NodeProto
+    scale: Array
+    shift: Array
+    changed: bool = False
+
+
+def fold_affine(model: Model) -> None:
+    """Fold in place; shapes must have been inferred, constants folded."""
+    folding = _Folding(model)
+    model.set_nodes(folding.run())
+    model.drop_unused_constants()
+
+
+class _Folding:
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._table = ShapeTable(model.graph)
+        self._constants = model.constants()
+        self._producers: dict[str, _Producer] = {}
+        self._uses = Counter(name for node in model.graph.node for name in node.input)
+        self._uses.update(value.name for value in model.graph.output)
+        self._uses.update(_captured(model.graph))
+
+    def run(self) -> list[onnx.NodeProto]:
+        order: list[onnx.NodeProto | _Producer] = []
+        for node in self._model.graph.node:
+            affine = self._affine(node)
+            producer = self._producers.get(affine.source) if affine else None
+            if affine and producer and self._uses[affine.source] == 1:
+                producer.scale = producer.scale * affine.scale
+                producer.shift = producer.shift * affine.scale + affine.shift
+                producer.changed = True
+                producer.node.output[0] = node.output[0]
+                self._producers[node.output[0]] = producer
+                continue
+            entry = self._producer(node, affine)
+            order.append(entry or node)
+            if entry:
+                self._producers[node.output[0]] = entry
+        nodes: list[onnx.NodeProto] = []
+        for entry in order:
+            nodes.extend(self._emit(entry) if isinstance(entry, _Producer) else [entry])
+        return nodes
+
+    def _constant(self, name: str) -> Array | None:
+        value = self._constants.get(name)
+        return value if value is not None and value.dtype.type in _FLOATS else None
+
+    def _channels(self, name: str) -> tuple[int, int] | None:
+        """Return rank and number of channels of a value of rank two or more."""
+        shape = self._table.find_shape(name)
+        return (len(shape), shape[1]) if shape is not None and len(shape) >= 2 else None
+
+    def _affine(self, node: onnx.NodeProto) -> _Affine | None:
+        if node.op_type == "BatchNormalization":
+            return self._batch_norm(node)
+        if node.op_type not in ("Mul", "Add", "Sub", "Div") or len(node.input) != 2:
+            return None
+        for position in (0, 1):
+            constant = self._constant(node.input[1 - position])
+            kind = self._channels(node.input[position])
+            if constant is None or kind is None or node.input[position] in self._constants:
+                continue
+            values = _per_channel(constant, *kind)
+            if values is not None:
+                return _arithmetic(node.op_type, node.input[position], values, position == 0)
+        return None
+
+    def _batch_norm(self, node: onnx.NodeProto) -> _Affine | None:
+        if any(a.name == "training_mode" and a.i for a in node.attribute) or len(node.output) > 1:
+            return None
+        found = [self._constant(name) for name in node.input[1:5]]
+        if self._channels(node.input[0]) is None:
+            return None
+        parameters = [value.astype(np.float64) for value in found if value is not None]
+        if len(parameters) < 4:
+            return None
+        scale, bias, mean, variance = parameters
+        epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)
+        scale = scale / np.sqrt(variance + epsilon)
+        return _Affine(node.input[0], scale, bias - mean * scale)
+
+    def _producer(self, node: onnx.NodeProto, affine: _Affine | None) -> _Producer | None:
+        if node.op_type == "BatchNormalization" and affine:
+            return _Producer(node, affine.scale, affine.shift, changed=True)
+        if node.op_type not in ("Conv", "ConvTranspose", "Gemm"):
+            return None
+        kind = self._channels(node.output[0])
+        if kind is None or any(self._constant(name) is None for name in node.input[1:] if name):
+            return None
+        bias = self._constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+        if node.op_type == "Gemm" and bias is not None and _per_channel(bias, *kind) is None:
+            return None
+        return _Producer(node, np.ones(kind[1]), np.zeros(kind[1]))
+
+    def _emit(self, producer: _Producer) -> list[onnx.NodeProto]:
+        node = producer.node
+        if not producer.changed:
+            return [node]
+        if node.op_type == "BatchNormalization":
+            return self._emit_pointwise(producer)
+        weight = self._constants[node.input[1]]
+        del node.input[3:]
+        bias = self._bias(node, producer)
+        scaled = _scale_weight(node, weight.astype(np.float64), producer.scale)
+        new = [f"{node.name}/folded_{part}" for part in ("weight", "bias")]
+        self._model.add_constant(new[0], scaled.astype(weight.dtype))
+        self._model.add_constant(new[1], bias.astype(weight.dtype))
+        inputs = [node.input[0], *new]
+        del node.input[:]
+        node.input.extend(inputs)
+        return [node]
+
+    def _bias(self, node: onnx.NodeProto, producer: _Producer) -> Array:
+        channels = producer.scale.size
+        if len(node.input) < 3 or not node.input[2]:
+            return producer.shift
+        bias = np.broadcast_to(self._constants[node.input[2]].astype(np.float64).ravel(), channels)
+        if node.op_type == "Gemm":
+            for attribute in [a for a in node.attribute if a.name == "beta"]:
+                bias = bias * attribute.f
+                attribute.f = 1.0
+        return bias * producer.scale + producer.shift
+
+    def _emit_pointwise(self, producer: _Producer) -> list[onnx.NodeProto]:
+        """Write what is left of a batch norm as a product and a sum."""
+        node = producer.node
+        kind = self._channels(node.input[0])
+        assert kind is not None, "checked when the producer was made"
+        dtype = self._constants[node.input[1]].dtype
+        names = [f"{node.name}/{part}" for part in ("scale", "shift", "scaled")]
+        shape = [-1] + [1] * (kind[0] - 2)
+        self._model.add_constant(names[0], producer.scale.astype(dtype).reshape(shape))
+        self._model.add_constant(names[1], producer.shift.astype(dtype).reshape(shape))
+        return [
+            helper.make_node("Mul", [node.input[0], names[0]], [names[2]], name=node.name),
+            helper.make_node(
+                "Add", [names[2], names[1]], [node.output[0]], name=f"{node.name}/shift"
+            ),
+        ]
+
+
+def _captured(graph: onnx.GraphProto) -> Counter[str]:
+    """Count the uses of values by subgraphs."""
+    return Counter(
+        name
+        for node in graph.node
+        for attribute in node.attribute
+        for subgraph in (attribute.g, *attribute.graphs)
+        for name in used_names(subgraph)
+    )
+
+
+def _per_channel(constant: Array, rank: int, channels: int) -> Array | None:
+    """Return one value for each channel if the constant broadcasts so, else None."""
+    if constant.ndim > rank:
+        return None
+    shape = (1,) * (rank - constant.ndim) + constant.shape
+    if prod(shape) not in (1, channels) or shape[1] != prod(shape):
+        return None
+    return np.broadcast_to(constant.astype(np.float64).ravel(), channels)
+
+
+def _arithmetic(operator: str, source: str, values: Array, source_first: bool) -> _Affine | None:
+    ones, zeros = np.ones(values.shape), np.zeros(values.shape)
+    match operator:
+        case "Mul":
+            return _Affine(source, values, zeros)
+        case "Add":
+            return _Affine(source, ones, values)
+        case "Sub":
+            return (
+                _Affine(source, ones, -values) if source_first else _Affine(source, -ones, values)
+            )
+        case _:
+            return _Affine(source, ones / values, zeros) if source_first and values.all() else None
+
+
+def _scale_weight(node: onnx.NodeProto, weight: Array, scale: Array) -> Array:
+    """Multiply what computes each output channel by the channel's factor."""
+    attributes = {a.name: a for a in node.attribute}
+    if node.op_type == "Conv":
+        return weight * scale.reshape(-1, *[1] * (weight.ndim - 1))
+    if node.op_type == "Gemm":
+        transposed = "transB" in attributes and attributes["transB"].i
+        return weight * (scale[:, None] if transposed else scale[None, :])
+    groups = attributes["group"].i if "group" in attributes else 1
+    # A transposed convolution's weight is [inputs, outputs / groups, ...], inputs by groups.
+    by_group = weight.reshape(groups, -1, *weight.shape[1:])
+    factors = scale.reshape(groups, 1, -1, *[1] * (weight.ndim - 2))
+    return (by_group * factors).reshape(weight.shape)

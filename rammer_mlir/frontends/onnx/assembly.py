@@ -1,0 +1,141 @@
+"""From a prepared model to IR: one function, to which each node adds what its builder emits.
+
+The few nodes without a builder go through torch-mlir's importer. So time is linear in the graph,
+and all nodes that cannot be compiled are found at once.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import onnx
+
+from rammer_mlir.bindings import func, ir, passmanager
+from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.frontends.onnx.builders.describe import describe, graph_facts
+from rammer_mlir.frontends.onnx.builders.node import Builder, Node
+from rammer_mlir.frontends.onnx.builders.structured import Tensor, constant, empty, tensor_type
+from rammer_mlir.frontends.onnx.builders.table import find_builder
+from rammer_mlir.frontends.onnx.leftovers import Importer
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.tensors import label, opset
+
+_CLEAN_UP = "builtin.module(canonicalize,cse)"
+
+
+def assemble(model: Model) -> bytes:
+    """Return a prepared model as bytecode at the `linalg` stage.
+
+    Raises:
+        UnsupportedError: naming all nodes that cannot be compiled.
+    """
+    with ir.Context() as context, ir.Location.unknown():
+        context.enable_multithreading(False)
+        module = ir.Module.create()
+        with ir.InsertionPoint(module.body):
+            _Assembly(model).run()
+        passmanager.PassManager.parse(_CLEAN_UP).run(module.operation)
+        buffer = io.BytesIO()
+        module.operation.write_bytecode(buffer)
+        return buffer.getvalue()
+
+
+class _Assembly:
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._opset = opset(model.proto)
+        self._facts = graph_facts(model.graph)
+        self._importer = Importer(model)
+        self._values: dict[str, Tensor] = {}
+
+    def run(self) -> None:
+        graph = self._model.graph
+        kinds = [
+            [self._type(value.name) for value in field] for field in (graph.input, graph.output)
+        ]
+        main = func.FuncOp("main", ir.FunctionType.get(*kinds))
+        block = main.add_entry_block([ir.Location.name(value.name) for value in graph.input])
+        for value, argument in zip(graph.input, block.arguments, strict=True):
+            self._values[value.name] = Tensor(argument, self._facts[value.name].dtype)
+        self._name_interface(main)
+        with ir.InsertionPoint(block):
+            self._emit_nodes(graph.node)
+            func.ReturnOp([self._value(value.name).value for value in graph.output])
+
+    def _type(self, name: str) -> ir.Type:
+        fact = self._facts[name]
+        return tensor_type(fact.shape, fact.dtype)
+
+    def _name_interface(self, main: ir.OpView) -> None:
+        """Name the function's inputs, weights and outputs."""
+        weights = self._model.weights
+        arguments = [
+            _named("rtask.constant" if value.name in weights else "rtask.name", value.name)
+            for value in self._model.graph.input
+        ]
+        results = [_named("rtask.name", value.name) for value in self._model.graph.output]
+        main.operation.attributes["arg_attrs"] = ir.ArrayAttr.get(arguments)
+        main.operation.attributes["res_attrs"] = ir.ArrayAttr.get(results)
+
+    def _value(self, name: str) -> Tensor:
+        if name not in self._values:
+            fact = self._facts[name]
+            assert fact.value is not None, f"'{name}' is used before it is computed"
+            return constant(fact.value)
+        return self._values[name]
+
+    def _emit_nodes(self, nodes: Sequence[onnx.NodeProto]) -> None:
+        refused: dict[str, list[str]] = {}
+        for proto in nodes:
+            with ir.Location.name(proto.name):
+                try:
+                    self._emit(proto)
+                except UnsupportedError as error:
+                    refused.setdefault(str(error.__cause__ or ""), []).append(str(error))
+                    self._stand_in(proto)
+        if refused:
+            raise UnsupportedError(f"not supported: {'; '.join(map(_explained, refused.items()))}")
+
+    def _emit(self, proto: onnx.NodeProto) -> None:
+        node = describe(proto, self._opset, self._facts)
+        builder = None if node is None else find_builder(node)
+        if node is not None and builder is not None:
+            built = self._build(proto, node, builder)
+        else:
+            values = {name: self._value(name).value for name in proto.input if name in self._facts}
+            built = self._importer.emit(proto, values)
+        for name, value in built.items():
+            if value.type != self._type(name):
+                raise UnsupportedError(
+                    f"{label(proto)} gives {value.type} for '{name}', expected {self._type(name)}"
+                )
+            self._values[name] = Tensor(value, self._facts[name].dtype)
+
+    def _build(self, proto: onnx.NodeProto, node: Node, builder: Builder) -> dict[str, ir.Value]:
+        for number, fact in enumerate(node.inputs):
+            if fact is not None and fact.value is None:
+                node.operands[number] = self._values[proto.input[number]].value
+        built = builder(node)
+        tensors: Sequence[Tensor | None] = [built] if isinstance(built, Tensor) else built
+        return {
+            name: tensor.value
+            for name, tensor in zip(proto.output, tensors, strict=False)
+            if tensor is not None and name in self._facts
+        }
+
+    def _stand_in(self, proto: onnx.NodeProto) -> None:
+        """Let the nodes behind a refused one find operands, so that they are checked too."""
+        for name in proto.output:
+            fact = self._facts.get(name)
+            if fact is not None:
+                self._values[name] = empty(fact.shape, fact.dtype)
+
+
+def _named(key: str, name: str) -> ir.Attribute:
+    return ir.DictAttr.get({key: ir.StringAttr.get(name)})
+
+
+def _explained(entry: tuple[str, list[str]]) -> str:
+    reason, nodes = entry
+    return f"{', '.join(nodes)}{f' ({reason})' if reason else ''}"

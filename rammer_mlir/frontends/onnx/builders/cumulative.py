@@ -1,0 +1,62 @@
+"""Running sums and products along an axis."""
+
+from __future__ import annotations
+
+from rammer_mlir.frontends.onnx.builders.node import Builder, Node
+from rammer_mlir.frontends.onnx.builders.scalar import Scalar
+from rammer_mlir.frontends.onnx.builders.structured import Body, Tensor, pad, part, pointwise
+
+
+def _sum(x: Scalar, y: Scalar) -> Scalar:
+    return x + y
+
+
+def _product(x: Scalar, y: Scalar) -> Scalar:
+    return x * y
+
+
+def _cumulative(node: Node, combine: Body, neutral: float) -> Tensor:
+    """Double the distance that each element has combined until it has combined all before it.
+
+    With a logarithmic number of elementwise steps nothing is sequential (Hillis and Steele, "Data
+    parallel algorithms", 1986).
+    """
+    x = node.tensor(0)
+    axes = node.integers(1)
+    if axes is None:
+        raise node.unsupported("its axis is missing")
+    axis = axes[0] % x.rank
+    backward = bool(node.attribute("reverse", 0))
+    if node.attribute("exclusive", 0):
+        x = shifted(x, axis, 1, backward, neutral)
+    distance = 1
+    while distance < x.shape[axis]:
+        x = pointwise(combine, x, shifted(x, axis, distance, backward, neutral))
+        distance *= 2
+    return x
+
+
+def shifted(x: Tensor, axis: int, distance: int, backward: bool, value: float) -> Tensor:
+    """Move elements up an axis, or down if ``backward``; those that come in have one value."""
+    starts, sizes, border = [0] * x.rank, list(x.shape), [0] * x.rank
+    sizes[axis] -= distance
+    border[axis] = distance
+    none = [0] * x.rank
+    if backward:
+        starts[axis] = distance
+        return pad(part(x, starts, sizes), none, border, value)
+    return pad(part(x, starts, sizes), border, none, value)
+
+
+def _cumulative_sum(node: Node) -> Tensor:
+    return _cumulative(node, _sum, 0)
+
+
+def _cumulative_product(node: Node) -> Tensor:
+    return _cumulative(node, _product, 1)
+
+
+BUILDERS: dict[str, Builder] = {
+    "CumProd": _cumulative_product,
+    "CumSum": _cumulative_sum,
+}

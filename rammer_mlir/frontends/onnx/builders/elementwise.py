@@ -1,0 +1,338 @@
+"""Operators that compute each element of their result from one element of each input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from rammer_mlir.bindings import math
+from rammer_mlir.frontends.onnx.builders.activations import ACTIVATIONS
+from rammer_mlir.frontends.onnx.builders.node import Node
+from rammer_mlir.frontends.onnx.builders.scalar import (
+    BOOL,
+    F32,
+    F64,
+    Scalar,
+    is_float,
+    is_signed,
+    literal,
+)
+from rammer_mlir.frontends.onnx.builders.structured import Tensor, pointwise
+
+Function = Callable[..., Scalar]
+"""From one scalar of each input to the result's."""
+
+
+def elementwise(node: Node, function: Function) -> Tensor:
+    """Apply a function to all inputs, broadcast; constants of one element become literals."""
+    result = node.out()
+    literals = {
+        number: fact.value.reshape(-1)[0].item()
+        for number, fact in enumerate(node.inputs)
+        if fact is not None and fact.value is not None and fact.value.size == 1
+    }
+    given = [number for number, fact in enumerate(node.inputs) if fact is not None]
+
+    def body(*scalars: Scalar) -> Scalar:
+        rest = iter(scalars)
+        values = [
+            literal(literals[number], node.fact(number).dtype) if number in literals else next(rest)
+            for number in given
+        ]
+        return function(*values)
+
+    operands = [node.tensor(number) for number in given if number not in literals]
+    return pointwise(body, *operands, dtype=result.dtype, shape=result.shape)
+
+
+def _operation(make: Any, node: Node) -> Tensor:
+    """Build what one operation of the `math` dialect computes, in single precision or wider."""
+
+    def body(x: Scalar) -> Scalar:
+        kind = F64 if x.dtype == F64 else F32
+        return x.cast(kind).apply(make).cast(x.dtype)
+
+    return elementwise(node, body)
+
+
+def _activation(function: Function, defaults: dict[str, float], node: Node) -> Tensor:
+    """Build an activation function with its parameters, in single precision or wider."""
+    parameters = [node.attribute(name, default) for name, default in defaults.items()]
+
+    def body(x: Scalar) -> Scalar:
+        kind = F64 if x.dtype == F64 else F32
+        return function(x.cast(kind), *parameters).cast(x.dtype)
+
+    return elementwise(node, body)
+
+
+def _function(function: Function, node: Node) -> Tensor:
+    return elementwise(node, function)
+
+
+def _fold(function: Function, node: Node) -> Tensor:
+    """Build an operator with any number of inputs from its form with two."""
+
+    def body(first: Scalar, *rest: Scalar) -> Scalar:
+        for other in rest:
+            first = function(first, other)
+        return first
+
+    return elementwise(node, body)
+
+
+def _mean(node: Node) -> Tensor:
+    def body(first: Scalar, *rest: Scalar) -> Scalar:
+        for other in rest:
+            first = first + other
+        return first / (1 + len(rest))
+
+    return elementwise(node, body)
+
+
+def _absolute(x: Scalar) -> Scalar:
+    if is_float(x.dtype):
+        return x.apply(math.AbsFOp)
+    return x.apply(math.AbsIOp) if is_signed(x.dtype) else x
+
+
+def _sign(x: Scalar) -> Scalar:
+    # What is neither above nor below zero is zero or NaN, and stays.
+    negative = x.compare("lt", 0).select(literal(-1, x.dtype), x) if x.dtype.kind != "u" else x
+    return x.compare("gt", 0).select(literal(1, x.dtype), negative)
+
+
+def _relu(x: Scalar) -> Scalar:
+    # One instruction on x86, and NaN stays: a maximum that propagates NaN takes three.
+    zero = literal(0, x.dtype)
+    return x.compare("lt", zero).select(zero, x)
+
+
+def _leaky(x: Scalar, slope: Scalar) -> Scalar:
+    return x.compare("lt", 0).select(x * slope, x)
+
+
+def _leaky_relu(node: Node) -> Tensor:
+    alpha = node.attribute("alpha", 0.01)
+    return elementwise(node, lambda x: _leaky(x, literal(alpha, x.dtype)))
+
+
+def _cast(node: Node) -> Tensor:
+    target = node.out().dtype
+    return pointwise(lambda x: x.cast(target), node.tensor(0), dtype=target)
+
+
+def _bit_cast(node: Node) -> Tensor:
+    target = node.out().dtype
+    if node.fact(0).dtype.itemsize != target.itemsize:
+        raise node.unsupported("only element types of the same size can be cast bit by bit")
+    return pointwise(lambda x: x.bitcast(target), node.tensor(0), dtype=target)
+
+
+def _is_infinite(node: Node) -> Tensor:
+    signs = (("detect_positive", float("inf")), ("detect_negative", float("-inf")))
+    wanted = [value for name, value in signs if node.attribute(name, 1)]
+
+    def body(x: Scalar) -> Scalar:
+        found = literal(0, BOOL)
+        for value in wanted:
+            found = found | x.compare("eq", value)
+        return found
+
+    return elementwise(node, body)
+
+
+def _shrink(node: Node) -> Tensor:
+    bias, edge = node.attribute("bias", 0.0), node.attribute("lambd", 0.5)
+
+    def body(x: Scalar) -> Scalar:
+        kind = x.dtype if is_float(x.dtype) else F32
+        y = x.cast(kind)
+        above = y.compare("gt", edge).select(y - bias, literal(0, kind))
+        return y.compare("lt", -edge).select(y + bias, above).cast(x.dtype)
+
+    return elementwise(node, body)
+
+
+def _power(node: Node) -> Tensor:
+    exponent = node.constant(1)
+    if exponent is not None and exponent.size == 1 and is_float(node.fact(0).dtype):
+        known = float(exponent.reshape(-1)[0])
+        if known in _POWERS:
+            shape = node.out().shape
+            return pointwise(_POWERS[known], node.tensor(0), shape=shape)
+    return elementwise(node, _power_of_scalars)
+
+
+_POWERS: dict[float, Function] = {
+    -1.0: lambda x: literal(1, x.dtype) / x,
+    0.5: lambda x: x.apply(math.SqrtOp),
+    1.0: lambda x: x,
+    2.0: lambda x: x * x,
+    3.0: lambda x: x * x * x,
+}
+"""Exponents for which a general power would be a waste."""
+
+
+def _power_of_scalars(x: Scalar, y: Scalar) -> Scalar:
+    if not is_float(x.dtype) and not is_float(y.dtype):
+        return _integer_power(x, y)
+    kind = x.dtype if x.dtype in (F32, F64) else F64 if not is_float(x.dtype) else F32
+    return x.cast(kind).power(y.cast(kind)).cast(x.dtype)
+
+
+def _integer_power(x: Scalar, y: Scalar) -> Scalar:
+    """Return the power by repeated squaring; more than six bits of exponent would overflow."""
+    result, zero = literal(1, x.dtype), literal(0, y.dtype)
+    for bit in range(6):
+        is_set = (y & (1 << bit)).compare("ne", zero)
+        result = is_set.select(result * x, result)
+        x = x * x
+    return result
+
+
+def _modulo(node: Node) -> Tensor:
+    if node.attribute("fmod", 0):
+        return elementwise(node, lambda x, y: x.remainder(y))
+
+    def body(x: Scalar, y: Scalar) -> Scalar:
+        rest = x.remainder(y)
+        if x.dtype.kind == "u":
+            return rest
+        differ = rest.compare("lt", 0) ^ y.compare("lt", 0)
+        return (rest.compare("ne", 0) & differ).select(rest + y, rest)
+
+    return elementwise(node, body)
+
+
+def _bit_shift(node: Node) -> Tensor:
+    left = node.attribute("direction") == "LEFT"
+
+    def body(x: Scalar, count: Scalar) -> Scalar:
+        zero = literal(0, x.dtype)
+        fits = count.compare("lt", 8 * x.dtype.itemsize)
+        safe = fits.select(count, zero)
+        return fits.select(x.shift_left(safe) if left else x.shift_right(safe), zero)
+
+    return elementwise(node, body)
+
+
+def _clip(node: Node) -> Tensor:
+    """Build Clip: limits are attributes before opset 11, then inputs that may be left out."""
+    has = [node.has(1), node.has(2)]
+    if node.opset < 11:
+        limits = [node.attribute("min"), node.attribute("max")]
+        return elementwise(node, lambda x: _limit(x, *limits))
+
+    def body(x: Scalar, *limits: Scalar) -> Scalar:
+        given = iter(limits)
+        low, high = (next(given) if present else None for present in has)
+        return _limit(x, low, high)
+
+    return elementwise(node, body)
+
+
+def _limit(x: Scalar, low: Scalar | float | None, high: Scalar | float | None) -> Scalar:
+    for kind, limit in (("lt", low), ("gt", high)):
+        if limit is not None:
+            edge = limit if isinstance(limit, Scalar) else literal(limit, x.dtype)
+            x = x.compare(kind, edge).select(edge, x)
+    return x
+
+
+def _comparison(kind: Any, node: Node) -> Tensor:
+    return elementwise(node, lambda x, y: x.compare(kind, y))
+
+
+def _dropout(node: Node) -> list[Tensor | None]:
+    """Build Dropout outside of training: the data pass, and nothing is masked."""
+    if node.has(2) and (node.constant(2) is None or node.constant(2)):
+        raise node.unsupported("training_mode must be constant and false")
+    mask = None
+    if node.uses(1):
+        out = node.out(1)
+        mask = pointwise(lambda: literal(1, out.dtype), dtype=out.dtype, shape=out.shape)
+    return [node.tensor(0), mask]
+
+
+_MATH: dict[str, Any] = {
+    "Acos": math.AcosOp,
+    "Acosh": math.AcoshOp,
+    "Asin": math.AsinOp,
+    "Asinh": math.AsinhOp,
+    "Atan": math.AtanOp,
+    "Atanh": math.AtanhOp,
+    "Ceil": math.CeilOp,
+    "Cos": math.CosOp,
+    "Cosh": math.CoshOp,
+    "Erf": math.ErfOp,
+    "Exp": math.ExpOp,
+    "Floor": math.FloorOp,
+    "Log": math.LogOp,
+    "Round": math.RoundEvenOp,
+    "Sin": math.SinOp,
+    "Sinh": math.SinhOp,
+    "Sqrt": math.SqrtOp,
+    "Tan": math.TanOp,
+    "Tanh": math.TanhOp,
+}
+
+_FUNCTIONS: dict[str, Function] = {
+    "Abs": _absolute,
+    "Add": lambda x, y: x + y,
+    "And": lambda x, y: x & y,
+    "BitwiseAnd": lambda x, y: x & y,
+    "BitwiseNot": lambda x: ~x,
+    "BitwiseOr": lambda x, y: x | y,
+    "BitwiseXor": lambda x, y: x ^ y,
+    "Div": lambda x, y: x / y,
+    "IsNaN": lambda x: x.compare("ne", x),
+    "Mul": lambda x, y: x * y,
+    "Neg": lambda x: -x,
+    "Not": lambda x: ~x,
+    "Or": lambda x, y: x | y,
+    "PRelu": _leaky,
+    "Reciprocal": lambda x: literal(1, x.dtype) / x,
+    "Relu": _relu,
+    "Sign": _sign,
+    "Sub": lambda x, y: x - y,
+    "Where": lambda condition, x, y: condition.select(x, y),
+    "Xor": lambda x, y: x ^ y,
+}
+
+_VARIADIC: dict[str, Function] = {
+    "Max": lambda x, y: x.maximum(y),
+    "Min": lambda x, y: x.minimum(y),
+    "Sum": lambda x, y: x + y,
+}
+
+_COMPARISONS = {
+    "Equal": "eq",
+    "Greater": "gt",
+    "GreaterOrEqual": "ge",
+    "Less": "lt",
+    "LessOrEqual": "le",
+}
+
+BUILDERS: dict[str, Callable[[Node], Any]] = {
+    **{name: partial(_operation, make) for name, make in _MATH.items()},
+    **{name: partial(_activation, *entry) for name, entry in ACTIVATIONS.items()},
+    **{name: partial(_function, function) for name, function in _FUNCTIONS.items()},
+    **{name: partial(_fold, function) for name, function in _VARIADIC.items()},
+    **{name: partial(_comparison, kind) for name, kind in _COMPARISONS.items()},
+    "BitCast": _bit_cast,
+    "BitShift": _bit_shift,
+    "Cast": _cast,
+    "CastLike": _cast,
+    "Clip": _clip,
+    "Dropout": _dropout,
+    "Identity": lambda node: node.tensor(0),
+    "IsInf": _is_infinite,
+    "LeakyRelu": _leaky_relu,
+    "Mean": _mean,
+    "Mod": _modulo,
+    "Pow": _power,
+    "Shrink": _shrink,
+}
+"""Elementwise operators by name."""

@@ -1,0 +1,118 @@
+"""What a builder is given: an ONNX node with its static facts and its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.frontends.onnx.builders.scalar import DType
+from rammer_mlir.frontends.onnx.builders.structured import Tensor, constant
+from rammer_mlir.frontends.onnx.tensors import Array
+
+
+@dataclass(frozen=True)
+class TensorFact:
+    """Shape and element type of an operand or result, and its value where it is constant."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    value: Array | None = None
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+
+@dataclass(frozen=True)
+class Node:
+    """An ONNX node with a builder.
+
+    Attributes:
+        name: the node's name.
+        op_type: its operator, of ONNX's own domain.
+        opset: the version of the operators.
+        attributes: values by name; strings are ``str``.
+        inputs: facts of its inputs, None for those left out.
+        outputs: facts of its results, None for those that nobody uses.
+        operands: during building, the values of the inputs that are not constant, by number.
+    """
+
+    name: str
+    op_type: str
+    opset: int
+    attributes: dict[str, Any]
+    inputs: list[TensorFact | None]
+    outputs: list[TensorFact | None]
+    operands: dict[int, ir.Value] = field(default_factory=dict[int, ir.Value])
+
+    def has(self, number: int) -> bool:
+        """Whether an input is given."""
+        return number < len(self.inputs) and self.inputs[number] is not None
+
+    def fact(self, number: int) -> TensorFact:
+        """Return an input's facts."""
+        fact = self.inputs[number] if number < len(self.inputs) else None
+        if fact is None:
+            raise self.unsupported(f"input {number} is missing")
+        return fact
+
+    def out(self, number: int = 0) -> TensorFact:
+        """Return a used result's facts."""
+        fact = self.outputs[number]
+        assert fact is not None
+        return fact
+
+    def uses(self, number: int) -> bool:
+        """Whether a result is used."""
+        return number < len(self.outputs) and self.outputs[number] is not None
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Return an attribute's value."""
+        return self.attributes.get(name, default)
+
+    def axis(self, name: str, default: int, rank: int) -> int:
+        """Return an attribute that numbers a dimension, counted from the front."""
+        return int(self.attributes.get(name, default)) % max(rank, 1)
+
+    def constant(self, number: int) -> Array | None:
+        """Return a constant input's value, None where it is computed or left out."""
+        fact = self.inputs[number] if number < len(self.inputs) else None
+        return None if fact is None else fact.value
+
+    def integers(self, number: int, attribute: str | None = None) -> list[int] | None:
+        """Return the integers of an input, or in old opsets of an attribute; None if left out.
+
+        Raises:
+            UnsupportedError: if they are computed.
+        """
+        if attribute is not None and attribute in self.attributes:
+            return list(self.attributes[attribute])
+        if not self.has(number):
+            return None
+        value = self.constant(number)
+        if value is None:
+            raise self.unsupported(f"input {number} must be constant")
+        return [int(x) for x in value.reshape(-1)]
+
+    def tensor(self, number: int) -> Tensor:
+        """Return an input as a tensor; a constant one is emitted."""
+        fact = self.fact(number)
+        if fact.value is not None:
+            return constant(fact.value)
+        return Tensor(self.operands[number], fact.dtype)
+
+    def tensors(self) -> Sequence[Tensor]:
+        """Return all inputs."""
+        return [self.tensor(number) for number in range(len(self.inputs))]
+
+    def unsupported(self, reason: str) -> UnsupportedError:
+        """Return the error to raise for a use of the operator that cannot be compiled."""
+        return UnsupportedError(f"'{self.name}' ({self.op_type}): {reason}")
+
+
+Builder = Callable[[Node], Tensor | Sequence[Tensor | None]]
+"""Returns the results in the node's order; None for those that nobody uses."""

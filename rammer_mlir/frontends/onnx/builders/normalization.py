@@ -1,0 +1,179 @@
+"""Softmax and the normalisations: reductions along axes, then one elementwise operation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from rammer_mlir.bindings import math
+from rammer_mlir.frontends.onnx.builders.node import Builder, Node
+from rammer_mlir.frontends.onnx.builders.scalar import F32, F64, DType, Scalar, lowest
+from rammer_mlir.frontends.onnx.builders.structured import (
+    Reduced,
+    Tensor,
+    pointwise,
+    reduce,
+    reshape,
+)
+
+
+def computing_type(dtype: DType) -> DType:
+    """Return the type to compute in: at least single precision."""
+    return F64 if dtype == F64 else F32
+
+
+def sum_along(source: Tensor, axes: Sequence[int], dtype: DType | None = None) -> Reduced:
+    """Sum along axes, in another type if given."""
+    kind = source.dtype if dtype is None else dtype
+    return reduce(lambda x, total: total + x.cast(kind), source, axes, 0, kind)
+
+
+def max_along(source: Tensor, axes: Sequence[int]) -> Reduced:
+    """Return the largest elements along axes."""
+    return reduce(lambda x, top: top.maximum(x), source, axes, lowest(source.dtype))
+
+
+def softmax(node: Node) -> Tensor:
+    """Build Softmax and LogSoftmax: shifted by the maximum, so that nothing overflows."""
+    x = node.tensor(0)
+    shape = x.shape
+    if node.opset < 13:
+        axis = node.axis("axis", 1, len(shape))
+        x = reshape(x, (prod(shape[:axis]), prod(shape[axis:])))
+        axes = [1]
+    else:
+        axes = [node.axis("axis", -1, len(shape))]
+    return reshape(_softmax(x, axes, node.op_type == "LogSoftmax"), shape)
+
+
+def _softmax(x: Tensor, axes: Sequence[int], logarithm: bool) -> Tensor:
+    kind = computing_type(x.dtype)
+    top = max_along(x, axes)
+    if logarithm:
+        total = reduce_shifted(x, top, axes, kind)
+        return pointwise(
+            lambda x, m, s: (x.cast(kind) - m.cast(kind) - s.apply(math.LogOp)).cast(x.dtype),
+            x, top, total,
+        )  # fmt: skip
+    powers = pointwise(
+        lambda x, m: (x.cast(kind) - m.cast(kind)).apply(math.ExpOp), x, top, dtype=kind
+    )
+    total = sum_along(powers, axes)
+    return pointwise(lambda e, s: (e / s).cast(x.dtype), powers, total, dtype=x.dtype)
+
+
+def reduce_shifted(x: Tensor, top: Reduced, axes: Sequence[int], kind: DType) -> Reduced:
+    """Sum ``exp(x - top)`` along axes."""
+    shifted = pointwise(
+        lambda x, m: (x.cast(kind) - m.cast(kind)).apply(math.ExpOp), x, top, dtype=kind
+    )
+    return sum_along(shifted, axes)
+
+
+def mean_and_inverse_deviation(
+    x: Tensor, axes: Sequence[int], epsilon: float, kind: DType
+) -> tuple[Reduced, Reduced]:
+    """Return the mean and ``1 / sqrt(variance + epsilon)`` along axes, in two passes."""
+    count = prod(x.shape[axis] for axis in axes)
+    mean = sum_along(x, axes, kind).map(lambda s: s / count)
+
+    def square(x: Scalar, m: Scalar) -> Scalar:
+        difference = x.cast(kind) - m
+        return difference * difference
+
+    squares = pointwise(square, x, mean, dtype=kind)
+    inverse = sum_along(squares, axes).map(lambda s: (s / count + epsilon).apply(math.RsqrtOp))
+    return mean, inverse
+
+
+def _normalize(
+    x: Tensor,
+    statistics: tuple[Reduced, Reduced],
+    scale: Tensor | None,
+    shift: Tensor | None,
+) -> Tensor:
+    mean, inverse = statistics
+    kind = mean.tensor.dtype
+    extra = [t for t in (scale, shift) if t is not None]
+
+    def body(x: Scalar, m: Scalar, r: Scalar, *rest: Scalar) -> Scalar:
+        y = (x.cast(kind) - m) * r
+        if scale is not None:
+            y = y * rest[0].cast(kind)
+        if shift is not None:
+            y = y + rest[-1].cast(kind)
+        return y.cast(x.dtype)
+
+    return pointwise(body, x, mean, inverse, *extra)
+
+
+def layer_normalization(node: Node) -> list[Tensor | None]:
+    """Build LayerNormalization: over the dimensions from an axis on."""
+    x = node.tensor(0)
+    kind = computing_type(x.dtype)
+    axes = range(node.axis("axis", -1, x.rank), x.rank)
+    statistics = mean_and_inverse_deviation(x, axes, node.attribute("epsilon", 1e-5), kind)
+    shift = node.tensor(2) if node.has(2) else None
+    y = _normalize(x, statistics, node.tensor(1), shift)
+    rest = [
+        _converted(t.keepdims(x.rank), node.out(i).dtype) if node.uses(i) else None
+        for i, t in enumerate(statistics, start=1)
+    ]
+    return [y, *rest]
+
+
+def _converted(x: Tensor, dtype: DType) -> Tensor:
+    return x if x.dtype == dtype else pointwise(lambda v: v.cast(dtype), x, dtype=dtype)
+
+
+def rms_normalization(node: Node) -> Tensor:
+    """Build RMSNormalization: divided by the root of the mean square."""
+    x, scale = node.tensor(0), node.tensor(1)
+    kind = computing_type(x.dtype)
+    axes = range(node.axis("axis", -1, x.rank), x.rank)
+    count = prod(x.shape[axis] for axis in axes)
+    epsilon = node.attribute("epsilon", 1e-5)
+    squares = pointwise(lambda x: x.cast(kind) * x.cast(kind), x, dtype=kind)
+    inverse = sum_along(squares, axes).map(lambda s: (s / count + epsilon).apply(math.RsqrtOp))
+    return pointwise(
+        lambda x, r, g: (x.cast(kind) * r * g.cast(kind)).cast(x.dtype), x, inverse, scale
+    )
+
+
+def instance_normalization(node: Node) -> Tensor:
+    """Build InstanceNormalization: each channel of each sample."""
+    return _grouped(node, node.fact(0).shape[1])
+
+
+def group_normalization(node: Node) -> Tensor:
+    """Build GroupNormalization: groups of channels of each sample."""
+    return _grouped(node, node.attribute("num_groups"))
+
+
+def _grouped(node: Node, groups: int) -> Tensor:
+    x = node.tensor(0)
+    batch, channels, *space = x.shape
+    split = reshape(x, (batch, groups, channels // groups, *space))
+    kind = computing_type(x.dtype)
+    axes = range(2, split.rank)
+    statistics = mean_and_inverse_deviation(split, axes, node.attribute("epsilon", 1e-5), kind)
+    each = (groups, channels // groups)
+    scale, shift = (_per_channel(node.tensor(i), each, len(space)) for i in (1, 2))
+    return reshape(_normalize(split, statistics, scale, shift), x.shape)
+
+
+def _per_channel(parameter: Tensor, each: tuple[int, int], space: int) -> Tensor:
+    """Give a parameter of one value per channel, or group, the rank of the data."""
+    groups, size = each
+    inner = size if parameter.size == groups * size else 1
+    return reshape(parameter, (1, groups, inner, *[1] * space))
+
+
+BUILDERS: dict[str, Builder] = {
+    "GroupNormalization": group_normalization,
+    "InstanceNormalization": instance_normalization,
+    "LayerNormalization": layer_normalization,
+    "LogSoftmax": softmax,
+    "RMSNormalization": rms_normalization,
+    "Softmax": softmax,
+}

@@ -1,0 +1,265 @@
+"""Pooling: reductions over windows that slide over the spatial dimensions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from rammer_mlir.bindings import linalg, math
+from rammer_mlir.frontends.onnx.builders.node import Builder, Node
+from rammer_mlir.frontends.onnx.builders.reductions import (
+    REDUCTIONS,
+    Reduction,
+    apply_reduction,
+)
+from rammer_mlir.frontends.onnx.builders.scalar import (
+    F32,
+    F64,
+    INT64,
+    DType,
+    Scalar,
+    index_value,
+    is_float,
+    literal,
+    lowest,
+)
+from rammer_mlir.frontends.onnx.builders.structured import (
+    Expr,
+    Operand,
+    Tensor,
+    constant,
+    full,
+    loop,
+    pad,
+    pointwise,
+    structured,
+)
+from rammer_mlir.frontends.onnx.builders.windows import Window, window_of
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """A pooling node's data, window, and the spatial extents of its result."""
+
+    x: Tensor
+    window: Window
+    space: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        """Number of spatial dimensions."""
+        return len(self.space)
+
+    @property
+    def domain(self) -> list[int]:
+        """Extents of the loops: batch, channels, positions of the window, and inside of it."""
+        return [*self.x.shape[:2], *self.space, *self.window.kernel]
+
+    @property
+    def exprs(self) -> list[Expr]:
+        """Index expressions that read the padded data under the window."""
+        return [0, 1, *(self.position(i) for i in range(self.rank))]
+
+    def position(self, axis: int) -> Expr:
+        """Return the index along a spatial dimension of the padded data."""
+        step, inner = self.window.strides[axis], loop(2 + self.rank + axis)
+        return loop(2 + axis) * step + inner * self.window.dilations[axis]
+
+    def padded(self, value: float) -> Tensor:
+        """Return the data with a border, wide enough for windows that only begin inside."""
+        window = self.window
+        needed = [
+            (count - 1) * stride + extent
+            for count, stride, extent in zip(
+                self.space, window.strides, window.extents, strict=True
+            )
+        ]
+        high = [
+            max(total - low - size, 0)
+            for total, low, size in zip(needed, window.low, self.x.shape[2:], strict=True)
+        ]
+        return pad(self.x, (0, 0, *window.low), (0, 0, *high), value)
+
+    def reduce(self, x: Tensor, kind: Reduction, dtype: DType) -> Tensor:
+        """Reduce padded data under each window, in another element type."""
+        out = full([*self.x.shape[:2], *self.space], kind.initial(dtype), dtype)
+
+        def body(value: Scalar, total: Scalar) -> Scalar:
+            return kind.combine(total, kind.contribution(value.cast(dtype)))
+
+        target = (out, range(2 + self.rank))
+        return structured(self.domain, self.rank, [(x, self.exprs)], target, body)
+
+
+def _pool(node: Node) -> _Pool:
+    x = node.tensor(0)
+    window = window_of(node, x.shape[2:], node.attribute("kernel_shape"))
+    result = next(fact for fact in node.outputs if fact is not None)
+    return _Pool(x, window, result.shape[2:])
+
+
+def _max_pool(node: Node) -> list[Tensor | None]:
+    pool = _pool(node)
+    padded = pool.padded(lowest(pool.x.dtype))
+    largest = pool.reduce(padded, REDUCTIONS["Max"], pool.x.dtype)
+    if not node.uses(1):
+        return [largest]
+    return [largest, _positions(pool, padded, largest, bool(node.attribute("storage_order", 0)))]
+
+
+def _positions(pool: _Pool, padded: Tensor, largest: Tensor, by_column: bool) -> Tensor:
+    """Return where each window's maximum is in the data, flattened: the first place of several."""
+    space = pool.x.shape[2:]
+    order = list(reversed(range(pool.rank))) if by_column else list(range(pool.rank))
+
+    def body(value: Scalar, best: Scalar, first: Scalar) -> Scalar:
+        places = [
+            index_value(linalg.IndexOp(2 + axis).result) * pool.window.strides[axis]
+            + index_value(linalg.IndexOp(2 + pool.rank + axis).result) * pool.window.dilations[axis]
+            - pool.window.low[axis]
+            for axis in range(pool.rank)
+        ]
+        batch, channel = (index_value(linalg.IndexOp(i).result) for i in (0, 1))
+        flat = batch * pool.x.shape[1] + channel
+        for axis in order:
+            flat = flat * space[axis] + places[axis]
+        return first.minimum(value.compare("eq", best).select(flat, literal(_FAR, INT64)))
+
+    out = full(largest.shape, _FAR, INT64)
+    lead: list[Expr] = list(range(2 + pool.rank))
+    inputs = [(padded, pool.exprs), (largest, lead)]
+    return structured(pool.domain, pool.rank, inputs, (out, lead), body)
+
+
+_FAR = int(np.iinfo(np.int64).max)
+"""A position behind all others."""
+
+
+def _average_pool(node: Node) -> Tensor:
+    pool = _pool(node)
+    kind = F64 if pool.x.dtype == F64 else F32 if is_float(pool.x.dtype) else pool.x.dtype
+    total = pool.reduce(pool.padded(0), REDUCTIONS["Sum"], kind)
+    border = bool(node.attribute("count_include_pad", 0))
+    operands: list[Operand] = []
+    common = 1.0
+    for axis in range(pool.rank):
+        counts = _counts(pool, axis, border)
+        if len(set(counts)) == 1:
+            common *= counts[0]
+        else:
+            operands.append((constant(np.array(counts).astype(kind)), [2 + axis]))
+
+    def body(total: Scalar, *counts: Scalar) -> Scalar:
+        for count in counts:
+            total = total / count
+        return (total / common if common != 1 else total).cast(pool.x.dtype)
+
+    return pointwise(body, total, *operands, dtype=pool.x.dtype, shape=total.shape)
+
+
+def _counts(pool: _Pool, axis: int, border: bool) -> list[int]:
+    """Return how many elements along a dimension each window covers, with the border or not."""
+    window, size = pool.window, pool.x.shape[2 + axis]
+    low, high = window.low[axis], window.high[axis]
+    inside = range(-low, size + high) if border else range(size)
+    return [
+        sum(
+            first * window.strides[axis] + tap * window.dilations[axis] - low in inside
+            for tap in range(window.kernel[axis])
+        )
+        for first in range(pool.space[axis])
+    ]
+
+
+def _power_norm(order: int) -> Reduction:
+    """Return the reduction to a norm of any order."""
+    if order in (1, 2):
+        return REDUCTIONS[f"L{order}"]
+    return Reduction(
+        lambda x, y: x + y,
+        lambda _dtype: 0,
+        lambda x: x.apply(math.AbsFOp).power(float(order)),
+        lambda total, _count: total.power(1 / order),
+    )
+
+
+def _lp_pool(node: Node) -> Tensor:
+    pool = _pool(node)
+    kind = _power_norm(node.attribute("p", 2))
+    wide = F64 if pool.x.dtype == F64 else F32
+    total = pool.reduce(pool.padded(0), kind, wide)
+    return pointwise(lambda v: kind.finish(v, 1).cast(pool.x.dtype), total, dtype=pool.x.dtype)
+
+
+def _global_pool(kind: Reduction, node: Node) -> Tensor:
+    x = node.tensor(0)
+    return apply_reduction(kind, x, list(range(2, x.rank))).keepdims(x.rank)
+
+
+def _global_lp_pool(node: Node) -> Tensor:
+    return _global_pool(_power_norm(node.attribute("p", 2)), node)
+
+
+def _local_response_normalization(node: Node) -> Tensor:
+    """Build LRN: divided by a power of the squares summed over neighbouring channels."""
+    x, size = node.tensor(0), node.attribute("size")
+    alpha, beta = node.attribute("alpha", 1e-4), node.attribute("beta", 0.75)
+    bias = node.attribute("bias", 1.0)
+    rest = [0] * (x.rank - 2)
+    padded = pad(x, [0, (size - 1) // 2, *rest], [0, size // 2, *rest], 0)
+    exprs: list[Expr] = [0, loop(1) + loop(x.rank), *range(2, x.rank)]
+    squares = structured(
+        [*x.shape, size],
+        1,
+        [(padded, exprs)],
+        (full(x.shape, 0, x.dtype), range(x.rank)),
+        lambda v, total: total + v * v,
+    )
+    return pointwise(lambda v, s: v * _negative_power(s * (alpha / size) + bias, beta), x, squares)
+
+
+def _negative_power(x: Scalar, exponent: float) -> Scalar:
+    """Return ``x ** -exponent`` of a positive number; the usual 3/4 by square roots."""
+    if exponent == 0.75:
+        root = x.apply(math.RsqrtOp)
+        return root * root.apply(math.SqrtOp)
+    return x.power(-exponent)
+
+
+def _batch_normalization(node: Node) -> Tensor:
+    """Build BatchNormalization with given statistics."""
+    if node.attribute("training_mode", 0) or len(node.outputs) > 1:
+        raise node.unsupported("training is not supported: expected training_mode = 0")
+    x, *parameters = node.tensors()
+    epsilon = node.attribute("epsilon", 1e-5)
+    wide = F64 if x.dtype == F64 else F32
+    scale, shift, mean, variance = parameters
+    factor = pointwise(
+        lambda s, v: s.cast(wide) * (v.cast(wide) + epsilon).apply(math.RsqrtOp),
+        scale,
+        variance,
+        dtype=wide,
+    )
+    axis = [1] if x.rank > 1 else [0]
+    return pointwise(
+        lambda x, m, f, b: ((x.cast(wide) - m.cast(wide)) * f + b.cast(wide)).cast(x.dtype),
+        x,
+        *[(parameter, axis) for parameter in (mean, factor, shift)],
+        dtype=x.dtype,
+        shape=x.shape,
+    )
+
+
+BUILDERS: dict[str, Builder] = {
+    "AveragePool": _average_pool,
+    "BatchNormalization": _batch_normalization,
+    "GlobalAveragePool": partial(_global_pool, REDUCTIONS["Mean"]),
+    "GlobalLpPool": _global_lp_pool,
+    "GlobalMaxPool": partial(_global_pool, REDUCTIONS["Max"]),
+    "LRN": _local_response_normalization,
+    "LpPool": _lp_pool,
+    "MaxPool": _max_pool,
+}
+"""Pooling operators and what else works on channels, by name."""

@@ -1,0 +1,150 @@
+"""Matrix products: MatMul, Gemm and their integer forms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from rammer_mlir.frontends.onnx.builders.node import Builder, Node
+from rammer_mlir.frontends.onnx.builders.scalar import F32, DType, Scalar, is_float
+from rammer_mlir.frontends.onnx.builders.structured import (
+    Expr,
+    Tensor,
+    broadcast_exprs,
+    full,
+    pointwise,
+    reshape,
+    structured,
+)
+
+INT32 = np.dtype(np.int32)
+
+
+def accumulator(dtype: DType) -> DType:
+    """Return the type to add up products in: half precision would lose most of them."""
+    return F32 if is_float(dtype) and dtype.itemsize == 2 else dtype
+
+
+def contract(
+    domain: Sequence[int],
+    reductions: int,
+    left: tuple[Tensor, Sequence[Expr]],
+    right: tuple[Tensor, Sequence[Expr]],
+    dtype: DType,
+) -> Tensor:
+    """Add up products of elements over the last ``reductions`` loops; the others index the result.
+
+    Args:
+        domain: extents of all loops.
+        reductions: number of loops to add up over.
+        left: a tensor and its index expressions.
+        right: the same.
+        dtype: element type of the result and of the arithmetic.
+    """
+    kept = len(domain) - reductions
+    out = full(domain[:kept], 0, dtype)
+
+    def body(x: Scalar, y: Scalar, total: Scalar) -> Scalar:
+        return total + x.cast(dtype) * y.cast(dtype)
+
+    return structured(domain, reductions, [left, right], (out, range(kept)), body)
+
+
+def multiply(a: Tensor, b: Tensor, dtype: DType) -> Tensor:
+    """Return NumPy's ``a @ b``, added up in ``dtype``."""
+    shape = _product_shape(a.shape, b.shape)
+    if a.rank == 1:
+        a = reshape(a, (1, *a.shape))
+    if b.rank == 1:
+        b = reshape(b, (*b.shape, 1))
+    if prod(b.shape[:-2]) == 1:
+        # One product of all rows: the right side is shared.
+        rows = reshape(a, (prod(a.shape[:-1]), a.shape[-1]))
+        return reshape(_product(rows, reshape(b, b.shape[-2:]), dtype), shape)
+    return reshape(_product(a, b, dtype), shape)
+
+
+def _product_shape(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of NumPy's ``a @ b``: vectors lose the dimension that they gain."""
+    batch = np.broadcast_shapes(tuple(a[:-2]), tuple(b[:-2]))
+    return (*batch, *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))
+
+
+def _product(a: Tensor, b: Tensor, dtype: DType) -> Tensor:
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    n = len(batch)
+    m, k, columns = a.shape[-2], a.shape[-1], b.shape[-1]
+    left = [*broadcast_exprs(a.shape[:-2], batch), n, n + 2]
+    right = [*broadcast_exprs(b.shape[:-2], batch), n + 2, n + 1]
+    return contract([*batch, m, columns, k], 1, (a, left), (b, right), dtype)
+
+
+def converted(x: Tensor, dtype: DType) -> Tensor:
+    """Return the tensor in another element type."""
+    return x if x.dtype == dtype else pointwise(lambda v: v.cast(dtype), x, dtype=dtype)
+
+
+def matmul(node: Node) -> Tensor:
+    """Build MatMul."""
+    a, b = node.tensor(0), node.tensor(1)
+    return converted(multiply(a, b, accumulator(a.dtype)), a.dtype)
+
+
+def gemm(node: Node) -> Tensor:
+    """Build Gemm: ``alpha * A' * B' + beta * C``."""
+    a, b = node.tensor(0), node.tensor(1)
+    left = [2, 0] if node.attribute("transA", 0) else [0, 2]
+    right = [1, 2] if node.attribute("transB", 0) else [2, 1]
+    m, k = (a.shape[left.index(loop)] for loop in (0, 2))
+    n = b.shape[right.index(1)]
+    kind = accumulator(a.dtype)
+    product = contract([m, n, k], 1, (a, left), (b, right), kind)
+    alpha, beta = node.attribute("alpha", 1.0), node.attribute("beta", 1.0)
+    has_shift = node.has(2) and beta != 0
+    if not has_shift and alpha == 1:
+        return converted(product, a.dtype)
+
+    def body(p: Scalar, *rest: Scalar) -> Scalar:
+        y = p if alpha == 1 else _scaled(p, alpha)
+        if has_shift:
+            shift = rest[0].cast(kind)
+            y = y + (shift if beta == 1 else _scaled(shift, beta))
+        return y.cast(a.dtype)
+
+    rest = [node.tensor(2)] if has_shift else []
+    return pointwise(body, product, *rest, dtype=a.dtype)
+
+
+def _scaled(x: Scalar, factor: float) -> Scalar:
+    if is_float(x.dtype):
+        return x * factor
+    return (x.cast(F32) * factor).cast(x.dtype)
+
+
+def matmul_integer(node: Node) -> Tensor:
+    """Build MatMulInteger: 8-bit integers less their zero points, added up in 32 bits."""
+    a, b = node.tensor(0), node.tensor(1)
+    if node.has(2):
+        a = shifted(a, node.tensor(2), a.rank - 2)
+    if node.has(3):
+        b = shifted(b, node.tensor(3), b.rank - 1)
+    return multiply(a, b, INT32)
+
+
+def shifted(x: Tensor, zero: Tensor, axis: int) -> Tensor:
+    """Subtract a zero point, one for all or one for each index along an axis, in 32 bits."""
+    if zero.rank == 1 and zero.size == 1:
+        zero = reshape(zero, ())
+    operand = (zero, [axis]) if zero.rank == 1 else zero
+    return pointwise(
+        lambda v, z: v.cast(INT32) - z.cast(INT32), x, operand, dtype=INT32, shape=x.shape
+    )
+
+
+BUILDERS: dict[str, Builder] = {
+    "Gemm": gemm,
+    "MatMul": matmul,
+    "MatMulInteger": matmul_integer,
+}

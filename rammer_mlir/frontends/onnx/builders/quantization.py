@@ -1,0 +1,182 @@
+"""Quantized numbers: ``real = (integer - zero_point) * scale`` (ONNX operator QuantizeLinear)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rammer_mlir.bindings import ir, math
+from rammer_mlir.frontends.onnx.builders.convolutions import convolve
+from rammer_mlir.frontends.onnx.builders.node import Builder, Node
+from rammer_mlir.frontends.onnx.builders.products import INT32, multiply, shifted
+from rammer_mlir.frontends.onnx.builders.reductions import REDUCTIONS, apply_reduction
+from rammer_mlir.frontends.onnx.builders.scalar import F32, DType, Scalar, is_float
+from rammer_mlir.frontends.onnx.builders.structured import (
+    Expr,
+    Operand,
+    Tensor,
+    loop,
+    pad,
+    pointwise,
+    reshape,
+)
+from rammer_mlir.frontends.onnx.builders.windows import window_of
+
+UINT8 = np.dtype(np.uint8)
+
+
+def round_into(x: Scalar, zero: Scalar | None, dtype: DType) -> Scalar:
+    """Round to even, add a zero point, and limit to the range of an integer type."""
+    x = x.apply(math.RoundEvenOp)
+    if zero is not None:
+        x = x + zero.cast(x.dtype)
+    limits = np.iinfo(dtype)
+    return x.clamp(float(limits.min), float(limits.max)).cast(dtype)
+
+
+def _along(node: Node, parameter: Tensor, shape: Sequence[int], default_axis: int = 1) -> Operand:
+    """Return a scale or zero point as an operand: one for all, by an axis, or by blocks of it."""
+    if parameter.size == 1:
+        return reshape(parameter, ())
+    axis = node.axis("axis", default_axis, len(shape))
+    if parameter.rank == 1:
+        return parameter, [axis]
+    size = node.attribute("block_size", 0) or -(-shape[axis] // parameter.shape[axis])
+    exprs: list[Expr] = list(range(len(shape)))
+    exprs[axis] = ir.AffineExpr.get_floor_div(loop(axis), size)
+    return parameter, exprs
+
+
+def _parameters(node: Node, numbers: Sequence[int], shape: Sequence[int]) -> list[Operand]:
+    return [_along(node, node.tensor(number), shape) for number in numbers if node.has(number)]
+
+
+def _quantize(node: Node) -> Tensor:
+    x, target = node.tensor(0), node.out().dtype
+    if is_float(target):
+        raise node.unsupported(f"quantizing to {target} is not supported: expected integers")
+
+    def body(x: Scalar, scale: Scalar, zero: Scalar | None = None) -> Scalar:
+        return round_into(x.cast(F32) / scale.cast(F32), zero, target)
+
+    operands = _parameters(node, (1, 2), x.shape)
+    return pointwise(body, x, *operands, dtype=target, shape=x.shape)
+
+
+def _dequantize(node: Node) -> Tensor:
+    x, target = node.tensor(0), node.out().dtype
+
+    def body(x: Scalar, scale: Scalar, zero: Scalar | None = None) -> Scalar:
+        difference = x.cast(INT32)
+        if zero is not None:
+            difference = difference - zero.cast(INT32)
+        return (difference.cast(F32) * scale.cast(F32)).cast(target)
+
+    operands = _parameters(node, (1, 2), x.shape)
+    return pointwise(body, x, *operands, dtype=target, shape=x.shape)
+
+
+def _dynamic_quantize(node: Node) -> list[Tensor | None]:
+    """Build DynamicQuantizeLinear: scale and zero point from the range of the data and zero."""
+    x = node.tensor(0)
+    axes = list(range(x.rank))
+    low, high = (apply_reduction(REDUCTIONS[name], x, axes).tensor for name in ("Min", "Max"))
+    scale = pointwise(lambda a, b: (b.maximum(0) - a.minimum(0)) / 255, low, high)
+
+    def zero_of(a: Scalar, s: Scalar) -> Scalar:
+        return (-(a.minimum(0) / s)).clamp(0, 255).apply(math.RoundEvenOp).cast(UINT8)
+
+    zero = pointwise(zero_of, low, scale, dtype=UINT8)
+    y = pointwise(
+        lambda v, s, z: round_into(v / s, z, UINT8), x, scale, zero, dtype=UINT8, shape=x.shape
+    )
+    return [y, scale, zero]
+
+
+def _requantize(total: Tensor, scales: Sequence[Operand], zero: Tensor, dtype: DType) -> Tensor:
+    """Turn 32-bit sums into quantized numbers: times two scales, over a third."""
+
+    def body(total: Scalar, a: Scalar, b: Scalar, y: Scalar, zero: Scalar) -> Scalar:
+        factor = a.cast(F32) * b.cast(F32) / y.cast(F32)
+        return round_into(total.cast(F32) * factor, zero, dtype)
+
+    return pointwise(body, total, *scales, reshape(zero, ()), dtype=dtype, shape=total.shape)
+
+
+def _quantized_matmul(node: Node) -> Tensor:
+    """Build QLinearMatMul."""
+    a, b = node.tensor(0), node.tensor(3)
+    left, right = shifted(a, node.tensor(2), a.rank - 2), shifted(b, node.tensor(5), b.rank - 1)
+    total = multiply(left, right, INT32)
+    scales = [
+        _product_scale(node.tensor(1), total, a.rank - 2),
+        _product_scale(node.tensor(4), total, total.rank - 1),
+        reshape(node.tensor(6), ()),
+    ]
+    return _requantize(total, scales, node.tensor(7), node.out().dtype)
+
+
+def _product_scale(scale: Tensor, total: Tensor, axis: int) -> Operand:
+    """Return a scale of all, of each row or of each column; or one shaped like the operand."""
+    if scale.size == 1:
+        return reshape(scale, ())
+    return (scale, [axis]) if scale.rank == 1 and total.shape[axis] == scale.size else scale
+
+
+def _integer_convolution(node: Node, data: int, zeros: tuple[int, int]) -> Tensor:
+    """Return the 32-bit sums of a convolution of integers less their zero points.
+
+    Args:
+        node: its inputs are data, perhaps with a scale and a zero point each.
+        data: number of the input that holds the filters; the first holds the data.
+        zeros: numbers of the inputs that hold the zero points, which may be left out.
+    """
+    x, w = node.tensor(0), node.tensor(data)
+    window = window_of(node, x.shape[2:], w.shape[2:])
+    x = _less_zero(node, x, zeros[0], 1)
+    w = _less_zero(node, w, zeros[1], 0)
+    padded = pad(x, (0, 0, *window.low), (0, 0, *window.high), 0)
+    space = window.output_space(x.shape[2:])
+    result = convolve(
+        padded, w, node.attribute("group", 1), window.strides, window.dilations, space, INT32
+    )
+    return reshape(result, node.out().shape)
+
+
+def _less_zero(node: Node, x: Tensor, number: int, axis: int) -> Tensor:
+    if not node.has(number):
+        return pointwise(lambda v: v.cast(INT32), x, dtype=INT32)
+    return shifted(x, node.tensor(number), axis)
+
+
+def _convolve_integers(node: Node) -> Tensor:
+    """Build ConvInteger."""
+    return _integer_convolution(node, 1, (2, 3))
+
+
+def _quantized_convolution(node: Node) -> Tensor:
+    """Build QLinearConv."""
+    total = _integer_convolution(node, 3, (2, 5))
+    if node.has(8):
+        total = pointwise(
+            lambda t, b: t + b, total, (node.tensor(8), [1]), dtype=INT32, shape=total.shape
+        )
+    filter_scale = node.tensor(4)
+    scales: list[Operand] = [
+        reshape(node.tensor(1), ()),
+        reshape(filter_scale, ()) if filter_scale.size == 1 else (filter_scale, [1]),
+        reshape(node.tensor(6), ()),
+    ]
+    return _requantize(total, scales, node.tensor(7), node.out().dtype)
+
+
+BUILDERS: dict[str, Builder] = {
+    "ConvInteger": _convolve_integers,
+    "DequantizeLinear": _dequantize,
+    "DynamicQuantizeLinear": _dynamic_quantize,
+    "QLinearConv": _quantized_convolution,
+    "QLinearMatMul": _quantized_matmul,
+    "QuantizeLinear": _quantize,
+}
+"""Quantized operators by name."""

@@ -1,0 +1,247 @@
+"""Reductions along axes: sums, norms, extrema and their positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any
+
+from rammer_mlir.bindings import math
+from rammer_mlir.frontends.onnx.builders.node import Node
+from rammer_mlir.frontends.onnx.builders.scalar import (
+    F32,
+    F64,
+    INT64,
+    DType,
+    Scalar,
+    highest,
+    is_float,
+    literal,
+    lowest,
+)
+from rammer_mlir.frontends.onnx.builders.structured import (
+    Reduced,
+    Tensor,
+    fetch,
+    indexed,
+    pointwise,
+    reduce,
+    reshape,
+)
+
+Function = Callable[[Scalar], Scalar]
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A reduction: what each element contributes, how contributions combine, and what follows."""
+
+    combine: Callable[[Scalar, Scalar], Scalar]
+    initial: Callable[[DType], float]
+    contribution: Function = lambda x: x
+    finish: Callable[[Scalar, int], Scalar] = lambda total, _count: total
+    exact: bool = False
+    """Whether the result is one of the elements, so that no wider type is needed."""
+
+
+def _zero(_dtype: DType) -> float:
+    return 0
+
+
+def _one(_dtype: DType) -> float:
+    return 1
+
+
+def _add(x: Scalar, y: Scalar) -> Scalar:
+    return x + y
+
+
+def absolute(x: Scalar) -> Scalar:
+    """Return the absolute value."""
+    if is_float(x.dtype):
+        return x.apply(math.AbsFOp)
+    return x.apply(math.AbsIOp) if x.dtype.kind == "i" else x
+
+
+def _root(total: Scalar, _count: int) -> Scalar:
+    if is_float(total.dtype):
+        return total.apply(math.SqrtOp)
+    return total.cast(F64).apply(math.SqrtOp).cast(total.dtype)
+
+
+def _logarithm(total: Scalar, _count: int) -> Scalar:
+    if is_float(total.dtype):
+        return total.apply(math.LogOp)
+    return total.cast(F64).apply(math.LogOp).cast(total.dtype)
+
+
+REDUCTIONS = {
+    "L1": Reduction(_add, _zero, absolute),
+    "L2": Reduction(_add, _zero, lambda x: x * x, _root),
+    "LogSum": Reduction(_add, _zero, finish=_logarithm),
+    "Max": Reduction(lambda x, y: x.maximum(y), lowest, exact=True),
+    "Mean": Reduction(_add, _zero, finish=lambda total, count: total / count),
+    "Min": Reduction(lambda x, y: x.minimum(y), highest, exact=True),
+    "Prod": Reduction(lambda x, y: x * y, _one),
+    "Sum": Reduction(_add, _zero),
+    "SumSquare": Reduction(_add, _zero, lambda x: x * x),
+}
+"""By the end of the operator's name, as in ``ReduceL1``."""
+
+
+def apply_reduction(kind: Reduction, x: Tensor, axes: list[int]) -> Reduced:
+    """Reduce along axes; halves are summed in single precision."""
+    wide = x.dtype if kind.exact or not is_float(x.dtype) or x.dtype == F64 else F32
+    count = prod(x.shape[axis] for axis in axes)
+    reduced = reduce(
+        lambda x, total: kind.combine(total, kind.contribution(x.cast(wide))),
+        x,
+        axes,
+        kind.initial(wide),
+        wide,
+    )
+    return reduced.map(lambda total: kind.finish(total, count).cast(x.dtype), x.dtype)
+
+
+def axes_of(node: Node, rank: int) -> list[int] | None:
+    """Return the axes to reduce, counted from the front; None where nothing is to be reduced."""
+    given = node.integers(1, "axes")
+    if given:
+        return sorted({axis % rank for axis in given})
+    return None if node.attribute("noop_with_empty_axes", 0) else list(range(rank))
+
+
+def finish(node: Node, reduced: Reduced, rank: int) -> Tensor:
+    """Return a reduction with or without the reduced dimensions, as the node asks."""
+    return reduced.keepdims(rank) if node.attribute("keepdims", 1) else reduced.tensor
+
+
+def _reduction(kind: Reduction, node: Node) -> Tensor:
+    x = node.tensor(0)
+    axes = axes_of(node, x.rank)
+    if axes is None:
+        # Nothing is combined, but each element still goes through the function.
+        return pointwise(lambda x: kind.finish(kind.contribution(x), 1), x)
+    return finish(node, apply_reduction(kind, x, axes), x.rank)
+
+
+def _log_sum_exp(node: Node) -> Tensor:
+    """Build ReduceLogSumExp, shifted by the maximum so that nothing overflows."""
+    x = node.tensor(0)
+    axes = axes_of(node, x.rank)
+    if axes is None:
+        return x
+    if not x.size:
+        return finish(node, apply_reduction(REDUCTIONS["LogSum"], x, axes), x.rank)
+    wide = F64 if x.dtype == F64 else F32
+    top = apply_reduction(REDUCTIONS["Max"], x, axes).map(_finite_or_zero)
+    powers = pointwise(
+        lambda x, m: (x.cast(wide) - m.cast(wide)).apply(math.ExpOp), x, top, dtype=wide
+    )
+    total = apply_reduction(REDUCTIONS["Sum"], powers, axes)
+    result = pointwise(
+        lambda s, m: (s.apply(math.LogOp) + m.cast(wide)).cast(x.dtype),
+        total.tensor,
+        top.tensor,
+        dtype=x.dtype,
+    )
+    return finish(node, Reduced(result, total.dims), x.rank)
+
+
+def _finite_or_zero(x: Scalar) -> Scalar:
+    """Return what can be subtracted without making a NaN of an infinity."""
+    finite = x.apply(math.AbsFOp).compare("lt", float("inf"))
+    return finite.select(x, literal(0, x.dtype))
+
+
+def _position_of_extremum(largest: bool, node: Node) -> Tensor:
+    """Build ArgMax and ArgMin: the first or last position of the extremum, in two reductions."""
+    x = node.tensor(0)
+    axis = node.axis("axis", 0, x.rank)
+    last = bool(node.attribute("select_last_index", 0))
+    extremum = apply_reduction(REDUCTIONS["Max" if largest else "Min"], x, [axis])
+    length = x.shape[axis]
+    positions = indexed([length], INT64, lambda indices: indices[0])
+
+    def matching(x: Scalar, best: Scalar, position: Scalar) -> Scalar:
+        same = x.compare("eq", best)
+        if is_float(x.dtype):
+            same = same | x.compare("ne", x)  # a NaN is what both maximum and minimum give
+        return same.select(position, literal(-1 if last else length, INT64))
+
+    places = pointwise(
+        matching, x, extremum, Reduced(positions, [axis]), dtype=INT64, shape=x.shape
+    )
+    found = apply_reduction(REDUCTIONS["Max" if last else "Min"], places, [axis])
+    return finish(node, found, x.rank)
+
+
+def _hardmax(node: Node) -> Tensor:
+    """Build Hardmax: one at the first position of the maximum along an axis, zero elsewhere."""
+    x = node.tensor(0)
+    shape = x.shape
+    if node.opset < 13:
+        axis = node.axis("axis", 1, x.rank)
+        x, axis = reshape(x, (prod(shape[:axis]), prod(shape[axis:]))), 1
+    else:
+        axis = node.axis("axis", -1, x.rank)
+    top = apply_reduction(REDUCTIONS["Max"], x, [axis])
+    length = x.shape[axis]
+
+    def place(indices: list[Scalar]) -> Scalar:
+        outer = [index for number, index in enumerate(indices) if number != axis]
+        hit = fetch(x, indices).compare("eq", fetch(top.tensor, outer))
+        return hit.select(indices[axis], literal(length, INT64))
+
+    first = apply_reduction(REDUCTIONS["Min"], indexed(x.shape, INT64, place), [axis])
+    result = indexed(
+        x.shape,
+        x.dtype,
+        lambda indices: (
+            fetch(first.tensor, [index for number, index in enumerate(indices) if number != axis])
+            .compare("eq", indices[axis])
+            .cast(x.dtype)
+        ),
+    )
+    return reshape(result, shape)
+
+
+def _lp_normalization(node: Node) -> Tensor:
+    """Build LpNormalization: divided by the norm along an axis; zero stays zero."""
+    x = node.tensor(0)
+    axis = node.axis("axis", -1, x.rank)
+    kind = REDUCTIONS[f"L{node.attribute('p', 2)}"]
+
+    def divide(x: Scalar, norm: Scalar) -> Scalar:
+        zero = literal(0, x.dtype)
+        return norm.compare("eq", zero).select(zero, x / norm)
+
+    return pointwise(divide, x, apply_reduction(kind, x, [axis]))
+
+
+def _mean_variance_normalization(node: Node) -> Tensor:
+    x = node.tensor(0)
+    axes = [axis % x.rank for axis in node.attribute("axes", [0, 2, 3])]
+    mean = apply_reduction(REDUCTIONS["Mean"], x, axes)
+    centred = pointwise(lambda x, m: x - m, x, mean)
+    deviation = apply_reduction(REDUCTIONS["SumSquare"], centred, axes)
+    count = prod(x.shape[axis] for axis in axes)
+    return pointwise(
+        lambda x, s: x / ((s / count).apply(math.SqrtOp) + 1e-9),
+        centred,
+        deviation,
+    )
+
+
+BUILDERS: dict[str, Callable[[Node], Any]] = {
+    **{f"Reduce{name}": partial(_reduction, kind) for name, kind in REDUCTIONS.items()},
+    "ArgMax": partial(_position_of_extremum, True),
+    "ArgMin": partial(_position_of_extremum, False),
+    "Hardmax": _hardmax,
+    "LpNormalization": _lp_normalization,
+    "MeanVarianceNormalization": _mean_variance_normalization,
+    "ReduceLogSumExp": _log_sum_exp,
+}
+"""Reductions by name."""

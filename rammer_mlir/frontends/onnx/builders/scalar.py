@@ -1,0 +1,250 @@
+"""Scalars in the body of a structured operation, with the arithmetic that ONNX means by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy as np
+
+from rammer_mlir.bindings import arith, ir, math
+from rammer_mlir.errors import UnsupportedError
+
+DType = np.dtype[np.generic]
+
+BOOL, INT64 = np.dtype(np.bool_), np.dtype(np.int64)
+F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
+BF16: DType = np.dtype(ml_dtypes.bfloat16)
+_FLOATS = {F16: ir.F16Type, BF16: ir.BF16Type, F32: ir.F32Type, F64: ir.F64Type}
+
+Comparison = Literal["eq", "ne", "lt", "le", "gt", "ge"]
+
+
+def is_float(dtype: DType) -> bool:
+    """Whether an element type is a floating-point number."""
+    return dtype in _FLOATS
+
+
+def is_signed(dtype: DType) -> bool:
+    """Whether an element type is a signed integer."""
+    return dtype.kind == "i"
+
+
+def element_type(dtype: DType) -> ir.Type:
+    """Return the signless MLIR type of a NumPy element type.
+
+    Raises:
+        UnsupportedError: for complex numbers, strings and the small floats.
+    """
+    if dtype in _FLOATS:
+        return _FLOATS[dtype].get()
+    if dtype == BOOL:
+        return ir.IntegerType.get_signless(1)
+    if dtype.kind in "iu":
+        return ir.IntegerType.get_signless(8 * dtype.itemsize)
+    raise UnsupportedError(f"element type {dtype} is not supported: expected a real number")
+
+
+def literal_attribute(value: float, dtype: DType) -> ir.Attribute:
+    """Return a constant as an attribute."""
+    kind = element_type(dtype)
+    if is_float(dtype):
+        return ir.FloatAttr.get(kind, float(value))
+    return ir.IntegerAttr.get(kind, _signed(int(value), dtype))
+
+
+def literal(value: float, dtype: DType) -> Scalar:
+    """Return a constant."""
+    attribute = literal_attribute(value, dtype)
+    return Scalar(arith.ConstantOp(element_type(dtype), attribute).result, dtype)
+
+
+def _signed(value: int, dtype: DType) -> int:
+    """Return the value of the same bits in the signed type: what attributes take."""
+    bits = 1 if dtype == BOOL else 8 * dtype.itemsize
+    return value - (1 << bits) if value >= 1 << (bits - 1) and dtype != BOOL else value
+
+
+def lowest(dtype: DType) -> float:
+    """Return what no value is below: minus infinity for floats."""
+    if is_float(dtype):
+        return float("-inf")
+    return 0 if dtype == BOOL else int(np.iinfo(dtype).min)
+
+
+def highest(dtype: DType) -> float:
+    """Return what no value is above: infinity for floats."""
+    if is_float(dtype):
+        return float("inf")
+    return 1 if dtype == BOOL else int(np.iinfo(dtype).max)
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A value with its ONNX element type: MLIR's integers have no sign of their own."""
+
+    value: ir.Value
+    dtype: DType
+
+    def _binary(self, other: Scalar | float, of_float: Any, of_int: Any) -> Scalar:
+        right = self._like(other)
+        make = of_float if is_float(self.dtype) else of_int
+        return Scalar(make(self.value, right.value).result, self.dtype)
+
+    def _like(self, other: Scalar | float) -> Scalar:
+        if isinstance(other, Scalar):
+            assert other.dtype == self.dtype, f"{self.dtype} and {other.dtype}"
+            return other
+        return literal(other, self.dtype)
+
+    def _signed_choice(self, signed: Any, unsigned: Any) -> Any:
+        return signed if is_signed(self.dtype) else unsigned
+
+    def __add__(self, other: Scalar | float) -> Scalar:
+        """Sum; integers wrap around."""
+        return self._binary(other, arith.AddFOp, arith.AddIOp)
+
+    def __sub__(self, other: Scalar | float) -> Scalar:
+        """Difference; integers wrap around."""
+        return self._binary(other, arith.SubFOp, arith.SubIOp)
+
+    def __mul__(self, other: Scalar | float) -> Scalar:
+        """Product; integers wrap around."""
+        return self._binary(other, arith.MulFOp, arith.MulIOp)
+
+    def __truediv__(self, other: Scalar | float) -> Scalar:
+        """Quotient; of integers rounded towards zero."""
+        return self._binary(
+            other, arith.DivFOp, self._signed_choice(arith.DivSIOp, arith.DivUIOp)
+        )
+
+    def remainder(self, other: Scalar | float) -> Scalar:
+        """Remainder of the division rounded towards zero."""
+        return self._binary(
+            other, arith.RemFOp, self._signed_choice(arith.RemSIOp, arith.RemUIOp)
+        )
+
+    def __neg__(self) -> Scalar:
+        """Negation."""
+        if is_float(self.dtype):
+            return Scalar(arith.NegFOp(self.value).result, self.dtype)
+        return literal(0, self.dtype) - self
+
+    def __and__(self, other: Scalar | float) -> Scalar:
+        """Bits set in both."""
+        return self._binary(other, arith.AndIOp, arith.AndIOp)
+
+    def __or__(self, other: Scalar | float) -> Scalar:
+        """Bits set in one."""
+        return self._binary(other, arith.OrIOp, arith.OrIOp)
+
+    def __xor__(self, other: Scalar | float) -> Scalar:
+        """Bits set in exactly one."""
+        return self._binary(other, arith.XOrIOp, arith.XOrIOp)
+
+    def __invert__(self) -> Scalar:
+        """All bits flipped."""
+        return self ^ (1 if self.dtype == BOOL else -1)
+
+    def shift_left(self, count: Scalar | float) -> Scalar:
+        """Shift by less than the width."""
+        return self._binary(count, arith.ShLIOp, arith.ShLIOp)
+
+    def shift_right(self, count: Scalar | float) -> Scalar:
+        """Shift by less than the width; the sign is kept."""
+        make = self._signed_choice(arith.ShRSIOp, arith.ShRUIOp)
+        return self._binary(count, make, make)
+
+    def maximum(self, other: Scalar | float) -> Scalar:
+        """Larger value; NaN if one is NaN."""
+        return self._binary(
+            other, arith.MaximumFOp, self._signed_choice(arith.MaxSIOp, arith.MaxUIOp)
+        )
+
+    def minimum(self, other: Scalar | float) -> Scalar:
+        """Smaller value; NaN if one is NaN."""
+        return self._binary(
+            other, arith.MinimumFOp, self._signed_choice(arith.MinSIOp, arith.MinUIOp)
+        )
+
+    def clamp(self, low: Scalar | float, high: Scalar | float) -> Scalar:
+        """Return the value limited to a range; NaN stays."""
+        return self.maximum(low).minimum(high)
+
+    def power(self, other: Scalar | float) -> Scalar:
+        """Power of floating-point numbers."""
+        return self._binary(other, math.PowFOp, None)
+
+    def compare(self, kind: Comparison, other: Scalar | float) -> Scalar:
+        """Compare; NaN is unequal to everything."""
+        right = self._like(other)
+        if is_float(self.dtype):
+            name = "UNE" if kind == "ne" else f"O{kind.upper()}"
+            predicate = getattr(arith.CmpFPredicate, name)
+            return Scalar(arith.CmpFOp(predicate, self.value, right.value).result, BOOL)
+        prefix = "" if kind in ("eq", "ne") else "s" if is_signed(self.dtype) else "u"
+        predicate = getattr(arith.CmpIPredicate, prefix + kind)
+        return Scalar(arith.CmpIOp(predicate, self.value, right.value).result, BOOL)
+
+    def select(self, yes: Scalar, no: Scalar) -> Scalar:
+        """Choose by this truth value."""
+        assert yes.dtype == no.dtype, f"{yes.dtype} and {no.dtype}"
+        return Scalar(arith.SelectOp(self.value, yes.value, no.value).result, yes.dtype)
+
+    def apply(self, make: Callable[[ir.Value], Any]) -> Scalar:
+        """Return the result of an operation of the same type, such as ``math.ExpOp``."""
+        return Scalar(make(self.value).result, self.dtype)
+
+    def bitcast(self, dtype: DType) -> Scalar:
+        """Return the same bits as another type of the same width."""
+        if element_type(dtype) == self.value.type:
+            return Scalar(self.value, dtype)
+        return Scalar(arith.BitcastOp(element_type(dtype), self.value).result, dtype)
+
+    def cast(self, dtype: DType) -> Scalar:
+        """Convert: to integers towards zero, to truth values by comparing with zero."""
+        if dtype == self.dtype:
+            return self
+        if dtype == BOOL:
+            return self.compare("ne", 0)
+        make = _conversion(self.dtype, dtype)
+        if make is None:
+            return Scalar(self.value, dtype)
+        if make is _through_float32:
+            return self.cast(F32).cast(dtype)
+        return Scalar(make(element_type(dtype), self.value).result, dtype)
+
+    def index(self) -> ir.Value:
+        """Return an integer as an index."""
+        cast = self._signed_choice(arith.IndexCastOp, arith.IndexCastUIOp)
+        return cast(ir.IndexType.get(), self.value).result
+
+
+def _through_float32(_kind: ir.Type, _value: ir.Value) -> Any:
+    raise AssertionError("marks a conversion in two steps")
+
+
+def _conversion(source: DType, target: DType) -> Any:
+    """Return the operation that converts, None where the bits stay."""
+    if is_float(source) and is_float(target):
+        if source.itemsize == target.itemsize:
+            return _through_float32
+        return arith.ExtFOp if source.itemsize < target.itemsize else arith.TruncFOp
+    if is_float(source):
+        return arith.FPToSIOp if is_signed(target) else arith.FPToUIOp
+    if is_float(target):
+        return arith.SIToFPOp if is_signed(source) else arith.UIToFPOp
+    source_bits = 1 if source == BOOL else 8 * source.itemsize
+    target_bits = 8 * target.itemsize
+    if source_bits == target_bits:
+        return None
+    if source_bits > target_bits:
+        return arith.TruncIOp
+    return arith.ExtSIOp if is_signed(source) else arith.ExtUIOp
+
+
+def index_value(value: ir.Value, dtype: DType = INT64) -> Scalar:
+    """Return an index as an integer."""
+    return Scalar(arith.IndexCastOp(element_type(dtype), value).result, dtype)

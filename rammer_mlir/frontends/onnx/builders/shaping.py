@@ -1,0 +1,306 @@
+"""Operators that move elements without computing: views, slices, joins, padding, repetition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from onnx import numpy_helper
+
+from rammer_mlir.frontends.onnx.builders.node import Node
+from rammer_mlir.frontends.onnx.builders.scalar import BOOL, INT64, Scalar, literal
+from rammer_mlir.frontends.onnx.builders.structured import (
+    Expr,
+    Tensor,
+    concat,
+    constant,
+    empty,
+    fetch,
+    indexed,
+    loop,
+    pad,
+    part,
+    pointwise,
+    reshape,
+    splat,
+    structured,
+    transpose,
+)
+from rammer_mlir.frontends.onnx.tensors import Array
+
+
+def _reshape(node: Node) -> Tensor:
+    return reshape(node.tensor(0), node.out().shape)
+
+
+def permute(x: Tensor, order: Sequence[int]) -> Tensor:
+    """Permute dimensions; a view where only dimensions of size one change places."""
+    long = [axis for axis in order if x.shape[axis] != 1]
+    if long == sorted(long):
+        return reshape(x, [x.shape[axis] for axis in order])
+    return transpose(x, order)
+
+
+def _transpose(node: Node) -> Tensor:
+    x = node.tensor(0)
+    return permute(x, node.attribute("perm", list(reversed(range(x.rank)))))
+
+
+def _concat(node: Node) -> Tensor:
+    axis = node.axis("axis", 0, node.out().rank)
+    return concat([t for t in node.tensors() if t.size] or [node.tensor(0)], axis)
+
+
+def _split(node: Node) -> list[Tensor | None]:
+    """Build Split: sizes follow from the results, except of those that nobody uses."""
+    x = node.tensor(0)
+    axis = node.axis("axis", 0, x.rank)
+    sizes = node.integers(1, "split") or _even_sizes(x.shape[axis], len(node.outputs))
+    results: list[Tensor | None] = []
+    start = 0
+    for number, size in enumerate(sizes):
+        starts, shape = [0] * x.rank, list(x.shape)
+        starts[axis], shape[axis] = start, size
+        results.append(part(x, starts, shape) if node.uses(number) else None)
+        start += size
+    return results
+
+
+def _even_sizes(length: int, parts: int) -> list[int]:
+    size = -(-length // parts)
+    return [min(size, length - start) for start in range(0, size * parts, size)]
+
+
+def _slice(node: Node) -> Tensor:
+    x = node.tensor(0)
+    starts, ends = node.integers(1, "starts") or [], node.integers(2, "ends") or []
+    axes = node.integers(3, "axes") or list(range(len(starts)))
+    steps = node.integers(4) or [1] * len(starts)
+    ranges = [range(size) for size in x.shape]
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        size = x.shape[axis % x.rank]
+        ranges[axis % x.rank] = range(size)[slice(start, _end(end, step, size), step)]
+    if not all(ranges):
+        return empty([len(r) for r in ranges], x.dtype)
+    if all(r.step > 0 for r in ranges):
+        return part(
+            x, [r.start for r in ranges], [len(r) for r in ranges], [r.step for r in ranges]
+        )
+    exprs: list[Expr] = [loop(i) * r.step + r.start for i, r in enumerate(ranges)]
+    shape = [len(r) for r in ranges]
+    out = (empty(shape, x.dtype), range(x.rank))
+    return structured(shape, 0, [(x, exprs)], out, lambda v: v)
+
+
+def _end(end: int, step: int, size: int) -> int | None:
+    """Return the end as Python's slices take it: going back, below the first element is None."""
+    return None if step < 0 and end < -size else end
+
+
+def _expand(node: Node) -> Tensor:
+    return pointwise(lambda x: x, node.tensor(0), shape=node.out().shape)
+
+
+def _tile(node: Node) -> Tensor:
+    """Build Tile: a broadcast along a new dimension before each repeated one."""
+    x = node.tensor(0)
+    repeats = [
+        out // size if size else 1 for out, size in zip(node.out().shape, x.shape, strict=True)
+    ]
+    split = [size for pair in zip([1] * x.rank, x.shape, strict=True) for size in pair]
+    wide = [size for pair in zip(repeats, x.shape, strict=True) for size in pair]
+    repeated = pointwise(lambda v: v, reshape(x, split), shape=wide)
+    return reshape(repeated, node.out().shape)
+
+
+def _pad(node: Node) -> Tensor:
+    x = node.tensor(0)
+    mode = node.attribute("mode", "constant")
+    low, high = _widths(node, x.rank)
+    value = node.constant(2) if node.has(2) else np.array(node.attribute("value", 0.0))
+    if mode == "constant" and value is not None:
+        cropped = _crop(x, low, high)
+        border = value.reshape(-1)[0].item()
+        return pad(cropped, [max(n, 0) for n in low], [max(n, 0) for n in high], border)
+    tables = [
+        constant(_source_positions(size, a, b, mode))
+        for size, a, b in zip(x.shape, low, high, strict=True)
+    ]
+    border = None if mode != "constant" else node.tensor(2)
+    return _pick(x, tables, node.out().shape, border)
+
+
+def _widths(node: Node, rank: int) -> tuple[list[int], list[int]]:
+    widths = node.integers(1, "pads" if "pads" in node.attributes else "paddings") or []
+    axes = node.integers(3) or list(range(rank))
+    low, high = [0] * rank, [0] * rank
+    for number, axis in enumerate(axes):
+        low[axis % rank], high[axis % rank] = widths[number], widths[number + len(axes)]
+    return low, high
+
+
+def _crop(x: Tensor, low: Sequence[int], high: Sequence[int]) -> Tensor:
+    """Take off what negative widths take off."""
+    starts = [max(-n, 0) for n in low]
+    sizes = [
+        size - start - max(-n, 0) for size, start, n in zip(x.shape, starts, high, strict=True)
+    ]
+    return part(x, starts, sizes)
+
+
+def _source_positions(size: int, low: int, high: int, mode: str) -> Array:
+    """Return where each element along a dimension comes from; -1 for the border."""
+    positions = np.arange(size, dtype=np.int64)
+    widths = (max(low, 0), max(high, 0))
+    if mode == "constant":
+        padded = np.pad(positions, widths, constant_values=-1)
+    else:
+        padded = np.pad(positions, widths, mode=mode)  # type: ignore[call-overload]
+    return padded[max(-low, 0) : len(padded) - max(-high, 0)]
+
+
+def _pick(
+    x: Tensor, tables: Sequence[Tensor], shape: Sequence[int], border: Tensor | None
+) -> Tensor:
+    """Read each element from where one table for each dimension says, -1 meaning the border."""
+
+    def element(indices: list[Scalar]) -> Scalar:
+        places = [fetch(table, [i]) for table, i in zip(tables, indices, strict=True)]
+        if border is None:
+            return fetch(x, places)
+        inside = literal(1, BOOL)
+        for place in places:
+            inside = inside & place.compare("ge", 0)
+        found = fetch(x, [place.maximum(0) for place in places])
+        return inside.select(found, fetch(border, [literal(0, INT64)] * border.rank))
+
+    return indexed(shape, x.dtype, element)
+
+
+def _depth_to_space(node: Node) -> Tensor:
+    x, size = node.tensor(0), node.attribute("blocksize")
+    n, c, h, w = x.shape
+    if node.attribute("mode", "DCR") == "DCR":
+        split, order = (n, size, size, c // size**2, h, w), (0, 3, 4, 1, 5, 2)
+    else:
+        split, order = (n, c // size**2, size, size, h, w), (0, 1, 4, 2, 5, 3)
+    return reshape(permute(reshape(x, split), order), node.out().shape)
+
+
+def _space_to_depth(node: Node) -> Tensor:
+    x, size = node.tensor(0), node.attribute("blocksize")
+    n, c, h, w = x.shape
+    split = reshape(x, (n, c, h // size, size, w // size, size))
+    order = (0, 3, 5, 1, 2, 4) if node.attribute("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    return reshape(permute(split, order), node.out().shape)
+
+
+def _center_crop_pad(node: Node) -> Tensor:
+    x = node.tensor(0)
+    low: list[int] = []
+    high: list[int] = []
+    for size, wanted in zip(x.shape, node.out().shape, strict=True):
+        before = (wanted - size) // 2 if wanted >= size else -((size - wanted) // 2)
+        low.append(before)
+        high.append(wanted - size - before)
+    return pad(_crop(x, low, high), [max(n, 0) for n in low], [max(n, 0) for n in high], 0)
+
+
+def _triangle(node: Node) -> Tensor:
+    """Build Trilu: zero below, or above, a diagonal of the last two dimensions."""
+    x = node.tensor(0)
+    shift = (node.integers(1) or [0])[0]
+    kind = "ge" if node.attribute("upper", 1) else "le"
+
+    def element(indices: list[Scalar]) -> Scalar:
+        kept = (indices[-1] - indices[-2]).compare(kind, shift)
+        return kept.select(fetch(x, indices), literal(0, x.dtype))
+
+    return indexed(x.shape, x.dtype, element)
+
+
+def _eye_like(node: Node) -> Tensor:
+    out = node.out()
+    return constant(np.eye(*out.shape, k=node.attribute("k", 0)).astype(out.dtype))
+
+
+def _one_hot(node: Node) -> Tensor:
+    out, positions, values = node.out(), node.tensor(0), node.tensor(2)
+    axis = node.axis("axis", -1, out.rank)
+    depth = out.shape[axis]
+
+    def element(indices: list[Scalar]) -> Scalar:
+        others = [index for number, index in enumerate(indices) if number != axis]
+        given = fetch(positions, others).cast(INT64)
+        wrapped = given.compare("lt", 0).select(given + depth, given)
+        return fetch(values, [wrapped.compare("eq", indices[axis]).cast(INT64)])
+
+    return indexed(out.shape, out.dtype, element)
+
+
+def _range(node: Node) -> Tensor:
+    start, delta, out = node.tensor(0), node.tensor(2), node.out()
+
+    def element(indices: list[Scalar]) -> Scalar:
+        return fetch(start, []) + fetch(delta, []) * indices[0].cast(out.dtype)
+
+    return indexed(out.shape, out.dtype, element)
+
+
+def _reverse_sequence(node: Node) -> Tensor:
+    x, lengths = node.tensor(0), node.tensor(1)
+    batch, time = node.attribute("batch_axis", 1), node.attribute("time_axis", 0)
+
+    def element(indices: list[Scalar]) -> Scalar:
+        length, place = fetch(lengths, [indices[batch]]).cast(INT64), indices[time]
+        places = list(indices)
+        places[time] = place.compare("lt", length).select(length - 1 - place, place)
+        return fetch(x, places)
+
+    return indexed(x.shape, x.dtype, element)
+
+
+def _constant_of_shape(node: Node) -> Tensor:
+    value = node.attribute("value")
+    out = node.out()
+    filling = 0 if value is None else numpy_helper.to_array(value).reshape(-1)[0].item()
+    return splat(out.shape, filling, out.dtype)
+
+
+def _shape(node: Node) -> Tensor:
+    shape = node.fact(0).shape
+    part_of = slice(node.attribute("start", 0), node.attribute("end"))
+    return constant(np.array(shape[part_of], np.int64))
+
+
+def _size(node: Node) -> Tensor:
+    return constant(np.array(prod(node.fact(0).shape), np.int64))
+
+
+BUILDERS: dict[str, Callable[[Node], Any]] = {
+    "CenterCropPad": _center_crop_pad,
+    "Concat": _concat,
+    "ConstantOfShape": _constant_of_shape,
+    "DepthToSpace": _depth_to_space,
+    "Expand": _expand,
+    "EyeLike": _eye_like,
+    "Flatten": _reshape,
+    "OneHot": _one_hot,
+    "Pad": _pad,
+    "Range": _range,
+    "Reshape": _reshape,
+    "ReverseSequence": _reverse_sequence,
+    "Shape": _shape,
+    "Size": _size,
+    "Slice": _slice,
+    "SpaceToDepth": _space_to_depth,
+    "Split": _split,
+    "Squeeze": _reshape,
+    "Tile": _tile,
+    "Transpose": _transpose,
+    "Trilu": _triangle,
+    "Unsqueeze": _reshape,
+}
+"""Operators that move elements, by name."""

@@ -1,0 +1,127 @@
+"""TopK: the largest or smallest elements along an axis, in order."""
+
+from __future__ import annotations
+
+from rammer_mlir.bindings import math
+from rammer_mlir.frontends.onnx.builders.indexing import here
+from rammer_mlir.frontends.onnx.builders.node import Builder, Node
+from rammer_mlir.frontends.onnx.builders.scalar import BOOL, INT64, Scalar, is_float
+from rammer_mlir.frontends.onnx.builders.structured import (
+    Tensor,
+    concat,
+    empty,
+    fetch,
+    full,
+    reshape,
+    structured,
+    transpose,
+)
+
+_RANK_BY_COUNTING = 4096
+"""Longest axis whose elements are all compared with each other."""
+
+_LARGEST_COUNT = 256
+"""Most elements that are searched for one after the other along longer axes."""
+
+
+def top_k(node: Node) -> list[Tensor | None]:
+    """Build TopK; of equal elements the one of the lower index comes first."""
+    x = node.tensor(0)
+    axis = node.axis("axis", -1, x.rank)
+    counts = node.integers(1) if node.opset >= 10 else [node.attribute("k")]
+    if counts is None:
+        raise node.unsupported("k is missing")
+    order = [*(i for i in range(x.rank) if i != axis), axis]
+    rows = transpose(x, order)
+    largest = bool(node.attribute("largest", 1))
+    indices = _indices(node, rows, counts[0], largest)
+    loops = range(rows.rank)
+
+    def value(index: Scalar) -> Scalar:
+        return fetch(rows, [*(here(i) for i in loops[:-1]), index])
+
+    shape = indices.shape
+    values = structured(shape, 0, [(indices, loops)], (empty(shape, x.dtype), loops), value)
+    back = [order.index(i) for i in range(x.rank)]
+    return [transpose(values, back), transpose(indices, back)]
+
+
+def _indices(node: Node, rows: Tensor, count: int, largest: bool) -> Tensor:
+    """Return the places of the first ``count`` elements of each row in order."""
+    if rows.shape[-1] <= _RANK_BY_COUNTING:
+        return _by_counting(rows, count, largest)
+    if count > _LARGEST_COUNT:
+        raise node.unsupported(
+            f"k is {count} of {rows.shape[-1]} elements: expected at most {_LARGEST_COUNT} of "
+            f"more than {_RANK_BY_COUNTING}"
+        )
+    return _one_by_one(rows, count, largest)
+
+
+def _before(a: Scalar, b: Scalar, largest: bool) -> Scalar:
+    """Whether ``a`` comes strictly before ``b``; NaN counts as larger than any number."""
+    if not largest:
+        a, b = b, a
+    above = a.compare("gt", b)
+    if is_float(a.dtype):
+        above = above | (_is_nan(a) & ~_is_nan(b))
+    return above
+
+
+def _is_nan(x: Scalar) -> Scalar:
+    return Scalar(math.IsNaNOp(x.value).result, BOOL)
+
+
+def _precedes(a: Scalar, i: Scalar, b: Scalar, j: Scalar, largest: bool) -> Scalar:
+    """Whether element ``a`` at place ``i`` comes before ``b`` at ``j``; ties go by place."""
+    tie = ~_before(b, a, largest) & i.compare("lt", j)
+    return _before(a, b, largest) | tie
+
+
+def _by_counting(rows: Tensor, count: int, largest: bool) -> Tensor:
+    """Count for each element those before it: that is its place in the order."""
+    *lead, length = rows.shape
+    last = len(lead)
+    batch = list(range(last))
+
+    def add(x: Scalar, other: Scalar, total: Scalar) -> Scalar:
+        first = _precedes(other, here(last + 1), x, here(last), largest)
+        return total + first.cast(INT64)
+
+    start = (full(rows.shape, 0, INT64), range(rows.rank))
+    reads = [(rows, [*batch, last]), (rows, [*batch, last + 1])]
+    places = structured([*lead, length, length], 1, reads, start, add)
+
+    def find(place: Scalar, found: Scalar) -> Scalar:
+        return place.compare("eq", here(last)).select(here(last + 1), found)
+
+    out = (full([*lead, count], 0, INT64), range(rows.rank))
+    return structured([*lead, count, length], 1, [(places, [*batch, last + 1])], out, find)
+
+
+def _one_by_one(rows: Tensor, count: int, largest: bool) -> Tensor:
+    """Search ``count`` times for the first element behind the one found before."""
+    *lead, _ = rows.shape
+    last = len(lead)
+    batch = list(range(last))
+    found: list[Tensor] = []
+    for _ in range(count):
+        previous = found[-1] if found else None
+
+        def search(x: Scalar, best: Scalar, previous: Tensor | None = previous) -> Scalar:
+            lead_place = [here(i) for i in batch]
+            place = here(last)
+            chosen = fetch(rows, [*lead_place, best.maximum(0)])
+            better = best.compare("lt", 0) | _precedes(x, place, chosen, best, largest)
+            if previous is not None:
+                before = fetch(previous, lead_place)
+                value = fetch(rows, [*lead_place, before])
+                better = better & _precedes(value, before, x, place, largest)
+            return better.select(place, best)
+
+        start = (full(lead, -1, INT64), batch)
+        found.append(structured(rows.shape, 1, [(rows, range(rows.rank))], start, search))
+    return concat([reshape(f, (*lead, 1)) for f in found], last)
+
+
+BUILDERS: dict[str, Builder] = {"TopK": top_k}

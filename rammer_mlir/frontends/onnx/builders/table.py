@@ -1,0 +1,43 @@
+"""Which ONNX operators have an own builder."""
+
+from __future__ import annotations
+
+from rammer_mlir.frontends.onnx.builders import (
+    convolutions,
+    cumulative,
+    einsum,
+    elementwise,
+    indexing,
+    normalization,
+    pooling,
+    products,
+    quantization,
+    reductions,
+    shaping,
+    sorting,
+)
+from rammer_mlir.frontends.onnx.builders.node import Builder, Node
+
+FAMILIES = (
+    convolutions.BUILDERS,
+    cumulative.BUILDERS,
+    einsum.BUILDERS,
+    elementwise.BUILDERS,
+    indexing.BUILDERS,
+    normalization.BUILDERS,
+    pooling.BUILDERS,
+    products.BUILDERS,
+    quantization.BUILDERS,
+    reductions.BUILDERS,
+    shaping.BUILDERS,
+    sorting.BUILDERS,
+)
+
+BUILDERS: dict[str, Builder] = {
+    operator: builder for family in FAMILIES for operator, builder in family.items()
+}
+
+
+def find_builder(node: Node) -> Builder | None:
+    """Return the builder of a node, None where the importer does well."""
+    return BUILDERS.get(node.op_type)

@@ -1,0 +1,214 @@
+"""Loop, Scan and If without control flow: loops unrolled, both branches of a choice computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.node_copier import NodeCopier
+from rammer_mlir.frontends.onnx.node_writer import NodeWriter
+from rammer_mlir.frontends.onnx.tensors import (
+    ONNX_DOMAINS,
+    Array,
+    ShapeTable,
+    dtype_of,
+    label,
+    small_constants,
+)
+
+_MOST_NODES = 100_000
+"""Nodes up to which a loop is unrolled."""
+
+
+def has_control_flow(model: Model) -> bool:
+    """Whether a model has loops or choices."""
+    return any(_is_control_flow(node) for node in model.graph.node)
+
+
+def expand_control_flow(model: Model) -> None:
+    """Replace loops and choices in place; shapes must have been inferred, constants folded.
+
+    Raises:
+        UnsupportedError: if it depends on data how often a loop runs.
+    """
+    table = ShapeTable(model.graph)
+    values = small_constants(model.graph)
+    nodes: list[onnx.NodeProto] = []
+    for node in model.graph.node:
+        if _is_control_flow(node):
+            expansion = _Expansion(node, model, table, values)
+            _EXPANSIONS[node.op_type](expansion)
+            nodes.extend(expansion.write.nodes)
+        else:
+            nodes.append(node)
+    model.set_nodes(nodes)
+
+
+def _is_control_flow(node: onnx.NodeProto) -> bool:
+    return node.domain in ONNX_DOMAINS and node.op_type in _EXPANSIONS
+
+
+class _Expansion:
+    """What replaces one node, as far as it has been written."""
+
+    def __init__(
+        self, node: onnx.NodeProto, model: Model, table: ShapeTable, values: dict[str, Array]
+    ) -> None:
+        self.node = node
+        self.table = table
+        self.values = values
+        self.attributes: dict[str, Any] = {
+            a.name: helper.get_attribute_value(a) for a in node.attribute
+        }
+        self.write = NodeWriter(model, node.name)
+        self._constants: dict[str, str] = {}
+
+    def copy(self, body: onnx.GraphProto, arguments: Sequence[str], tag: str) -> list[str]:
+        """Copy a subgraph's nodes; return the names of its results."""
+        for tensor in body.initializer:
+            if tensor.name not in self._constants:
+                value = numpy_helper.to_array(tensor)
+                self._constants[tensor.name] = self.write.constant(value)
+        names = dict(self._constants)
+        names.update(zip((value.name for value in body.input), arguments, strict=True))
+        copier = NodeCopier(f"{self.node.name}/{tag}/", {})
+        self.write.nodes.extend(copier.nodes(body.node, names))
+        return [names.get(value.name, value.name) for value in body.output]
+
+    def check_length(self, body: onnx.GraphProto, steps: int) -> None:
+        if steps * len(body.node) > _MOST_NODES:
+            raise UnsupportedError(
+                f"{label(self.node)}: {steps} steps of {len(body.node)} nodes are too many to "
+                f"unroll: expected at most {_MOST_NODES} nodes"
+            )
+
+    def finish(self, states: Sequence[str], scanned: Sequence[str]) -> None:
+        """Give the node's results their names."""
+        for result, name in zip(self.node.output, [*states, *scanned], strict=False):
+            if result:
+                self.write.named("Identity", [name], [result])
+
+    def stack(self, values: Sequence[str], axis: int, result: int) -> str:
+        """Join one value of each step along a new axis."""
+        if not values:
+            name = self.node.output[result]
+            kind = dtype_of(self.table.elem_type(name))
+            return self.write.constant(np.zeros(self.table.shape(name), kind))
+        axes = self.write.integers(axis)
+        return self.write.node(
+            "Concat", [self.write.node("Unsqueeze", [value, axes]) for value in values], axis=axis
+        )
+
+
+def _expand_if(expansion: _Expansion) -> None:
+    """Compute both branches and choose: they have no effects besides their results."""
+    write = expansion.write
+    (name,) = expansion.node.input
+    branches = [
+        expansion.copy(expansion.attributes[f"{kind}_branch"], [], kind) for kind in ("then", "else")
+    ]
+    condition = write.node("Reshape", [name, write.integers()])
+    for result, yes, no in zip(expansion.node.output, *branches, strict=True):
+        if result:
+            write.named("Where", [condition, yes, no], [result])
+
+
+def _expand_loop(expansion: _Expansion) -> None:
+    body: onnx.GraphProto = expansion.attributes["body"]
+    steps = _trip_count(expansion, body)
+    expansion.check_length(body, steps)
+    states = list(expansion.node.input[2:])
+    scanned: list[list[str]] = [[] for _ in body.output[1 + len(states) :]]
+    condition = expansion.write.constant(np.array(True))
+    for step in range(steps):
+        number = expansion.write.constant(np.array(step))
+        results = expansion.copy(body, [number, condition, *states], f"step{step}")[1:]
+        states = results[: len(states)]
+        for values, value in zip(scanned, results[len(states) :], strict=True):
+            values.append(value)
+    stacks = [
+        expansion.stack(values, 0, len(states) + number) for number, values in enumerate(scanned)
+    ]
+    expansion.finish(states, stacks)
+
+
+def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int:
+    """Return how often a loop runs.
+
+    Raises:
+        UnsupportedError: if that is not known.
+    """
+    most, condition = ([*expansion.node.input, "", ""])[:2]
+    limit = expansion.values.get(most)
+    start = expansion.values.get(condition) if condition else np.array(True)
+    goes_on = _continues(body, expansion.values)
+    if start is not None and not start.any():
+        return 0
+    if start is not None and goes_on is False:
+        return 1 if limit is None else min(1, int(limit.item()))
+    if start is None or goes_on is None or limit is None:
+        raise UnsupportedError(
+            f"{label(expansion.node)}: it depends on data how often the loop runs: expected a "
+            "constant trip count and a condition that stays true"
+        )
+    return max(0, int(limit.item()))
+
+
+def _continues(body: onnx.GraphProto, values: dict[str, Array]) -> bool | None:
+    """Return whether a loop goes on after a step, None if that depends on data."""
+    producers = {name: node for node in body.node for name in node.output}
+    name = body.output[0].name
+    while name in producers and producers[name].op_type == "Identity":
+        name = producers[name].input[0]
+    if name == body.input[1].name:
+        return True
+    known = {tensor.name: numpy_helper.to_array(tensor) for tensor in body.initializer}
+    if name in producers and producers[name].op_type == "Constant":
+        known = {name: numpy_helper.to_array(a.t) for a in producers[name].attribute}
+    value = known.get(name, values.get(name))
+    return None if value is None else bool(value.any())
+
+
+def _expand_scan(expansion: _Expansion) -> None:
+    attributes, node = expansion.attributes, expansion.node
+    body: onnx.GraphProto = attributes["body"]
+    inputs = list(node.input)
+    count = attributes["num_scan_inputs"]
+    states, sources = inputs[:-count], inputs[-count:]
+    axes = attributes.get("scan_input_axes", [0] * count)
+    backward = attributes.get("scan_input_directions", [0] * count)
+    steps = expansion.table.shape(sources[0])[axes[0]]
+    expansion.check_length(body, steps)
+    outputs = len(body.output) - len(states)
+    scanned: list[list[str]] = [[] for _ in range(outputs)]
+    for step in range(steps):
+        elements = [
+            expansion.write.element(source, steps - 1 - step if reverse else step, axis)
+            for source, axis, reverse in zip(sources, axes, backward, strict=True)
+        ]
+        results = expansion.copy(body, [*states, *elements], f"step{step}")
+        states = results[: len(states)]
+        for values, value in zip(scanned, results[len(states) :], strict=True):
+            values.append(value)
+    reversed_outputs = attributes.get("scan_output_directions", [0] * outputs)
+    output_axes = attributes.get("scan_output_axes", [0] * outputs)
+    stacks = [
+        expansion.stack(values[::-1] if reverse else values, axis, len(states) + number)
+        for number, (values, reverse, axis) in enumerate(
+            zip(scanned, reversed_outputs, output_axes, strict=True)
+        )
+    ]
+    expansion.finish(states, stacks)
+
+
+_EXPANSIONS: dict[str, Callable[[_Expansion], None]] = {
+    "If": _expand_if,
+    "Loop": _expand_loop,
+    "Scan": _expand_scan,
+}

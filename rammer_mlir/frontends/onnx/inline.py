@@ -1,0 +1,110 @@
+"""Operators that neither a builder nor the importer has, replaced by the functions that define them.
+
+ONNX's own inliner does not do: it fails where an optional input is left out, and it forgets the
+default values of some attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx
+from onnx import helper
+
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.node_copier import NodeCopier
+from rammer_mlir.frontends.onnx.shapes import infer_shapes
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, opset, value_infos
+
+INLINED = frozenset(
+    {
+        "AffineGrid",
+        "Attention",
+        "CausalConvWithState",
+        "CenterCropPad",
+        "LinearAttention",
+        "NegativeLogLikelihoodLoss",
+        "RotaryEmbedding",
+        "SoftmaxCrossEntropyLoss",
+        "SwiGLU",
+    }
+)
+"""Operators that are replaced by their definitions."""
+
+_MOST_ROUNDS = 4
+"""Definitions use other operators that have definitions, but not deeper than this."""
+
+
+def has_inlined(model: Model) -> bool:
+    """Whether a model has nodes that are replaced by their definitions."""
+    return any(_is_inlined(node) for node in model.graph.node)
+
+
+def inline_functions(model: Model) -> Model:
+    """Return the model with those operators replaced; shapes must have been inferred."""
+    for _ in range(_MOST_ROUNDS):
+        if not has_inlined(model):
+            return model
+        types = _types(model.graph)
+        version = opset(model.proto)
+        nodes: list[onnx.NodeProto] = []
+        for node in model.graph.node:
+            nodes.extend(_expand(node, version, types) if _is_inlined(node) else [node])
+        model.set_nodes(nodes)
+        model = model.with_proto(infer_shapes(model.proto))
+    return model
+
+
+def _is_inlined(node: onnx.NodeProto) -> bool:
+    return node.domain in ONNX_DOMAINS and node.op_type in INLINED
+
+
+def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
+    types = {name: value.type for name, value in value_infos(graph).items()}
+    for tensor in graph.initializer:
+        types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
+    return types
+
+
+def _expand(
+    node: onnx.NodeProto, version: int, types: Mapping[str, onnx.TypeProto]
+) -> list[onnx.NodeProto]:
+    schema = onnx.defs.get_schema(node.op_type, version, "")
+    definition = _definition(schema, node, version, types)
+    if definition is None:
+        return [node]
+    attributes = {name: a.default_value for name, a in schema.attributes.items()}
+    attributes = {name: value for name, value in attributes.items() if value.name}
+    attributes.update((attribute.name, attribute) for attribute in definition.attribute_proto)
+    attributes.update((attribute.name, attribute) for attribute in node.attribute)
+    prefix = f"{node.name}/"
+    names = _pair(definition.input, node.input)
+    results = _pair(definition.output, node.output)
+    names.update((inner, outer or prefix + inner) for inner, outer in results.items())
+    copier = NodeCopier(prefix, attributes)
+    return list(copier.nodes(definition.node, names))
+
+
+def _pair(inner: Sequence[str], outer: Sequence[str]) -> dict[str, str]:
+    given = [*outer, *[""] * (len(inner) - len(outer))]
+    return dict(zip(inner, given, strict=True))
+
+
+def _definition(
+    schema: onnx.defs.OpSchema,
+    node: onnx.NodeProto,
+    version: int,
+    types: Mapping[str, onnx.TypeProto],
+) -> onnx.FunctionProto | None:
+    """Return the newest definition that an opset may use; it can depend on the inputs' types."""
+    plain = [v for v in schema.function_opset_versions if v <= version]
+    typed = [v for v in schema.context_dependent_function_opset_versions if v <= version]
+    content = b""
+    if plain and max(plain) >= max(typed, default=0):
+        content = schema.get_function_with_opset_version(max(plain))
+    if not content and typed:
+        inputs = [types.get(name, onnx.TypeProto()).SerializeToString() for name in node.input]
+        content = schema.get_context_dependent_function_with_opset_version(
+            max(typed), node.SerializeToString(), inputs
+        )
+    return onnx.FunctionProto.FromString(content) if content else None

@@ -1,0 +1,203 @@
+"""A model on its way to the importer: the graph, with the values of large weights aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import onnx
+from onnx import helper, numpy_helper
+
+from rammer_mlir.errors import ModelError
+from rammer_mlir.frontends.onnx.tensors import Array, num_elements, small_constants
+
+LARGE = 1024
+"""Elements above which an initializer is kept aside."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """An ONNX model without the values of its large weights.
+
+    Attributes:
+        proto: the model; large weights stand behind its inputs, as inputs.
+        weights: their values by name.
+
+    So whatever copies or serializes the graph costs the same for a megabyte of weights and for a
+    gigabyte, and protobuf's limit of 2 GB does not matter.
+    """
+
+    proto: onnx.ModelProto
+    weights: dict[str, Array]
+
+    @property
+    def graph(self) -> onnx.GraphProto:
+        """The model's graph."""
+        return self.proto.graph
+
+    @property
+    def inputs(self) -> list[onnx.ValueInfoProto]:
+        """The inputs that a run takes, without the weights."""
+        return [value for value in self.graph.input if value.name not in self.weights]
+
+    def constants(self) -> dict[str, Array]:
+        """Return the values of all initializers, large ones included."""
+        return {**small_constants(self.graph), **self.weights}
+
+    def with_proto(self, proto: onnx.ModelProto) -> Model:
+        """Return a model with the same weights and another graph."""
+        return replace(self, proto=proto)
+
+    def set_nodes(self, nodes: Iterable[onnx.NodeProto]) -> None:
+        """Replace the graph's nodes, which may be among the new ones."""
+        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        del self.graph.node[:]
+        self.graph.node.extend(copies)
+
+    def add_constant(self, name: str, value: Array) -> None:
+        """Add an initializer."""
+        if value.size <= LARGE:
+            self.graph.initializer.append(numpy_helper.from_array(value, name))
+            return
+        kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+        self.graph.input.append(helper.make_tensor_value_info(name, kind, value.shape))
+        self.weights[name] = value
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a value another name everywhere but among the outputs."""
+        for item in (*self.graph.input, *self.graph.initializer):
+            if item.name == old:
+                item.name = new
+        if old in self.weights:
+            self.weights[new] = self.weights.pop(old)
+        for node in self.graph.node:
+            for names in (node.input, node.output):
+                for position, name in enumerate(names):
+                    if name == old:
+                        names[position] = new
+
+    def drop_unused_constants(self) -> None:
+        """Remove initializers and weights that nothing uses any more."""
+        used = used_names(self.graph)
+        unused = {tensor.name for tensor in self.graph.initializer} - used
+        unused |= self.weights.keys() - used
+        for field in (self.graph.initializer, self.graph.input):
+            kept = [item for item in field if item.name not in unused]
+            if len(kept) < len(field):
+                copies = [type(item).FromString(item.SerializeToString()) for item in kept]
+                del field[:]
+                field.extend(copies)  # type: ignore[arg-type]
+        for name in unused & self.weights.keys():
+            del self.weights[name]
+
+
+def used_names(graph: onnx.GraphProto) -> set[str]:
+    """Return the names that nodes, their subgraphs or the graph's outputs refer to."""
+    used = {value.name for value in graph.output}
+    for node in graph.node:
+        used.update(node.input)
+        for attribute in node.attribute:
+            for subgraph in (attribute.g, *attribute.graphs):
+                used |= used_names(subgraph)
+    return used - {""}
+
+
+def separate_weights(source: onnx.ModelProto, name: str, folder: Path | None) -> Model:
+    """Copy a model, leaving the values of large initializers aside.
+
+    Initializers that the model lists among its inputs too, as those before IR version 4 do, are
+    inputs no more.
+
+    Args:
+        source: stays as it is.
+        name: the model in messages.
+        folder: where files of external data are, None if there are none.
+
+    Raises:
+        ModelError: if a tensor's data does not fit its shape, or cannot be found.
+    """
+    proto = onnx.ModelProto()
+    for field, value in source.ListFields():
+        if field.name != "graph":
+            _copy_field(proto, field.name, value)
+    for field, value in source.graph.ListFields():
+        if field.name not in ("initializer", "input"):
+            _copy_field(proto.graph, field.name, value)
+    names = {tensor.name for tensor in source.graph.initializer}
+    proto.graph.input.extend(v for v in source.graph.input if v.name not in names)
+    model = Model(proto, {})
+    constant_nodes = _take_constant_nodes(proto.graph)
+    for tensor in (*source.graph.initializer, *constant_nodes):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            tensor = _with_external_data(tensor, name, folder)
+        if num_elements(tensor) <= LARGE:
+            proto.graph.initializer.append(tensor)
+        else:
+            model.add_constant(tensor.name, _value(tensor, name))
+    return model
+
+
+def _copy_field(target: onnx.ModelProto | onnx.GraphProto, field: str, value: object) -> None:
+    current = getattr(target, field)
+    if hasattr(current, "extend"):
+        current.extend(value)
+    else:
+        setattr(target, field, value)
+
+
+def _take_constant_nodes(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
+    """Remove the nodes that give a constant tensor, and return their tensors named."""
+    found: list[onnx.TensorProto] = []
+    kept: list[onnx.NodeProto] = []
+    for node in graph.node:
+        values = [a.t for a in node.attribute if a.name == "value"]
+        if node.op_type != "Constant" or not values:
+            kept.append(node)
+            continue
+        tensor = onnx.TensorProto()
+        tensor.CopyFrom(values[0])
+        tensor.name = node.output[0]
+        found.append(tensor)
+    if found:
+        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in kept]
+        del graph.node[:]
+        graph.node.extend(copies)
+    return found
+
+
+def _with_external_data(
+    tensor: onnx.TensorProto, name: str, folder: Path | None
+) -> onnx.TensorProto:
+    if folder is None:
+        raise ModelError(
+            f"{name}: initializer '{tensor.name}' has external data: give the model's path, so "
+            "that the data is found"
+        )
+    copy = onnx.TensorProto.FromString(tensor.SerializeToString())
+    try:
+        onnx.external_data_helper.load_external_data_for_tensor(copy, str(folder))
+    except (OSError, onnx.checker.ValidationError, ValueError) as error:
+        raise ModelError(
+            f"{name}: the external data of initializer '{tensor.name}' cannot be read "
+            f"({first_line(error)}): expected the file beside the model"
+        ) from error
+    copy.data_location = onnx.TensorProto.DEFAULT
+    del copy.external_data[:]
+    return copy
+
+
+def _value(tensor: onnx.TensorProto, name: str) -> Array:
+    try:
+        return numpy_helper.to_array(tensor)
+    except (ValueError, TypeError) as error:
+        raise ModelError(
+            f"{name}: the data of initializer '{tensor.name}' does not fit its shape "
+            f"{list(tensor.dims)}: {first_line(error)}"
+        ) from error
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an outside error's message."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].rstrip(".:") if lines else type(error).__name__

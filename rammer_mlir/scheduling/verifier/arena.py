@@ -1,0 +1,130 @@
+"""Buffers that share memory are never in use at the same time."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from rammer_mlir.errors import ScheduleError
+from rammer_mlir.scheduling.graph import Int64Array, TaskGraph
+from rammer_mlir.scheduling.verifier.history import History
+
+
+def check_arena(graph: TaskGraph, found: History, arena: Mapping[int, int]) -> None:
+    """Check that the uses of buffers which share bytes are ordered.
+
+    Buffers are taken in one possible order of execution, and each is compared with the ones that
+    held its bytes just before: being ordered carries over to all earlier ones.
+
+    Raises:
+        ScheduleError: naming an rTask of each of two buffers that may be in use at the same time.
+    """
+    uses = _Uses(graph, found)
+    occupied = _Occupied()
+    for buffer in sorted((b for b in arena if uses.is_used(b)), key=uses.first_place):
+        start = arena[buffer]
+        if start < 0:
+            raise ScheduleError(
+                f"'{graph.buffers[buffer].name}' lies at byte {start} of the arena: expected a "
+                "place from 0 on"
+            )
+        for other in occupied.replace(start, start + graph.buffers[buffer].num_bytes, buffer):
+            if not uses.all_before(other, buffer):
+                raise ScheduleError(uses.message(other, buffer))
+
+
+class _Occupied:
+    """Which buffer held each byte last: cuts in ascending order, and what begins at each."""
+
+    def __init__(self) -> None:
+        self._cuts: list[int] = [0]
+        self._holders: list[int] = [-1]
+
+    def replace(self, start: int, end: int, holder: int) -> set[int]:
+        """Give bytes to a new holder and return the previous ones."""
+        if start >= end:
+            return set()
+        self._cut(start)
+        self._cut(end)
+        begin, stop = bisect_left(self._cuts, start), bisect_left(self._cuts, end)
+        before = set(self._holders[begin:stop]) - {-1}
+        self._cuts[begin:stop] = [start]
+        self._holders[begin:stop] = [holder]
+        return before
+
+    def _cut(self, position: int) -> None:
+        at = bisect_right(self._cuts, position) - 1
+        if self._cuts[at] != position:
+            self._cuts.insert(at + 1, position)
+            self._holders.insert(at + 1, self._holders[at])
+
+
+class _Uses:
+    """The rTasks that touch each buffer, and what is complete around them."""
+
+    def __init__(self, graph: TaskGraph, found: History) -> None:
+        self._graph = graph
+        self._history = found
+        self._operators: dict[int, list[int]] = {}
+        for number, operator in enumerate(graph.operators):
+            for buffer in {view.buffer for view in operator.operands}:
+                self._operators.setdefault(buffer, []).append(number)
+        self._known: dict[int, Int64Array] = {}
+        self._reached: dict[int, Int64Array] = {}
+
+    def is_used(self, buffer: int) -> bool:
+        return any(len(self._history.tasks(o)) for o in self._operators.get(buffer, ()))
+
+    def first_place(self, buffer: int) -> int:
+        """Return the place of the first use in one possible order of execution."""
+        return int(self._history.place[self._tasks(buffer)].min())
+
+    def all_before(self, a: int, b: int) -> bool:
+        """Return whether every use of one buffer ends before any use of the other starts."""
+        reached = np.max([self._end(o) for o in self._operators[a]], axis=0)
+        known = np.min([self._start(o) for o in self._operators[b]], axis=0)
+        return bool((reached <= known).all())
+
+    def _tasks(self, buffer: int) -> Int64Array:
+        return np.concatenate([self._history.tasks(o) for o in self._operators[buffer]])
+
+    def _end(self, operator: int) -> Int64Array:
+        """Return how many rTasks of each vEU are complete when the operator's last one is."""
+        if operator not in self._reached:
+            tasks = self._history.tasks(operator)
+            reached = np.zeros(self._history.clocks.shape[1], dtype=np.int64)
+            np.maximum.at(reached, self._history.veu[tasks], self._history.order[tasks] + 1)
+            self._reached[operator] = reached
+        return self._reached[operator]
+
+    def _start(self, operator: int) -> Int64Array:
+        """Return how many rTasks of each vEU are complete before any of the operator's starts."""
+        if operator not in self._known:
+            tasks = self._history.tasks(operator)
+            known = self._history.clocks[self._history.clock[tasks]].astype(np.int64)
+            known[np.arange(len(tasks)), self._history.veu[tasks]] = self._history.order[tasks]
+            self._known[operator] = known.min(axis=0, initial=np.iinfo(np.int64).max)
+        return self._known[operator]
+
+    def message(self, a: int, b: int) -> str:
+        """Name an rTask of each buffer that no barrier orders, or that the wrong way orders."""
+        names = [f"'{self._graph.buffers[number].name}'" for number in (a, b)]
+        head = f"{names[0]} and {names[1]} share memory in the arena, and"
+        tail = f"expected all uses of {names[0]} to end before {names[1]} is used"
+        late = None
+        for first, second in self._unfinished(a, b):
+            pair = f"{self._history.describe(first)} and {self._history.describe(second)}"
+            if not self._history.precedes(np.array([second]), np.array([first]))[0]:
+                return f"{head} no barrier orders {pair}: {tail}"
+            late = late or f"{head} their uses alternate, {pair}: {tail}"
+        return late or f"{head} their uses overlap: {tail}"
+
+    def _unfinished(self, a: int, b: int) -> Iterator[tuple[int, int]]:
+        """Yield rTasks of the two buffers of which the first need not end before the second."""
+        users = self._tasks(b)
+        for first in self._tasks(a).tolist():
+            ordered = self._history.precedes(np.full(len(users), first), users)
+            for second in users[~ordered].tolist():
+                yield first, second

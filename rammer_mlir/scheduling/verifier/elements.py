@@ -1,0 +1,92 @@
+"""The elements that rTasks touch, listed as stretches of consecutive elements.
+
+Nothing is derived from how strides relate: dimensions are expanded one after the other until every
+stretch is explicit. Rectangles of one size are expanded together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rammer_mlir.scheduling.graph import Access, Boxes, Int64Array
+
+_KEPT = 1 << 20
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """Elements ``start[i] .. end[i] - 1``, counted from the argument's start, of box ``box[i]``.
+
+    ``box_of_rtask`` is the box of each rTask; rTasks that touch the same elements share one.
+    """
+
+    start: Int64Array
+    end: Int64Array
+    box: Int64Array
+    box_of_rtask: Int64Array
+
+    @property
+    def num_boxes(self) -> int:
+        """Number of distinct boxes."""
+        return int(self.box_of_rtask.max(initial=-1)) + 1
+
+
+class Elements:
+    """Stretches of accesses; short lists are kept, as equal rKernels are one object."""
+
+    def __init__(self) -> None:
+        """Begin with nothing kept."""
+        self._known: dict[Access, Stretches] = {}
+
+    def of(self, access: Access) -> Stretches:
+        """Return what the rTasks of an access touch."""
+        known = self._known.get(access)
+        if known is None:
+            known = _stretches(access.boxes)
+            if len(known.start) <= _KEPT:
+                self._known[access] = known
+        return known
+
+
+def _stretches(boxes: Boxes) -> Stretches:
+    """List the stretches of boxes, box by box and ascending where strides are."""
+    rows: dict[tuple[int, ...], int] = {}
+    keys = zip(boxes.offsets.tolist(), *boxes.sizes.T.tolist(), strict=True)
+    box_of_rtask = np.array([rows.setdefault(key, len(rows)) for key in keys], dtype=np.int64)
+    table = np.array(list(rows), dtype=np.int64).reshape(len(rows), -1)
+    by_size: dict[tuple[int, ...], list[int]] = {}
+    for box, key in enumerate(rows):
+        by_size.setdefault(key[1:], []).append(box)
+    empty = np.zeros(0, dtype=np.int64)
+    starts, ends, numbers = [empty], [empty], [empty]
+    for sizes, members in by_size.items():
+        inside, length = _expand(sizes, boxes.strides)
+        some = np.array(members, dtype=np.int64)
+        start = (table[some, 0][:, None] + inside[None, :]).reshape(-1)
+        starts.append(start)
+        ends.append(start + length)
+        numbers.append(np.repeat(some, len(inside)))
+    return Stretches(
+        np.concatenate(starts), np.concatenate(ends), np.concatenate(numbers), box_of_rtask
+    )
+
+
+def _expand(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[Int64Array, int]:
+    """Return the starts of a box's stretches and their common length.
+
+    A dimension whose steps continue the stretch makes it longer; any other repeats the starts.
+    """
+    if 0 in sizes:
+        return np.zeros(0, dtype=np.int64), 0
+    starts, length = np.zeros(1, dtype=np.int64), 1
+    for size, stride in sorted(zip(sizes, strides, strict=True), key=lambda dim: dim[1]):
+        if size == 1 or stride == 0:
+            continue
+        if stride == length and len(starts) == 1:
+            length *= size
+        else:
+            steps = np.arange(size, dtype=np.int64) * stride
+            starts = (steps[:, None] + starts[None, :]).reshape(-1)
+    return starts, length

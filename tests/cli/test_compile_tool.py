@@ -1,0 +1,210 @@
+"""``rammer-compile``: stages, outputs and options."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rammer_mlir
+from rammer_mlir.bindings import ir
+from rammer_mlir.cli.compile import main
+from rammer_mlir.dialects import register
+from rammer_mlir.pipeline import BINARY_STAGES, IR_STAGES
+from tests.cli.tools import Tool, save_layer
+
+MLIR_STAGES = ("linalg", "operators", "tasks", "buffers", "program", "target")
+
+
+@pytest.fixture
+def tool(capsys: pytest.CaptureFixture[str]) -> Tool:
+    """Return the tool."""
+    return Tool(main, capsys)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a model of two layers."""
+    return save_layer(tmp_path_factory.mktemp("models") / "layer.onnx")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Change to an empty directory, which a test that fails must leave empty."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+OPERATIONS = {
+    "linalg": "linalg.matmul",
+    "operators": "rtask.operator",
+    "tasks": "rtask.kernel",
+    "buffers": "memref",
+    "program": "rtask.barrier",
+    "target": "llvm.func @rammer_veu",
+    "llvm": "define void @rammer_veu",
+}
+
+
+def test_every_stage_has_a_test() -> None:
+    """A new stage is to be listed here."""
+    assert tuple(OPERATIONS) == IR_STAGES
+    assert BINARY_STAGES == ("object",)
+
+
+@pytest.mark.parametrize("stage", OPERATIONS)
+def test_stages_are_printed(stage: str, tool: Tool, model: Path, folder: Path) -> None:
+    """On standard output unless there is -o; MLIR parses again, and large weights are left out."""
+    text = tool.succeed(model, "--emit", stage, "--veus", "2")
+    assert OPERATIONS[stage] in text
+    assert len(text) < 100_000
+    assert list(folder.iterdir()) == []
+    if stage in MLIR_STAGES:
+        context = ir.Context()
+        register(context)
+        assert ir.Module.parse(text, context).operation.verify()
+
+
+def test_node_names_reach_the_timeline(tool: Tool, model: Path, folder: Path) -> None:
+    """Through all stages, the artifact included."""
+    tool.succeed(model, "--veus", "1", "-o", "layer.rammer")
+    with rammer_mlir.load("layer.rammer") as executable:
+        executable.timeline("trace.json", {"x": np.ones((4, 8), np.float32)})
+    events = json.loads(Path("trace.json").read_text())["traceEvents"]
+    names = " ".join(event["name"] for event in events if event["ph"] == "X")
+    assert "first" in names and "second" in names
+
+
+def test_a_stage_can_be_written_to_a_file(tool: Tool, model: Path, folder: Path) -> None:
+    """With -o; and with -o - to standard output."""
+    assert tool.succeed(model, "--emit", "tasks", "--veus", "2", "-o", "tasks.mlir") == ""
+    text = tool.succeed(model, "--emit", "tasks", "--veus", "2", "-o", "-")
+    assert Path("tasks.mlir").read_text() == text
+
+
+def test_an_object_is_written(tool: Tool, model: Path, folder: Path) -> None:
+    """It is an ELF file."""
+    tool.succeed(model, "--emit", "object", "--veus", "2", "-o", "layer.o")
+    assert Path("layer.o").read_bytes().startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("arguments", [(), ("-o", "other.bin")], ids=["default name", "-o"])
+def test_an_artifact_is_written(
+    arguments: tuple[str, ...], tool: Tool, model: Path, folder: Path
+) -> None:
+    """It runs; the summary is printed. By default its name is the model's, in this directory."""
+    output = tool.succeed(model, "--policy", "sequential", "--veus", "2", *arguments)
+    name = arguments[-1] if arguments else "layer.rammer"
+    assert "rTasks" in output and output.endswith(f"written to {name}\n")
+    assert [path.name for path in folder.iterdir()] == [name]
+    with rammer_mlir.load(name) as executable:
+        assert executable.num_veus == 2
+        assert executable.run({"x": np.ones((4, 8), np.float32)})["y"].shape == (4, 8)
+
+
+BAD_OPTIONS = {
+    "policy": (["--policy", "fastest"], "unknown policy 'fastest': expected one of "),
+    "stage": (["--emit", "asm"], "unknown stage 'asm': expected one of linalg, operators, tasks,"),
+    "target": (["--target", "tpu"], "unknown target 'tpu': expected one of cpu"),
+    "nvvm": (["--target", "nvvm:sm_90"], "target 'nvvm:sm_90' is not available yet: expected one of cpu"),
+    "rocdl": (["--target", "rocdl"], "target 'rocdl' is not available yet: expected one of cpu"),
+    "no vEUs": (["--veus", "0"], "number of vEUs: expected at least 1, found 0"),
+    "negative vEUs": (["--veus", "-1"], "number of vEUs: expected at least 1, found -1"),
+    "vEUs": (["--veus", "abc"], "argument --veus: expected a whole number, found 'abc'"),
+    "broken vEUs": (["--veus", "1.5"], "argument --veus: expected a whole number, found '1.5'"),
+    "too many vEUs": (["--veus", "9" * 30], "number of vEUs: expected at most "),
+    "unknown option": (["--fast"], "unrecognized arguments: --fast; see rammer-compile --help"),
+    "shape": (["--shape", "x"], "--shape 'x': expected NAME=1,3,224,224"),
+    "shape without name": (["--shape", "=1,2"], "--shape '=1,2': expected NAME=1,3,224,224"),
+    "shape of words": (["--shape", "x=a,b"], "--shape 'x=a,b': expected NAME=1,3,224,224"),
+    "shape with gaps": (["--shape", "x=4,,8"], "--shape 'x=4,,8': expected NAME=1,3,224,224"),
+    "shape twice": (
+        ["--shape", "x=4,8", "--shape", "x=4,8"],
+        "--shape 'x=4,8': 'x' has a shape already; give it once",
+    ),
+    "shape of nothing": (["--shape", "z=1"], "--shape 'z': expected the name of an input"),
+    "wrong shape": (["--shape", "x=4,9"], "input 'x': "),
+    "wrong rank": (["--shape", "x=32"], "input 'x': "),
+    "negative shape": (["--shape", "x=-4,8"], "input 'x': "),
+    "artifact to stdout": (["-o", "-"], "an artifact cannot be written to standard output"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD_OPTIONS.values(), ids=BAD_OPTIONS)
+def test_bad_options(
+    arguments: list[str], message: str, tool: Tool, model: Path, folder: Path
+) -> None:
+    """One line says what was expected and found; nothing is written."""
+    found = tool.fail(model, *arguments)
+    assert found.startswith(message)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("shape", ["x=4,8", "x=4x8"])
+def test_shapes_that_agree(shape: str, tool: Tool, model: Path) -> None:
+    """Sizes are separated by commas, or as they are printed."""
+    assert "4x8" in tool.succeed(model, "--emit", "linalg", "--shape", shape)
+
+
+def test_a_missing_model_argument(tool: Tool) -> None:
+    """It is an error like others, without usage."""
+    message = tool.fail()
+    assert message == "the following arguments are required: MODEL.onnx; see rammer-compile --help"
+
+
+def test_help_lists_the_stages(tool: Tool) -> None:
+    """And exits with 0."""
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    assert "program, target, llvm, object" in " ".join(tool.capture.readouterr().out.split())
+
+
+def test_debug_prints_a_traceback(tool: Tool, model: Path) -> None:
+    """Before the line of error, and only then."""
+    code, _, errors = tool.run(model, "--policy", "fastest", "--debug")
+    assert code == 1
+    assert errors.startswith("Traceback") and "\nerror: unknown policy" in errors
+
+
+@pytest.mark.parametrize("emit", [(), ("--emit", "program")], ids=["artifact", "stage"])
+def test_outputs_that_cannot_be_written(
+    emit: tuple[str, ...], tool: Tool, model: Path, folder: Path
+) -> None:
+    """A full device, a directory that does not exist, a directory."""
+    (folder / "taken").mkdir()
+    for name, reason in (
+        ("/dev/full", errno.ENOSPC),
+        ("none/out", errno.ENOENT),
+        ("taken", errno.EISDIR),
+    ):
+        message = tool.fail(model, *emit, "--veus", "1", "-o", name)
+        assert message == f"cannot write '{name}': {os.strerror(reason)}; choose another place"
+    assert [path.name for path in folder.iterdir()] == ["taken"]
+
+
+def test_standard_output_that_is_full(model: Path) -> None:
+    """One line of error also when the process ends."""
+    command = [sys.executable, "-m", "rammer_mlir.cli.compile", str(model), "--emit", "linalg"]
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=120
+        )
+    assert result.returncode == 1
+    assert result.stderr == "error: cannot write to standard output: No space left on device\n"
+
+
+def test_a_reader_that_goes_away(model: Path) -> None:
+    """No traceback and no error: the reader has what it wants."""
+    command = [sys.executable, "-m", "rammer_mlir.cli.compile", str(model), "--emit", "llvm"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        errors = process.stderr.read()
+    assert (process.returncode, errors) == (1, b"")

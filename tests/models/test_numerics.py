@@ -1,0 +1,65 @@
+"""Whole models against ONNX Runtime, for every policy and number of vEUs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from rammer_mlir.benchmarks.models import MODELS, Scale, build
+from rammer_mlir.benchmarks.reference import compare
+from tests.models.variants import Array, Variants
+
+POLICIES = ("wavefront", "sequential")
+NUM_VEUS = (1, 2, 3, 8)
+
+FULL_SIZE = ("alexnet", "light_squeezenet")
+"""Models that are run at full size by default; the others by ``make test-slow``."""
+
+Results = list[tuple[str, dict[str, Array]]]
+
+
+def check(name: str, scale: Scale) -> None:
+    """Run every schedule of a model, compare with ONNX Runtime and with each other."""
+    variants = Variants(build(name, scale=scale))
+    same_kernels: defaultdict[tuple[str, ...], Results] = defaultdict(list)
+    for policy in POLICIES:
+        for num_veus in NUM_VEUS:
+            variant = variants.schedule(policy, num_veus)
+            with variant.executable as executable:
+                outputs = executable.run(variants.feeds)
+                again = executable.run(variants.feeds)
+            where = f"{policy}, {num_veus} vEUs"
+            comparison = compare(variants.expected, outputs)
+            assert comparison.ok, f"{where}: {comparison}"
+            assert_equal(outputs, again, f"{where}, run twice")
+            same_kernels[variant.kernels].append((where, outputs))
+    for (first, expected), *others in same_kernels.values():
+        for other, found in others:
+            assert_equal(expected, found, f"{first} and {other}")
+
+
+def assert_equal(a: dict[str, Array], b: dict[str, Array], where: str) -> None:
+    """Require equal bits."""
+    for name in a:
+        assert a[name].tobytes() == b[name].tobytes(), f"{where}: '{name}' differs"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_small_models(name: str) -> None:
+    """Every model, with fewer layers and channels."""
+    check(name, "small")
+
+
+@pytest.mark.parametrize("name", FULL_SIZE)
+def test_full_size_models(name: str) -> None:
+    """Some models as they are."""
+    check(name, "full")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in FULL_SIZE])
+def test_all_full_size_models(name: str) -> None:
+    """The others as they are."""
+    check(name, "full")

@@ -1,0 +1,118 @@
+"""Many schedules of one model that share the import and the code of their rKernels.
+
+Importing a model and compiling its rKernels take nearly all the time of a compilation, and neither
+depends on the schedule. Here they are done once for each set of rKernels; every schedule goes
+through the same passes as always and brings its own task table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import onnx
+
+from rammer_mlir import dialects
+from rammer_mlir.benchmarks.models import random_feeds
+from rammer_mlir.benchmarks.reference import Reference
+from rammer_mlir.bindings import ir
+from rammer_mlir.frontends.onnx import import_model
+from rammer_mlir.image import TaskTable
+from rammer_mlir.lowering.cpu.image import build_image, lower_program
+from rammer_mlir.lowering.cpu.task_table import BARRIER, END, KernelSymbol, Tables
+from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.jit import load_object
+from rammer_mlir.lowering.llvm.link import link_shared
+from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.passes.entry import entry_function
+from rammer_mlir.passes.manager import run_pipeline
+from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.pipeline import CompileOptions, portable_stages
+from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.pool import NativeCode, native_code
+from rammer_mlir.weights import packed_weights
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One schedule of a model: its executable, and the rKernel of each rOperator in order."""
+
+    executable: Executable
+    kernels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Code:
+    native: NativeCode
+    object_file: bytes
+    kernels: tuple[KernelSymbol, ...]
+
+
+class Variants:
+    """A model, its inputs, what ONNX Runtime gives for them, and schedules of it."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        """Import the model and take it to the `buffers` stage."""
+        self.feeds = random_feeds(model)
+        self.expected: Mapping[str, Any] = Reference(model).run(self.feeds)
+        self._imported = import_model(model)
+        self._code: dict[frozenset[str], _Code] = {}
+        with _context(), ir.Location.unknown():
+            module = ir.Module.parse(self._imported.bytecode)
+            for stage in portable_stages(CompileOptions()):
+                if stage.name != "program":
+                    run_pipeline(module, stage.pipeline)
+            self._buffers = str(module)
+
+    def schedule(self, policy: str, num_veus: int) -> Variant:
+        """Schedule, verify and load the model."""
+        program = portable_stages(CompileOptions(policy, num_veus))[-1]
+        with _context(), ir.Location.unknown():
+            module = ir.Module.parse(self._buffers)
+            run_pipeline(module, program.pipeline)
+            weights = packed_weights(entry_function(module), self._imported.constants)
+            kernels = tuple(call.kernel for call in read_plan(module).calls)
+            image, tables = build_image(module, weights, self._imported.signature, num_veus)
+            code = self._shared_code(module, tables)
+        table = _renumbered(tables, code.kernels)
+        executable = Executable(
+            replace(image, table=table), code.native, lambda: link_shared(code.object_file)
+        )
+        return Variant(executable, kernels)
+
+    def _shared_code(self, module: ir.Module, tables: Tables) -> _Code:
+        key = frozenset(kernel.name for kernel in tables.kernels)
+        if key not in self._code:
+            lower_program(module, tables, host_machine(), straight_line_limit=0)
+            object_file = emit_object(to_llvm_ir(module), host_machine())
+            library = load_object(object_file)
+            native = native_code(library.address, library)
+            self._code[key] = _Code(native, object_file, tables.kernels)
+        return self._code[key]
+
+
+def _context() -> ir.Context:
+    context = ir.Context()
+    dialects.register(context)
+    return context
+
+
+def _renumbered(tables: Tables, kernels: tuple[KernelSymbol, ...]) -> TaskTable:
+    """Return the task table with rKernels numbered as the shared code numbers them."""
+    number = {kernel.name: position for position, kernel in enumerate(kernels)}
+    records = tables.table.records.copy()
+    at = 0
+    while at < len(records):
+        kind = int(records[at])
+        if kind == BARRIER:
+            at += 2 + 2 * int(records[at + 1])
+        elif kind == END:
+            at += 1
+        else:
+            records[at] = number[tables.kernels[kind].name]
+            at += 4
+    return replace(tables.table, records=records)

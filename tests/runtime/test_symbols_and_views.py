@@ -1,0 +1,152 @@
+"""Programs that others write: rKernels of any name, and buffers that begin anywhere."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rammer_mlir
+from rammer_mlir.errors import PassError
+from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.signature import Signature, TensorSpec
+from tests.runtime.ring import Array, Ring, build
+
+TABLE, STRAIGHT_LINE = 0, 1_000_000
+
+RING = Ring(2, layers=4)
+
+
+def long_ring(kernel: str) -> str:
+    """Return the ring with its rKernel renamed and too long to be inlined."""
+    text = RING.text().replace("@step", f"@{kernel}")
+    statement = text[text.index("  linalg.generic") : text.index("  return\n}")]
+    return text.replace(statement, statement * 30)
+
+
+def is_right(executable: Executable, seed: int) -> bool:
+    """Run into memory that holds no earlier result, and compare with NumPy."""
+    x = RING.input(seed)
+    y = np.full_like(x, np.nan)
+    executable.run({"x": x}, {"y": y})
+    return np.array_equal(y, RING.expected(x))
+
+
+def compile_save_load(kernel: str, path: Path) -> list[bool]:
+    """Return whether the program is right when compiled here, and when loaded from a file."""
+    with build(long_ring(kernel), {1: RING.weights()}, RING.signature, 2, TABLE) as built:
+        results = [is_right(built, 0)]
+        built.save(path)
+    with rammer_mlir.load(path) as loaded:
+        return [*results, is_right(loaded, 1)]
+
+
+@pytest.mark.parametrize("kernel", ["free", "sin", "memcpy", "rammer_wait"])
+def test_an_rkernel_may_have_a_name_that_the_process_uses(kernel: str, tmp_path: Path) -> None:
+    """The program calls the rKernel, not the function of libc or of the runtime.
+
+    In a process of its own: the wrong call crashes it.
+    """
+    code = (
+        "import json, sys\nfrom pathlib import Path\n"
+        "from tests.runtime.test_symbols_and_views import compile_save_load\n"
+        "print(json.dumps(compile_save_load(sys.argv[1], Path(sys.argv[2]))))\n"
+    )
+    command = [sys.executable, "-c", code, kernel, str(tmp_path / "m.rammer")]
+    root = Path(__file__).resolve().parents[2]
+    result = subprocess.run(
+        command, cwd=root, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert json.loads(result.stdout) == [True, True]
+
+
+MATRIX = "memref<4x4xf32>"
+LINE = "memref<4xf32, strided<[{stride}], offset: {offset}>>"
+
+
+def doubling(source: str, target: str, views: str, types: tuple[str, str]) -> str:
+    """Return a program that writes twice the view %a of %x to the view %b of %y.
+
+    ``source`` and ``target`` are the types of the rKernel's buffers, ``types`` those of the views.
+    """
+    box = "offsets = affine_map<(d0) -> (0)>, sizes = array<i64: 4>"
+    return f"""
+func.func private @double(%id: index, %x: {source}, %y: {target}) {{
+  linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+      iterator_types = ["parallel"]}} ins(%x : {source}) outs(%y : {target}) {{
+  ^bb0(%p: f32, %o: f32):
+    %q = arith.addf %p, %p : f32
+    linalg.yield %q : f32
+  }}
+  return
+}}
+"rtask.kernel"() {{function = @double, num_rtasks = 1 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+  reads = [{{argument = 0 : i64, {box}}}], writes = [{{argument = 1 : i64, {box}}}]}} : () -> ()
+func.func @main(%x: {MATRIX} {{rtask.name = "x"}}, %y: {MATRIX} {{rtask.name = "y", rtask.output}},
+                %arena: memref<64xi8> {{rtask.arena}}) {{
+  {views}
+  "rtask.program"() ({{
+    "rtask.veu"() ({{
+      "rtask.run"(%a, %b) {{kernel = @double, operator_id = 0 : i64, first = 0 : i64,
+                           count = 1 : i64}} : ({types[0]}, {types[1]}) -> ()
+    }}) {{id = 0 : i64}} : () -> ()
+  }}) {{device = "cpu", num_veus = 1 : i64}} : () -> ()
+  return
+}}"""
+
+
+def strided(offset: int | str, stride: int = 1) -> str:
+    """Return the type of four elements of a matrix."""
+    return LINE.format(stride=stride, offset=offset)
+
+
+def cast(name: str, root: str, offset: int, stride: int = 1) -> str:
+    """Return the definition of a view."""
+    return (
+        f"%{name} = memref.reinterpret_cast %{root} to offset: [{offset}], sizes: [4], "
+        f"strides: [{stride}] : {MATRIX} to {strided(offset, stride)}"
+    )
+
+
+def run_doubling(text: str, limit: int) -> tuple[Array, Array]:
+    """Run a program on 0 to 15; return the input and the output, -1 where nothing is written."""
+    spec = (4, 4), np.dtype(np.float32)
+    signature = Signature((TensorSpec("x", *spec),), (TensorSpec("y", *spec),))
+    x = np.arange(16, dtype=np.float32).reshape(4, 4)
+    y = np.full_like(x, -1)
+    with build(text, {}, signature, 1, limit) as executable:
+        executable.run({"x": x}, {"y": y})
+    return x.reshape(-1), y.reshape(-1)
+
+
+@pytest.mark.parametrize("limit", [TABLE, STRAIGHT_LINE], ids=["table", "straight-line"])
+@pytest.mark.parametrize("stride", [1, 4], ids=["row", "column"])
+@pytest.mark.parametrize("inside", [(0, 0), (3, 1), (2, 0)], ids=["start", "own", "mixed"])
+def test_views_may_begin_anywhere(limit: int, stride: int, inside: tuple[int, int]) -> None:
+    """Offsets count once, whether the rKernel's own buffer types have them or only the views."""
+    text = doubling(
+        strided(inside[0], stride),
+        strided(inside[1], stride),
+        f"{cast('a', 'x', 3, stride)}\n  {cast('b', 'y', 1, stride)}",
+        (strided(3, stride), strided(1, stride)),
+    )
+    x, y = run_doubling(text, limit)
+    expected = np.full_like(y, -1)
+    expected[1 : 1 + 4 * stride : stride] = 2 * x[3 : 3 + 4 * stride : stride]
+    assert np.array_equal(y, expected)
+
+
+def test_an_offset_that_is_not_static_is_refused() -> None:
+    views = (
+        f"{cast('s', 'x', 4)}\n  %a = memref.cast %s : {strided(4)} to {strided('?')}\n  "
+        f"{cast('b', 'y', 0)}"
+    )
+    text = doubling(strided("?"), strided(0), views, (strided("?"), strided(0)))
+    with pytest.raises(PassError, match=r"@double uses .*: expected a static offset"):
+        run_doubling(text, TABLE)

@@ -1,0 +1,204 @@
+"""What a plan does in every execution: all interleavings of its vEUs' steps, tried one by one.
+
+The reference for the verifier on small programs. rTasks are bits of a mask, numbered through all
+operators; a state is how far each vEU has come. Two rTasks that may overlap in time can also be
+executed in either order, so executing rTasks one at a time misses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations, product
+
+import numpy as np
+
+from rammer_mlir.scheduling.graph import Boxes, TaskGraph
+from rammer_mlir.scheduling.program import Barrier, Plan, RProgram
+
+Waits = tuple[tuple[int, int], ...]
+Steps = list[tuple[Waits, int | None]]
+"""What each step of a vEU waits for, and the number of its rTask; None at the end of the list."""
+
+
+def elements(boxes: Boxes, rtask: int) -> set[int]:
+    """List the elements of a box, from the definition of strided boxes."""
+    ranges = [range(size) for size in boxes.sizes[rtask].tolist()]
+    return {
+        int(boxes.offsets[rtask]) + sum(k * s for k, s in zip(index, boxes.strides, strict=True))
+        for index in product(*ranges)
+    }
+
+
+class Tasks:
+    """The rTasks of a graph with its chosen rKernels, and what they need of each other."""
+
+    def __init__(self, graph: TaskGraph, kernels: tuple[int, ...]) -> None:
+        """Number the rTasks and find who reads what whom."""
+        self.graph = graph
+        self._kernels = [o.kernels[k] for o, k in zip(graph.operators, kernels, strict=True)]
+        counts = [kernel.num_rtasks for kernel in self._kernels]
+        self.base = np.concatenate(([0], np.cumsum(counts))).astype(int).tolist()
+        self.count = self.base[-1]
+        self.writer = {key: task for key, task in self._touched("writes")}
+        self.needs = [0] * self.count
+        """For each rTask, the mask of those that write what it reads."""
+        for key, task in self._touched("reads"):
+            if graph.buffers[key[0]].kind == "intermediate":
+                self.needs[task] |= 1 << self.writer[key]
+
+    def _touched(self, what: str) -> Iterator[tuple[tuple[int, int], int]]:
+        for number, kernel in enumerate(self._kernels):
+            for access in kernel.writes if what == "writes" else kernel.reads:
+                view = self.graph.operators[number].operands[access.argument]
+                for rtask in range(kernel.num_rtasks):
+                    for element in elements(access.boxes, rtask):
+                        yield (view.buffer, view.offset + element), self.base[number] + rtask
+
+    def users(self, buffer: int) -> int:
+        """Return the mask of all rTasks of operators that work on a buffer."""
+        mask = 0
+        for number, operator in enumerate(self.graph.operators):
+            if any(view.buffer == buffer for view in operator.operands):
+                mask |= (1 << self.base[number + 1]) - (1 << self.base[number])
+        return mask
+
+    def name(self, task: int) -> str:
+        """Return how messages name an rTask."""
+        operator = next(o for o, first in reversed(list(enumerate(self.base))) if first <= task)
+        return self.graph.task_name(operator, task - self.base[operator])
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is wrong with a plan, in some execution of it.
+
+    Attributes:
+        exactly_once: whether the plan holds every rTask once.
+        deadlock: whether an execution comes to a stop early.
+        ahead: for each rTask, the mask of those that ran before it in every execution.
+        disordered: (writer, reader) pairs of which an execution runs the reader first.
+    """
+
+    exactly_once: bool
+    deadlock: bool
+    ahead: tuple[int, ...]
+    disordered: frozenset[tuple[int, int]]
+
+    @property
+    def harmful(self) -> bool:
+        """Whether anything is wrong."""
+        return not self.exactly_once or self.deadlock or bool(self.disordered)
+
+
+def judge(tasks: Tasks, plan: Plan) -> Verdict:
+    """Execute a plan in every way."""
+    if not _complete(tasks, plan):
+        return Verdict(False, False, (), frozenset())
+    ahead = [(1 << tasks.count) - 1] * tasks.count
+    done = 0
+    for program in plan.programs:
+        done, stuck = _execute(tasks, program, done, ahead)
+        if stuck:
+            return Verdict(True, True, (), frozenset())
+    missing = ((task, tasks.needs[task] & ~before) for task, before in enumerate(ahead))
+    pairs = frozenset((writer, reader) for reader, mask in missing for writer in _bits(mask))
+    return Verdict(True, False, tuple(ahead), pairs)
+
+
+def in_use_together(
+    tasks: Tasks, verdict: Verdict, arena: Mapping[int, int]
+) -> set[tuple[int, int]]:
+    """Return pairs of buffers that share bytes of the arena although their uses are not ordered."""
+    found: set[tuple[int, int]] = set()
+    for a, b in combinations(sorted(arena), 2):
+        ends = [arena[n] + tasks.graph.buffers[n].num_bytes for n in (a, b)]
+        shared = arena[a] < ends[1] and arena[b] < ends[0]
+        users = tasks.users(a), tasks.users(b)
+        if shared and not (_follows(verdict, *users) or _follows(verdict, *users[::-1])):
+            found.add((a, b))
+    return found
+
+
+def all_before(tasks: Tasks, verdict: Verdict, a: int, b: int) -> bool:
+    """Return whether every execution uses buffer ``a`` for the last time before buffer ``b``."""
+    return _follows(verdict, tasks.users(a), tasks.users(b))
+
+
+def _follows(verdict: Verdict, first: int, second: int) -> bool:
+    return all(not first & ~verdict.ahead[task] for task in _bits(second))
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        yield (mask & -mask).bit_length() - 1
+        mask &= mask - 1
+
+
+def _complete(tasks: Tasks, plan: Plan) -> bool:
+    runs = [run for p in plan.programs for veu in p.veus for run in veu]
+    found = [
+        (run.operator, rtask)
+        for run in runs
+        if not isinstance(run, Barrier)
+        for rtask in range(run.first, run.first + run.count)
+    ]
+    wanted = [
+        (operator, rtask)
+        for operator, first in enumerate(tasks.base[:-1])
+        for rtask in range(tasks.base[operator + 1] - first)
+    ]
+    return sorted(found) == wanted
+
+
+def steps_of(tasks: Tasks, program: RProgram, veu: int) -> Steps:
+    """Return the steps of a vEU, barriers joined with the rTask behind them."""
+    steps: Steps = []
+    waits: Waits = ()
+    for item in program.veus[veu]:
+        if isinstance(item, Barrier):
+            waits += item.waits
+            continue
+        first = tasks.base[item.operator] + item.first
+        steps += [(waits if i == 0 else (), first + i) for i in range(item.count)]
+        waits = ()
+    return [*steps, (waits, None)]
+
+
+def _execute(tasks: Tasks, program: RProgram, done: int, ahead: list[int]) -> tuple[int, bool]:
+    """Narrow down ``ahead``; return the mask of all that is done, and whether it can get stuck."""
+    steps = [steps_of(tasks, program, veu) for veu in range(program.num_veus)]
+    masks: list[list[int]] = [[0] for _ in steps]
+    for mask, own in zip(masks, steps, strict=True):
+        for _, task in own:
+            mask.append(mask[-1] | (0 if task is None else 1 << task))
+    start = (0,) * program.num_veus
+    end = tuple(len(own) for own in steps)
+    seen = {start}
+    pending = [start]
+    stuck = False
+    while pending:
+        state = pending.pop()
+        executed = done
+        for own, position in zip(masks, state, strict=True):
+            executed |= own[position]
+        counters = [min(position, len(own) - 1) for position, own in zip(state, steps, strict=True)]
+        ready = [
+            veu
+            for veu, own in enumerate(steps)
+            if state[veu] < end[veu] and _met(own[state[veu]][0], counters)
+        ]
+        stuck |= not ready and state != end
+        for veu in ready:
+            task = steps[veu][state[veu]][1]
+            if task is not None:
+                ahead[task] &= executed
+            after = (*state[:veu], state[veu] + 1, *state[veu + 1 :])
+            if after not in seen:
+                seen.add(after)
+                pending.append(after)
+    return done | sum(own[-1] for own in masks), stuck
+
+
+def _met(waits: Waits, counters: list[int]) -> bool:
+    return all(0 <= v < len(counters) and counters[v] > order for v, order in waits)

@@ -1,0 +1,260 @@
+"""Small changes of a plan, some harmful and some not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run
+
+Program = list[list[Item]]
+"""The items of each vEU."""
+
+Mutation = Callable[[random.Random, Program], None]
+
+
+def mutants(plan: Plan, seed: int, rounds: int) -> Iterator[tuple[str, Plan]]:
+    """Yield changed plans with the name of the change; every mutation once a round."""
+    rng = random.Random(seed)
+    for _ in range(rounds):
+        for name, mutation in MUTATIONS.items():
+            number = rng.randrange(len(plan.programs))
+            program = [list(items) for items in plan.programs[number].veus]
+            mutation(rng, program)
+            changed = replace_program(plan, number, program)
+            if changed is not None and changed != plan:
+                yield name, changed
+
+
+def replace_program(plan: Plan, number: int, program: Program) -> Plan | None:
+    """Return the plan with another program; None where that is malformed and not only wrong.
+
+    A vEU never waits for itself, orders count from 0, and a run is never empty.
+    """
+    for veu, items in enumerate(program):
+        for item in items:
+            if isinstance(item, Barrier):
+                if any(other == veu or order < 0 for other, order in item.waits):
+                    return None
+            elif item.count < 1 or item.first < 0:
+                return None
+    programs = list(plan.programs)
+    programs[number] = RProgram(len(program), tuple(tuple(items) for items in program))
+    return replace(plan, programs=tuple(programs))
+
+
+def _place(
+    rng: random.Random, program: Program, kind: type[Run] | type[Barrier] | None = None
+) -> tuple[list[Item], int] | None:
+    """Choose an item: the list of its vEU and its place there."""
+    places = [
+        (items, at)
+        for items in program
+        for at, item in enumerate(items)
+        if kind is None or isinstance(item, kind)
+    ]
+    return rng.choice(places) if places else None
+
+
+def _run(rng: random.Random, program: Program) -> tuple[list[Item], int, Run] | None:
+    place = _place(rng, program, Run)
+    if place is None:
+        return None
+    item = place[0][place[1]]
+    assert isinstance(item, Run)
+    return (*place, item)
+
+
+def _barrier(rng: random.Random, program: Program) -> tuple[list[Item], int, Barrier] | None:
+    place = _place(rng, program, Barrier)
+    if place is None:
+        return None
+    item = place[0][place[1]]
+    assert isinstance(item, Barrier)
+    return (*place, item)
+
+
+def _insert(rng: random.Random, items: list[Item], item: Item) -> None:
+    items.insert(rng.randint(0, len(items)), item)
+
+
+def drop_run(rng: random.Random, program: Program) -> None:
+    """Take a run out."""
+    if place := _run(rng, program):
+        del place[0][place[1]]
+
+
+def shrink_run(rng: random.Random, program: Program) -> None:
+    """Take the first or the last rTask out of a run."""
+    if place := _run(rng, program):
+        items, at, run = place
+        items[at] = Run(run.operator, run.first + rng.randint(0, 1), run.count - 1)
+
+
+def shift_run(rng: random.Random, program: Program) -> None:
+    """Run the rTasks next to the right ones."""
+    if place := _run(rng, program):
+        items, at, run = place
+        items[at] = replace(run, first=run.first + rng.choice((-1, 1)))
+
+
+def duplicate_run(rng: random.Random, program: Program) -> None:
+    """Do a run again somewhere."""
+    if place := _run(rng, program):
+        _insert(rng, rng.choice(program), place[2])
+
+
+def exchange_operators(rng: random.Random, program: Program) -> None:
+    """Exchange two runs, each taking the other's place."""
+    first, second = _run(rng, program), _run(rng, program)
+    if first and second:
+        first[0][first[1]], second[0][second[1]] = second[2], first[2]
+
+
+def swap_neighbours(rng: random.Random, program: Program) -> None:
+    """Exchange two items that follow each other on one vEU."""
+    place = _place(rng, program)
+    if place and place[1] + 1 < len(place[0]):
+        items, at = place
+        items[at : at + 2] = items[at : at + 2][::-1]
+
+
+def move_on_veu(rng: random.Random, program: Program) -> None:
+    """Move an item to another place on its vEU."""
+    if place := _place(rng, program):
+        _insert(rng, place[0], place[0].pop(place[1]))
+
+
+def move_to_other_veu(rng: random.Random, program: Program) -> None:
+    """Move an item to a place on some vEU."""
+    if place := _place(rng, program):
+        _insert(rng, rng.choice(program), place[0].pop(place[1]))
+
+
+def split_run(rng: random.Random, program: Program) -> None:
+    """Write a run as two: harmless."""
+    if place := _run(rng, program):
+        items, at, run = place
+        cut = rng.randint(1, max(1, run.count - 1))
+        items[at : at + 1] = [
+            replace(run, count=cut),
+            Run(run.operator, run.first + cut, run.count - cut),
+        ]
+
+
+def split_and_move(rng: random.Random, program: Program) -> None:
+    """Move a part of a run to a place on some vEU."""
+    if place := _run(rng, program):
+        items, at, run = place
+        cut = rng.randint(1, max(1, run.count - 1))
+        items[at] = replace(run, count=cut)
+        _insert(rng, rng.choice(program), Run(run.operator, run.first + cut, run.count - cut))
+
+
+def drop_barrier(rng: random.Random, program: Program) -> None:
+    """Take a barrier out."""
+    if place := _barrier(rng, program):
+        del place[0][place[1]]
+
+
+def drop_wait(rng: random.Random, program: Program) -> None:
+    """Take one pair out of a barrier."""
+    if (place := _barrier(rng, program)) and place[2].waits:
+        items, at, barrier = place
+        waits = list(barrier.waits)
+        waits.pop(rng.randrange(len(waits)))
+        items[at] = Barrier(tuple(waits))
+
+
+def shift_wait(rng: random.Random, program: Program) -> None:
+    """Wait for the rTask before or after the right one."""
+    if (place := _barrier(rng, program)) and place[2].waits:
+        items, at, barrier = place
+        waits = list(barrier.waits)
+        which = rng.randrange(len(waits))
+        veu, order = waits[which]
+        waits[which] = veu, order + rng.choice((-1, 1))
+        items[at] = Barrier(tuple(waits))
+
+
+def redirect_wait(rng: random.Random, program: Program) -> None:
+    """Wait for another vEU, which need not exist."""
+    if (place := _barrier(rng, program)) and place[2].waits:
+        items, at, barrier = place
+        waits = list(barrier.waits)
+        which = rng.randrange(len(waits))
+        waits[which] = rng.randint(0, len(program)), waits[which][1]
+        items[at] = Barrier(tuple(waits))
+
+
+def add_wait(rng: random.Random, program: Program) -> None:
+    """Wait for any rTask at any place."""
+    waiting, other = rng.randrange(len(program)), rng.randrange(len(program))
+    length = sum(item.count for item in program[other] if isinstance(item, Run))
+    order = rng.randint(0, max(0, length - 1))
+    _insert(rng, program[waiting], Barrier(((other, order),)))
+
+
+def duplicate_barrier(rng: random.Random, program: Program) -> None:
+    """Wait again somewhere on the same vEU: harmless behind the first, perhaps not before it."""
+    if place := _barrier(rng, program):
+        _insert(rng, place[0], place[2])
+
+
+def split_barrier(rng: random.Random, program: Program) -> None:
+    """Write a barrier as two: harmless."""
+    if place := _barrier(rng, program):
+        items, at, barrier = place
+        cut = rng.randint(0, len(barrier.waits))
+        items[at : at + 1] = [Barrier(barrier.waits[cut:]), Barrier(barrier.waits[:cut])]
+
+
+def swap_veus(rng: random.Random, program: Program) -> None:
+    """Exchange two vEUs' lists without changing what the others wait for."""
+    a, b = rng.randrange(len(program)), rng.randrange(len(program))
+    program[a], program[b] = program[b], program[a]
+
+
+def rename_veus(rng: random.Random, program: Program) -> None:
+    """Exchange vEUs and what waits for them: harmless."""
+    names = rng.sample(range(len(program)), len(program))
+    # A redirected wait may name a vEU that does not exist.
+    names.append(len(program))
+    old = [list(items) for items in program]
+    for veu, items in enumerate(old):
+        program[names[veu]] = [
+            Barrier(tuple((names[v], o) for v, o in item.waits))
+            if isinstance(item, Barrier)
+            else item
+            for item in items
+        ]
+
+
+MUTATIONS: dict[str, Mutation] = {
+    mutation.__name__: mutation
+    for mutation in (
+        drop_run,
+        shrink_run,
+        shift_run,
+        duplicate_run,
+        exchange_operators,
+        swap_neighbours,
+        move_on_veu,
+        move_to_other_veu,
+        split_run,
+        split_and_move,
+        drop_barrier,
+        drop_wait,
+        shift_wait,
+        redirect_wait,
+        add_wait,
+        duplicate_barrier,
+        split_barrier,
+        swap_veus,
+        rename_veus,
+    )
+}
+
+HARMLESS = ("split_run", "split_barrier", "rename_veus")
+"""Mutations that never break a plan."""

@@ -1,0 +1,76 @@
+"""Happens-before by transitive closure of the edges that a program's order and waits are."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.scheduling.execution import execution_order
+from rammer_mlir.scheduling.graph import Int64Array
+from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram
+
+Relation = NDArray[np.bool_]
+
+
+def first_steps(program: RProgram) -> Int64Array:
+    """Return the number of each vEU's first rTask, and of all at the end."""
+    counts = [
+        sum(item.count for item in items if not isinstance(item, Barrier)) for items in program.veus
+    ]
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+
+
+def happens_before(program: RProgram) -> Relation:
+    """Return whether rTask a ends before b starts, rTasks numbered vEU by vEU (Floyd-Warshall)."""
+    base = first_steps(program)
+    before = np.zeros((int(base[-1]), int(base[-1])), dtype=bool)
+    for veu, items in enumerate(program.veus):
+        at = int(base[veu])
+        for item in items:
+            if isinstance(item, Barrier):
+                for other, order in item.waits:
+                    if at < base[veu + 1]:
+                        before[base[other] + order, at] = True
+            else:
+                at += item.count
+        for step in range(int(base[veu]) + 1, int(base[veu + 1])):
+            before[step - 1, step] = True
+    for middle in range(len(before)):
+        before |= before[:, middle][:, None] & before[middle][None, :]
+    return before
+
+
+def without_one_wait(program: RProgram) -> Iterator[RProgram]:
+    """Yield the program without each of its waits in turn."""
+    for veu, items in enumerate(program.veus):
+        for at, item in enumerate(items):
+            if isinstance(item, Barrier):
+                for drop in range(len(item.waits)):
+                    fewer = Barrier(item.waits[:drop] + item.waits[drop + 1 :])
+                    yield _with_items(program, veu, (*items[:at], fewer, *items[at + 1 :]))
+
+
+def with_more_waits(plan: Plan, rng: random.Random, count: int) -> Plan:
+    """Add waits that one order of execution satisfies, most of them redundant or unneeded."""
+    return replace(plan, programs=tuple(_more(program, rng, count) for program in plan.programs))
+
+
+def _more(program: RProgram, rng: random.Random, count: int) -> RProgram:
+    done = [0] * program.num_veus
+    veus: list[list[Item]] = [[] for _ in range(program.num_veus)]
+    for veu, item in execution_order(program):
+        for other in rng.choices(range(program.num_veus), k=count):
+            if other != veu and done[other]:
+                veus[veu].append(Barrier(((other, rng.randrange(done[other])),)))
+        veus[veu].append(item)
+        if not isinstance(item, Barrier):
+            done[veu] += item.count
+    return RProgram(program.num_veus, tuple(tuple(items) for items in veus))
+
+
+def _with_items(program: RProgram, veu: int, items: tuple[Item, ...]) -> RProgram:
+    return replace(program, veus=(*program.veus[:veu], items, *program.veus[veu + 1 :]))
