@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rammer_mlir.scheduling.minimize import minimize
-
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.program_ir import program_operations, read_plan, write_plan
+from rammer_mlir.scheduling.minimize import minimize
 
 
 @dataclass(frozen=True)

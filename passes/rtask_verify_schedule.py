@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rammer_mlir.scheduling.verifier import verify
-
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import arena_offsets
+from rammer_mlir.scheduling.verifier import verify
 
 
 @dataclass(frozen=True)

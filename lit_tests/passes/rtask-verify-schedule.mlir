@@ -31,7 +31,7 @@ func.func @main(%x: memref<4x16xf32>, %y: memref<4x16xf32> {rtask.output}) {
 // -----
 
 // A wait that is one rTask too early.
-// expected-error@unknown {{rows[2] (vEU 1 order 2) reads what rows[2] (vEU 0 order 2) writes in 'buffer 1', and no barrier orders them}}
+// expected-error@unknown {{rows[2] on vEU 1 order 2 reads what rows[2] on vEU 0 order 2 writes in 'buffer 1', and no barrier orders them}}
 "rtask.kernel"() {function = @rows, num_rtasks = 4 : i64, threads = 1 : i64,
   shared_memory = 0 : i64, barriers = 0 : i64, operations = 50000 : i64, bytes = 128 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0, 0)>, sizes = array<i64: 1, 16>}],
@@ -90,7 +90,7 @@ func.func @main(%x: memref<4x16xf32>, %y: memref<4x16xf32> {rtask.output}) {
 // -----
 
 // An rTask runs twice.
-// expected-error@unknown {{rows[2] runs on vEU 1 and again on vEU 1: expected every rTask to run exactly once}}
+// expected-error-re@unknown {{rows\[2\] runs on vEU 1 .*and again on vEU 1.*: expected every rTask to run exactly once}}
 "rtask.kernel"() {function = @rows, num_rtasks = 4 : i64, threads = 1 : i64,
   shared_memory = 0 : i64, barriers = 0 : i64, operations = 50000 : i64, bytes = 128 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0, 0)>, sizes = array<i64: 1, 16>}],

@@ -52,7 +52,9 @@ class LaunchTime:
 def empty_program(num_veus: int) -> tuple[CpuImage, NativeCode, bytes]:
     """Compile a program whose vEUs have nothing to do: its data, its code, and the object file."""
     buffer = "memref<1xf32>"
-    veus = "".join(f'"rtask.veu"() ({{ ^bb0: }}) {{id = {n} : i64}} : () -> ()' for n in range(num_veus))
+    veus = "".join(
+        f'"rtask.veu"() ({{ ^bb0: }}) {{id = {n} : i64}} : () -> ()' for n in range(num_veus)
+    )
     text = f"""func.func @main(%x: {buffer} {{rtask.name = "x"}},
         %y: {buffer} {{rtask.name = "y", rtask.output}}, %arena: memref<64xi8> {{rtask.arena}}) {{
       "rtask.program"() ({{ {veus} }}) {{device = "cpu", num_veus = {num_veus} : i64}} : () -> ()

@@ -136,7 +136,9 @@ def _tests(case: Any, parameters: set[str]) -> Iterator[NodeTest]:
 
 
 def _array(value: Any) -> Array:
-    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
+    return (
+        numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
+    )
 
 
 def _parameters(graph: onnx.GraphProto) -> set[str]:

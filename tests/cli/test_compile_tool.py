@@ -42,7 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 OPERATIONS = {
-    "linalg": "linalg.matmul",
+    "linalg": "linalg.generic",
     "operators": "rtask.operator",
     "tasks": "rtask.kernel",
     "buffers": "memref",
@@ -112,7 +112,10 @@ BAD_OPTIONS = {
     "policy": (["--policy", "fastest"], "unknown policy 'fastest': expected one of "),
     "stage": (["--emit", "asm"], "unknown stage 'asm': expected one of linalg, operators, tasks,"),
     "target": (["--target", "tpu"], "unknown target 'tpu': expected one of cpu"),
-    "nvvm": (["--target", "nvvm:sm_90"], "target 'nvvm:sm_90' is not available yet: expected one of cpu"),
+    "nvvm": (
+        ["--target", "nvvm:sm_90"],
+        "target 'nvvm:sm_90' is not available yet: expected one of cpu",
+    ),
     "rocdl": (["--target", "rocdl"], "target 'rocdl' is not available yet: expected one of cpu"),
     "no vEUs": (["--veus", "0"], "number of vEUs: expected at least 1, found 0"),
     "negative vEUs": (["--veus", "-1"], "number of vEUs: expected at least 1, found -1"),

@@ -172,10 +172,10 @@ def _execute(tasks: Tasks, program: RProgram, done: int, ahead: list[int]) -> tu
     for mask, own in zip(masks, steps, strict=True):
         for _, task in own:
             mask.append(mask[-1] | (0 if task is None else 1 << task))
-    start = (0,) * program.num_veus
+    start: tuple[int, ...] = (0,) * program.num_veus
     end = tuple(len(own) for own in steps)
-    seen = {start}
-    pending = [start]
+    seen: set[tuple[int, ...]] = {start}
+    pending: list[tuple[int, ...]] = [start]
     stuck = False
     while pending:
         state = pending.pop()

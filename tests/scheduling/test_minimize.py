@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def assert_minimal(before: RProgram, after: RProgram) -> None:
         assert not np.array_equal(order, happens_before(fewer))
     for items in after.veus:
         barriers = [isinstance(item, Barrier) for item in items]
-        assert not any(a and b for a, b in zip(barriers, barriers[1:], strict=False))
+        assert not any(a and b for a, b in pairwise(barriers))
         assert not barriers or not barriers[-1]
 
 
@@ -75,7 +76,7 @@ def test_policies_record_no_wait_that_can_go(name: str, policy: str) -> None:
 
 
 def test_waits_on_a_chain_of_veus() -> None:
-    """vEU 2 knows of vEU 0 through vEU 1; what is known to be later comes for free."""
+    """One vEU knows of another through a third; what is known to be later comes for free."""
     runs = [Run(0, n, 1) for n in range(5)]
     program = RProgram(
         3,

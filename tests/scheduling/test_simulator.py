@@ -84,7 +84,7 @@ def operators(count: int, num_rtasks: int = 1) -> TaskGraph:
 
 
 def test_times_by_hand() -> None:
-    """vEU 1 waits for the first of two rTasks, until 5 microseconds after the launch."""
+    """Waiting for the first of two rTasks, until 5 microseconds after the launch."""
     graph, device = operators(2, num_rtasks=2), cpu_device(2)
     program = RProgram(2, ((Run(0, 0, 2),), (Barrier(((0, 0),)), Run(1, 0, 2))))
     simulation = simulate(graph, Plan((program, program), (0, 0)), device)

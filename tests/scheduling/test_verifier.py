@@ -84,10 +84,10 @@ def test_broken_rules(name: str) -> None:
 
 @pytest.mark.parametrize("num_veus", [2, 3, 5])
 def test_waits_in_a_circle_end_with_a_message(num_veus: int) -> None:
-    """vEUs that all wait for their neighbour's only rTask."""
+    """All vEUs wait for their neighbour's only rTask."""
     graph = chain(length=num_veus - 1, size=2, tile=2)
     items = [(Barrier((((v + 1) % num_veus, 0),)), Run(v, 0, 1)) for v in range(num_veus)]
-    with pytest.raises(ScheduleError, match="^deadlock") as failure:
+    with pytest.raises(ScheduleError, match=r"^deadlock") as failure:
         verify(graph, Plan((RProgram(num_veus, tuple(items)),), (0,) * num_veus))
     assert all(f"vEU {veu} " in str(failure.value) for veu in range(num_veus))
 

@@ -66,7 +66,7 @@ class ImportWorker:
             self._stop()
         # A forked copy of this object must leave its parent's child alone.
         self._owner = os.getpid()
-        self._log = tempfile.TemporaryFile(prefix="rammer-import-")  # noqa: SIM115 (kept open)
+        self._log = tempfile.TemporaryFile(prefix="rammer-import-")
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._process = subprocess.Popen(
             self._command,

@@ -111,7 +111,8 @@ def _expand_if(expansion: _Expansion) -> None:
     write = expansion.write
     (name,) = expansion.node.input
     branches = [
-        expansion.copy(expansion.attributes[f"{kind}_branch"], [], kind) for kind in ("then", "else")
+        expansion.copy(expansion.attributes[f"{kind}_branch"], [], kind)
+        for kind in ("then", "else")
     ]
     condition = write.node("Reshape", [name, write.integers()])
     for result, yes, no in zip(expansion.node.output, *branches, strict=True):
@@ -170,7 +171,7 @@ def _continues(body: onnx.GraphProto, values: dict[str, Array]) -> bool | None:
         return True
     known = {tensor.name: numpy_helper.to_array(tensor) for tensor in body.initializer}
     if name in producers and producers[name].op_type == "Constant":
-        known = {name: numpy_helper.to_array(a.t) for a in producers[name].attribute}
+        known[name] = numpy_helper.to_array(producers[name].attribute[0].t)
     value = known.get(name, values.get(name))
     return None if value is None else bool(value.any())
 

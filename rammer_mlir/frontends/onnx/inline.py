@@ -1,4 +1,4 @@
-"""Operators that neither a builder nor the importer has, replaced by the functions that define them.
+"""Operators that neither a builder nor the importer has, as the functions that define them.
 
 ONNX's own inliner does not do: it fails where an optional input is left out, and it forgets the
 default values of some attributes.

@@ -1,4 +1,4 @@
-"""Preparation on the ONNX level: what the importer gets is static, folded and of known operators."""
+"""Preparation on the ONNX level: what is imported is static, folded and of known operators."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ def prepare(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
         ShapeError: if a shape is missing or not static.
         UnsupportedError: if operators cannot be compiled.
     """
+    _refuse_foreign(model)
     bind_shapes(model, shapes)
     model = _upgrade(_inline_local_functions(model))
     _name_nodes(model.graph)
@@ -50,6 +51,18 @@ def prepare(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
     model = _infer(model)
     require_static_values(model.graph)
     return model
+
+
+def _refuse_foreign(model: Model) -> None:
+    """Refuse operators that are neither ONNX's own nor defined in the model, all at once."""
+    local = {(function.domain, function.name) for function in model.proto.functions}
+    foreign = [
+        f"'{node.name or node.output[0]}' ({node.domain}.{node.op_type})"
+        for node in model.graph.node
+        if node.domain not in ("", "ai.onnx") and (node.domain, node.op_type) not in local
+    ]
+    if foreign:
+        raise UnsupportedError(f"not supported: {', '.join(foreign)}")
 
 
 def _expand(model: Model) -> Model:

@@ -1,7 +1,7 @@
 """The child process that runs torch-mlir's ONNX importer, started by `child.py`.
 
-The importer is torch-mlir's alone, whichever bindings the rest of the project uses, and it can abort
-or hang on what it does not expect. So it runs in a process of its own and hands back bytecode.
+The importer is torch-mlir's alone, whichever bindings the rest of the project uses, and it can
+abort or hang on what it does not expect. So it runs in its own process and hands back bytecode.
 It serves requests on standard input until that is closed.
 """
 

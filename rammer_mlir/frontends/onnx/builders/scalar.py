@@ -116,15 +116,11 @@ class Scalar:
 
     def __truediv__(self, other: Scalar | float) -> Scalar:
         """Quotient; of integers rounded towards zero."""
-        return self._binary(
-            other, arith.DivFOp, self._signed_choice(arith.DivSIOp, arith.DivUIOp)
-        )
+        return self._binary(other, arith.DivFOp, self._signed_choice(arith.DivSIOp, arith.DivUIOp))
 
     def remainder(self, other: Scalar | float) -> Scalar:
         """Remainder of the division rounded towards zero."""
-        return self._binary(
-            other, arith.RemFOp, self._signed_choice(arith.RemSIOp, arith.RemUIOp)
-        )
+        return self._binary(other, arith.RemFOp, self._signed_choice(arith.RemSIOp, arith.RemUIOp))
 
     def __neg__(self) -> Scalar:
         """Negation."""

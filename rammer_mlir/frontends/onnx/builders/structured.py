@@ -126,9 +126,7 @@ def structured(
         [output[0].value.type],
         [operand.value for operand, _ in reads],
         [output[0].value],
-        ir.ArrayAttr.get(
-            [ir.AffineMapAttr.get(_map(len(domain), exprs)) for _, exprs in operands]
-        ),
+        ir.ArrayAttr.get([ir.AffineMapAttr.get(_map(len(domain), exprs)) for _, exprs in operands]),
         ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]),
     )
     block = op.regions[0].blocks.append(*[element_type(operand.dtype) for operand, _ in operands])
@@ -294,9 +292,7 @@ def _reshape_through(source: Tensor, shape: tuple[int, ...]) -> Tensor:
     )
 
 
-def _reassociation(
-    old: Sequence[int], new: Sequence[int]
-) -> list[tuple[list[int], list[int]]]:
+def _reassociation(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[int]]]:
     """Return the smallest groups of neighbouring dimensions with as many elements in both."""
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
@@ -377,9 +373,7 @@ def pad(source: Tensor, low: Sequence[int], high: Sequence[int], value: float) -
         return source
     shape = [a + size + b for a, size, b in zip(low, source.shape, high, strict=True)]
     border = literal(value, source.dtype)
-    op = tensor.PadOp(
-        tensor_type(shape, source.dtype), source.value, [], [], list(low), list(high)
-    )
+    op = tensor.PadOp(tensor_type(shape, source.dtype), source.value, [], [], list(low), list(high))
     block = op.regions[0].blocks.append(*[ir.IndexType.get()] * source.rank)
     with ir.InsertionPoint(block):
         tensor.YieldOp(border.value)

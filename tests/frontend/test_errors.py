@@ -1,0 +1,131 @@
+"""Models that cannot be compiled: one clear line each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from rammer_mlir.errors import ModelError, RammerError, ShapeError, UnsupportedError
+from rammer_mlir.frontends.onnx import import_model
+
+FLOAT = TensorProto.FLOAT
+
+
+def model(
+    nodes: list[onnx.NodeProto],
+    shape: list[int | str] | None = None,
+    domain: str | None = None,
+) -> onnx.ModelProto:
+    """Return a model from ``x`` to ``y``."""
+    graph = helper.make_graph(
+        nodes,
+        "test",
+        [helper.make_tensor_value_info("x", FLOAT, [2, 3] if shape is None else shape)],
+        [helper.make_tensor_value_info("y", FLOAT, ["rows", "columns"])],
+    )
+    opsets = [helper.make_opsetid("", 20)]
+    if domain:
+        opsets.append(helper.make_opsetid(domain, 1))
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+RELU = helper.make_node("Relu", ["x"], ["y"], name="relu")
+
+
+def message(error: pytest.ExceptionInfo[RammerError]) -> str:
+    """Return the message, which must be one line."""
+    text = str(error.value)
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model", b"\x08\x07"])
+def test_what_is_not_a_model(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ModelError) as error:
+        import_model(path)
+    assert "is not an ONNX model" in message(error) or "graph" in message(error)
+
+
+def test_a_truncated_model(tmp_path: Path) -> None:
+    content = model([RELU]).SerializeToString()
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(ModelError) as error:
+        import_model(path)
+    assert str(path) in message(error)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(ModelError) as error:
+        import_model(tmp_path / "none.onnx")
+    assert "cannot read" in message(error)
+
+
+def test_missing_external_data(tmp_path: Path) -> None:
+    weights = numpy_helper.from_array(np.ones((3, 4), np.float32), "w")
+    built = model([helper.make_node("MatMul", ["x", "w"], ["y"], name="product")])
+    built.graph.initializer.append(weights)
+    path = tmp_path / "model.onnx"
+    onnx.save(built, path, save_as_external_data=True, location="data.bin", size_threshold=0)
+    (tmp_path / "data.bin").unlink()
+    with pytest.raises(ModelError) as error:
+        import_model(path)
+    assert "external data" in message(error)
+
+
+def test_all_foreign_operators_are_listed_at_once() -> None:
+    nodes = [
+        helper.make_node("Foo", ["x"], ["a"], name="first", domain="com.example"),
+        helper.make_node("Relu", ["a"], ["b"], name="fine"),
+        helper.make_node("Bar", ["b"], ["y"], name="second", domain="com.example"),
+    ]
+    with pytest.raises(UnsupportedError) as error:
+        import_model(model(nodes, domain="com.example"))
+    text = message(error)
+    assert "'first'" in text and "'second'" in text and "fine" not in text
+
+
+def test_an_invalid_graph() -> None:
+    with pytest.raises(ModelError) as error:
+        import_model(model([helper.make_node("Relu", ["missing"], ["y"], name="relu")]))
+    assert "missing" in message(error)
+
+
+@pytest.mark.parametrize("shape", [["batch", 3], [None, 3]])
+def test_an_open_dimension_needs_a_shape(shape: list[int | str]) -> None:
+    with pytest.raises(ShapeError) as error:
+        import_model(model([RELU], shape))
+    assert "--shape x=" in message(error)
+    imported = import_model(model([RELU], shape), shapes={"x": (5, 3)})
+    assert imported.signature.outputs[0].shape == (5, 3)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "part"),
+    [
+        ({"x": (2,)}, "expected 2 dimensions"),
+        ({"x": (2, 4)}, "dimension 1 is 3"),
+        ({"x": (0, 3)}, "positive"),
+        ({"z": (2, 3)}, "unknown input 'z'"),
+    ],
+)
+def test_wrong_shapes(shapes: dict[str, tuple[int, ...]], part: str) -> None:
+    with pytest.raises(ShapeError) as error:
+        import_model(model([RELU], ["batch", 3]), shapes=shapes)
+    assert part in message(error)
+
+
+def test_a_shape_that_depends_on_data() -> None:
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["n"], name="indices"),
+        helper.make_node("Cast", ["n"], ["y"], name="cast", to=FLOAT),
+    ]
+    with pytest.raises(RammerError) as error:
+        import_model(model(nodes))
+    assert "indices" in message(error)

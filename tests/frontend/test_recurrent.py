@@ -1,0 +1,116 @@
+"""LSTM, GRU and RNN as cells, against ONNX Runtime."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import rammer_mlir
+from rammer_mlir.benchmarks.reference import Reference, compare
+from rammer_mlir.errors import UnsupportedError
+
+STEPS, BATCH, FEATURES, HIDDEN = 4, 2, 3, 5
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+def recurrent(
+    kind: str,
+    direction: str = "forward",
+    *,
+    bias: bool = True,
+    states: bool = False,
+    peepholes: bool = False,
+    **attributes: object,
+) -> onnx.ModelProto:
+    """Return a model of one recurrent operator with seeded weights."""
+    generator = np.random.default_rng(7)
+    directions = 2 if direction == "bidirectional" else 1
+    rows = GATES[kind] * HIDDEN
+
+    def weight(name: str, *shape: int) -> onnx.TensorProto:
+        values = generator.standard_normal(shape).astype(np.float32) * 0.5
+        return numpy_helper.from_array(values, name)
+
+    weights = [weight("w", directions, rows, FEATURES), weight("r", directions, rows, HIDDEN)]
+    names = ["x", "w", "r", "", "", "", "", ""]
+    if bias:
+        weights.append(weight("b", directions, 2 * rows))
+        names[3] = "b"
+    if states:
+        weights.append(weight("h0", directions, BATCH, HIDDEN))
+        names[5] = "h0"
+    if states and kind == "LSTM":
+        weights.append(weight("c0", directions, BATCH, HIDDEN))
+        names[6] = "c0"
+    if peepholes:
+        weights.append(weight("p", directions, 3 * HIDDEN))
+        names[7] = "p"
+    while not names[-1]:
+        names.pop()
+    outputs = ["y", "yh", "yc"][: 3 if kind == "LSTM" else 2]
+    node = helper.make_node(
+        kind, names, outputs, "cells", hidden_size=HIDDEN, direction=direction, **attributes
+    )
+    graph = helper.make_graph(
+        [node],
+        "test",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [STEPS, BATCH, FEATURES])],
+        [
+            helper.make_tensor_value_info(
+                name, TensorProto.FLOAT, ["s", "d", "n", "h"] if name == "y" else ["d", "n", "h"]
+            )
+            for name in outputs
+        ],
+        weights,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+
+
+def check(model: onnx.ModelProto) -> None:
+    """Compare all outputs with ONNX Runtime's."""
+    x = np.random.default_rng(1).standard_normal((STEPS, BATCH, FEATURES)).astype(np.float32)
+    with rammer_mlir.compile(model, num_veus=2) as executable:
+        comparison = compare(Reference(model, 1).run({"x": x}), executable.run({"x": x}))
+    assert comparison.ok, str(comparison)
+
+
+@pytest.mark.parametrize(
+    ("kind", "direction"),
+    list(itertools.product(("LSTM", "GRU", "RNN"), ("forward", "reverse", "bidirectional"))),
+)
+def test_directions(kind: str, direction: str) -> None:
+    check(recurrent(kind, direction, states=True))
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_without_bias_and_with_clip(kind: str) -> None:
+    check(recurrent(kind, bias=False))
+    if kind != "LSTM":  # ONNX Runtime does not clip the cell state; the specification does
+        check(recurrent(kind, clip=0.4))
+
+
+def test_peepholes() -> None:
+    check(recurrent("LSTM", "bidirectional", peepholes=True, states=True))
+
+
+def test_reset_after_the_recurrent_product() -> None:
+    check(recurrent("GRU", "bidirectional", linear_before_reset=1, states=True))
+
+
+def test_other_activations() -> None:
+    check(recurrent("RNN", activations=["Relu"]))
+    check(recurrent("LSTM", activations=["HardSigmoid", "Tanh", "Softsign"]))
+
+
+def test_shorter_sequences_are_refused() -> None:
+    model = recurrent("LSTM")
+    model.graph.initializer.append(
+        numpy_helper.from_array(np.array([STEPS, STEPS - 1], np.int32), "lengths")
+    )
+    model.graph.node[0].input.append("lengths")
+    with pytest.raises(UnsupportedError, match=r"'cells'.*sequence_lens"):
+        rammer_mlir.compile(model)

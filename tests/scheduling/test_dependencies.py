@@ -1,0 +1,95 @@
+"""Dependencies between rTasks of whole graphs, against who writes and reads each element."""
+
+from __future__ import annotations
+
+import pytest
+
+from rammer_mlir.scheduling.dependencies import Dependencies
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.overlap import TaskPairs
+from tests.scheduling.graphs import SMALL, GraphMaker, Tensor, random_graph
+from tests.scheduling.interleavings import Tasks
+
+GRAPHS = {
+    **{name: make() for name, make in SMALL.items()},
+    **{f"random{seed}": random_graph(seed, length=12) for seed in range(20)},
+}
+
+
+def needed(graph: TaskGraph, kernels: tuple[int, ...]) -> list[int]:
+    """Return what each rTask waits for as a mask, rTasks numbered as in ``Tasks``."""
+    tasks, dependencies = Tasks(graph, kernels), Dependencies(graph)
+    masks = [0] * tasks.count
+    for consumer in range(len(graph.operators)):
+        for edge in dependencies.edges(consumer, kernels):
+            for rtask in range(len(edge.pairs.row)):
+                for other in edge.pairs.of(rtask).tolist():
+                    masks[tasks.base[consumer] + rtask] |= 1 << (tasks.base[edge.producer] + other)
+    return masks
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_no_dependency_is_missed_and_few_are_added(name: str, last: bool) -> None:
+    """Exact but for tiles of a reshaped matrix that begin or end inside one of its rows."""
+    graph = GRAPHS[name]
+    kernels = tuple(len(o.kernels) - 1 if last else 0 for o in graph.operators)
+    expected = Tasks(graph, kernels).needs
+    found = needed(graph, kernels)
+    assert all(not exact & ~more for exact, more in zip(expected, found, strict=True))
+    if not name.startswith("random") and name != "branches":
+        assert found == expected
+    total = sum(mask.bit_count() for mask in expected)
+    assert sum(mask.bit_count() for mask in found) <= 1.5 * total
+
+
+def test_producers_are_found_through_every_operand() -> None:
+    graph = SMALL["branches"]()
+    dependencies = Dependencies(graph)
+    names = [[graph.operators[p].name for p in dependencies.producers(c)] for c in range(8)]
+    concatenation = ["map3", "map4", "map5"]
+    assert names == [
+        [],
+        [],
+        ["map1"],
+        ["map0"],
+        ["stencil1_2"],
+        ["map0"],
+        concatenation,
+        ["map6", *concatenation],
+    ]
+
+
+def recurrence(num_steps: int) -> tuple[TaskGraph, int]:
+    """Return cells that read their row of one buffer, and their predecessor's row of another."""
+    maker = GraphMaker()
+    inputs = maker.elementwise(maker.tensor(num_steps, 16, kind="input"), tile=(1, 16))
+    states = maker.tensor(num_steps + 1, 16)
+    maker.elementwise(maker.tensor(1, 16, kind="input"), tile=(1, 16), out=row(states, 0))
+    for step in range(num_steps):
+        cell = row(inputs, step), row(states, step)
+        maker.elementwise(*cell, tile=(1, 4), out=row(states, step + 1))
+    maker.output(states, (4, 16))
+    return maker.graph(), 2
+
+
+def row(tensor: Tensor, number: int) -> Tensor:
+    return tensor.part((number, 1), (0, tensor.shape[1]))
+
+
+def test_cells_of_a_recurrence_share_one_pattern() -> None:
+    """However many steps there are, the dependency of a cell on the one before is worked out once.
+
+    The cells write one buffer, and only the writers of the row that is read are looked at.
+    """
+    graph, first = recurrence(200)
+    dependencies = Dependencies(graph)
+    kernels = [0] * len(graph.operators)
+    patterns: dict[TaskPairs, int] = {}
+    for number in range(first + 1, first + 200):
+        edges = list(dependencies.edges(number, kernels))
+        assert [edge.producer for edge in edges] == [0, number - 1]
+        assert [edges[0].pairs.of(t).tolist() for t in range(4)] == [[number - first]] * 4
+        assert [edges[1].pairs.of(t).tolist() for t in range(4)] == [[0], [1], [2], [3]]
+        patterns[edges[1].pairs] = number
+    assert len(patterns) == 1

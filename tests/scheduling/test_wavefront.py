@@ -1,0 +1,133 @@
+"""The choices of the `wavefront` policy: waves, vEUs, and how many barriers they cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rammer_mlir.scheduling.assignment import earliest, spread_evenly
+from rammer_mlir.scheduling.builder import Context, Needs, ProgramBuilder
+from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.memory import plan_memory
+from rammer_mlir.scheduling.policies.wavefront import Wavefront, least_seconds, schedule_wave, waves
+from rammer_mlir.scheduling.program import Barrier, Run
+from tests.scheduling.graphs import SMALL, GraphMaker, random_graph
+
+
+def names(graph: TaskGraph) -> list[list[str]]:
+    """Return the operators of each wave by name."""
+    found = waves(Context(graph, cpu_device(2)))
+    return [[graph.operators[number].name for number in wave] for wave in found]
+
+
+def test_waves_are_the_depths_of_the_graph() -> None:
+    maker = GraphMaker()
+    x, y = maker.tensor(4, kind="input"), maker.tensor(4, kind="input")
+    deep = maker.elementwise(maker.elementwise(x, tile=(2,)), tile=(2,))
+    shallow = maker.elementwise(y, tile=(2,))
+    maker.output(maker.elementwise(deep, shallow, tile=(2,)), (2,))
+    assert names(maker.graph()) == [["map0", "map2"], ["map1"], ["map3"], ["map4"]]
+
+
+def padded_chain(length: int) -> TaskGraph:
+    """Return windows, each behind a padding whose frame reads nothing."""
+    maker = GraphMaker()
+    x = maker.tensor(8, 8, kind="input")
+    for _ in range(length):
+        x = maker.window(maker.pad(x, 1, (4, 8)), 3, (4, 8))
+    maker.output(x, (4, 8))
+    return maker.graph()
+
+
+def test_what_reads_nothing_goes_just_before_its_reader() -> None:
+    """Frames written in the first wave would hold the memory of all padded buffers at once."""
+    graph = padded_chain(3)
+    assert names(graph) == [
+        ["frame0", "map1"],
+        ["window3_2"],
+        ["frame3", "map4"],
+        ["window3_5"],
+        ["frame6", "map7"],
+        ["window3_8"],
+        ["map9"],
+    ]
+    for num_veus in (1, 2):
+        device = cpu_device(num_veus)
+        arenas = {
+            plan_memory(g, Wavefront().schedule(g, device)).sizes.arena_bytes
+            for g in (padded_chain(3), padded_chain(8))
+        }
+        assert len(arenas) == 1, "the arena must not grow with the depth"
+
+
+def test_rtasks_go_where_they_start_first() -> None:
+    """The vEU that is free at once takes two before the others, busy for 2 rTasks, take one."""
+    nothing = Needs(np.zeros((5, 3), dtype=np.int64), np.zeros((5, 3)))
+    veus = earliest(nothing, np.array([2.0, 0.0, 2.0]), seconds=1.0, barrier_seconds=0.1)
+    assert veus.tolist() == [0, 1, 1, 1, 2]
+
+
+@pytest.mark.parametrize(("barrier", "expected"), [(0.5, [1]), (5.0, [0])])
+def test_an_rtask_stays_with_its_producer_unless_waiting_is_shorter(
+    barrier: float, expected: list[int]
+) -> None:
+    """The producer's vEU is busy with something else for 2 more seconds."""
+    needs = Needs(np.array([[1, 0]]), np.array([[1.0, 0.0]]))
+    assert earliest(needs, np.array([3.0, 0.0]), 1.0, barrier).tolist() == expected
+
+
+@pytest.mark.parametrize("num_rtasks", [0, 1, 3, 4, 5, 17])
+def test_even_spreading(num_rtasks: int) -> None:
+    veus = spread_evenly(num_rtasks, 4)
+    counts = np.bincount(veus, minlength=4)
+    assert veus.tolist() == sorted(veus.tolist())
+    assert counts.max() - counts.min() <= 1
+
+
+def late_consumer() -> TaskGraph:
+    """Return eight rTasks, something long, and eight rTasks that read the first eight."""
+    maker = GraphMaker()
+    x = maker.elementwise(maker.tensor(8, kind="input"), tile=(1,))
+    maker.output(maker.tensor(80, kind="input"), (80,))
+    maker.output(x, (1,))
+    return maker.graph()
+
+
+def test_one_barrier_for_all_that_is_complete_by_then() -> None:
+    """The rTasks of the consumer each read another one; all ended long before the first starts."""
+    builder = ProgramBuilder(Context(late_consumer(), cpu_device(2)))
+    builder.append(0, np.zeros(8, dtype=np.int64), builder.needs(0))
+    builder.append(1, np.ones(1, dtype=np.int64), builder.needs(1))
+    builder.append(2, np.ones(8, dtype=np.int64), builder.needs(2))
+    assert builder.finish().veus[1] == (Run(1, 0, 1), Barrier(((0, 7),)), Run(2, 0, 8))
+
+
+def test_a_barrier_each_where_producers_are_still_at_work() -> None:
+    """Without the long operator, waiting for all producers would delay the first consumers."""
+    graph = late_consumer()
+    device = replace(cpu_device(2), barrier_seconds=0.0)
+    builder = ProgramBuilder(Context(graph, device))
+    builder.append(0, np.zeros(8, dtype=np.int64), builder.needs(0))
+    builder.append(2, np.ones(8, dtype=np.int64), builder.needs(2))
+    waits = [item for item in builder.finish().veus[1] if isinstance(item, Barrier)]
+    assert waits == [Barrier(((0, order),)) for order in range(8)]
+
+
+@pytest.mark.parametrize("num_veus", [1, 2, 5])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_bound_of_a_wave_holds(seed: int, num_veus: int) -> None:
+    """A wave is scheduled alone only where its lower bound leaves the comparison open."""
+    context = Context(random_graph(seed, length=12), cpu_device(num_veus))
+    for wave in waves(context):
+        alone = ProgramBuilder(context)
+        schedule_wave(wave, alone, context)
+        assert least_seconds(wave, context) <= alone.seconds() * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_plans_do_not_change_from_call_to_call(name: str) -> None:
+    graph, device = SMALL[name](), cpu_device(3)
+    assert Wavefront().schedule(graph, device) == Wavefront().schedule(graph, device)
