@@ -47,6 +47,10 @@ def check_options(target: str, policy: str, num_veus: int | None) -> CompileOpti
     Raises:
         OptionError: if the target, the policy or the number of vEUs is not one that exists.
     """
+    if target.split(":")[0] in ("nvvm", "rocdl"):
+        raise OptionError(
+            f"target '{target}' is not available yet: expected one of {', '.join(TARGETS)}"
+        )
     if target not in TARGETS:
         raise OptionError(f"unknown target '{target}': expected one of {', '.join(TARGETS)}")
     get_policy(policy)
