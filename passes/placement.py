@@ -87,6 +87,8 @@ def _ask(
     placement: Placement,
 ) -> None:
     value = user.operation.operands[index]
+    if 0 in shape_of(value):
+        return  # Nothing is ever written there.
     if value in requested or not _can_be_computed_in(value, storage, requested):
         placement.conflicts.append(Conflict(user, index))
     else:

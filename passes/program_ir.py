@@ -169,6 +169,7 @@ class _Reader:
             call = self._calls[number]
             name = operator_name(call.location, call.kernel)
             self._builder.add_operator(name, [call.kernel], call.operands)
+        self._builder.add_outputs()
         seconds, requested = _predictions(self._module)
         plan = Plan(
             programs=tuple(

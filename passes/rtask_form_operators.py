@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rammer_mlir.bindings import ir
+from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.cloning import ValueMap, clone_into
 from rammer_mlir.passes.entry import entry_block, entry_function
@@ -24,11 +24,27 @@ class FormOperators(Pass):
     def run(self, module: ir.Module) -> None:
         """Rewrite the entry function; views and concatenations stay between the operators."""
         main = entry_function(module)
+        _fold_empty_reshapes(entry_block(module))
         outliner = Outliner(module)
         for group in group_operations(entry_block(module)):
             _outline(group, outliner)
         _sort(entry_block(module))
         _erase_dead(main)
+
+
+def _fold_empty_reshapes(block: ir.Block) -> None:
+    """Replace reshapes of tensors without contents: canonicalization leaves them behind fills."""
+    for op in list(block.operations):
+        if op.operation.name not in ("tensor.collapse_shape", "tensor.expand_shape"):
+            continue
+        owner = op.operation.operands[0].owner
+        if not isinstance(owner, ir.Block) and owner.operation.name == "tensor.empty":
+            (result,) = op.operation.results
+            kind = ir.RankedTensorType(result.type)
+            with ir.InsertionPoint(op.operation), op.operation.location:
+                fresh = tensor.EmptyOp(list(kind.shape), kind.element_type)
+            result.replace_all_uses_with(fresh.result)
+            op.operation.erase()
 
 
 def _outline(group: Group, outliner: Outliner) -> None:

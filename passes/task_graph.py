@@ -51,12 +51,19 @@ class GraphBuilder:
         self._number: dict[ir.Value, int] = {}
         self._views: dict[ir.Value, View] = {}
         self._attributes = argument_attributes(self._main)
+        self._arguments = list(self._main.operation.regions[0].blocks[0].arguments)
 
     def add_operator(self, name: str, kernels: Sequence[str], operands: Sequence[ir.Value]) -> None:
         """Append an rOperator with its candidate rKernels and the buffers it works on."""
         candidates = tuple(self.kernel(kernel) for kernel in kernels)
         views = tuple(self.view(operand) for operand in operands)
         self.operators.append(ROperator(name=name, kernels=candidates, operands=views))
+
+    def add_outputs(self) -> None:
+        """Make sure that every output is among the buffers, also one that nobody writes."""
+        for argument, attributes in zip(self._arguments, self._attributes, strict=True):
+            if "rtask.output" in attributes:
+                self.view(argument)
 
     def graph(self) -> TaskGraph:
         """Return the finished graph."""

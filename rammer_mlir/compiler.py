@@ -28,6 +28,7 @@ from rammer_mlir.passes.rtask_plan_memory import memory_sizes
 from rammer_mlir.pipeline import CompileOptions, check_stage, portable_stages
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.pool import native_code
+from rammer_mlir.scheduling.device import cpu_device
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.signature import Signature
 from rammer_mlir.weights import packed_weights
@@ -56,8 +57,7 @@ def check_options(target: str, policy: str, num_veus: int | None) -> CompileOpti
     get_policy(policy)
     if num_veus is None:
         num_veus = len(os.sched_getaffinity(0))
-    if num_veus < 1:
-        raise OptionError(f"number of vEUs: expected at least 1, found {num_veus}")
+    cpu_device(num_veus)
     return CompileOptions(policy=policy, num_veus=num_veus)
 
 

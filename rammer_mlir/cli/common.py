@@ -5,16 +5,21 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import textwrap
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from rammer_mlir.atomic_file import write_atomically
-from rammer_mlir.errors import OptionError, RammerError
+from rammer_mlir.errors import ArtifactError, OptionError, RammerError
 
 STREAM = "-"
 """The file name that means standard input or output."""
+
+_LONGEST_MESSAGE = 300
+"""Characters that are shown of an error that was not expected."""
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -33,11 +38,10 @@ def run_tool(tool: Callable[[], int], *, debug: bool) -> int:
     """
     try:
         code = tool()
-        sys.stdout.flush()
-        return code
+        with _standard_output():
+            return code
     except BrokenPipeError:
-        # Python flushes standard output once more at exit, which would fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 1
     except KeyboardInterrupt:
         return _report("interrupted", debug, 130)
@@ -48,6 +52,34 @@ def run_tool(tool: Callable[[], int], *, debug: bool) -> int:
         return _report(f"cannot access{where}: {error.strerror or error}", debug, 1)
     except MemoryError:
         return _report("out of memory", debug, 1)
+    except Exception as error:
+        found = textwrap.shorten(f"{type(error).__name__}: {error}", _LONGEST_MESSAGE)
+        return _report(f"internal error ({found}); report it with --debug's output", debug, 1)
+
+
+@contextmanager
+def _standard_output() -> Generator[TextIO]:
+    """Give standard output, and flush it at the end.
+
+    Raises:
+        ArtifactError: if it takes no more.
+        BrokenPipeError: if nobody reads it any more.
+    """
+    try:
+        yield sys.stdout
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _drop_output()
+        raise ArtifactError(
+            f"cannot write to standard output: {error.strerror or error}; choose another place"
+        ) from error
+
+
+def _drop_output() -> None:
+    """Discard what is left: Python flushes once more at exit, which would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report(message: str, debug: bool, code: int) -> int:
@@ -78,7 +110,7 @@ def write_output(name: str, content: bytes) -> None:
         RammerError: if the file cannot be written.
     """
     if name == STREAM:
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
+        with _standard_output() as output:
+            output.buffer.write(content)
     else:
         write_atomically(Path(name), content)

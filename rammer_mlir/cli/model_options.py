@@ -42,7 +42,7 @@ def parse_shapes(options: list[str]) -> dict[str, tuple[int, ...]]:
     for option in options:
         name, equals, sizes = option.rpartition("=")
         try:
-            shape = tuple(int(size) for size in sizes.replace("x", ",").split(",") if size)
+            shape = tuple(int(size) for size in sizes.replace("x", ",").split(",") if sizes)
         except ValueError:
             shape = None
         if not equals or not name or shape is None:

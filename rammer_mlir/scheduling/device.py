@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from rammer_mlir.errors import OptionError
 
+MAX_CPU_VEUS = 1024
+"""Each is a thread, and clocks of happens-before have an entry for each."""
+
 
 @dataclass(frozen=True)
 class Device:
@@ -43,10 +46,12 @@ def cpu_device(num_veus: int) -> Device:
     rKernel sustains, and the time in which two spinning threads meet.
 
     Raises:
-        OptionError: if there is no vEU.
+        OptionError: if there is no vEU, or more than ``MAX_CPU_VEUS``.
     """
     if num_veus < 1:
         raise OptionError(f"number of vEUs: expected at least 1, found {num_veus}")
+    if num_veus > MAX_CPU_VEUS:
+        raise OptionError(f"number of vEUs: expected at most {MAX_CPU_VEUS}, found {num_veus}")
     return Device(
         name="cpu",
         num_veus=num_veus,

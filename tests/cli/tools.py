@@ -32,6 +32,7 @@ class Tool:
         code, out, errors = self.run(*arguments)
         assert code == 1
         assert out == ""
+        assert "internal error" not in errors
         assert errors.startswith("error: ") and errors.count("\n") == 1 and errors.endswith("\n")
         return errors.removeprefix("error: ").rstrip("\n")
 

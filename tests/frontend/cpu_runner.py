@@ -61,7 +61,8 @@ def run(model: ImportedModel, feeds: Mapping[str, Array]) -> dict[str, Array]:
         _run_passes(module, _TO_LLVM)
         engine = submodule("execution_engine").ExecutionEngine(module, 1)
         values = {**model.constants, **feeds}
-        arguments = [np.ascontiguousarray(values[n]).reshape(values[n].shape) for n in names]
+        # Copies: upstream's bufferization takes arguments for its own to overwrite.
+        arguments = [np.array(values[name], order="C") for name in names]
         outputs = [np.zeros(spec.shape, spec.dtype) for spec in model.signature.outputs]
         _invoke(engine, [*arguments, *outputs])
         return dict(zip((s.name for s in model.signature.outputs), outputs, strict=True))

@@ -11,6 +11,7 @@ from math import prod
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import helper
 
 from rammer_mlir.frontends.onnx.model import Model, used_names
@@ -18,14 +19,16 @@ from rammer_mlir.frontends.onnx.tensors import Array, ShapeTable
 
 _FLOATS = (np.float16, np.float32, np.float64)
 
+Doubles = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class _Affine:
     """``y = scale * x + shift`` for each channel of ``x``; both in double precision."""
 
     source: str
-    scale: Array
-    shift: Array
+    scale: Doubles
+    shift: Doubles
 
 
 @dataclass
@@ -33,8 +36,8 @@ class _Producer:
     """A node that can take up the affine functions behind it."""
 
     node: onnx.NodeProto
-    scale: Array
-    shift: Array
+    scale: Doubles
+    shift: Doubles
     changed: bool = False
 
 
@@ -145,7 +148,7 @@ class _Folding:
         node.input.extend(inputs)
         return [node]
 
-    def _bias(self, node: onnx.NodeProto, producer: _Producer) -> Array:
+    def _bias(self, node: onnx.NodeProto, producer: _Producer) -> Doubles:
         channels = producer.scale.size
         if len(node.input) < 3 or not node.input[2]:
             return producer.shift
@@ -185,7 +188,7 @@ def _captured(graph: onnx.GraphProto) -> Counter[str]:
     )
 
 
-def _per_channel(constant: Array, rank: int, channels: int) -> Array | None:
+def _per_channel(constant: Array, rank: int, channels: int) -> Doubles | None:
     """Return one value for each channel if the constant broadcasts so, else None."""
     if constant.ndim > rank:
         return None
@@ -195,7 +198,7 @@ def _per_channel(constant: Array, rank: int, channels: int) -> Array | None:
     return np.broadcast_to(constant.astype(np.float64).ravel(), channels)
 
 
-def _arithmetic(operator: str, source: str, values: Array, source_first: bool) -> _Affine | None:
+def _arithmetic(operator: str, source: str, values: Doubles, source_first: bool) -> _Affine | None:
     ones, zeros = np.ones(values.shape), np.zeros(values.shape)
     match operator:
         case "Mul":
@@ -210,7 +213,7 @@ def _arithmetic(operator: str, source: str, values: Array, source_first: bool) -
             return _Affine(source, ones / values, zeros) if source_first and values.all() else None
 
 
-def _scale_weight(node: onnx.NodeProto, weight: Array, scale: Array) -> Array:
+def _scale_weight(node: onnx.NodeProto, weight: Doubles, scale: Doubles) -> Doubles:
     """Multiply what computes each output channel by the channel's factor."""
     attributes = {a.name: a for a in node.attribute}
     if node.op_type == "Conv":

@@ -15,8 +15,13 @@ from rammer_mlir.bindings import func, ir, passmanager
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.onnx.builders.describe import describe, graph_facts
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
-from rammer_mlir.frontends.onnx.builders.structured import Tensor, constant, empty, tensor_type
 from rammer_mlir.frontends.onnx.builders.table import find_builder
+from rammer_mlir.frontends.onnx.builders.values import (
+    Tensor,
+    constant,
+    empty,
+    tensor_type,
+)
 from rammer_mlir.frontends.onnx.leftovers import Importer
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.tensors import label, opset
@@ -51,10 +56,9 @@ class _Assembly:
 
     def run(self) -> None:
         graph = self._model.graph
-        kinds = [
-            [self._type(value.name) for value in field] for field in (graph.input, graph.output)
-        ]
-        main = func.FuncOp("main", ir.FunctionType.get(*kinds))
+        inputs = [self._type(value.name) for value in graph.input]
+        outputs = [self._type(value.name) for value in graph.output]
+        main = func.FuncOp("main", ir.FunctionType.get(inputs, outputs))
         block = main.add_entry_block([ir.Location.name(value.name) for value in graph.input])
         for value, argument in zip(graph.input, block.arguments, strict=True):
             self._values[value.name] = Tensor(argument, self._facts[value.name].dtype)

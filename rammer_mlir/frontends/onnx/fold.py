@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from math import prod
 from typing import Any
@@ -30,7 +30,6 @@ def fold_constants(model: Model) -> Model:
     clean_up = ir.passes.Sequential(
         common.RemoveUnusedNodesPass(),
         common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0),
-        common.OutputFixPass(),
         common.NameFixPass(),
     )
     with _quiet():
@@ -86,7 +85,7 @@ def _should_fold(node: Any) -> bool | None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet() -> Generator[None]:
     """Silence what the optimizer says of nodes that it leaves alone."""
     logger = logging.getLogger("onnxscript")
     level = logger.level

@@ -23,6 +23,7 @@ INLINED = frozenset(
         "CausalConvWithState",
         "CenterCropPad",
         "LinearAttention",
+        "MeanVarianceNormalization",
         "NegativeLogLikelihoodLoss",
         "RotaryEmbedding",
         "SoftmaxCrossEntropyLoss",

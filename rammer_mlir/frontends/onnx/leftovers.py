@@ -66,12 +66,14 @@ class Importer:
             return error
 
     def _isolate(self, node: onnx.NodeProto) -> Leftover:
+        names = [name for name in dict.fromkeys(node.input) if name]
+        renamed = {name: f"in{number}" for number, name in enumerate(names)}
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
         copy.ClearField("name")
+        copy.input[:] = [renamed.get(name, "") for name in node.input]
+        copy.output[:] = [f"out{number}" if name else "" for number, name in enumerate(node.output)]
         graph = helper.make_graph([copy], "node", [], [])
-        names = [name for name in dict.fromkeys(node.input) if name]
-        renamed = {name: f"in{number}" for number, name in enumerate(names)}
         operands: list[str] = []
         for name in names:
             if name in self._initializers:
@@ -84,8 +86,6 @@ class Importer:
         results = [name for name in node.output if name in self._values]
         for name in results:
             self._declare(graph.output.add(), name, f"out{list(node.output).index(name)}")
-        copy.input[:] = [renamed.get(name, "") for name in node.input]
-        copy.output[:] = [f"out{number}" if name else "" for number, name in enumerate(node.output)]
         model = helper.make_model(graph, opset_imports=self._opsets)
         content = model.SerializeToString(deterministic=True)
         return Leftover(node, content, tuple(operands), tuple(results))
@@ -101,6 +101,7 @@ def _clone(module: ir.Module, operands: Sequence[ir.Value]) -> list[ir.Value]:
     (block,) = function.operation.regions[0].blocks
     mapping: ValueMap = dict(zip(block.arguments, operands, strict=True))
     ip, location = ir.InsertionPoint.current, ir.Location.current
+    assert location is not None, "emitting needs a location"
     *body, end = block.operations
     for op in body:
         clone_into(op, mapping, ip).location = location

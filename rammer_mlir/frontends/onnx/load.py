@@ -59,7 +59,13 @@ def _parse(content: bytes, name: str) -> onnx.ModelProto:
 
 def _check(model: Model, name: str) -> None:
     model.proto.ir_version = max(model.proto.ir_version, 8)
+    checked = onnx.ModelProto()
+    checked.CopyFrom(model.proto)
+    for value in (*checked.graph.input, *checked.graph.output):
+        # The checker wants shapes there; they can be given or inferred, and are checked later.
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.shape.SetInParent()
     try:
-        onnx.checker.check_model(model.proto)
+        onnx.checker.check_model(checked)
     except (onnx.checker.ValidationError, ValueError) as error:
         raise ModelError(f"{name} is not a valid ONNX model: {first_line(error)}") from error

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
-from onnx import helper, numpy_helper
+from onnx import external_data_helper, helper, numpy_helper
 
 from rammer_mlir.errors import ModelError
 from rammer_mlir.frontends.onnx.tensors import Array, num_elements, small_constants
@@ -63,19 +63,6 @@ class Model:
         kind = helper.np_dtype_to_tensor_dtype(value.dtype)
         self.graph.input.append(helper.make_tensor_value_info(name, kind, value.shape))
         self.weights[name] = value
-
-    def rename(self, old: str, new: str) -> None:
-        """Give a value another name everywhere but among the outputs."""
-        for item in (*self.graph.input, *self.graph.initializer):
-            if item.name == old:
-                item.name = new
-        if old in self.weights:
-            self.weights[new] = self.weights.pop(old)
-        for node in self.graph.node:
-            for names in (node.input, node.output):
-                for position, name in enumerate(names):
-                    if name == old:
-                        names[position] = new
 
     def drop_unused_constants(self) -> None:
         """Remove initializers and weights that nothing uses any more."""
@@ -176,7 +163,7 @@ def _with_external_data(
         )
     copy = onnx.TensorProto.FromString(tensor.SerializeToString())
     try:
-        onnx.external_data_helper.load_external_data_for_tensor(copy, str(folder))
+        external_data_helper.load_external_data_for_tensor(copy, str(folder))
     except (OSError, onnx.checker.ValidationError, ValueError) as error:
         raise ModelError(
             f"{name}: the external data of initializer '{tensor.name}' cannot be read "

@@ -1,4 +1,4 @@
-"""Preparation on the ONNX level: what is imported is static, folded and of known operators."""
+"""Preparation on the ONNX level: what comes out is static, folded and of known operators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import onnx
 import onnx.inliner
 import onnx.version_converter
-from onnx import helper
 
 from rammer_mlir.errors import ModelError, UnsupportedError
 from rammer_mlir.frontends.onnx.affine import fold_affine
@@ -17,6 +16,8 @@ from rammer_mlir.frontends.onnx.fold import fold_constants
 from rammer_mlir.frontends.onnx.inline import has_inlined, inline_functions
 from rammer_mlir.frontends.onnx.model import Model, first_line
 from rammer_mlir.frontends.onnx.recurrent import decompose_recurrent
+from rammer_mlir.frontends.onnx.refusals import refuse_unsupported
+from rammer_mlir.frontends.onnx.rewrites import rewrite_nodes
 from rammer_mlir.frontends.onnx.shapes import (
     bind_shapes,
     infer_shapes,
@@ -24,6 +25,7 @@ from rammer_mlir.frontends.onnx.shapes import (
     require_static_values,
 )
 from rammer_mlir.frontends.onnx.tensors import label, opset
+from rammer_mlir.frontends.onnx.transposed import decompose_transposed
 
 _OLDEST_OPSET, _NEW_OPSET = 13, 17
 """Models older than the first are converted to the second, which the importer knows whole."""
@@ -40,29 +42,19 @@ def prepare(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
         ShapeError: if a shape is missing or not static.
         UnsupportedError: if operators cannot be compiled.
     """
-    _refuse_foreign(model)
     bind_shapes(model, shapes)
     model = _upgrade(_inline_local_functions(model))
     _name_nodes(model.graph)
-    model = _expand(_fold(model))
+    model = _fold(model)
+    refuse_unsupported(model)
+    model = _expand(model)
     decompose_recurrent(model)
     fold_affine(model)
-    _detach_outputs(model)
+    if decompose_transposed(model):
+        model = _fold(model)
     model = _infer(model)
     require_static_values(model.graph)
     return model
-
-
-def _refuse_foreign(model: Model) -> None:
-    """Refuse operators that are neither ONNX's own nor defined in the model, all at once."""
-    local = {(function.domain, function.name) for function in model.proto.functions}
-    foreign = [
-        f"'{node.name or node.output[0]}' ({node.domain}.{node.op_type})"
-        for node in model.graph.node
-        if node.domain not in ("", "ai.onnx") and (node.domain, node.op_type) not in local
-    ]
-    if foreign:
-        raise UnsupportedError(f"not supported: {', '.join(foreign)}")
 
 
 def _expand(model: Model) -> Model:
@@ -107,19 +99,6 @@ def _upgrade(model: Model) -> Model:
         ) from error
 
 
-def _detach_outputs(model: Model) -> None:
-    """Give outputs that are constant a node of their own."""
-    graph = model.graph
-    known = model.weights.keys() | {tensor.name for tensor in graph.initializer}
-    known.update(node.output[0] for node in graph.node if node.op_type == "Constant")
-    renamed = {v.name: f"{v.name}/constant" for v in graph.output if v.name in known}
-    for old, new in renamed.items():
-        model.rename(old, new)
-        graph.node.add().CopyFrom(
-            helper.make_node("Identity", [new], [old], name=f"Identity:{old}")
-        )
-
-
 def _infer(model: Model) -> Model:
     return model.with_proto(infer_shapes(model.proto))
 
@@ -128,6 +107,7 @@ def _fold(model: Model) -> Model:
     """Fold constants and infer shapes in turn, as long as shapes are open and that helps."""
     model = _infer(model)
     for _ in range(_MOST_ROUNDS):
+        rewrite_nodes(model)
         evaluated = evaluate_constants(model)
         before = len(model.graph.node)
         model = _infer(fold_constants(model))

@@ -73,7 +73,7 @@ class _Layer:
         self._node = node
         self._kind = node.op_type
         self._values = values
-        self._inputs = dict(zip(_INPUTS, [*node.input, *[""] * 8], strict=False))
+        self._inputs: dict[str, str] = dict(zip(_INPUTS, [*node.input, *[""] * 8], strict=False))
         if self._kind != "LSTM":
             self._inputs["initial_c"] = self._inputs["P"] = ""
         self._attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -168,7 +168,7 @@ class _Layer:
         if isinstance(of_input, str) or isinstance(of_recurrence, str):
             added = self._write.node("Add", [self._name(of_input), self._name(of_recurrence)])
             return added, None
-        return of_input + of_recurrence, None
+        return np.add(of_input, of_recurrence), None
 
     def _peepholes(self, number: int) -> tuple[str, str, str] | None:
         if not self._inputs["P"]:
@@ -194,6 +194,9 @@ class _Layer:
         if clip:
             low, high = (self._write.constant(np.array(c, self._dtype)) for c in (-clip, clip))
             value = self._write.node("Clip", [value, low, high])
+        return self._apply(direction, index, value)
+
+    def _apply(self, direction: _Direction, index: int, value: str) -> str:
         return direction.activations[index].apply(self._write, value, self._dtype)
 
     def _initial(self, key: str, number: int) -> str:
@@ -244,7 +247,8 @@ class _Layer:
         if direction.peepholes:
             o = write.node("Add", [o, write.node("Mul", [direction.peepholes[1], c])])
         o = self._activate(direction, 0, o)
-        return write.node("Mul", [o, self._activate(direction, 2, c)]), c
+        # As in ONNX Runtime, `clip` bounds the gates and not the cell's state.
+        return write.node("Mul", [o, self._apply(direction, 2, c)]), c
 
     def _gru_cell(self, direction: _Direction, projected: str, h: str) -> str:
         write = self._write

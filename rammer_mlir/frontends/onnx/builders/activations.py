@@ -44,21 +44,38 @@ def _gelu(x: Scalar, approximate: Any) -> Scalar:
     return x * 0.5 * ((x * sqrt(0.5)).apply(math.ErfOp) + 1)
 
 
+def _hard_swish(x: Scalar) -> Scalar:
+    return x * _hard_sigmoid(x, 1 / 6, 0.5)
+
+
+def _mish(x: Scalar) -> Scalar:
+    return x * softplus(x).apply(math.TanhOp)
+
+
+def _softsign(x: Scalar) -> Scalar:
+    return x / (x.apply(math.AbsFOp) + 1)
+
+
+def _swish(x: Scalar, alpha: float) -> Scalar:
+    return x * sigmoid(x * alpha if alpha != 1 else x)
+
+
+def _thresholded(x: Scalar, alpha: float) -> Scalar:
+    return x.compare("gt", alpha).select(x, literal(0, x.dtype))
+
+
 ACTIVATIONS: dict[str, tuple[Callable[..., Scalar], dict[str, Any]]] = {
     "Celu": (_celu, {"alpha": 1.0}),
     "Elu": (_exponential_linear, {"alpha": 1.0}),
     "Gelu": (_gelu, {"approximate": "none"}),
     "HardSigmoid": (_hard_sigmoid, {"alpha": 0.2, "beta": 0.5}),
-    "HardSwish": (lambda x: x * _hard_sigmoid(x, 1 / 6, 0.5), {}),
-    "Mish": (lambda x: x * softplus(x).apply(math.TanhOp), {}),
+    "HardSwish": (_hard_swish, {}),
+    "Mish": (_mish, {}),
     "Selu": (_selu, {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}),
     "Sigmoid": (sigmoid, {}),
     "Softplus": (softplus, {}),
-    "Softsign": (lambda x: x / (x.apply(math.AbsFOp) + 1), {}),
-    "Swish": (lambda x, alpha: x * sigmoid(x * alpha), {"alpha": 1.0}),
-    "ThresholdedRelu": (
-        lambda x, alpha: x.compare("gt", alpha).select(x, literal(0, x.dtype)),
-        {"alpha": 1.0},
-    ),
+    "Softsign": (_softsign, {}),
+    "Swish": (_swish, {"alpha": 1.0}),
+    "ThresholdedRelu": (_thresholded, {"alpha": 1.0}),
 }
 """By operator: the function, and its parameters with their defaults (ONNX operator schemas)."""

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.scalar import Scalar
-from rammer_mlir.frontends.onnx.builders.structured import Body, Tensor, pad, part, pointwise
+from rammer_mlir.frontends.onnx.builders.structured import (
+    Body,
+    pointwise,
+)
+from rammer_mlir.frontends.onnx.builders.values import (
+    Tensor,
+    full,
+)
+from rammer_mlir.frontends.onnx.builders.views import (
+    pad,
+    part,
+)
 
 
 def _sum(x: Scalar, y: Scalar) -> Scalar:
@@ -38,6 +49,8 @@ def _cumulative(node: Node, combine: Body, neutral: float) -> Tensor:
 
 def shifted(x: Tensor, axis: int, distance: int, backward: bool, value: float) -> Tensor:
     """Move elements up an axis, or down if ``backward``; those that come in have one value."""
+    if distance >= x.shape[axis]:
+        return full(x.shape, value, x.dtype)
     starts, sizes, border = [0] * x.rank, list(x.shape), [0] * x.rank
     sizes[axis] -= distance
     border[axis] = distance

@@ -9,12 +9,14 @@ from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.products import accumulator, contract, converted
 from rammer_mlir.frontends.onnx.builders.scalar import DType, Scalar
 from rammer_mlir.frontends.onnx.builders.structured import (
+    structured,
+)
+from rammer_mlir.frontends.onnx.builders.values import (
     ZERO,
     Expr,
     Tensor,
     empty,
     full,
-    structured,
 )
 
 

@@ -8,23 +8,29 @@ from typing import Any
 
 from rammer_mlir.bindings import math
 from rammer_mlir.frontends.onnx.builders.activations import ACTIVATIONS
-from rammer_mlir.frontends.onnx.builders.node import Node
+from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.scalar import (
     BOOL,
     F32,
     F64,
+    Comparison,
     Scalar,
     is_float,
     is_signed,
     literal,
 )
-from rammer_mlir.frontends.onnx.builders.structured import Tensor, pointwise
+from rammer_mlir.frontends.onnx.builders.structured import (
+    Body,
+    pointwise,
+)
+from rammer_mlir.frontends.onnx.builders.values import (
+    Tensor,
+)
 
-Function = Callable[..., Scalar]
-"""From one scalar of each input to the result's."""
+Pair = Callable[[Scalar, Scalar], Scalar]
 
 
-def elementwise(node: Node, function: Function) -> Tensor:
+def elementwise(node: Node, function: Body) -> Tensor:
     """Apply a function to all inputs, broadcast; constants of one element become literals."""
     result = node.out()
     literals = {
@@ -56,7 +62,7 @@ def _operation(make: Any, node: Node) -> Tensor:
     return elementwise(node, body)
 
 
-def _activation(function: Function, defaults: dict[str, float], node: Node) -> Tensor:
+def _activation(function: Callable[..., Scalar], defaults: dict[str, float], node: Node) -> Tensor:
     """Build an activation function with its parameters, in single precision or wider."""
     parameters = [node.attribute(name, default) for name, default in defaults.items()]
 
@@ -67,11 +73,11 @@ def _activation(function: Function, defaults: dict[str, float], node: Node) -> T
     return elementwise(node, body)
 
 
-def _function(function: Function, node: Node) -> Tensor:
+def _function(function: Body, node: Node) -> Tensor:
     return elementwise(node, function)
 
 
-def _fold(function: Function, node: Node) -> Tensor:
+def _fold(function: Pair, node: Node) -> Tensor:
     """Build an operator with any number of inputs from its form with two."""
 
     def body(first: Scalar, *rest: Scalar) -> Scalar:
@@ -125,6 +131,8 @@ def _cast(node: Node) -> Tensor:
 
 def _bit_cast(node: Node) -> Tensor:
     target = node.out().dtype
+    if BOOL in (target, node.fact(0).dtype):
+        return _cast(node)
     if node.fact(0).dtype.itemsize != target.itemsize:
         raise node.unsupported("only element types of the same size can be cast bit by bit")
     return pointwise(lambda x: x.bitcast(target), node.tensor(0), dtype=target)
@@ -165,7 +173,7 @@ def _power(node: Node) -> Tensor:
     return elementwise(node, _power_of_scalars)
 
 
-_POWERS: dict[float, Function] = {
+_POWERS: dict[float, Body] = {
     -1.0: lambda x: literal(1, x.dtype) / x,
     0.5: lambda x: x.apply(math.SqrtOp),
     1.0: lambda x: x,
@@ -207,23 +215,24 @@ def _modulo(node: Node) -> Tensor:
 
 
 def _bit_shift(node: Node) -> Tensor:
+    """Build BitShift: a count out of range shifts everything out, and leaves the sign's bits."""
     left = node.attribute("direction") == "LEFT"
 
     def body(x: Scalar, count: Scalar) -> Scalar:
-        zero = literal(0, x.dtype)
-        fits = count.compare("lt", 8 * x.dtype.itemsize)
-        safe = fits.select(count, zero)
-        return fits.select(x.shift_left(safe) if left else x.shift_right(safe), zero)
+        width = 8 * x.dtype.itemsize
+        fits = count.compare("lt", width) & count.compare("ge", 0)
+        safe = fits.select(count, literal(width - 1, x.dtype))
+        if not left:
+            out = literal(0, x.dtype) if x.dtype.kind == "u" else x.shift_right(safe)
+            return fits.select(x.shift_right(safe), out)
+        return fits.select(x.shift_left(safe), literal(0, x.dtype))
 
     return elementwise(node, body)
 
 
 def _clip(node: Node) -> Tensor:
-    """Build Clip: limits are attributes before opset 11, then inputs that may be left out."""
+    """Build Clip, whose limits may be left out."""
     has = [node.has(1), node.has(2)]
-    if node.opset < 11:
-        limits = [node.attribute("min"), node.attribute("max")]
-        return elementwise(node, lambda x: _limit(x, *limits))
 
     def body(x: Scalar, *limits: Scalar) -> Scalar:
         given = iter(limits)
@@ -233,15 +242,15 @@ def _clip(node: Node) -> Tensor:
     return elementwise(node, body)
 
 
-def _limit(x: Scalar, low: Scalar | float | None, high: Scalar | float | None) -> Scalar:
-    for kind, limit in (("lt", low), ("gt", high)):
+def _limit(x: Scalar, low: Scalar | None, high: Scalar | None) -> Scalar:
+    kinds: tuple[Comparison, Comparison] = ("lt", "gt")
+    for kind, limit in zip(kinds, (low, high), strict=True):
         if limit is not None:
-            edge = limit if isinstance(limit, Scalar) else literal(limit, x.dtype)
-            x = x.compare(kind, edge).select(edge, x)
+            x = x.compare(kind, limit).select(limit, x)
     return x
 
 
-def _comparison(kind: Any, node: Node) -> Tensor:
+def _comparison(kind: Comparison, node: Node) -> Tensor:
     return elementwise(node, lambda x, y: x.compare(kind, y))
 
 
@@ -278,7 +287,7 @@ _MATH: dict[str, Any] = {
     "Tanh": math.TanhOp,
 }
 
-_FUNCTIONS: dict[str, Function] = {
+_FUNCTIONS: dict[str, Body] = {
     "Abs": _absolute,
     "Add": lambda x, y: x + y,
     "And": lambda x, y: x & y,
@@ -301,13 +310,13 @@ _FUNCTIONS: dict[str, Function] = {
     "Xor": lambda x, y: x ^ y,
 }
 
-_VARIADIC: dict[str, Function] = {
+_VARIADIC: dict[str, Pair] = {
     "Max": lambda x, y: x.maximum(y),
     "Min": lambda x, y: x.minimum(y),
     "Sum": lambda x, y: x + y,
 }
 
-_COMPARISONS = {
+_COMPARISONS: dict[str, Comparison] = {
     "Equal": "eq",
     "Greater": "gt",
     "GreaterOrEqual": "ge",
@@ -315,7 +324,7 @@ _COMPARISONS = {
     "LessOrEqual": "le",
 }
 
-BUILDERS: dict[str, Callable[[Node], Any]] = {
+BUILDERS: dict[str, Builder] = {
     **{name: partial(_operation, make) for name, make in _MATH.items()},
     **{name: partial(_activation, *entry) for name, entry in ACTIVATIONS.items()},
     **{name: partial(_function, function) for name, function in _FUNCTIONS.items()},

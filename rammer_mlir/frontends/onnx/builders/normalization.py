@@ -10,9 +10,13 @@ from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.scalar import F32, F64, DType, Scalar, lowest
 from rammer_mlir.frontends.onnx.builders.structured import (
     Reduced,
-    Tensor,
     pointwise,
     reduce,
+)
+from rammer_mlir.frontends.onnx.builders.values import (
+    Tensor,
+)
+from rammer_mlir.frontends.onnx.builders.views import (
     reshape,
 )
 

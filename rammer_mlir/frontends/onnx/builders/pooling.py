@@ -26,15 +26,19 @@ from rammer_mlir.frontends.onnx.builders.scalar import (
     lowest,
 )
 from rammer_mlir.frontends.onnx.builders.structured import (
-    Expr,
     Operand,
+    loop,
+    pointwise,
+    structured,
+)
+from rammer_mlir.frontends.onnx.builders.values import (
+    Expr,
     Tensor,
     constant,
     full,
-    loop,
+)
+from rammer_mlir.frontends.onnx.builders.views import (
     pad,
-    pointwise,
-    structured,
 )
 from rammer_mlir.frontends.onnx.builders.windows import Window, window_of
 

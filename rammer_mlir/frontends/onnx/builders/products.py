@@ -10,13 +10,17 @@ import numpy as np
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.scalar import F32, DType, Scalar, is_float
 from rammer_mlir.frontends.onnx.builders.structured import (
+    broadcast_exprs,
+    pointwise,
+    structured,
+)
+from rammer_mlir.frontends.onnx.builders.values import (
     Expr,
     Tensor,
-    broadcast_exprs,
     full,
-    pointwise,
+)
+from rammer_mlir.frontends.onnx.builders.views import (
     reshape,
-    structured,
 )
 
 INT32 = np.dtype(np.int32)

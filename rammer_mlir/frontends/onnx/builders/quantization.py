@@ -11,14 +11,18 @@ from rammer_mlir.frontends.onnx.builders.convolutions import convolve
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.products import INT32, multiply, shifted
 from rammer_mlir.frontends.onnx.builders.reductions import REDUCTIONS, apply_reduction
-from rammer_mlir.frontends.onnx.builders.scalar import F32, DType, Scalar, is_float
+from rammer_mlir.frontends.onnx.builders.scalar import F32, DType, Scalar, integer_limits, is_float
 from rammer_mlir.frontends.onnx.builders.structured import (
-    Expr,
     Operand,
-    Tensor,
     loop,
-    pad,
     pointwise,
+)
+from rammer_mlir.frontends.onnx.builders.values import (
+    Expr,
+    Tensor,
+)
+from rammer_mlir.frontends.onnx.builders.views import (
+    pad,
     reshape,
 )
 from rammer_mlir.frontends.onnx.builders.windows import window_of
@@ -31,8 +35,7 @@ def round_into(x: Scalar, zero: Scalar | None, dtype: DType) -> Scalar:
     x = x.apply(math.RoundEvenOp)
     if zero is not None:
         x = x + zero.cast(x.dtype)
-    limits = np.iinfo(dtype)
-    return x.clamp(float(limits.min), float(limits.max)).cast(dtype)
+    return x.clamp(*integer_limits(dtype)).cast(dtype)
 
 
 def _along(node: Node, parameter: Tensor, shape: Sequence[int], default_axis: int = 1) -> Operand:

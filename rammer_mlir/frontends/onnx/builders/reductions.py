@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any
 
 from rammer_mlir.bindings import math
-from rammer_mlir.frontends.onnx.builders.node import Node
+from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.scalar import (
     F32,
     F64,
@@ -23,12 +22,12 @@ from rammer_mlir.frontends.onnx.builders.scalar import (
 )
 from rammer_mlir.frontends.onnx.builders.structured import (
     Reduced,
-    Tensor,
-    fetch,
     indexed,
     pointwise,
     reduce,
-    reshape,
+)
+from rammer_mlir.frontends.onnx.builders.values import (
+    Tensor,
 )
 
 Function = Callable[[Scalar], Scalar]
@@ -157,13 +156,17 @@ def _finite_or_zero(x: Scalar) -> Scalar:
 
 
 def _position_of_extremum(largest: bool, node: Node) -> Tensor:
-    """Build ArgMax and ArgMin: the first or last position of the extremum, in two reductions."""
+    """Build ArgMax and ArgMin."""
     x = node.tensor(0)
     axis = node.axis("axis", 0, x.rank)
     last = bool(node.attribute("select_last_index", 0))
+    return finish(node, _position(x, axis, largest, last), x.rank)
+
+
+def _position(x: Tensor, axis: int, largest: bool, last: bool) -> Reduced:
+    """Return the first or last position of the extremum along an axis, in two reductions."""
     extremum = apply_reduction(REDUCTIONS["Max" if largest else "Min"], x, [axis])
     length = x.shape[axis]
-    positions = indexed([length], INT64, lambda indices: indices[0])
 
     def matching(x: Scalar, best: Scalar, position: Scalar) -> Scalar:
         same = x.compare("eq", best)
@@ -172,40 +175,28 @@ def _position_of_extremum(largest: bool, node: Node) -> Tensor:
         return same.select(position, literal(-1 if last else length, INT64))
 
     places = pointwise(
-        matching, x, extremum, Reduced(positions, [axis]), dtype=INT64, shape=x.shape
+        matching, x, extremum, (_count_up(length), [axis]), dtype=INT64, shape=x.shape
     )
-    found = apply_reduction(REDUCTIONS["Max" if last else "Min"], places, [axis])
-    return finish(node, found, x.rank)
+    return apply_reduction(REDUCTIONS["Max" if last else "Min"], places, [axis])
+
+
+def _count_up(length: int) -> Tensor:
+    """Return the integers from 0."""
+    return indexed([length], INT64, lambda indices: indices[0])
 
 
 def _hardmax(node: Node) -> Tensor:
     """Build Hardmax: one at the first position of the maximum along an axis, zero elsewhere."""
     x = node.tensor(0)
-    shape = x.shape
-    if node.opset < 13:
-        axis = node.axis("axis", 1, x.rank)
-        x, axis = reshape(x, (prod(shape[:axis]), prod(shape[axis:]))), 1
-    else:
-        axis = node.axis("axis", -1, x.rank)
-    top = apply_reduction(REDUCTIONS["Max"], x, [axis])
-    length = x.shape[axis]
-
-    def place(indices: list[Scalar]) -> Scalar:
-        outer = [index for number, index in enumerate(indices) if number != axis]
-        hit = fetch(x, indices).compare("eq", fetch(top.tensor, outer))
-        return hit.select(indices[axis], literal(length, INT64))
-
-    first = apply_reduction(REDUCTIONS["Min"], indexed(x.shape, INT64, place), [axis])
-    result = indexed(
-        x.shape,
-        x.dtype,
-        lambda indices: (
-            fetch(first.tensor, [index for number, index in enumerate(indices) if number != axis])
-            .compare("eq", indices[axis])
-            .cast(x.dtype)
-        ),
+    axis = node.axis("axis", -1, x.rank)
+    first = _position(x, axis, largest=True, last=False)
+    return pointwise(
+        lambda place, chosen: place.compare("eq", chosen).cast(x.dtype),
+        (_count_up(x.shape[axis]), [axis]),
+        first,
+        dtype=x.dtype,
+        shape=x.shape,
     )
-    return reshape(result, shape)
 
 
 def _lp_normalization(node: Node) -> Tensor:
@@ -221,27 +212,12 @@ def _lp_normalization(node: Node) -> Tensor:
     return pointwise(divide, x, apply_reduction(kind, x, [axis]))
 
 
-def _mean_variance_normalization(node: Node) -> Tensor:
-    x = node.tensor(0)
-    axes = [axis % x.rank for axis in node.attribute("axes", [0, 2, 3])]
-    mean = apply_reduction(REDUCTIONS["Mean"], x, axes)
-    centred = pointwise(lambda x, m: x - m, x, mean)
-    deviation = apply_reduction(REDUCTIONS["SumSquare"], centred, axes)
-    count = prod(x.shape[axis] for axis in axes)
-    return pointwise(
-        lambda x, s: x / ((s / count).apply(math.SqrtOp) + 1e-9),
-        centred,
-        deviation,
-    )
-
-
-BUILDERS: dict[str, Callable[[Node], Any]] = {
+BUILDERS: dict[str, Builder] = {
     **{f"Reduce{name}": partial(_reduction, kind) for name, kind in REDUCTIONS.items()},
     "ArgMax": partial(_position_of_extremum, True),
     "ArgMin": partial(_position_of_extremum, False),
     "Hardmax": _hardmax,
     "LpNormalization": _lp_normalization,
-    "MeanVarianceNormalization": _mean_variance_normalization,
     "ReduceLogSumExp": _log_sum_exp,
 }
 """Reductions by name."""

@@ -67,18 +67,22 @@ def _signed(value: int, dtype: DType) -> int:
     return value - (1 << bits) if value >= 1 << (bits - 1) and dtype != BOOL else value
 
 
+def integer_limits(dtype: DType) -> tuple[int, int]:
+    """Return the smallest and the largest integer of a type."""
+    if dtype == BOOL:
+        return 0, 1
+    bits = 8 * dtype.itemsize
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if is_signed(dtype) else (0, (1 << bits) - 1)
+
+
 def lowest(dtype: DType) -> float:
     """Return what no value is below: minus infinity for floats."""
-    if is_float(dtype):
-        return float("-inf")
-    return 0 if dtype == BOOL else int(np.iinfo(dtype).min)
+    return float("-inf") if is_float(dtype) else integer_limits(dtype)[0]
 
 
 def highest(dtype: DType) -> float:
     """Return what no value is above: infinity for floats."""
-    if is_float(dtype):
-        return float("inf")
-    return 1 if dtype == BOOL else int(np.iinfo(dtype).max)
+    return float("inf") if is_float(dtype) else integer_limits(dtype)[1]
 
 
 @dataclass(frozen=True)

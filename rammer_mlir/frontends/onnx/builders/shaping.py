@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
-from onnx import numpy_helper
+from onnx import TensorProto, numpy_helper
 
-from rammer_mlir.frontends.onnx.builders.node import Node
+from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.scalar import BOOL, INT64, Scalar, literal
 from rammer_mlir.frontends.onnx.builders.structured import (
-    Expr,
-    Tensor,
-    concat,
-    constant,
-    empty,
     fetch,
     indexed,
     loop,
-    pad,
-    part,
     pointwise,
-    reshape,
-    splat,
     structured,
     transpose,
+)
+from rammer_mlir.frontends.onnx.builders.values import (
+    Expr,
+    Tensor,
+    constant,
+    empty,
+    splat,
+)
+from rammer_mlir.frontends.onnx.builders.views import (
+    concat,
+    pad,
+    part,
+    reshape,
 )
 from rammer_mlir.frontends.onnx.tensors import Array
 
@@ -57,7 +60,7 @@ def _split(node: Node) -> list[Tensor | None]:
     """Build Split: sizes follow from the results, except of those that nobody uses."""
     x = node.tensor(0)
     axis = node.axis("axis", 0, x.rank)
-    sizes = node.integers(1, "split") or _even_sizes(x.shape[axis], len(node.outputs))
+    sizes = node.integers(1) or _even_sizes(x.shape[axis], len(node.outputs))
     results: list[Tensor | None] = []
     start = 0
     for number, size in enumerate(sizes):
@@ -75,8 +78,8 @@ def _even_sizes(length: int, parts: int) -> list[int]:
 
 def _slice(node: Node) -> Tensor:
     x = node.tensor(0)
-    starts, ends = node.integers(1, "starts") or [], node.integers(2, "ends") or []
-    axes = node.integers(3, "axes") or list(range(len(starts)))
+    starts, ends = node.integers(1) or [], node.integers(2) or []
+    axes = node.integers(3) or list(range(len(starts)))
     steps = node.integers(4) or [1] * len(starts)
     ranges = [range(size) for size in x.shape]
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
@@ -119,7 +122,7 @@ def _pad(node: Node) -> Tensor:
     x = node.tensor(0)
     mode = node.attribute("mode", "constant")
     low, high = _widths(node, x.rank)
-    value = node.constant(2) if node.has(2) else np.array(node.attribute("value", 0.0))
+    value = node.constant(2) if node.has(2) else np.zeros(1)
     if mode == "constant" and value is not None:
         cropped = _crop(x, low, high)
         border = value.reshape(-1)[0].item()
@@ -133,7 +136,7 @@ def _pad(node: Node) -> Tensor:
 
 
 def _widths(node: Node, rank: int) -> tuple[list[int], list[int]]:
-    widths = node.integers(1, "pads" if "pads" in node.attributes else "paddings") or []
+    widths = node.integers(1) or []
     axes = node.integers(3) or list(range(rank))
     low, high = [0] * rank, [0] * rank
     for number, axis in enumerate(axes):
@@ -152,13 +155,12 @@ def _crop(x: Tensor, low: Sequence[int], high: Sequence[int]) -> Tensor:
 
 def _source_positions(size: int, low: int, high: int, mode: str) -> Array:
     """Return where each element along a dimension comes from; -1 for the border."""
-    positions = np.arange(size, dtype=np.int64)
+    # What negative widths take off is gone before the rest is repeated or mirrored.
+    positions = np.arange(max(-low, 0), size - max(-high, 0), dtype=np.int64)
     widths = (max(low, 0), max(high, 0))
     if mode == "constant":
-        padded = np.pad(positions, widths, constant_values=-1)
-    else:
-        padded = np.pad(positions, widths, mode=mode)  # type: ignore[call-overload]
-    return padded[max(-low, 0) : len(padded) - max(-high, 0)]
+        return np.pad(positions, widths, constant_values=-1)
+    return np.pad(positions, widths, mode=mode)  # type: ignore[call-overload]
 
 
 def _pick(
@@ -262,6 +264,13 @@ def _reverse_sequence(node: Node) -> Tensor:
     return indexed(x.shape, x.dtype, element)
 
 
+def _constant(node: Node) -> Tensor:
+    ((_, value),) = node.attributes.items()
+    if isinstance(value, TensorProto):
+        return constant(numpy_helper.to_array(value))
+    return constant(np.array(value, node.out().dtype))
+
+
 def _constant_of_shape(node: Node) -> Tensor:
     value = node.attribute("value")
     out = node.out()
@@ -279,9 +288,10 @@ def _size(node: Node) -> Tensor:
     return constant(np.array(prod(node.fact(0).shape), np.int64))
 
 
-BUILDERS: dict[str, Callable[[Node], Any]] = {
+BUILDERS: dict[str, Builder] = {
     "CenterCropPad": _center_crop_pad,
     "Concat": _concat,
+    "Constant": _constant,
     "ConstantOfShape": _constant_of_shape,
     "DepthToSpace": _depth_to_space,
     "Expand": _expand,

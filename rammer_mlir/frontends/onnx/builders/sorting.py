@@ -7,14 +7,18 @@ from rammer_mlir.frontends.onnx.builders.indexing import here
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.scalar import BOOL, INT64, Scalar, is_float
 from rammer_mlir.frontends.onnx.builders.structured import (
-    Tensor,
-    concat,
-    empty,
     fetch,
-    full,
-    reshape,
     structured,
     transpose,
+)
+from rammer_mlir.frontends.onnx.builders.values import (
+    Tensor,
+    empty,
+    full,
+)
+from rammer_mlir.frontends.onnx.builders.views import (
+    concat,
+    reshape,
 )
 
 _RANK_BY_COUNTING = 4096

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rammer_mlir.frontends.onnx.builders import (
     convolutions,
     cumulative,
+    determinant,
     einsum,
     elementwise,
     indexing,
@@ -13,14 +14,21 @@ from rammer_mlir.frontends.onnx.builders import (
     products,
     quantization,
     reductions,
+    resizing,
+    sampling,
+    scattering,
     shaping,
+    sliding,
     sorting,
+    spectral,
+    unpooling,
 )
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 
 FAMILIES = (
     convolutions.BUILDERS,
     cumulative.BUILDERS,
+    determinant.BUILDERS,
     einsum.BUILDERS,
     elementwise.BUILDERS,
     indexing.BUILDERS,
@@ -29,8 +37,14 @@ FAMILIES = (
     products.BUILDERS,
     quantization.BUILDERS,
     reductions.BUILDERS,
+    resizing.BUILDERS,
+    sampling.BUILDERS,
+    scattering.BUILDERS,
     shaping.BUILDERS,
+    sliding.BUILDERS,
     sorting.BUILDERS,
+    spectral.BUILDERS,
+    unpooling.BUILDERS,
 )
 
 BUILDERS: dict[str, Builder] = {

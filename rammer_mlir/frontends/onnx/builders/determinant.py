@@ -1,0 +1,70 @@
+"""Det: determinants by Gaussian elimination, unrolled over the rows of a matrix."""
+
+from __future__ import annotations
+
+from rammer_mlir.frontends.onnx.builders.indexing import here
+from rammer_mlir.frontends.onnx.builders.node import Builder, Node
+from rammer_mlir.frontends.onnx.builders.normalization import computing_type
+from rammer_mlir.frontends.onnx.builders.scalar import INT64, Scalar, literal
+from rammer_mlir.frontends.onnx.builders.structured import fetch, structured
+from rammer_mlir.frontends.onnx.builders.values import Tensor, empty
+
+_LARGEST = 8
+"""Rows up to which the elimination is unrolled: it has a third of their cube of steps."""
+
+
+def determinant(node: Node) -> Tensor:
+    """Build Det.
+
+    Raises:
+        UnsupportedError: if the matrices are large.
+    """
+    x = node.tensor(0)
+    size = x.shape[-1]
+    if size > _LARGEST:
+        raise node.unsupported(f"matrices of {size} rows: expected at most {_LARGEST}")
+    kind = computing_type(x.dtype)
+    shape = x.shape[:-2]
+
+    def body() -> Scalar:
+        place = [here(axis) for axis in range(len(shape))]
+        rows = [
+            [
+                fetch(x, [*place, literal(i, INT64), literal(j, INT64)]).cast(kind)
+                for j in range(size)
+            ]
+            for i in range(size)
+        ]
+        return _eliminate(rows).cast(x.dtype)
+
+    return structured(shape, 0, [], (empty(shape, x.dtype), range(len(shape))), body)
+
+
+def _eliminate(rows: list[list[Scalar]]) -> Scalar:
+    """Return the determinant; each pivot is the largest element of its column."""
+    size = len(rows)
+    result: Scalar | None = None
+    for column in range(size):
+        for other in range(column + 1, size):
+            _swap_larger(rows, column, other)
+        pivot = rows[column][column]
+        result = pivot if result is None else result * pivot
+        is_zero = pivot.compare("eq", 0.0)
+        for other in range(column + 1, size):
+            ratio = rows[other][column] / pivot
+            ratio = is_zero.select(literal(0, pivot.dtype), ratio)
+            rows[other] = [a - ratio * b for a, b in zip(rows[other], rows[column], strict=True)]
+    assert result is not None, "a matrix has rows"
+    return result
+
+
+def _swap_larger(rows: list[list[Scalar]], upper: int, lower: int) -> None:
+    """Exchange two rows if the lower one has the larger element; negate one to keep the sign."""
+    first, second = rows[upper], rows[lower]
+    left, right = first[upper], second[upper]
+    larger = (right * right).compare("gt", left * left)
+    rows[upper] = [larger.select(b, a) for a, b in zip(first, second, strict=True)]
+    rows[lower] = [larger.select(-a, b) for a, b in zip(first, second, strict=True)]
+
+
+BUILDERS: dict[str, Builder] = {"Det": determinant}

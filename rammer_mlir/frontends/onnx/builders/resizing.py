@@ -1,0 +1,310 @@
+"""Resize and Upsample: one axis after the other, by tables made at compile time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.bindings import math
+from rammer_mlir.frontends.onnx.builders.indexing import here, take
+from rammer_mlir.frontends.onnx.builders.node import Builder, Node
+from rammer_mlir.frontends.onnx.builders.normalization import computing_type
+from rammer_mlir.frontends.onnx.builders.scalar import (
+    DType,
+    Scalar,
+    highest,
+    is_float,
+    literal,
+    lowest,
+)
+from rammer_mlir.frontends.onnx.builders.structured import (
+    fetch,
+    pointwise,
+    structured,
+)
+from rammer_mlir.frontends.onnx.builders.values import (
+    Tensor,
+    constant,
+    empty,
+)
+from rammer_mlir.frontends.onnx.builders.views import (
+    part,
+    reshape,
+)
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """How one axis is resized.
+
+    Attributes:
+        number: the axis.
+        before: its extent in the input.
+        after: its extent in the result.
+        scale: the exact ratio of both, which ``after`` may have been rounded from.
+        region: start and end of the region of interest, as fractions of the input.
+    """
+
+    number: int
+    before: int
+    after: int
+    scale: float
+    region: tuple[float, float] = (0.0, 1.0)
+
+    @property
+    def is_identity(self) -> bool:
+        return self.before == self.after and self.scale == 1 and self.region == (0, 1)
+
+
+def _half_pixel(axis: _Axis, y: Floats) -> Floats:
+    return (y + 0.5) / axis.scale - 0.5
+
+
+def _pytorch_half_pixel(axis: _Axis, y: Floats) -> Floats:
+    return _half_pixel(axis, y) if axis.scale * axis.before != 1 else y * 0 - 0.5
+
+
+def _half_pixel_symmetric(axis: _Axis, y: Floats) -> Floats:
+    lost = 1 - axis.after / (axis.scale * axis.before)
+    return axis.before / 2 * lost + _half_pixel(axis, y)
+
+
+def _asymmetric(axis: _Axis, y: Floats) -> Floats:
+    return y / axis.scale
+
+
+def _align_corners(axis: _Axis, y: Floats) -> Floats:
+    extent = axis.scale * axis.before
+    return y * 0 if extent == 1 else y * (axis.before - 1) / (extent - 1)
+
+
+def _crop(axis: _Axis, y: Floats) -> Floats:
+    start, end = (fraction * (axis.before - 1) for fraction in axis.region)
+    extent = axis.scale * axis.before
+    if extent == 1:
+        return y * 0 + (start + end) / 2
+    return start + y * (end - start) / (extent - 1)
+
+
+_COORDINATES: dict[str, Callable[[_Axis, Floats], Floats]] = {
+    "align_corners": _align_corners,
+    "asymmetric": _asymmetric,
+    "half_pixel": _half_pixel,
+    "half_pixel_symmetric": _half_pixel_symmetric,
+    "pytorch_half_pixel": _pytorch_half_pixel,
+    "tf_crop_and_resize": _crop,
+}
+"""From an axis and places in the result to coordinates in the input, by ONNX's names."""
+
+_NEAREST: dict[str, Callable[[Floats], Floats]] = {
+    "ceil": np.ceil,
+    "floor": np.floor,
+    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
+}
+
+
+def _triangle(distance: Floats) -> Floats:
+    return np.maximum(0, 1 - distance)
+
+
+def _keys(a: float) -> Callable[[Floats], Floats]:
+    """Return the kernel of cubic convolution (Keys, 1981)."""
+
+    def kernel(t: Floats) -> Floats:
+        near = ((a + 2) * t - (a + 3)) * t * t + 1
+        far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+        return np.where(t <= 1, near, np.where(t < 2, far, 0))
+
+    return kernel
+
+
+@dataclass(frozen=True)
+class _Taps:
+    """For each place of the result: elements of the input, and what each counts."""
+
+    indices: Integers
+    weights: Floats
+
+
+def _taps(axis: _Axis, x: Floats, kernel: Callable[[Floats], Floats], radius: int) -> _Taps:
+    """Return the elements under a kernel around coordinates, each less than ``radius`` away."""
+    first = np.ceil(x).astype(np.int64) - radius
+    indices = first[:, None] + np.arange(2 * radius)
+    weights = kernel(np.abs(x[:, None] - indices))
+    used = np.abs(weights).max(axis=0) > 0
+    return _Taps(indices[:, used], weights[:, used])
+
+
+def resize(node: Node) -> Tensor:
+    """Build Resize."""
+    x = node.tensor(0)
+    mode = node.attribute("mode", "nearest")
+    coordinates = node.attribute("coordinate_transformation_mode", "half_pixel")
+    axes = [axis for axis in _axes(node, x, coordinates) if not axis.is_identity]
+    kind = computing_type(x.dtype)
+    result = x
+    outside: list[tuple[int, NDArray[np.bool_]]] = []
+    for axis in axes:
+        places = _COORDINATES[coordinates](axis, np.arange(axis.after, dtype=np.float64))
+        if coordinates == "tf_crop_and_resize":
+            outside.append((axis.number, (places < 0) | (places > axis.before - 1)))
+        if mode == "nearest":
+            indices = _NEAREST[node.attribute("nearest_mode", "round_prefer_floor")](places)
+            result = _select(result, axis, indices.astype(np.int64).clip(0, axis.before - 1))
+        else:
+            result = _interpolate(result, axis, _weighted(node, mode, axis, places), kind)
+    return _extrapolate(_rounded(result, x.dtype), outside, node)
+
+
+def upsample(node: Node) -> Tensor:
+    """Build Upsample, which Resize replaced."""
+    x = node.tensor(0)
+    result = x
+    for number, (before, after, scale) in enumerate(
+        zip(x.shape, node.out().shape, _floats(node, 1, "scales") or [], strict=True)
+    ):
+        axis = _Axis(number, before, after, scale)
+        if axis.is_identity:
+            continue
+        places = _asymmetric(axis, np.arange(after, dtype=np.float64))
+        if node.attribute("mode", "nearest") == "nearest":
+            result = _select(result, axis, np.floor(places).astype(np.int64))
+        else:
+            taps = _taps(axis, places, _triangle, 1)
+            result = _interpolate(result, axis, taps, computing_type(x.dtype))
+    return _rounded(result, x.dtype)
+
+
+def _axes(node: Node, x: Tensor, coordinates: str) -> list[_Axis]:
+    numbers = [axis % x.rank for axis in node.attribute("axes", range(x.rank))]
+    after = node.out().shape
+    sizes, scales = node.integers(3), _floats(node, 2)
+    if sizes:
+        ratios = [size / x.shape[n] for n, size in zip(numbers, sizes, strict=True)]
+        policy = node.attribute("keep_aspect_ratio_policy", "stretch")
+        if policy != "stretch":
+            ratios = [min(ratios) if policy == "not_larger" else max(ratios)] * len(ratios)
+    elif scales:
+        ratios = scales
+    else:
+        raise node.unsupported("expected constant sizes or scales")
+    count = len(numbers)
+    region = _floats(node, 1) if coordinates == "tf_crop_and_resize" else None
+    ends = region or [0.0] * count + [1.0] * count
+    return [
+        _Axis(n, x.shape[n], after[n], ratio, (ends[i], ends[count + i]))
+        for i, (n, ratio) in enumerate(zip(numbers, ratios, strict=True))
+    ]
+
+
+def _floats(node: Node, number: int, attribute: str = "") -> list[float] | None:
+    if attribute in node.attributes:
+        return list(node.attributes[attribute])
+    if not node.has(number):
+        return None
+    value = node.constant(number)
+    if value is None:
+        raise node.unsupported(f"input {number} must be constant")
+    return [float(item) for item in value.astype(np.float64).reshape(-1)]
+
+
+def _weighted(node: Node, mode: str, axis: _Axis, places: Floats) -> _Taps:
+    kernel = _triangle if mode == "linear" else _keys(node.attribute("cubic_coeff_a", -0.75))
+    radius = 1 if mode == "linear" else 2
+    if node.attribute("antialias", 0) and axis.scale < 1:
+        taps = _taps(axis, places, lambda t: kernel(t * axis.scale), ceil(radius / axis.scale))
+        taps = _Taps(taps.indices, taps.weights / taps.weights.sum(axis=1, keepdims=True))
+    else:
+        taps = _taps(axis, places, kernel, radius)
+    if node.attribute("exclude_outside", 0):
+        inside = (taps.indices >= 0) & (taps.indices < axis.before)
+        weights = np.where(inside, taps.weights, 0)
+        total = weights.sum(axis=1, keepdims=True)
+        taps = _Taps(taps.indices, weights / np.where(total == 0, 1, total))
+    return _Taps(taps.indices.clip(0, axis.before - 1), taps.weights)
+
+
+def _select(x: Tensor, axis: _Axis, indices: Integers) -> Tensor:
+    """Take one element for each place, as a repetition or a strided part where it is one."""
+    repeats = axis.after // max(axis.before, 1)
+    if (indices == np.arange(axis.after) // max(repeats, 1)).all() and repeats > 0:
+        if axis.after == axis.before * repeats:
+            return _repeat(x, axis.number, repeats)
+    steps = np.diff(indices)
+    if indices.size > 1 and (steps == steps[0]).all() and steps[0] > 0:
+        starts, sizes, strides = [0] * x.rank, list(x.shape), [1] * x.rank
+        starts[axis.number], sizes[axis.number] = int(indices[0]), axis.after
+        strides[axis.number] = int(steps[0])
+        return part(x, starts, sizes, strides)
+    return take(x, constant(indices), axis.number)
+
+
+def _repeat(x: Tensor, axis: int, count: int) -> Tensor:
+    shape = (*x.shape[: axis + 1], count, *x.shape[axis + 1 :])
+    loops = [*range(axis + 1), *range(axis + 2, x.rank + 1)]
+    out = (empty(shape, x.dtype), range(len(shape)))
+    wide = structured(shape, 0, [(x, loops)], out, lambda v: v)
+    result = list(x.shape)
+    result[axis] *= count
+    return reshape(wide, result)
+
+
+def _interpolate(x: Tensor, axis: _Axis, taps: _Taps, kind: DType) -> Tensor:
+    """Sum weighted elements along an axis."""
+    shape = [axis.after if i == axis.number else size for i, size in enumerate(x.shape)]
+    count = taps.indices.shape[1]
+    columns = [constant(np.ascontiguousarray(column)) for column in taps.indices.T]
+    columns += [constant(column.astype(kind)) for column in taps.weights.T]
+
+    def body(*values: Scalar) -> Scalar:
+        total: Scalar | None = None
+        for index, weight in zip(values[:count], values[count:], strict=True):
+            place = [index if i == axis.number else here(i) for i in range(x.rank)]
+            term = fetch(x, place).cast(kind) * weight
+            total = term if total is None else total + term
+        assert total is not None
+        return total
+
+    inputs = [(column, [axis.number]) for column in columns]
+    return structured(shape, 0, inputs, (empty(shape, kind), range(x.rank)), body)
+
+
+def _rounded(x: Tensor, dtype: DType) -> Tensor:
+    """Convert to the result's type; integers are rounded to even and limited to their range."""
+    if x.dtype == dtype:
+        return x
+    if is_float(dtype):
+        return pointwise(lambda v: v.cast(dtype), x, dtype=dtype)
+    low, high = lowest(dtype), highest(dtype)
+    return pointwise(
+        lambda v: v.apply(math.RoundEvenOp).clamp(low, high).cast(dtype), x, dtype=dtype
+    )
+
+
+def _extrapolate(x: Tensor, outside: Sequence[tuple[int, NDArray[np.bool_]]], node: Node) -> Tensor:
+    """Replace what lies outside of the input by a constant."""
+    masks = [(number, mask) for number, mask in outside if mask.any()]
+    if not masks:
+        return x
+    value = node.attribute("extrapolation_value", 0.0)
+    inputs = [(constant(mask), [number]) for number, mask in masks]
+
+    def body(v: Scalar, *flags: Scalar) -> Scalar:
+        for flag in flags:
+            v = flag.select(literal(value, x.dtype), v)
+        return v
+
+    loops = range(x.rank)
+    out = (empty(x.shape, x.dtype), loops)
+    return structured(x.shape, 0, [(x, loops), *inputs], out, body)
+
+
+BUILDERS: dict[str, Builder] = {"Resize": resize, "Upsample": upsample}

@@ -1,0 +1,272 @@
+"""GridSample and RoiAlign: reading between the elements at computed coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from rammer_mlir.bindings import ir, math
+from rammer_mlir.frontends.onnx.builders.indexing import here
+from rammer_mlir.frontends.onnx.builders.node import Builder, Node
+from rammer_mlir.frontends.onnx.builders.normalization import computing_type
+from rammer_mlir.frontends.onnx.builders.scalar import INT64, DType, Scalar, literal, lowest
+from rammer_mlir.frontends.onnx.builders.structured import (
+    fetch,
+    structured,
+)
+from rammer_mlir.frontends.onnx.builders.values import (
+    Expr,
+    Tensor,
+    empty,
+    full,
+)
+
+_FAR = 2.0**30
+"""Coordinates are limited to this, so that they fit an integer."""
+
+
+@dataclass(frozen=True)
+class _Tap:
+    """One element along an axis: its index, what it counts, and whether it exists; None is yes."""
+
+    index: Scalar
+    weight: Scalar | None
+    exists: Scalar | None
+
+
+def _floor(x: Scalar) -> Scalar:
+    return x.apply(math.FloorOp)
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """An axis that is sampled, with ONNX's padding mode."""
+
+    size: int
+    padding: str
+    corners: bool
+
+    @property
+    def border(self) -> tuple[float, float]:
+        """Coordinates of the image's edges."""
+        return (0.0, self.size - 1.0) if self.corners else (-0.5, self.size - 0.5)
+
+    def place(self, normalized: Scalar) -> Scalar:
+        """Turn a coordinate from -1 to 1 into one in elements."""
+        shifted = normalized + 1.0
+        if self.corners:
+            return shifted * 0.5 * float(self.size - 1)
+        return (shifted * float(self.size) - 1.0) * 0.5
+
+    def limit(self, x: Scalar) -> Scalar:
+        """Apply the padding mode to a coordinate."""
+        if self.padding == "border":
+            return x.clamp(0.0, self.size - 1.0)
+        return self.reflect(x) if self.padding == "reflection" else x
+
+    def reflect(self, x: Scalar) -> Scalar:
+        """Fold a coordinate back at the edges, as often as needed."""
+        low, high = self.border
+        if low == high:
+            return literal(low, x.dtype)
+        period = 2 * (high - low)
+        phase = x - low
+        phase = phase - _floor(phase / period) * period
+        folded = (phase - period / 2).compare("gt", 0.0).select(_minus(period, phase), phase) + low
+        inside = x.compare("ge", low) & x.compare("le", high)
+        return inside.select(x, folded)
+
+    def tap(self, x: Scalar, weight: Scalar | None) -> _Tap:
+        """Return the element at a whole coordinate."""
+        if self.padding == "reflection":
+            x = self.reflect(x)
+        # Written so that NaN, too, ends up inside.
+        usable = x.compare("ge", -_FAR) & x.compare("le", _FAR)
+        index = usable.select(x, literal(-_FAR, x.dtype)).cast(INT64)
+        exists = None
+        if self.padding == "zeros":
+            exists = index.compare("ge", 0) & index.compare("lt", self.size)
+        return _Tap(index.clamp(0, self.size - 1), weight, exists)
+
+
+def _minus(left: float, right: Scalar) -> Scalar:
+    return literal(left, right.dtype) - right
+
+
+def _nearest(axis: _Axis, x: Scalar) -> list[_Tap]:
+    return [axis.tap(axis.limit(x.apply(math.RoundEvenOp)), None)]
+
+
+def _linear(axis: _Axis, x: Scalar) -> list[_Tap]:
+    x = axis.limit(x)
+    low = _floor(x)
+    ratio = x - low
+    return [axis.tap(low, _minus(1.0, ratio)), axis.tap(low + 1.0, ratio)]
+
+
+def _cubic(axis: _Axis, x: Scalar) -> list[_Tap]:
+    x = axis.limit(x)
+    low = _floor(x)
+    ratio = x - low
+    weights = [
+        _keys(ratio + 1.0),
+        _keys(ratio),
+        _keys(_minus(1.0, ratio)),
+        _keys(_minus(2.0, ratio)),
+    ]
+    return [axis.tap(low + float(k - 1), weight) for k, weight in enumerate(weights)]
+
+
+def _keys(t: Scalar, a: float = -0.75) -> Scalar:
+    """Return the weight at a distance below two by cubic convolution (Keys, 1981)."""
+    near = ((t * (a + 2) - (a + 3)) * t) * t + 1.0
+    far = ((t * a - 5 * a) * t + 8 * a) * t - 4 * a
+    return t.compare("le", 1.0).select(near, far)
+
+
+_MODES: dict[str, Callable[[_Axis, Scalar], list[_Tap]]] = {
+    "nearest": _nearest,
+    "linear": _linear,
+    "bilinear": _linear,
+    "cubic": _cubic,
+    "bicubic": _cubic,
+}
+
+
+def grid_sample(node: Node) -> Tensor:
+    """Build GridSample, for any number of spatial axes."""
+    x, grid = node.tensor(0), node.tensor(1)
+    axes = [
+        _Axis(
+            size, node.attribute("padding_mode", "zeros"), bool(node.attribute("align_corners", 0))
+        )
+        for size in x.shape[2:]
+    ]
+    taps_of = _MODES[node.attribute("mode", "linear")]
+    shape = node.out().shape
+    kind = computing_type(x.dtype)
+    places: list[Expr] = [0, *range(2, len(shape))]
+    # The grid names the last axis first.
+    inputs = [
+        (grid, [*places, ir.AffineExpr.get_constant(number)])
+        for number in reversed(range(len(axes)))
+    ]
+
+    def body(*coordinates: Scalar) -> Scalar:
+        taps = [
+            taps_of(axis, axis.place(c.cast(kind)))
+            for axis, c in zip(axes, coordinates, strict=True)
+        ]
+        return _weighted_sum(x, [here(0), here(1)], taps, kind)
+
+    out = (empty(shape, x.dtype), range(len(shape)))
+    return structured(shape, 0, inputs, out, body)
+
+
+def _weighted_sum(
+    x: Tensor, first: Sequence[Scalar], taps: Sequence[Sequence[_Tap]], kind: DType
+) -> Scalar:
+    """Sum the elements that one tap of each axis names, weighted by their weights' product."""
+    total: Scalar | None = None
+    for choice in product(*taps):
+        value = fetch(x, [*first, *(tap.index for tap in choice)])
+        for tap in choice:
+            if tap.exists is not None:
+                value = tap.exists.select(value, literal(0, x.dtype))
+        if choice[0].weight is None:
+            return value
+        term = value.cast(kind)
+        for tap in choice:
+            assert tap.weight is not None
+            term = term * tap.weight
+        total = term if total is None else total + term
+    assert total is not None
+    return total.cast(x.dtype)
+
+
+def roi_align(node: Node) -> Tensor:
+    """Build RoiAlign: each bin of each region is the mean, or maximum, of a fixed grid of samples.
+
+    Raises:
+        UnsupportedError: if the number of samples depends on the regions' sizes.
+    """
+    samples = node.attribute("sampling_ratio", 0)
+    if samples <= 0:
+        raise node.unsupported("expected a positive sampling_ratio")
+    x, regions, batches = node.tensor(0), node.tensor(1), node.tensor(2)
+    pooled = (node.attribute("output_height", 1), node.attribute("output_width", 1))
+    maximum = node.attribute("mode", "avg") == "max"
+    grid = _RegionGrid(
+        pooled,
+        samples,
+        node.attribute("spatial_scale", 1.0),
+        node.attribute(
+            "coordinate_transformation_mode",
+            "half_pixel" if node.opset >= 16 else "output_half_pixel",
+        )
+        == "half_pixel",
+    )
+    corners: list[tuple[Tensor, list[Expr]]] = [
+        (regions, [0, ir.AffineExpr.get_constant(number)]) for number in range(4)
+    ]
+
+    def body(batch: Scalar, *values: Scalar) -> Scalar:
+        *region, total = values
+        taps = [grid.taps(axis, region, x.shape[2 + axis]) for axis in (0, 1)]
+        place = [batch.cast(INT64).clamp(0, x.shape[0] - 1), here(1)]
+        terms = [
+            fetch(x, [*place, down.index, right.index]) * _product(down.weight, right.weight)
+            for down, right in product(*taps)
+        ]
+        if maximum:
+            for term in terms:
+                total = total.maximum(term)
+            return total
+        return total + (terms[0] + terms[1] + terms[2] + terms[3]) / float(samples * samples)
+
+    shape = (regions.shape[0], x.shape[1], *pooled)
+    start = full(shape, lowest(x.dtype) if maximum else 0, x.dtype)
+    inputs = [(batches, [0]), *corners]
+    domain = (*shape, samples, samples)
+    return structured(domain, 2, inputs, (start, range(4)), body)
+
+
+def _product(left: Scalar | None, right: Scalar | None) -> Scalar:
+    assert left is not None and right is not None
+    return left * right
+
+
+@dataclass(frozen=True)
+class _RegionGrid:
+    """Where the samples of a region are; loops 2 and 3 are bins, 4 and 5 samples."""
+
+    pooled: tuple[int, int]
+    samples: int
+    scale: float
+    half_pixel: bool
+
+    def taps(self, axis: int, region: Sequence[Scalar], size: int) -> list[_Tap]:
+        """Return the two elements next to a sample along one axis, with weight 0 outside."""
+        # A region is x and y of its start, then of its end.
+        offset = 0.5 if self.half_pixel else 0.0
+        start, end = (region[2 * k + 1 - axis] * self.scale - offset for k in (0, 1))
+        extent = end - start
+        if not self.half_pixel:
+            extent = extent.maximum(1.0)
+        kind = start.dtype
+        width = extent / float(self.pooled[axis])
+        step = (here(4 + axis).cast(kind) + 0.5) * width / float(self.samples)
+        place = start + here(2 + axis).cast(kind) * width + step
+        inside = place.compare("ge", -1.0) & place.compare("le", float(size))
+        place = inside.select(place, literal(0, kind)).maximum(0.0)
+        low = place.cast(INT64).minimum(size - 1)
+        ratio = (place - low.cast(kind)).minimum(1.0)
+        ratio = low.compare("ge", size - 1).select(literal(0, kind), ratio)
+        zero = literal(0, kind)
+        weights = [inside.select(weight, zero) for weight in (_minus(1.0, ratio), ratio)]
+        high = (low + 1).minimum(size - 1)
+        return [_Tap(low, weights[0], None), _Tap(high, weights[1], None)]
+
+
+BUILDERS: dict[str, Builder] = {"GridSample": grid_sample, "RoiAlign": roi_align}

@@ -1,0 +1,301 @@
+"""Scattering: elements of a tensor are replaced by updates, or combined with them.
+
+Where the indices are constant, or the updates few, each element finds its own update, so that
+elements stay independent of one another. Else the updates are written one after the other. Indices
+count from the end where they are negative; those out of range, which ONNX leaves undefined, write
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import prod
+
+import numpy as np
+
+from rammer_mlir.bindings import arith, ir, scf, tensor
+from rammer_mlir.frontends.onnx.builders.indexing import from_front, here
+from rammer_mlir.frontends.onnx.builders.node import Builder, Node
+from rammer_mlir.frontends.onnx.builders.scalar import (
+    BOOL,
+    INT64,
+    DType,
+    Scalar,
+    highest,
+    index_value,
+    literal,
+    lowest,
+)
+from rammer_mlir.frontends.onnx.builders.structured import fetch, structured
+from rammer_mlir.frontends.onnx.builders.values import Tensor, constant, empty, full
+from rammer_mlir.frontends.onnx.builders.views import reshape
+from rammer_mlir.frontends.onnx.tensors import Array
+
+_LARGEST_SEARCH = 1 << 22
+"""Comparisons of an index with an element's own up to which elements search for their updates."""
+
+Combine = Callable[[Scalar, Scalar], Scalar]
+
+
+def _sum(x: Scalar, y: Scalar) -> Scalar:
+    return x + y
+
+
+def _product(x: Scalar, y: Scalar) -> Scalar:
+    return x * y
+
+
+def _zero(_dtype: DType) -> float:
+    return 0
+
+
+def _one(_dtype: DType) -> float:
+    return 1
+
+
+_REDUCTIONS: dict[str, tuple[Combine, Callable[[DType], float]]] = {
+    "add": (_sum, _zero),
+    "mul": (_product, _one),
+    "max": (Scalar.maximum, lowest),
+    "min": (Scalar.minimum, highest),
+}
+"""How updates of the same element combine, and what changes nothing."""
+
+
+@dataclass(frozen=True)
+class _Scatter:
+    """Which elements the updates go to.
+
+    Attributes:
+        x: data.
+        updates: ``[count, *rest]`` where the updates of the last dimensions of the data are whole
+            slices, or one for each index of all the data's dimensions but one.
+        searched: extents of the data's dimensions by which an element finds its update.
+        count: number of updates that an element chooses from.
+        hits: inside loops over ``searched`` and then over ``count``, whether that update names the
+            element.
+        update_at: from an element's indices and the number of its update to the indices of that.
+        place_at: from the indices of an update to those of the element that it names.
+    """
+
+    x: Tensor
+    updates: Tensor
+    searched: Sequence[int]
+    count: int
+    hits: Callable[[], Scalar]
+    update_at: Callable[[list[Scalar], Scalar], list[Scalar]]
+    place_at: Callable[[list[Scalar]], list[Scalar]]
+
+
+def _scatter(scatter: _Scatter, reduction: str, found: Array | None) -> Tensor:
+    """Emit a scattering; ``found`` holds the number of each element's update if it is known."""
+    if reduction == "none" and found is not None:
+        return _replaced(scatter, constant(found))
+    work = prod(scatter.searched if reduction == "none" else scatter.x.shape) * scatter.count
+    if work > _LARGEST_SEARCH:
+        return _one_by_one(scatter, None if reduction == "none" else _REDUCTIONS[reduction][0])
+    if reduction == "none":
+        return _replaced(scatter, _last_hits(scatter))
+    return _combined(scatter, reduction)
+
+
+def _last_hits(scatter: _Scatter) -> Tensor:
+    """Return the number of the last update of each searched element, or -1."""
+    rank = len(scatter.searched)
+    start = full(scatter.searched, -1, INT64)
+
+    def last(previous: Scalar) -> Scalar:
+        return scatter.hits().select(here(rank), previous)
+
+    return structured([*scatter.searched, scatter.count], 1, [], (start, range(rank)), last)
+
+
+def _replaced(scatter: _Scatter, found: Tensor) -> Tensor:
+    x = scatter.x
+    loops = range(x.rank)
+    beyond = [i for i in range(found.rank) if found.shape[i] < x.shape[i]]
+
+    def choose(old: Scalar, *number: Scalar) -> Scalar:
+        place = [here(i) for i in loops]
+        inside = literal(1, BOOL)
+        for i in beyond:
+            inside = inside & place[i].compare("lt", found.shape[i])
+            place[i] = place[i].minimum(found.shape[i] - 1)
+        chosen = number[0] if number else fetch(found, place[: found.rank])
+        hit = inside & chosen.compare("ge", 0)
+        return hit.select(fetch(scatter.updates, scatter.update_at(place, chosen.maximum(0))), old)
+
+    reads = [(x, loops)]
+    if not beyond:
+        reads.append((found, range(found.rank)))
+    return structured(x.shape, 0, reads, (empty(x.shape, x.dtype), loops), choose)
+
+
+def _combined(scatter: _Scatter, reduction: str) -> Tensor:
+    x = scatter.x
+    combine, neutral = _REDUCTIONS[reduction]
+    loops = range(x.rank)
+    limits = scatter.searched
+
+    def gather_up(total: Scalar) -> Scalar:
+        place = [here(i) for i in loops]
+        hit = literal(1, BOOL)
+        for i, limit in enumerate(limits):
+            hit = hit & place[i].compare("lt", limit)
+            place[i] = place[i].minimum(limit - 1)
+        number = here(x.rank)
+        value = fetch(scatter.updates, scatter.update_at(place, number))
+        return (hit & scatter.hits()).select(combine(total, value), total)
+
+    start = full(x.shape, neutral(x.dtype), x.dtype)
+    total = structured([*x.shape, scatter.count], 1, [], (start, loops), gather_up)
+    out = (empty(x.shape, x.dtype), loops)
+    return structured(x.shape, 0, [(x, loops), (total, loops)], out, combine)
+
+
+def _one_by_one(scatter: _Scatter, combine: Combine | None) -> Tensor:
+    """Write the updates in their order, in loops."""
+
+    def nest(value: ir.Value, outer: list[Scalar]) -> ir.Value:
+        if len(outer) == scatter.updates.rank:
+            return _written(scatter, value, outer, combine)
+        zero, one, end = (
+            arith.ConstantOp(ir.IndexType.get(), bound).result
+            for bound in (0, 1, scatter.updates.shape[len(outer)])
+        )
+        loop = scf.ForOp(zero, end, one, [value])
+        with ir.InsertionPoint(loop.body):
+            inner = nest(loop.inner_iter_args[0], [*outer, index_value(loop.induction_variable)])
+            scf.YieldOp([inner])
+        return loop.results[0]
+
+    return Tensor(nest(scatter.x.value, []), scatter.x.dtype)
+
+
+def _written(
+    scatter: _Scatter, value: ir.Value, update: list[Scalar], combine: Combine | None
+) -> ir.Value:
+    place: list[Scalar] = []
+    inside = literal(1, BOOL)
+    for index, size in zip(scatter.place_at(update), scatter.x.shape, strict=True):
+        limited = index.clamp(0, size - 1)
+        inside = inside & index.compare("eq", limited)
+        place.append(limited)
+    old = fetch(Tensor(value, scatter.x.dtype), place)
+    new = fetch(scatter.updates, update)
+    if combine is not None:
+        new = combine(old, new)
+    chosen = inside.select(new, old)
+    return tensor.InsertOp(chosen.value, value, [index.index() for index in place]).result
+
+
+def _scatter_elements(node: Node) -> Tensor:
+    x, indices, updates = node.tensor(0), node.tensor(1), node.tensor(2)
+    axis = node.axis("axis", 0, x.rank)
+    searched = list(indices.shape)
+    searched[axis] = x.shape[axis]
+
+    def at(place: Sequence[Scalar], number: Scalar) -> list[Scalar]:
+        return [*place[:axis], number, *place[axis + 1 :]]
+
+    def limited(i: int) -> Scalar:
+        return here(i).minimum(indices.shape[i] - 1) if indices.shape[i] < x.shape[i] else here(i)
+
+    def hits() -> Scalar:
+        place = at([limited(i) for i in range(x.rank)], here(x.rank))
+        return from_front(fetch(indices, place), x.shape[axis]).compare("eq", here(axis))
+
+    def place_at(update: list[Scalar]) -> list[Scalar]:
+        return at(update, from_front(fetch(indices, update), x.shape[axis]))
+
+    scatter = _Scatter(x, updates, searched, indices.shape[axis], hits, at, place_at)
+    known = node.constant(1)
+    found = None if known is None else _known_elements(known, searched, axis)
+    return _scatter(scatter, node.attribute("reduction", "none"), found)
+
+
+def _known_elements(indices: Array, searched: Sequence[int], axis: int) -> Array | None:
+    """Return the number of each element's update, None if an index is out of range."""
+    size = searched[axis]
+    places = indices.astype(np.int64)
+    if ((places < -size) | (places >= size)).any():
+        return None
+    found = np.full(searched, -1, np.int64)
+    for number in range(indices.shape[axis]):
+        row = np.take(places, [number], axis)
+        np.put_along_axis(found, np.where(row < 0, row + size, row), number, axis)
+    return found
+
+
+def _scatter_nd(node: Node) -> Tensor:
+    x, indices, updates = node.tensor(0), node.tensor(1), node.tensor(2)
+    depth = indices.shape[-1]
+    count = prod(indices.shape[:-1])
+    places = reshape(indices, (count, depth))
+    values = reshape(updates, (count, *x.shape[depth:]))
+
+    def index(number: Scalar, j: int) -> Scalar:
+        return from_front(fetch(places, [number, literal(j, INT64)]), x.shape[j])
+
+    def hits_at(number: Scalar) -> Scalar:
+        same = [index(number, j).compare("eq", here(j)) for j in range(depth)]
+        return reduce(Scalar.__and__, same, literal(1, BOOL))
+
+    def update_at(place: list[Scalar], number: Scalar) -> list[Scalar]:
+        return [number, *place[depth:]]
+
+    def place_at(update: list[Scalar]) -> list[Scalar]:
+        return [*(index(update[0], j) for j in range(depth)), *update[1:]]
+
+    reduction = node.attribute("reduction", "none")
+    searched = x.shape[:depth]
+    last = depth if reduction == "none" else x.rank
+    scatter = _Scatter(x, values, searched, count, lambda: hits_at(here(last)), update_at, place_at)
+    known = node.constant(1)
+    found = None if known is None else _known_places(known.reshape(count, depth), searched)
+    return _scatter(scatter, reduction, found)
+
+
+def _known_places(places: Array, searched: Sequence[int]) -> Array | None:
+    """Return the number of each element's update, None if an index is out of range."""
+    sizes = np.array(searched, np.int64)
+    wide = places.astype(np.int64)
+    if ((wide < -sizes) | (wide >= sizes)).any():
+        return None
+    found = np.full(searched, -1, np.int64)
+    for number, place in enumerate(np.where(wide < 0, wide + sizes, wide)):
+        found[tuple(place)] = number
+    return found
+
+
+def _tensor_scatter(node: Node) -> Tensor:
+    """Build TensorScatter: the sequence dimension of a cache is written from an index on."""
+    x, update = node.tensor(0), node.tensor(1)
+    axis = node.axis("axis", -2, x.rank)
+    starts = node.tensor(2) if node.has(2) else None
+    circular = node.attribute("mode", "linear") == "circular"
+    size, count = x.shape[axis], update.shape[axis]
+    loops = range(x.rank)
+
+    def body(old: Scalar) -> Scalar:
+        offset = here(axis)
+        if starts is not None:
+            offset = offset - fetch(starts, [here(0)]).cast(INT64)
+        if circular:
+            rest = offset.remainder(size)
+            offset = rest.compare("lt", 0).select(rest + size, rest)
+        inside = offset.compare("ge", 0) & offset.compare("lt", count)
+        place = [offset.clamp(0, count - 1) if i == axis else here(i) for i in loops]
+        return inside.select(fetch(update, place), old)
+
+    return structured(x.shape, 0, [(x, loops)], (empty(x.shape, x.dtype), loops), body)
+
+
+BUILDERS: dict[str, Builder] = {
+    "Scatter": _scatter_elements,
+    "ScatterElements": _scatter_elements,
+    "ScatterND": _scatter_nd,
+    "TensorScatter": _tensor_scatter,
+}

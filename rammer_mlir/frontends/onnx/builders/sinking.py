@@ -1,0 +1,95 @@
+"""Elementwise operations move below reshapes, to the operation that computed the elements.
+
+A view between a matrix product and its bias, or between a grouped convolution and its activation,
+would keep them from becoming one rOperator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.frontends.onnx.builders.values import ZERO, Expr, Tensor
+from rammer_mlir.frontends.onnx.builders.views import reassociation, reshape
+
+Access = tuple[Tensor, Sequence[Expr]]
+"""A tensor, with an index expression for each of its dimensions."""
+
+_RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
+
+
+@dataclass(frozen=True)
+class Sunk:
+    """An elementwise operation's operands and shape before a reshape."""
+
+    operands: list[Access]
+    shape: tuple[int, ...]
+
+
+def sink(operands: Sequence[Access], shape: Sequence[int]) -> Sunk | None:
+    """Return the operation's form before the reshape that one of its operands comes from.
+
+    None if there is no such operand, or another one is not addressed alike before the reshape.
+    """
+    for tensor, exprs in operands:
+        source = _source(tensor) if list(exprs) == list(range(len(shape))) else None
+        if source is None or not source.size or not source.rank or not shape:
+            continue
+        groups = reassociation(source.shape, shape)
+        moved = [_before(operand, groups, source.shape, shape) for operand in operands]
+        if all(operand is not None for operand in moved):
+            return Sunk([operand for operand in moved if operand is not None], source.shape)
+    return None
+
+
+def _source(tensor: Tensor) -> Tensor | None:
+    """Return what a tensor is a reshape of, if a structured operation computed it."""
+    value = _reshaped(tensor.value)
+    if value is None:
+        return None
+    # A reshape may be two operations: one that collapses and one that expands.
+    value = _reshaped(value) or value
+    owner = value.owner
+    if isinstance(owner, ir.Block) or not owner.operation.name.startswith("linalg."):
+        return None
+    return Tensor(value, tensor.dtype)
+
+
+def _reshaped(value: ir.Value) -> ir.Value | None:
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.operation.name not in _RESHAPES:
+        return None
+    return owner.operation.operands[0]
+
+
+def _before(
+    operand: Access,
+    groups: Sequence[tuple[Sequence[int], Sequence[int]]],
+    old: Sequence[int],
+    new: Sequence[int],
+) -> Access | None:
+    """Return an operand as it is addressed before the reshape from shape ``old`` to ``new``.
+
+    In each group of dimensions it must be either whole or broadcast.
+    """
+    tensor, exprs = operand
+    sizes = {expr: size for expr, size in zip(exprs, tensor.shape, strict=True) if expr != ZERO}
+    if not all(isinstance(expr, int) for expr in exprs) or list(sizes) != sorted(sizes, key=_loop):
+        return None
+    shape: list[int] = []
+    dims: list[Expr] = []
+    for before, after in groups:
+        size = prod(sizes.get(dim, 1) for dim in after)
+        if size == 1:
+            continue
+        if size != prod(new[dim] for dim in after):
+            return None
+        dims.extend(before)
+        shape.extend(old[dim] for dim in before)
+    return reshape(tensor, shape), dims
+
+
+def _loop(expr: Expr) -> int:
+    return expr if isinstance(expr, int) else ZERO

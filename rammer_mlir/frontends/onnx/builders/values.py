@@ -1,0 +1,90 @@
+"""Tensors, as builders handle them, and those that are made from nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from rammer_mlir.bindings import arith, ir, linalg, tensor
+from rammer_mlir.frontends.onnx.builders.scalar import (
+    BF16,
+    BOOL,
+    DType,
+    element_type,
+    literal,
+    literal_attribute,
+)
+from rammer_mlir.frontends.onnx.tensors import Array
+
+Expr = ir.AffineExpr | int
+"""An index expression: an affine expression, the number of a loop, or ``ZERO``."""
+
+ZERO = -1
+"""The index 0: for a dimension of size one that is broadcast."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor value with its ONNX element type."""
+
+    value: ir.Value
+    dtype: DType
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Static shape."""
+        return tuple(ir.RankedTensorType(self.value.type).shape)
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+
+def tensor_type(shape: Sequence[int], dtype: DType) -> ir.RankedTensorType:
+    """Return the builtin tensor type."""
+    return ir.RankedTensorType.get(list(shape), element_type(dtype))
+
+
+def constant(array: Array) -> Tensor:
+    """Return a constant tensor."""
+    kind = element_type(array.dtype)
+    data = np.ascontiguousarray(array)
+    if array.dtype == BF16:
+        data = data.view(np.uint16)
+    shaped = tensor_type(array.shape, array.dtype)
+    if array.size == 0:
+        return empty(array.shape, array.dtype)
+    if array.dtype == BOOL:
+        values = [ir.BoolAttr.get(bool(value)) for value in array.reshape(-1)]
+        attribute = ir.DenseElementsAttr.get(values, shaped)
+    else:
+        attribute = ir.DenseElementsAttr.get(data, type=kind, shape=list(array.shape))
+    return Tensor(arith.ConstantOp(shaped, attribute).result, array.dtype)
+
+
+def splat(shape: Sequence[int], value: float, dtype: DType) -> Tensor:
+    """Return a constant tensor of one value, which takes no memory in the IR."""
+    shaped = tensor_type(shape, dtype)
+    attribute = ir.DenseElementsAttr.get_splat(shaped, literal_attribute(value, dtype))
+    return Tensor(arith.ConstantOp(shaped, attribute).result, dtype)
+
+
+def empty(shape: Sequence[int], dtype: DType) -> Tensor:
+    """Return a tensor without defined contents."""
+    return Tensor(tensor.EmptyOp(list(shape), element_type(dtype)).result, dtype)
+
+
+def full(shape: Sequence[int], value: float, dtype: DType) -> Tensor:
+    """Return a tensor of one value."""
+    if 0 in shape:
+        return empty(shape, dtype)
+    return Tensor(linalg.fill(literal(value, dtype).value, outs=[empty(shape, dtype).value]), dtype)

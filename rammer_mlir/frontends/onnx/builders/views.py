@@ -1,0 +1,132 @@
+"""Operations that only re-address, cut, join or surround tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from rammer_mlir.bindings import ir, linalg, tensor
+from rammer_mlir.frontends.onnx.builders.scalar import literal
+from rammer_mlir.frontends.onnx.builders.values import Tensor, empty, full, tensor_type
+
+
+def reshape(source: Tensor, shape: Sequence[int]) -> Tensor:
+    """Return the same elements in row-major order under another shape."""
+    shape = tuple(shape)
+    if shape == source.shape:
+        return source
+    filled = _fill_value(source)
+    if filled is not None:
+        return Tensor(linalg.fill(filled, outs=[empty(shape, source.dtype).value]), source.dtype)
+    if not source.size or not source.rank or not shape:
+        return _reshape_through(source, shape)
+    groups = reassociation(source.shape, shape)
+    middle = [prod(source.shape[i] for i in old) for old, _ in groups]
+    return _expand(_collapse(source, middle, [old for old, _ in groups]), shape, groups)
+
+
+def _fill_value(source: Tensor) -> ir.Value | None:
+    """Return the one value that a tensor has been filled with, if so."""
+    owner = source.value.owner
+    if isinstance(owner, ir.Block) or owner.operation.name != "linalg.fill":
+        return None
+    return owner.operation.operands[0]
+
+
+def _reshape_through(source: Tensor, shape: tuple[int, ...]) -> Tensor:
+    if not source.size:
+        return empty(shape, source.dtype)
+    flat = source
+    if source.rank:
+        flat = _collapse(source, [source.size], [list(range(source.rank))])
+        if not shape:
+            kind = tensor_type((), source.dtype)
+            return Tensor(tensor.CollapseShapeOp(kind, flat.value, []).result, source.dtype)
+        return _expand(flat, shape, [([0], list(range(len(shape))))])
+    kind = tensor_type(shape, source.dtype)
+    return Tensor(
+        tensor.ExpandShapeOp(kind, source.value, [], [], list(shape)).result, source.dtype
+    )
+
+
+def reassociation(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+    """Return the smallest groups of neighbouring dimensions with as many elements in both."""
+    groups: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(old) and j < len(new):
+        a, b = [i], [j]
+        left, right = old[i], new[j]
+        i, j = i + 1, j + 1
+        while left != right:
+            if left < right:
+                left, a, i = left * old[i], [*a, i], i + 1
+            else:
+                right, b, j = right * new[j], [*b, j], j + 1
+        groups.append((a, b))
+    groups[-1][0].extend(range(i, len(old)))
+    groups[-1][1].extend(range(j, len(new)))
+    return groups
+
+
+def _collapse(source: Tensor, shape: Sequence[int], groups: Sequence[Sequence[int]]) -> Tensor:
+    if len(shape) == source.rank:
+        return source
+    kind = tensor_type(shape, source.dtype)
+    return Tensor(
+        tensor.CollapseShapeOp(kind, source.value, [list(g) for g in groups]).result, source.dtype
+    )
+
+
+def _expand(
+    source: Tensor, shape: Sequence[int], groups: Sequence[tuple[Sequence[int], Sequence[int]]]
+) -> Tensor:
+    if len(shape) == source.rank:
+        return source
+    kind = tensor_type(shape, source.dtype)
+    expand = tensor.ExpandShapeOp(
+        kind, source.value, [list(new) for _, new in groups], [], list(shape)
+    )
+    return Tensor(expand.result, source.dtype)
+
+
+def part(
+    source: Tensor, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None
+) -> Tensor:
+    """Return a rectangular part of a tensor."""
+    if tuple(sizes) == source.shape:
+        return source
+    if 0 in sizes:
+        return empty(sizes, source.dtype)
+    steps = [1] * source.rank if steps is None else list(steps)
+    kind = tensor_type(sizes, source.dtype)
+    cut = tensor.ExtractSliceOp(
+        kind, source.value, [], [], [], list(starts), list(sizes), list(steps)
+    )
+    return Tensor(cut.result, source.dtype)
+
+
+def concat(sources: Sequence[Tensor], axis: int) -> Tensor:
+    """Join tensors along an axis."""
+    sources = [source for source in sources if source.size] or sources[:1]
+    if len(sources) == 1:
+        return sources[0]
+    shape = list(sources[0].shape)
+    shape[axis] = sum(source.shape[axis] for source in sources)
+    kind = tensor_type(shape, sources[0].dtype)
+    join = tensor.ConcatOp(kind, axis, [source.value for source in sources])
+    return Tensor(join.result, sources[0].dtype)
+
+
+def pad(source: Tensor, low: Sequence[int], high: Sequence[int], value: float) -> Tensor:
+    """Surround a tensor by a constant border; widths are not negative."""
+    if not any(low) and not any(high):
+        return source
+    shape = [a + size + b for a, size, b in zip(low, source.shape, high, strict=True)]
+    if not source.size:
+        return full(shape, value, source.dtype)
+    border = literal(value, source.dtype)
+    op = tensor.PadOp(tensor_type(shape, source.dtype), source.value, [], [], list(low), list(high))
+    block = op.regions[0].blocks.append(*[ir.IndexType.get()] * source.rank)
+    with ir.InsertionPoint(block):
+        tensor.YieldOp(border.value)
+    return Tensor(op.result, source.dtype)

@@ -1,0 +1,227 @@
+"""ConvTranspose as plain convolutions, one for each phase of its strides.
+
+Outputs whose positions agree modulo the strides depend on the same taps of the kernel: the phases
+are convolutions of stride one with part of the kernel each, and their results are interleaved. So
+nothing is multiplied by zeros between the inputs, and constant kernels are cut up at compile time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import gcd
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.node_writer import NodeWriter
+from rammer_mlir.frontends.onnx.tensors import ShapeTable, dtype_of
+
+
+def decompose_transposed(model: Model) -> bool:
+    """Replace every ConvTranspose and return whether there was one; shapes must be static."""
+    if not any(node.op_type == "ConvTranspose" for node in model.graph.node):
+        return False
+    table = ShapeTable(model.graph)
+    nodes: list[onnx.NodeProto] = []
+    for node in model.graph.node:
+        if node.op_type == "ConvTranspose":
+            nodes.extend(_Transposed(node, model, table).decompose())
+        else:
+            nodes.append(node)
+    model.set_nodes(nodes)
+    return True
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """One dimension of one phase: the outputs ``stride * q + number``.
+
+    Attributes:
+        start: first tap in the flipped kernel.
+        taps: number of taps.
+        step: distance of neighbouring taps in the kernel.
+        spacing: distance of the inputs that neighbouring taps read.
+        offset: input that the first tap reads for the first output; may be negative.
+    """
+
+    start: int
+    taps: int
+    step: int
+    spacing: int
+    offset: int
+
+    def reach(self, count: int) -> int:
+        """Return how many inputs ``count`` outputs read."""
+        return (self.taps - 1) * self.spacing + count
+
+
+def phase_of(number: int, kernel: int, stride: int, dilation: int, low: int) -> _Phase | None:
+    """Return a phase's taps; None if it has none.
+
+    Output ``o`` adds up inputs ``(o + low - k * dilation) / stride`` over the taps ``k`` for which
+    that is whole.
+    """
+    used = [k for k in range(kernel) if (number + low - k * dilation) % stride == 0]
+    if not used:
+        return None
+    common = gcd(stride, dilation)
+    return _Phase(
+        start=kernel - 1 - used[-1],
+        taps=len(used),
+        step=stride // common,
+        spacing=dilation // common,
+        offset=(number + low - used[-1] * dilation) // stride,
+    )
+
+
+class _Transposed:
+    def __init__(self, node: onnx.NodeProto, model: Model, table: ShapeTable) -> None:
+        self._node = node
+        self._write = NodeWriter(model, node.name)
+        self._attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        self._dtype = dtype_of(table.elem_type(node.input[0]))
+        self._x = table.shape(node.input[0])
+        self._w = table.shape(node.input[1])
+        self._out = table.shape(node.output[0])
+        self._rank = len(self._out) - 2
+        self._groups: int = self._attributes.get("group", 1)
+        self._strides = self._each("strides", 1)
+        self._dilations = self._each("dilations", 1)
+        self._low = self._padding()
+        self._counts = [
+            -(-size // stride) for size, stride in zip(self._out[2:], self._strides, strict=True)
+        ]
+
+    def decompose(self) -> list[onnx.NodeProto]:
+        phases = [
+            [
+                phase_of(number, self._w[2 + i], stride, self._dilations[i], self._low[i])
+                for number in range(stride)
+            ]
+            for i, stride in enumerate(self._strides)
+        ]
+        low = [max([0, *(-p.offset for p in line if p)]) for line in phases]
+        ends = [
+            max((p.offset + p.reach(count) for p in line if p), default=0)
+            for line, count in zip(phases, self._counts, strict=True)
+        ]
+        high = [max(0, end - size) for end, size in zip(ends, self._x[2:], strict=True)]
+        padded = self._pad(self._node.input[0], low, high)
+        kernel = self._flipped()
+        results = {
+            number: self._convolve(
+                padded, kernel, low, [p[n] for p, n in zip(phases, number, strict=True)]
+            )
+            for number in product(*map(range, self._strides))
+        }
+        self._finish(self._interleave(results))
+        return self._write.nodes
+
+    def _each(self, name: str, default: int) -> list[int]:
+        return list(self._attributes.get(name) or [default] * self._rank)
+
+    def _padding(self) -> list[int]:
+        """Return how many outputs are cut off at the low end of each dimension."""
+        mode = self._attributes.get("auto_pad", b"NOTSET").decode()
+        if mode == "VALID":
+            return [0] * self._rank
+        if mode == "NOTSET" and "output_shape" not in self._attributes:
+            return list((self._attributes.get("pads") or [0] * self._rank)[: self._rank])
+        total = [
+            stride * (size - 1) + more + (taps - 1) * dilation + 1 - out
+            for stride, size, more, taps, dilation, out in zip(
+                self._strides, self._x[2:], self._each("output_padding", 0), self._w[2:],
+                self._dilations, self._out[2:], strict=True,
+            )
+        ]  # fmt: skip
+        return [t // 2 if mode == "SAME_UPPER" else t - t // 2 for t in total]
+
+    def _pad(self, value: str, low: Sequence[int], high: Sequence[int]) -> str:
+        if not any(low) and not any(high):
+            return value
+        return self._write.node("Pad", [value, self._write.integers(0, 0, *low, 0, 0, *high)])
+
+    def _flipped(self) -> str:
+        """Turn filters ``[C, M / G, *kernel]`` into ``[M, C / G, *kernel]``, last tap first."""
+        write, groups = self._write, self._groups
+        channels, features, *kernel = self._w
+        split = write.integers(groups, channels // groups, features, *kernel)
+        order = [0, 2, 1, *range(3, 3 + self._rank)]
+        turned = write.node(
+            "Transpose", [write.node("Reshape", [self._node.input[1], split])], perm=order
+        )
+        shape = write.integers(groups * features, channels // groups, *kernel)
+        joined = write.node("Reshape", [turned, shape])
+        return self._slice(joined, [-1] * self._rank, [-(1 << 31)] * self._rank, [-1] * self._rank)
+
+    def _slice(
+        self, value: str, starts: Sequence[int], ends: Sequence[int], steps: Sequence[int]
+    ) -> str:
+        """Slice the spatial dimensions."""
+        integers = self._write.integers
+        axes = integers(*range(2, 2 + self._rank))
+        return self._write.node(
+            "Slice", [value, integers(*starts), integers(*ends), axes, integers(*steps)]
+        )
+
+    def _convolve(
+        self, padded: str, kernel: str, low: Sequence[int], phases: Sequence[_Phase | None]
+    ) -> str:
+        """Return one phase's outputs ``[N, M, *counts]``, bias included."""
+        used = [phase for phase in phases if phase is not None]
+        if len(used) < len(phases):
+            return self._without_taps()
+        starts = [phase.start for phase in used]
+        steps = [phase.step for phase in used]
+        ends = [s + (p.taps - 1) * p.step + 1 for s, p in zip(starts, used, strict=True)]
+        begin = [phase.offset + more for phase, more in zip(used, low, strict=True)]
+        end = [b + p.reach(c) for b, p, c in zip(begin, used, self._counts, strict=True)]
+        ones = [1] * self._rank
+        inputs = [self._slice(padded, begin, end, ones), self._slice(kernel, starts, ends, steps)]
+        return self._write.node(
+            "Conv",
+            [*inputs, *self._node.input[2:3]],
+            group=self._groups,
+            dilations=[phase.spacing for phase in used],
+        )
+
+    def _without_taps(self) -> str:
+        write = self._write
+        ones = [1] * self._rank
+        bias = self._node.input[2] if len(self._node.input) > 2 else ""
+        if not bias:
+            bias = write.constant(np.zeros(self._out[1], self._dtype))
+        column = write.node("Reshape", [bias, write.integers(1, self._out[1], *ones)])
+        shape = write.integers(self._out[0], self._out[1], *self._counts)
+        return write.node("Expand", [column, shape])
+
+    def _interleave(self, results: dict[tuple[int, ...], str]) -> str:
+        """Join phases along new dimensions behind the spatial ones."""
+        write = self._write
+        if len(results) == 1:
+            return next(iter(results.values()))
+        pairs = [size for count in self._counts for size in (count, 1)]
+        split = write.integers(*self._out[:2], *pairs)
+        parts = {number: write.node("Reshape", [v, split]) for number, v in results.items()}
+        for dimension in reversed(range(self._rank)):
+            axis = 3 + 2 * dimension
+            parts = {
+                key: self._concat([parts[*key, n] for n in range(self._strides[dimension])], axis)
+                for key in {number[:dimension] for number in parts}
+            }
+        whole = [s * count for s, count in zip(self._strides, self._counts, strict=True)]
+        return write.node("Reshape", [parts[()], write.integers(*self._out[:2], *whole)])
+
+    def _concat(self, values: Sequence[str], axis: int) -> str:
+        return values[0] if len(values) == 1 else self._write.node("Concat", values, axis=axis)
+
+    def _finish(self, result: str) -> None:
+        """Cut off what the last phases computed beyond the end, and give the result its name."""
+        integers = self._write.integers
+        bounds = [integers(*[0] * self._rank), integers(*self._out[2:])]
+        axes = integers(*range(2, 2 + self._rank))
+        self._write.named("Slice", [result, *bounds, axes], [self._node.output[0]])

@@ -1,0 +1,86 @@
+"""Convolutions, plain and transposed, against ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from node_checks import check_node, floats
+
+
+@pytest.mark.parametrize(
+    ("data", "filters", "attributes"),
+    [
+        ((1, 3, 8, 9), (4, 3, 3, 3), {"pads": [1, 1, 1, 1], "strides": [2, 1]}),
+        ((1, 3, 8, 9), (4, 3, 1, 1), {"strides": [2, 2]}),
+        ((2, 3, 5, 5), (4, 3, 5, 5), {}),
+        ((2, 4, 9), (6, 2, 3), {"group": 2, "dilations": [2]}),
+        ((1, 4, 7, 8), (4, 1, 3, 3), {"group": 4, "auto_pad": "SAME_UPPER"}),
+        ((1, 4, 7, 8), (4, 1, 2, 2), {"group": 4, "auto_pad": "SAME_LOWER"}),
+        ((1, 4, 7, 8), (8, 1, 3, 3), {"group": 4, "pads": [0, 1, 2, 3]}),
+        ((1, 4, 5, 5, 5), (2, 4, 2, 2, 2), {"auto_pad": "VALID"}),
+        ((1, 1, 5), (1, 1, 1), {}),
+    ],
+)
+@pytest.mark.parametrize("bias", [False, True])
+def test_conv(
+    data: tuple[int, ...], filters: tuple[int, ...], attributes: dict[str, Any], bias: bool
+) -> None:
+    inputs = [floats(*data), floats(*filters, seed=1)]
+    if bias:
+        inputs.append(floats(filters[0], seed=2))
+    check_node("Conv", inputs, **attributes)
+
+
+def test_depthwise_loops_have_no_dimension_of_one_channel() -> None:
+    text = check_node("Conv", [floats(1, 4, 6, 6), floats(4, 1, 3, 3)], group=4)
+    assert text.count('"reduction"') == 2
+    assert "tensor<4x3x3xf32>" in text
+
+
+def test_conv_in_half_precision() -> None:
+    inputs = [floats(1, 8, 6, 6).astype(np.float16), floats(4, 8, 3, 3).astype(np.float16)]
+    check_node("Conv", inputs, tolerance=5e-2)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"strides": [2, 3]},
+        {"strides": [3, 2], "pads": [1, 2, 1, 0]},
+        {"strides": [2, 2], "dilations": [2, 1]},
+        {"strides": [3, 3], "dilations": [3, 2]},
+        {"strides": [2, 2], "output_padding": [1, 1]},
+        {"strides": [4, 5]},
+        {"strides": [2, 2], "auto_pad": "SAME_UPPER"},
+        {"strides": [2, 2], "auto_pad": "SAME_LOWER"},
+        {"strides": [3, 2], "output_shape": [14, 13]},
+    ],
+)
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_conv_transpose(attributes: dict[str, Any], groups: int) -> None:
+    inputs = [floats(1, 4, 5, 6), floats(4, 2, 3, 3, seed=1), floats(2 * groups, seed=2)]
+    check_node("ConvTranspose", inputs, group=groups, **attributes)
+
+
+def test_conv_transpose_in_one_and_three_dimensions() -> None:
+    check_node("ConvTranspose", [floats(2, 3, 7), floats(3, 2, 4)], strides=[2])
+    check_node("ConvTranspose", [floats(1, 2, 3, 3, 3), floats(2, 2, 2, 3, 2)], strides=[1, 2, 3])
+
+
+def test_conv_transpose_multiplies_no_stuffed_zeros() -> None:
+    """Four phases of a 4x4 kernel with stride 2 have 2x2 taps each."""
+    text = check_node("ConvTranspose", [floats(1, 3, 5, 5), floats(3, 2, 4, 4)], strides=[2, 2])
+    products = [line for line in text.splitlines() if "linalg.generic" in line and "reduc" in line]
+    assert len(products) == 4
+    assert text.count("tensor<2x3x2x2xf32>") >= 4
+
+
+def test_constant_kernels_are_cut_up_at_compile_time() -> None:
+    """Each phase has its own small weight, and nothing but convolutions is computed."""
+    inputs = [floats(1, 3, 5, 5), floats(3, 2, 4, 4)]
+    text = check_node("ConvTranspose", inputs, constants=[1], strides=[2, 2])
+    assert text.count("linalg.generic") == 4
+    assert text.count("dense<") == 4

@@ -1,0 +1,183 @@
+"""Gathering and scattering, sorting, running sums, Einsum and unpooling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from node_checks import check_node, floats, node_model, run_node
+
+import rammer_mlir
+from rammer_mlir.frontends.onnx.builders import scattering
+
+INDICES = np.array([[0, -1, 2], [1, 1, -3]], np.int64)
+SEARCHES = pytest.mark.parametrize("largest_search", [0, 1 << 22], ids=["loops", "search"])
+REDUCTIONS = pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("constants", [(), (1,)])
+def test_gather(axis: int, constants: tuple[int, ...]) -> None:
+    check_node("Gather", [floats(3, 4, 5), INDICES], axis=axis, constants=constants)
+
+
+@pytest.mark.parametrize("indices", [np.array(2), np.array([1, 2]), np.array([-2, -1])])
+def test_constant_neighbours_are_a_view(indices: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+    text = check_node("Gather", [floats(3, 4), indices], constants=[1])
+    assert "tensor.extract_slice" in text
+    assert "linalg.generic" not in text
+
+
+def test_indices_out_of_range_read_nothing_else() -> None:
+    x = floats(3, 2)
+    found = run_node("Gather", [x, np.array([7, -9, 1], np.int64)])["out0"]
+    np.testing.assert_array_equal(found, x[[2, 0, 1]])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_gather_elements(axis: int) -> None:
+    check_node("GatherElements", [floats(3, 3), INDICES], axis=axis)
+
+
+@pytest.mark.parametrize(
+    ("shape", "indices", "batch"),
+    [
+        ((3, 4), [[0, 1], [-1, 2]], 0),
+        ((3, 4, 2), [[0], [2]], 0),
+        ((2, 3, 4), [[1], [0]], 1),
+        ((2, 3, 4), [[[1, 3]], [[0, -2]]], 1),
+    ],
+)
+def test_gather_nd(shape: tuple[int, ...], indices: list[Any], batch: int) -> None:
+    check_node("GatherND", [floats(*shape), np.array(indices, np.int64)], batch_dims=batch)
+
+
+@SEARCHES
+@REDUCTIONS
+@pytest.mark.parametrize("axis", [0, 1])
+def test_scatter_elements(
+    reduction: str, axis: int, largest_search: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scattering, "_LARGEST_SEARCH", largest_search)
+    x, updates = floats(3, 5), floats(2, 3, seed=1)
+    indices = np.array([[0, 2, -1], [1, 0, 2]], np.int64)
+    text = check_node("ScatterElements", [x, indices, updates], axis=axis, reduction=reduction)
+    assert ("scf.for" in text) == (largest_search == 0)
+
+
+@SEARCHES
+@REDUCTIONS
+@pytest.mark.parametrize(
+    ("indices", "rest"), [([[1], [-2]], (4,)), ([[0, 1], [2, -1]], ()), ([[[0, 0]], [[1, 3]]], ())]
+)
+def test_scatter_nd(
+    reduction: str,
+    indices: list[Any],
+    rest: tuple[int, ...],
+    largest_search: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scattering, "_LARGEST_SEARCH", largest_search)
+    places = np.array(indices, np.int64)
+    updates = floats(*places.shape[:-1], *rest, seed=1)
+    check_node("ScatterND", [floats(3, 4), places, updates], reduction=reduction)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_constant_indices_need_no_search(axis: int) -> None:
+    indices = np.array([[0, 2, -1], [1, 0, 2]], np.int64)
+    elements = [floats(3, 5), indices, floats(2, 3, seed=1)]
+    assert '"reduction"' not in check_node("ScatterElements", elements, constants=[1], axis=axis)
+    slices = [floats(3, 5), np.array([[2], [0]], np.int64), floats(2, 5, seed=1)]
+    assert '"reduction"' not in check_node("ScatterND", slices, constants=[1])
+
+
+@SEARCHES
+def test_updates_out_of_range_write_nothing(
+    largest_search: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scattering, "_LARGEST_SEARCH", largest_search)
+    indices = np.array([[3], [-4], [1]], np.int64)
+    updates = np.array([1, 2, 3], np.float32)
+    found = run_node("ScatterND", [np.zeros(3, np.float32), indices, updates])["out0"]
+    np.testing.assert_array_equal(found, [0, 3, 0])
+
+
+def test_of_equal_indices_the_last_update_stays() -> None:
+    updates = np.array([1, 2, 3], np.float32)
+    indices = np.array([[1], [1], [1]], np.int64)
+    found = run_node("ScatterND", [np.zeros(3, np.float32), indices, updates])["out0"]
+    np.testing.assert_array_equal(found, [0, 3, 0])
+
+
+def test_many_updates_through_the_whole_compiler() -> None:
+    x, updates = floats(3000), floats(2000, seed=1)
+    indices = np.random.default_rng(2).integers(0, 3000, (2000, 1))
+    model = node_model("ScatterND", [x, indices, updates], reduction="add")
+    executable = rammer_mlir.compile(model, num_veus=2)
+    given, expected = x.copy(), x.copy()
+    np.add.at(expected, indices[:, 0], updates)
+    found = executable.run({"in0": given, "in1": indices, "in2": updates})["out0"]
+    assert np.allclose(found.astype(np.float64), expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(given, x)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("largest", [0, 1])
+def test_top_k(axis: int, largest: int) -> None:
+    x = np.round(floats(5, 6, 4) * 2)
+    k = np.array([3], np.int64)
+    check_node("TopK", [x, k], constants=[1], outputs=2, axis=axis, largest=largest)
+
+
+def test_top_k_of_a_long_row_searches_one_after_the_other() -> None:
+    x = np.round(floats(2, 5000) * 50)
+    text = check_node("TopK", [x, np.array([3], np.int64)], constants=[1], outputs=2)
+    assert "5000x5000" not in text
+
+
+def test_top_k_takes_nan_for_the_largest() -> None:
+    x = np.array([1, np.nan, 3, np.nan, 2], np.float32)
+    found = run_node("TopK", [x], opset=1, k=3, outputs=2)
+    np.testing.assert_array_equal(found["out1"], [1, 3, 2])
+    np.testing.assert_array_equal(found["out0"], [np.nan, np.nan, 3])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize("reverse", [0, 1])
+@pytest.mark.parametrize("length", [1, 2, 7, 8])
+def test_cumulative_sum(axis: int, exclusive: int, reverse: int, length: int) -> None:
+    shape = (length, 3) if axis == 0 else (3, length)
+    inputs = [floats(*shape), np.array(axis, np.int64)]
+    check_node("CumSum", inputs, constants=[1], exclusive=exclusive, reverse=reverse)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("ij,jk->ik", [(3, 4), (4, 5)]),
+        ("ij,jk", [(3, 4), (4, 5)]),
+        ("bhid,bhjd->bhij", [(2, 2, 3, 4), (2, 2, 5, 4)]),
+        ("...ij,...jk->...ik", [(2, 3, 4), (1, 4, 5)]),
+        ("ii->i", [(3, 3)]),
+        ("ii", [(3, 3)]),
+        ("ij->ji", [(3, 4)]),
+        ("ij->i", [(3, 4)]),
+        ("i,j->ij", [(3,), (4,)]),
+        ("ij,jk,kl->il", [(3, 4), (4, 5), (5, 2)]),
+        ("ij,ij,j->", [(3, 4), (3, 4), (4,)]),
+        ("b...->b", [(2, 3, 4)]),
+    ],
+)
+def test_einsum(equation: str, shapes: list[tuple[int, ...]]) -> None:
+    inputs = [floats(*shape, seed=i) for i, shape in enumerate(shapes)]
+    check_node("Einsum", inputs, equation=equation)
+
+
+@pytest.mark.parametrize(("space", "pads"), [((7, 8), [0, 0, 0, 0]), ((6, 7), [1, 0, 0, 1])])
+def test_max_unpool_undoes_max_pool(space: tuple[int, int], pads: list[int]) -> None:
+    attributes: dict[str, Any] = {"kernel_shape": [3, 2], "strides": [2, 2], "pads": pads}
+    pooled = run_node("MaxPool", [floats(1, 2, *space)], outputs=2, **attributes)
+    check_node("MaxUnpool", [pooled["out0"], pooled["out1"]], **attributes)

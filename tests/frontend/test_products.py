@@ -1,0 +1,70 @@
+"""Matrix products: numbers, and the form that they are imported in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from node_checks import check_node, floats, run_node
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((3, 4), (4, 5)),
+        ((4,), (4, 5)),
+        ((3, 4), (4,)),
+        ((4,), (4,)),
+        ((2, 3, 4), (4,)),
+        ((4,), (2, 4, 5)),
+        ((2, 3, 4), (2, 4, 5)),
+        ((2, 1, 3, 4), (5, 4, 6)),
+        ((3, 4), (2, 4, 5)),
+        ((2, 3, 4), (1, 4, 5)),
+    ],
+)
+def test_matmul(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    check_node("MatMul", [floats(*left), floats(*right, seed=1)])
+
+
+def test_shared_right_side_is_one_product_of_all_rows() -> None:
+    text = check_node("MatMul", [floats(2, 3, 4), floats(4, 5, seed=1)])
+    assert text.count("linalg.generic") == 1
+    assert ": tensor<6x4xf32>, tensor<4x5xf32>)" in text
+
+
+def test_half_precision_is_added_up_in_single() -> None:
+    left, right = floats(2, 300).astype(np.float16), floats(300, 2, seed=1).astype(np.float16)
+    text = check_node("MatMul", [left, right], tolerance=5e-2)
+    assert "arith.extf" in text
+    assert "-> tensor<2x2xf32>" in text
+
+
+@pytest.mark.parametrize("trans_a", [0, 1])
+@pytest.mark.parametrize("trans_b", [0, 1])
+@pytest.mark.parametrize("shift", [None, (), (1,), (5,), (3, 1), (3, 5)])
+def test_gemm(trans_a: int, trans_b: int, shift: tuple[int, ...] | None) -> None:
+    a = floats(*((4, 3) if trans_a else (3, 4)))
+    b = floats(*((5, 4) if trans_b else (4, 5)), seed=1)
+    inputs = [a, b] if shift is None else [a, b, floats(*shift, seed=2)]
+    check_node("Gemm", inputs, transA=trans_a, transB=trans_b, alpha=0.5, beta=0.25)
+
+
+def test_plain_gemm_is_one_product_and_one_sum() -> None:
+    text = check_node("Gemm", [floats(3, 4), floats(4, 5), floats(5)])
+    assert text.count("linalg.generic") == 2
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8])
+@pytest.mark.parametrize("per_row", [False, True])
+def test_matmul_integer(kind: type[np.integer[Any]], per_row: bool) -> None:
+    generator = np.random.default_rng(0)
+    limits = np.iinfo(kind)
+    a = generator.integers(limits.min, limits.max, (3, 4), dtype=kind)
+    b = generator.integers(limits.min, limits.max, (4, 5), dtype=kind)
+    zero_a = np.array([3, 0, 7], kind) if per_row else np.array(5, kind)
+    zero_b = np.array([1, 2, 3, 4, 5], kind) if per_row else np.array(2, kind)
+    found = run_node("MatMulInteger", [a, b, zero_a, zero_b])["out0"]
+    wide_a = a.astype(np.int32) - zero_a.reshape(-1, 1)
+    np.testing.assert_array_equal(found, wide_a @ (b.astype(np.int32) - zero_b))

@@ -1,0 +1,167 @@
+"""`rtask-verify-schedule` by mutation of real programs in IR: no wrong schedule escapes."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import permutations
+
+import pytest
+
+from rammer_mlir import dialects
+from rammer_mlir.benchmarks.models import Scale, build
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import RammerError
+from rammer_mlir.frontends.onnx import import_model
+from rammer_mlir.passes.entry import entry_block
+from rammer_mlir.passes.manager import run_pipeline
+from rammer_mlir.passes.program_ir import (
+    ScheduledModule,
+    program_operations,
+    read_plan,
+    write_plan,
+)
+from rammer_mlir.passes.rtask_plan_memory import arena_offsets
+from rammer_mlir.pipeline import CompileOptions, portable_stages
+from rammer_mlir.scheduling.program import Barrier, Plan
+from tests.passes.judgement import Judge, Verdict
+from tests.scheduling.mutations import HARMLESS, MUTATIONS, mutants
+
+MODELS: dict[str, Scale] = {
+    "nas_cell": "full",
+    "depthwise_net": "full",
+    "transformer_encoder": "full",
+}
+"""Programs of tens of rTasks with branches, tiles and shared memory."""
+
+ROUNDS = 10
+
+
+@cache
+def imported(name: str) -> bytes:
+    """Return a model at the `linalg` stage."""
+    return import_model(build(name, scale=MODELS[name])).bytecode
+
+
+class Program:
+    """A model at the `program` stage whose plan can be replaced."""
+
+    def __init__(self, name: str, policy: str, num_veus: int) -> None:
+        """Compile the model."""
+        self._context = ir.Context()
+        dialects.register(self._context)
+        with self._context, ir.Location.unknown():
+            self._module = ir.Module.parse(imported(name))
+            for stage in portable_stages(CompileOptions(policy, num_veus)):
+                run_pipeline(self._module, stage.pipeline)
+            self._scheduled: ScheduledModule = read_plan(self._module)
+        self._graph = self._scheduled.builder.graph()
+        self.plan = self._scheduled.plan
+
+    @property
+    def arena(self) -> dict[int, int]:
+        """Where each buffer lies in the arena, in bytes."""
+        arena = arena_offsets(self._scheduled.builder.roots)
+        assert arena is not None
+        return arena
+
+    @property
+    def judge(self) -> Judge:
+        """The judge of plans for the buffers as they lie now."""
+        return Judge(self._graph, self.arena)
+
+    def place(self, buffer: int, offset: int) -> None:
+        """Move a buffer in the arena."""
+        view = self._scheduled.builder.roots[buffer].owner
+        assert not isinstance(view, ir.Block)
+        start = view.operation.operands[1].owner
+        assert not isinstance(start, ir.Block)
+        with self._context:
+            value = ir.IntegerAttr.get(ir.IndexType.get(), offset)
+        start.operation.attributes["value"] = value
+
+    def refusal(self, plan: Plan) -> str:
+        """Write a plan into the module, and return the message of the pass, or nothing."""
+        with self._context, ir.Location.unknown():
+            for op in program_operations(self._module):
+                op.operation.erase()
+            terminator = list(entry_block(self._module).operations)[-1]
+            calls = dict(enumerate(self._scheduled.calls))
+            write_plan(plan, calls, self._scheduled.device, ir.InsertionPoint(terminator))
+            try:
+                run_pipeline(self._module, "builtin.module(rtask-verify-schedule)")
+            except RammerError as error:
+                return str(error)
+        return ""
+
+
+def outcomes(program: Program, seed: int) -> Iterator[tuple[str, Verdict]]:
+    """Compare the pass with the judge on mutants of a program, and yield the verdicts."""
+    judge = program.judge
+    for mutation, mutant in mutants(program.plan, seed, ROUNDS):
+        verdict, message = judge.judge(mutant), program.refusal(mutant)
+        assert bool(message) == verdict.is_wrong, (mutation, verdict, message)
+        assert "\n" not in message
+        if verdict.unordered:
+            pairs = [(judge.name(w), judge.name(r)) for w, r in verdict.unordered]
+            assert any(f"{w} " in message and f"{r} " in message for w, r in pairs), message
+        yield mutation, verdict
+
+
+@pytest.mark.parametrize("num_veus", [2, 3])
+@pytest.mark.parametrize("policy", ["wavefront", "sequential"])
+@pytest.mark.parametrize("name", MODELS)
+def test_no_wrong_mutant_escapes(name: str, policy: str, num_veus: int) -> None:
+    """Nor is a right one refused; both kinds occur."""
+    program = Program(name, policy, num_veus)
+    assert program.plan.num_waits > 5
+    assert not program.judge.judge(program.plan).is_wrong
+    assert program.refusal(program.plan) == ""
+    found = Counter((mutation, v.is_wrong) for mutation, v in outcomes(program, seed=num_veus))
+    assert not any(found[mutation, True] for mutation in HARMLESS)
+    assert {mutation for mutation, _ in found} >= set(MUTATIONS) - {"swap_veus", "split_and_move"}
+    assert sum(n for (_, wrong), n in found.items() if wrong) > 50
+    assert sum(n for (_, wrong), n in found.items() if not wrong) > 20
+
+
+def test_every_kind_of_fault_occurs() -> None:
+    """Rules that no mutant breaks would not be tested."""
+    program = Program("nas_cell", "wavefront", 3)
+    verdicts = [verdict for _, verdict in outcomes(program, seed=7)]
+    assert any(verdict.malformed for verdict in verdicts)
+    assert any(verdict.deadlock for verdict in verdicts)
+    assert any(verdict.unordered for verdict in verdicts)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_buffers_that_are_moved(name: str) -> None:
+    """Buffers are laid over other ones: a clash while both are in use is refused."""
+    program = Program(name, "wavefront", 3)
+    found: Counter[bool] = Counter()
+    arena = program.arena
+    pairs = list(permutations(arena, 2))
+    for moved, other in random.Random(5).sample(pairs, min(len(pairs), 120)):
+        program.place(moved, arena[other])
+        clashes = bool(program.judge.judge(program.plan).shared)
+        message = program.refusal(program.plan)
+        assert bool(message) == clashes, (moved, other, message)
+        found[clashes] += 1
+        program.place(moved, arena[moved])
+    assert program.refusal(program.plan) == ""
+    assert found[True] > 10
+    assert found[False] > 10
+
+
+def test_an_operator_that_never_runs() -> None:
+    """Nothing but the programs tells of it; an output that lacks, or what reads it, does too."""
+    program = Program("nas_cell", "wavefront", 2)
+    (only,) = program.plan.programs
+    for operator in range(len(program.plan.kernels)):
+        veus = tuple(
+            tuple(item for item in items if isinstance(item, Barrier) or item.operator != operator)
+            for items in only.veus
+        )
+        assert program.refusal(replace(program.plan, programs=(replace(only, veus=veus),)))
