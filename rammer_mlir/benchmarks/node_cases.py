@@ -23,8 +23,13 @@ Array = NDArray[np.generic]
 RunModel = Callable[[onnx.ModelProto, Mapping[str, Array]], Mapping[str, Array]]
 """From a model and its inputs by name to its outputs by name."""
 
-_LEFT_OUT_OPERATORS = {"Bernoulli", "ImageDecoder", "OptionalGetElement", "OptionalHasElement"}
-_LEFT_OUT_OPERATORS |= {"RandomUniformLike"}
+_LEFT_OUT_OPERATORS = {
+    "Bernoulli",
+    "ImageDecoder",
+    "OptionalGetElement",
+    "OptionalHasElement",
+    "RandomUniformLike",
+}
 _REAL_TYPES = {
     getattr(onnx.TensorProto, name)
     for name in "FLOAT FLOAT16 BFLOAT16 DOUBLE BOOL INT8 INT16 INT32 INT64 "
@@ -185,7 +190,7 @@ def check(test: NodeTest, run_model: RunModel) -> Result:
 
 def _two_units(dtype: np.dtype[np.generic]) -> float:
     """Return the relative weight of two units in the last place: one rounding more or less."""
-    return 2.0**-6 if dtype.name == "bfloat16" else 2 * float(np.finfo(dtype).eps)
+    return 2.0**-6 if dtype.name == "bfloat16" else 2 * float(np.finfo(dtype.name).eps)
 
 
 def _difference(expected: Array, found: Array, test: NodeTest) -> str | None:

@@ -40,7 +40,8 @@ class Tool:
         """Run the tool; return its exit code, standard output and standard error."""
         self.capture.readouterr()
         code = self.main([str(argument) for argument in arguments])
-        return code, *self.capture.readouterr()
+        out, errors = self.capture.readouterr()
+        return code, out, errors
 
 
 Dims = Sequence[int | str | None]

@@ -41,7 +41,10 @@ def model(nodes: list[onnx.NodeProto], boolean: frozenset[str] = frozenset()) ->
             )
             for name in names
         ],
-        [numpy_helper.from_array(np.float32(v), n) for n, v in (("low", -1), ("high", 2))],
+        [
+            numpy_helper.from_array(np.array(v, np.float32), n)
+            for n, v in (("low", -1), ("high", 2))
+        ],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import onnx
@@ -24,7 +25,7 @@ def recurrent(
     bias: bool = True,
     states: bool = False,
     peepholes: bool = False,
-    **attributes: object,
+    **attributes: Any,
 ) -> onnx.ModelProto:
     """Return a model of one recurrent operator with seeded weights."""
     generator = np.random.default_rng(7)

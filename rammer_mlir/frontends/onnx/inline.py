@@ -7,6 +7,7 @@ default values of some attributes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import onnx
 from onnx import helper
@@ -92,7 +93,7 @@ def _pair(inner: Sequence[str], outer: Sequence[str]) -> dict[str, str]:
 
 
 def _definition(
-    schema: onnx.defs.OpSchema,
+    schema: Any,  # An onnx.defs.OpSchema, whose stub lacks what is asked for here.
     node: onnx.NodeProto,
     version: int,
     types: Mapping[str, onnx.TypeProto],
