@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.entry import entry_function
 from rammer_mlir.passes.program_ir import read_plan
-from rammer_mlir.passes.rtask_plan_memory import arena_offsets
+from rammer_mlir.passes.rtask_plan_memory import arena_offsets, memory_sizes
 from rammer_mlir.scheduling.verifier import verify
 
 
@@ -22,4 +23,5 @@ class VerifySchedule(Pass):
         """Raise a ScheduleError that names both rTasks of the first broken rule."""
         scheduled = read_plan(module)
         offsets = arena_offsets(scheduled.builder.roots)
-        verify(scheduled.builder.graph(), scheduled.plan, offsets)
+        arena_bytes = memory_sizes(entry_function(module)).arena_bytes if offsets else None
+        verify(scheduled.builder.graph(), scheduled.plan, offsets, arena_bytes)

@@ -1,4 +1,4 @@
-"""Benchmark the compiler: ``python -m rammer_mlir.benchmarks [MODEL ...]``."""
+"""Benchmark the compiler: ``python -m rammer_mlir.benchmarks [MODEL ...] [--parts PART ...]``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rammer_mlir.benchmarks import report
-from rammer_mlir.benchmarks.bench import POLICIES, Request, Result, measure_in_child
+from rammer_mlir.benchmarks.bench import POLICIES, Request, measure_in_child
+from rammer_mlir.benchmarks.launch import measure_launch
 from rammer_mlir.benchmarks.models import MODELS
+from rammer_mlir.benchmarks.node_tests import run_all
 from rammer_mlir.errors import OptionError, RammerError
+
+PARTS = ("models", "launch", "nodes")
+"""Latency and compile time of models, cost of an empty launch, share of ONNX's node tests."""
+
+LAUNCH_VEUS = (1, 2, 3, 8)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -21,6 +28,9 @@ def _parser() -> argparse.ArgumentParser:
         description="Compile time, memory and latency against ONNX Runtime, model by model.",
     )
     parser.add_argument("models", nargs="*", metavar="MODEL", help="names or patterns; default all")
+    parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, help="default: all, or the models that are named"
+    )
     parser.add_argument("--list", action="store_true", help="list the models and stop")
     parser.add_argument("--scale", choices=("full", "small"), default="full")
     parser.add_argument("--batch", type=int, default=1)
@@ -47,9 +57,21 @@ def select(patterns: Sequence[str]) -> list[str]:
     return list(chosen)
 
 
-def measure_all(options: argparse.Namespace) -> list[Result]:
-    """Measure model after model, saying on standard error which one is under way."""
-    results: list[Result] = []
+def measure_all(options: argparse.Namespace) -> report.Report:
+    """Measure what was asked for, saying on standard error what is under way."""
+    found = report.Report()
+    parts = options.parts or (("models",) if options.models else PARTS)
+    if "launch" in parts:
+        found.launches.extend(measure_launch(num_veus) for num_veus in LAUNCH_VEUS)
+    if "models" in parts:
+        _measure_models(options, found)
+    if "nodes" in parts:
+        found.nodes.extend(run_all())
+    report.write(found, options.output)
+    return found
+
+
+def _measure_models(options: argparse.Namespace, found: report.Report) -> None:
     names = select(options.models)
     for number, name in enumerate(names, start=1):
         print(f"[{number}/{len(names)}] {name} ...", end=" ", file=sys.stderr, flush=True)
@@ -62,11 +84,10 @@ def measure_all(options: argparse.Namespace) -> list[Result]:
             tuple(options.policies),
             options.seconds,
         )
-        results.append(measure_in_child(request, options.timeout))
-        outcome = results[-1].error or "done"
+        found.models.append(measure_in_child(request, options.timeout))
+        outcome = found.models[-1].error or "done"
         print(f"{outcome} ({time.perf_counter() - start:.0f} s)", file=sys.stderr, flush=True)
-        report.write(results, options.output)  # each time, so that an interruption loses nothing
-    return results
+        report.write(found, options.output)  # each time, so that an interruption loses nothing
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,13 +98,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(report.table(rows))
         return 0
     try:
-        results = measure_all(options)
+        found = measure_all(options)
     except RammerError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(report.text(results))
+    print(report.text(found))
     print(f"written to {options.output}", file=sys.stderr)
-    return 1 if any(result.error for result in results) else 0
+    return 1 if any(result.error for result in found.models) else 0
 
 
 if __name__ == "__main__":

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import importlib.metadata
 import json
 import os
 import platform
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rammer_mlir.benchmarks.bench import REFERENCE, CompileCost, Result
+from rammer_mlir.benchmarks.launch import LaunchTime
+from rammer_mlir.benchmarks.node_cases import Result as NodeResult
+from rammer_mlir.benchmarks.node_tests import summary
 
 PACKAGES = ("rammer-mlir", "torch-mlir", "llvmlite", "onnx", "onnxruntime", "numpy")
 MB = 1e6
+
+
+@dataclass
+class Report:
+    """Everything that was measured so far; empty where a part was not asked for."""
+
+    models: list[Result] = field(default_factory=list[Result])
+    launches: list[LaunchTime] = field(default_factory=list[LaunchTime])
+    nodes: list[NodeResult] = field(default_factory=list[NodeResult])
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
@@ -72,24 +86,37 @@ def _compile_row(result: Result, cost: CompileCost, stages: Sequence[str]) -> li
     ]
 
 
-def text(results: Sequence[Result]) -> str:
-    """Both tables, and what failed."""
-    parts = [
-        "Latency: median [quartiles]; ratio: ONNX Runtime's median over ours; error: share of the "
-        "tolerance",
-        latency_table(results),
-        "Compilation, by the first policy with the most vEUs",
-        compile_table(results),
-    ]
-    failed = [f"{result.request.model}: {result.error}" for result in results if result.error]
+def text(report: Report) -> str:
+    """All tables, and what failed."""
+    parts = [", ".join(f"{key} {value}" for key, value in machine().items())]
+    if report.models:
+        parts += [
+            "Latency: median [quartiles]; ratio: ONNX Runtime's median over ours; error: share of "
+            "the tolerance",
+            latency_table(report.models),
+            "Compilation, by the first policy with the most vEUs",
+            compile_table(report.models),
+        ]
+    failed = [f"{result.request.model}: {result.error}" for result in report.models if result.error]
     if failed:
         parts += ["Failed", "\n".join(failed)]
+    if report.launches:
+        parts += ["Launch of an empty program, medians", launch_table(report.launches)]
+    if report.nodes:
+        parts += ["ONNX's node tests through the whole compiler", summary(report.nodes)]
     return "\n\n".join(parts) + "\n"
+
+
+def launch_table(launches: Iterable[LaunchTime]) -> str:
+    """One row for each number of vEUs."""
+    rows = [[str(one.num_veus), f"{one.native:.2f}", f"{one.run:.2f}"] for one in launches]
+    return table([["vEUs", "native launch us", "Executable.run us"], *rows])
 
 
 def machine() -> dict[str, str | int | None]:
     """Describe what the measurements ran on."""
     return {
+        "date": datetime.date.today().isoformat(),
         "processor": _processor(),
         "cores": os.cpu_count(),
         "system": platform.platform(),
@@ -113,11 +140,11 @@ def _version(package: str) -> str | None:
         return None
 
 
-def write(results: Sequence[Result], folder: Path) -> list[Path]:
+def write(report: Report, folder: Path) -> list[Path]:
     """Write ``bench.json`` and ``bench.md`` into a folder, and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    content = {"machine": machine(), "results": [dataclasses.asdict(r) for r in results]}
+    content = {"machine": machine(), **dataclasses.asdict(report)}
     paths = [folder / "bench.json", folder / "bench.md"]
     paths[0].write_text(json.dumps(content, indent=1) + "\n")
-    paths[1].write_text(text(results))
+    paths[1].write_text(text(report))
     return paths

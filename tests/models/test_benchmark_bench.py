@@ -13,7 +13,9 @@ import pytest
 from rammer_mlir.benchmarks import bench, memory, report, timing
 from rammer_mlir.benchmarks.__main__ import main, select
 from rammer_mlir.benchmarks.bench import CompileCost, Request, Result, measure
+from rammer_mlir.benchmarks.launch import LaunchTime
 from rammer_mlir.benchmarks.models import MODELS
+from rammer_mlir.benchmarks.node_cases import Result as NodeResult
 from rammer_mlir.benchmarks.reference import Array, Reference
 from rammer_mlir.errors import OptionError
 
@@ -79,11 +81,17 @@ def test_compile_costs_are_recorded(result: Result) -> None:
 
 def test_report_holds_a_row_for_each_model_and_ratios(result: Result, tmp_path: Path) -> None:
     failed = Result(Request("alexnet"), error="process ended with status -11")
-    paths = report.write([result, failed], tmp_path / "new" / "folder")
+    nodes = [NodeResult("a", ("Add",), None), NodeResult("b", ("Loop",), "wrong")]
+    everything = report.Report([result, failed], [LaunchTime(3, 1.25, 4.5)], nodes)
+    paths = report.write(everything, tmp_path / "new" / "folder")
     content = json.loads(paths[0].read_text())
     assert content["machine"]["onnxruntime"] is not None
-    assert content["results"][0]["compiles"][0]["stages"]["tasks"] == 0.5
+    assert content["models"][0]["compiles"][0]["stages"]["tasks"] == 0.5
     text = paths[1].read_text()
+    assert content["launches"] == [{"num_veus": 3, "native": 1.25, "run": 4.5}]
+    assert [node["reason"] for node in content["nodes"]] == [None, "wrong"]
+    assert "node tests: 1 of 2 pass (50.0%)" in text
+    assert "| 3    | 1.25             | 4.50 " in text
     assert "alexnet: process ended with status -11" in text
     reference, ours = (result.latency(name, 2) for name in ("onnxruntime", "wavefront"))
     assert reference is not None and ours is not None
@@ -156,6 +164,17 @@ def test_models_are_selected_by_pattern() -> None:
 def test_command_line_lists_models(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list"]) == 0
     assert "| light_resnet50 " in capsys.readouterr().out
+
+
+def test_command_line_measures_the_parts_that_are_asked_for(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["--parts", "launch", "--output", str(tmp_path)]) == 0
+    assert "native launch us" in capsys.readouterr().out
+    content = json.loads((tmp_path / "bench.json").read_text())
+    assert [launch["num_veus"] for launch in content["launches"]] == [1, 2, 3, 8]
+    assert all(0 < launch["native"] < launch["run"] for launch in content["launches"])
+    assert content["models"] == content["nodes"] == []
 
 
 def test_command_line_refuses_an_unknown_model(

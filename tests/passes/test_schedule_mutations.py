@@ -16,7 +16,7 @@ from rammer_mlir.benchmarks.models import Scale, build
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import RammerError
 from rammer_mlir.frontends.onnx import import_model
-from rammer_mlir.passes.entry import entry_block
+from rammer_mlir.passes.entry import entry_block, entry_function
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.program_ir import (
     ScheduledModule,
@@ -24,7 +24,7 @@ from rammer_mlir.passes.program_ir import (
     read_plan,
     write_plan,
 )
-from rammer_mlir.passes.rtask_plan_memory import arena_offsets
+from rammer_mlir.passes.rtask_plan_memory import arena_offsets, memory_sizes
 from rammer_mlir.pipeline import CompileOptions, portable_stages
 from rammer_mlir.scheduling.program import Barrier, Plan
 from tests.passes.judgement import Judge, Verdict
@@ -72,6 +72,15 @@ class Program:
     def judge(self) -> Judge:
         """The judge of plans for the buffers as they lie now."""
         return Judge(self._graph, self.arena)
+
+    @property
+    def arena_bytes(self) -> int:
+        """Size of the arena."""
+        return memory_sizes(entry_function(self._module)).arena_bytes
+
+    def num_bytes(self, buffer: int) -> int:
+        """Size of a buffer."""
+        return self._graph.buffers[buffer].num_bytes
 
     def place(self, buffer: int, offset: int) -> None:
         """Move a buffer in the arena."""
@@ -138,7 +147,7 @@ def test_every_kind_of_fault_occurs() -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_buffers_that_are_moved(name: str) -> None:
-    """Buffers are laid over other ones: a clash while both are in use is refused."""
+    """Laid over others: refused if both are in use, or one does not fit into the arena."""
     program = Program(name, "wavefront", 3)
     found: Counter[bool] = Counter()
     arena = program.arena
@@ -146,8 +155,9 @@ def test_buffers_that_are_moved(name: str) -> None:
     for moved, other in random.Random(5).sample(pairs, min(len(pairs), 120)):
         program.place(moved, arena[other])
         clashes = bool(program.judge.judge(program.plan).shared)
+        fits = arena[other] + program.num_bytes(moved) <= program.arena_bytes
         message = program.refusal(program.plan)
-        assert bool(message) == clashes, (moved, other, message)
+        assert bool(message) == (clashes or not fits), (moved, other, message)
         found[clashes] += 1
         program.place(moved, arena[moved])
     assert program.refusal(program.plan) == ""

@@ -125,6 +125,32 @@ def test_broken_writes(kind: BufferKind, writes: list[tuple[int, int]], message:
         verify(graph_of(kind, *writes), plan)
 
 
+@pytest.mark.parametrize("kind", ["input", "constant", "intermediate"])
+@pytest.mark.parametrize("first", [-1, 5])
+def test_reads_outside_of_a_buffer(kind: BufferKind, first: int) -> None:
+    """Four elements of a buffer of 8, of which one lies before or behind it."""
+    offsets, sizes = np.array([0, first], dtype=np.int64), np.array([[4], [4]], dtype=np.int64)
+    read = RKernel("read", 2, (Access(0, Boxes(offsets, sizes, (1,))),), ())
+    operators = [ROperator("reader", (read,), (View(0),))]
+    if kind == "intermediate":
+        operators[:0] = graph_of(kind, (0, 8)).operators
+    graph = TaskGraph((Buffer("b", 8, 4, kind),), tuple(operators))
+    runs = tuple(Run(n, 0, operator.kernels[0].num_rtasks) for n, operator in enumerate(operators))
+    message = rf"reader\[1\] on vEU 0 order \d touches elements {first} to {first + 3} of 'b'"
+    with pytest.raises(ScheduleError, match=f"{message}: expected elements from 0 to 7"):
+        verify(graph, Plan((RProgram(1, (runs,)),), (0,) * len(operators)))
+
+
+def test_buffers_behind_the_end_of_the_arena() -> None:
+    graph = graph_of("intermediate", (0, 8))
+    plan = Plan((RProgram(1, ((Run(0, 0, 1),),)),), (0,))
+    verify(graph, plan, {0: 64}, arena_bytes=96)
+    with pytest.raises(
+        ScheduleError, match=r"'b' lies at bytes 68 to 99 of the arena: expected .* 95"
+    ):
+        verify(graph, plan, {0: 68}, arena_bytes=96)
+
+
 def test_rtasks_that_touch_nothing() -> None:
     graph = graph_of("output", (0, 8), (8, 0), (8, 0))
     verify(graph, Plan((RProgram(1, ((Run(0, 0, 3),),)),), (0,)))

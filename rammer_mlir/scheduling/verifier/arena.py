@@ -12,8 +12,10 @@ from rammer_mlir.scheduling.graph import Int64Array, TaskGraph
 from rammer_mlir.scheduling.verifier.history import History
 
 
-def check_arena(graph: TaskGraph, found: History, arena: Mapping[int, int]) -> None:
-    """Check that the uses of buffers which share bytes are ordered.
+def check_arena(
+    graph: TaskGraph, found: History, arena: Mapping[int, int], arena_bytes: int | None
+) -> None:
+    """Check that buffers lie inside of the arena, and order the uses of bytes that they share.
 
     Buffers are taken in one possible order of execution, and each is compared with the ones that
     held its bytes just before: being ordered carries over to all earlier ones.
@@ -30,7 +32,13 @@ def check_arena(graph: TaskGraph, found: History, arena: Mapping[int, int]) -> N
                 f"'{graph.buffers[buffer].name}' lies at byte {start} of the arena: expected a "
                 "place from 0 on"
             )
-        for other in occupied.replace(start, start + graph.buffers[buffer].num_bytes, buffer):
+        end = start + graph.buffers[buffer].num_bytes
+        if arena_bytes is not None and end > arena_bytes:
+            raise ScheduleError(
+                f"'{graph.buffers[buffer].name}' lies at bytes {start} to {end - 1} of the arena: "
+                f"expected bytes from 0 to {arena_bytes - 1}"
+            )
+        for other in occupied.replace(start, end, buffer):
             if not uses.all_before(other, buffer):
                 raise ScheduleError(uses.message(other, buffer))
 

@@ -82,11 +82,14 @@ class _Checker:
                     f"{self._graph.task_name(writes[0].operator, 0)} writes {kind} '{name}': "
                     "expected only reads"
                 )
+            for read in reads:
+                self._check_read_bounds(buffer, read)
             return
         if not writes and not reads and kind == "intermediate":
             return
         written = self._written(buffer, writes)
         for read in reads:
+            self._check_read_bounds(buffer, read)
             self._check_read(buffer, read, written)
         if kind == "output" and written.before[-1] != self._graph.buffers[buffer].num_elements:
             raise ScheduleError(
@@ -138,6 +141,12 @@ class _Checker:
                 f"{int(end[at]) - 1} of '{self._graph.buffers[buffer].name}': expected elements "
                 f"from 0 to {size - 1}"
             )
+
+    def _check_read_bounds(self, buffer: int, read: _Use) -> None:
+        stretches = self._elements.of(read.access)
+        box_reader = np.unique(stretches.box_of_rtask, return_index=True)[1]
+        task = self._history.tasks(read.operator)[box_reader[stretches.box]]
+        self._check_bounds(buffer, stretches.start + read.origin, stretches.end + read.origin, task)
 
     def _two_writers(self, buffer: int, a: int, b: int) -> None:
         raise ScheduleError(

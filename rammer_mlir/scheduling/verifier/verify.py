@@ -11,7 +11,12 @@ from rammer_mlir.scheduling.verifier.dataflow import check_dataflow
 from rammer_mlir.scheduling.verifier.history import history
 
 
-def verify(graph: TaskGraph, plan: Plan, arena: Mapping[int, int] | None = None) -> None:
+def verify(
+    graph: TaskGraph,
+    plan: Plan,
+    arena: Mapping[int, int] | None = None,
+    arena_bytes: int | None = None,
+) -> None:
     """Check a plan.
 
     Args:
@@ -19,6 +24,7 @@ def verify(graph: TaskGraph, plan: Plan, arena: Mapping[int, int] | None = None)
         plan: the schedule and the rKernels chosen.
         arena: byte offset of each intermediate buffer that lies in the arena; None before memory
             is planned, when every buffer has memory of its own.
+        arena_bytes: size of the arena; None where it grows as needed.
 
     Raises:
         ScheduleError: naming the rTasks of the first rule that is broken.
@@ -26,4 +32,4 @@ def verify(graph: TaskGraph, plan: Plan, arena: Mapping[int, int] | None = None)
     found = history(graph, plan)
     check_dataflow(graph, plan, found)
     if arena is not None:
-        check_arena(graph, found, arena)
+        check_arena(graph, found, arena, arena_bytes)
