@@ -1,0 +1,70 @@
+"""From the gpu dialect to LLVM IR text: the steps that both GPU targets share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.cpu.kernels_to_llvm import Step
+from rammer_mlir.lowering.gpu.barriers import PAUSE
+from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.lowering.llvm.codegen import to_llvm_ir
+from rammer_mlir.lowering.llvm.math_to_arith import convert_math
+from rammer_mlir.lowering.llvm.narrow_floats import convert_through_f32
+
+MATH_STEPS = (
+    Step("narrow-math", "gpu.module(math-extend-to-supported-types{target-type=f32})"),
+    Step("wide-floats", convert_through_f32),
+    Step("expand-math", "gpu.module(math-expand-ops{ops=sinh,cosh,tan,asinh,acosh,atanh,clampf})"),
+    Step("math", convert_math),
+)
+"""Functions that no GPU has an instruction for become arithmetic, so that no library is linked."""
+
+
+def lower_steps(module: Any, steps: Sequence[Step]) -> None:
+    """Run the steps on a module that holds one gpu module, in place."""
+    with module.context, ir.Location.unknown():
+        for step in steps:
+            step.apply(module)
+        module.operation.verify()
+
+
+def gpu_module(module: Any) -> Any:
+    """Return the first gpu module of a module."""
+    for operation in module.body.operations:
+        if operation.operation.name == "gpu.module":
+            return operation.operation
+    raise AssertionError("a module that was lowered to gpu holds a gpu module")
+
+
+def define_pause(module: Any, body: str) -> None:
+    """Give the function that a polling thread calls between two looks its instruction."""
+    holder = gpu_module(module)
+    block = holder.regions[0].blocks[0]
+    for operation in [op.operation for op in block.operations]:
+        if operation.name == "func.func" and operation.attributes["sym_name"].value == PAUSE:
+            text = f"func.func private @{PAUSE}() {{\n{body}\n  return\n}}"
+            defined: Any = ir.Module.parse(text)
+            function = defined.body.operations[0].operation
+            function.detach_from_parent()
+            ir.InsertionPoint(operation).insert(function)
+            operation.erase()
+
+
+def hide_functions(module: Any) -> None:
+    """Let only the kernel call the other functions, so that unused ones and copies go away."""
+    internal = ir.Attribute.parse("#llvm.linkage<internal>")
+    for operation in walk(gpu_module(module)):
+        if operation.name == "llvm.func" and len(operation.regions[0].blocks):
+            if not _is_kernel(operation):
+                operation.attributes["linkage"] = internal
+
+
+def _is_kernel(operation: Any) -> bool:
+    return any(name in operation.attributes for name in ("nvvm.kernel", "rocdl.kernel"))
+
+
+def gpu_llvm_ir(module: Any) -> str:
+    """Translate the gpu module, which is of the LLVM dialect by now, to LLVM IR text."""
+    return to_llvm_ir(gpu_module(module))
