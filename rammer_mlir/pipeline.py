@@ -14,10 +14,10 @@ class CompileOptions:
     ``target`` is as the command line spells it, for example ``cpu`` or ``nvvm:sm_90``.
     """
 
-    target: str = "cpu"
     policy: str = "wavefront"
     num_veus: int = 1
     candidates: int = 2
+    target: str = "cpu"
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """Map an rKernel's tile to the threads of one block.
 
 An rKernel is executed by all threads of a block together. Each ``linalg.generic`` spreads its
-parallel iterations over the threads at a stride of the block's size, the innermost loop fastest, so
-that neighbouring lanes touch neighbouring elements; its reductions stay in a thread. A block barrier
-follows every operation that writes memory. Control flow and scalars around it are uniform: every
-thread computes them, and a store outside of ``linalg`` is one thread's.
+parallel iterations over the threads at a stride of the block's size, the innermost loop fastest,
+so that neighbouring lanes touch neighbouring elements; its reductions stay in a thread. A block
+barrier follows every operation that writes memory. Control flow and scalars around it are uniform:
+every thread computes them, and a store outside of ``linalg`` is one thread's.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rammer_mlir.bindings import ir
+from rammer_mlir.bindings import ir, llvm
+from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.cpu.kernels_to_llvm import Step
 from rammer_mlir.lowering.gpu.barriers import PAUSE
 from rammer_mlir.lowering.ir_walk import walk
@@ -13,11 +14,73 @@ from rammer_mlir.lowering.llvm.codegen import to_llvm_ir
 from rammer_mlir.lowering.llvm.math_to_arith import convert_math
 from rammer_mlir.lowering.llvm.narrow_floats import convert_through_f32
 
+_EXPANDED = "sinh,cosh,tan,asinh,acosh,atanh,clampf,powf,fpowi,rsqrt"
+"""Functions that upstream writes in terms of others."""
+
+_INTRINSICS = {
+    "math.absf": "fabs",
+    "math.ceil": "ceil",
+    "math.copysign": "copysign",
+    "math.floor": "floor",
+    "math.fma": "fma",
+    "math.round": "round",
+    "math.roundeven": "roundeven",
+    "math.sqrt": "sqrt",
+    "math.trunc": "trunc",
+}
+"""Functions that every GPU computes by instructions, correctly rounded, and LLVM's names."""
+
+_INTEGER_MATH = frozenset(("math.absi", "math.ctlz", "math.cttz", "math.ctpop"))
+
+
+def contract_floats(module: Any) -> None:
+    """Let a product and a sum become one fused operation, with one rounding."""
+    contract = ir.Attribute.parse("#arith.fastmath<contract>")
+    for operation in walk(module.operation):
+        if operation.name in ("arith.mulf", "arith.addf", "arith.subf"):
+            operation.attributes["fastmath"] = contract
+
+
+def call_intrinsics(module: Any) -> None:
+    """Replace functions by calls of LLVM's intrinsics.
+
+    The conversions from the gpu dialect would make calls of vendor libraries of them.
+    """
+    for operation in walk(module.operation):
+        intrinsic = _INTRINSICS.get(operation.name)
+        if intrinsic is None:
+            continue
+        kind = operation.result.type
+        name = f"llvm.{intrinsic}.f{kind.width}"
+        with ir.InsertionPoint(operation), operation.location:
+            call = llvm.call_intrinsic(kind, name, list(operation.operands), [], [])
+        operation.result.replace_all_uses_with(call)
+        operation.erase()
+
+
+def check_math(module: Any) -> None:
+    """Refuse functions that would need a library: code generators end the process over them.
+
+    Raises:
+        UnsupportedError: naming the function and its type.
+    """
+    for operation in walk(module.operation):
+        if operation.name.startswith("math.") and operation.name not in _INTEGER_MATH:
+            raise UnsupportedError(
+                f"{operation.location}: expected functions that GPUs have or that are expanded, "
+                f"found {operation.name} on {operation.result.type}; use the CPU target"
+            )
+
+
 MATH_STEPS = (
     Step("narrow-math", "gpu.module(math-extend-to-supported-types{target-type=f32})"),
     Step("wide-floats", convert_through_f32),
-    Step("expand-math", "gpu.module(math-expand-ops{ops=sinh,cosh,tan,asinh,acosh,atanh,clampf})"),
+    Step("expand-math", f"gpu.module(math-expand-ops{{ops={_EXPANDED}}})"),
+    Step("contract", contract_floats),
     Step("math", convert_math),
+    Step("intrinsics", call_intrinsics),
+    Step("check-math", check_math),
+    Step("integers", "gpu.module(convert-math-to-llvm)"),
 )
 """Functions that no GPU has an instruction for become arithmetic, so that no library is linked."""
 

@@ -126,7 +126,7 @@ BAD_OPTIONS = {
     "policy": (["--policy", "fastest"], "unknown policy 'fastest': expected one of "),
     "stage": (["--emit", "asm"], "unknown stage 'asm': expected one of linalg, operators, tasks,"),
     "target": (["--target", "tpu"], "unknown target 'tpu': expected one of cpu"),
-    "no CPU": (["--target", "nvvm:sm_90"], "expected a target that can be executed here, found a "),
+    "no CPU": (["--target", "nvvm:sm_90"], "target 'nvvm:sm_90': expected a target that can"),
     "old chip": (["--target", "nvvm:sm_60"], "target 'nvvm:sm_60': expected sm_70 or newer, "),
     "NVIDIA chip": (["--target", "nvvm:sm_1"], "target 'nvvm:sm_1': expected sm_70 or newer, "),
     "AMD chip": (["--target", "rocdl:gfx1"], "target 'rocdl:gfx1': expected one of gfx906, "),
