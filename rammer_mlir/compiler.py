@@ -18,6 +18,8 @@ from rammer_mlir.errors import OptionError, TargetError
 from rammer_mlir.frontends.onnx import import_model
 from rammer_mlir.image import CpuImage
 from rammer_mlir.lowering.cpu.image import build_image, lower_program
+from rammer_mlir.lowering.emulation.gpu_to_func import kernel_names
+from rammer_mlir.lowering.emulation.kernel import compile_kernel
 from rammer_mlir.lowering.gpu.program_to_gpu import GpuProgram, lower_to_gpu
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
@@ -27,12 +29,16 @@ from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.lowering.targets import GPU_BACKENDS, binary_stages, find_gpu
 from rammer_mlir.passes.entry import entry_function
 from rammer_mlir.passes.manager import run_pipeline
+from rammer_mlir.passes.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
 from rammer_mlir.pipeline import BINARY_STAGES, CompileOptions, check_stage, portable_stages
+from rammer_mlir.runtime.emulated_model import EmulatedExecutable, EmulatedProgram
+from rammer_mlir.runtime.emulator import Grid
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.pool import native_code
 from rammer_mlir.scheduling.device import cpu_device
 from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.report import summary
 from rammer_mlir.signature import Signature
 from rammer_mlir.weights import packed_weights
 
@@ -69,6 +75,25 @@ def compile_model(
     """Compile a model; see ``rammer_mlir.compile``."""
     options = check_options(target, policy, num_veus)
     return Compilation.of_model(source, options, shapes).executable()
+
+
+def emulate_model(
+    source: Source,
+    *,
+    target: str,
+    policy: str = "wavefront",
+    num_veus: int | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    check: bool = False,
+) -> EmulatedExecutable:
+    """Compile a model for a GPU, to be executed by the emulator; see ``rammer_mlir.compile``."""
+    if find_gpu(target) is None:
+        raise OptionError(
+            f"target '{target}': expected a GPU to emulate, found the CPU; choose "
+            f"{' or '.join(GPU_BACKENDS)}, or do not emulate"
+        )
+    options = check_options(target, policy, num_veus)
+    return Compilation.of_model(source, options, shapes).emulated(checked=check)
 
 
 class Compilation:
@@ -184,6 +209,51 @@ class Compilation:
             raise OptionError(f"target '{self._options.target}': expected a GPU; choose another")
         self._run_stages("program")
         return self._lower_to_gpu(self._gpu)
+
+    def emulated(self, *, checked: bool = False) -> EmulatedExecutable:
+        """Compile the GPU's kernel to native code of this machine.
+
+        Raises:
+            OptionError: if the target is not a GPU.
+            UnsupportedError: if the kernel uses what cannot be emulated.
+        """
+        if self._gpu is None:
+            raise OptionError(f"target '{self._options.target}': expected a GPU; choose another")
+        self._run_stages("program")
+        words = self._summary()
+        return self.emulate(self._lower_to_gpu(self._gpu), words, checked=checked)
+
+    def emulate(
+        self, program: GpuProgram, words: str = "", *, checked: bool = False
+    ) -> EmulatedExecutable:
+        """Compile the gpu dialect's kernel that ``module`` holds to native code of this machine.
+
+        Args:
+            program: what ``gpu_program`` returned.
+            words: the schedule in words.
+            checked: whether accesses are checked.
+        """
+        with self._stage("object"):
+            (name,) = kernel_names(self.module)
+            kernel = compile_kernel(self.module, name, checked=checked)
+        emulated = EmulatedProgram(
+            kernel=kernel,
+            grid=Grid(program.num_veus, program.block_threads, program.target.warp_size),
+            signature=self._signature,
+            arguments=program.arguments,
+            argument_bytes=program.argument_bytes,
+            constants=program.constants,
+            table=program.table.words,
+            summary=words,
+        )
+        return EmulatedExecutable(emulated, {"seconds": dict(self.seconds)})
+
+    def _summary(self) -> str:
+        """Return the schedule in words."""
+        with self._context, ir.Location.unknown():
+            plan = read_plan(self.module)
+            memory = memory_sizes(entry_function(self.module))
+            return summary(plan.builder.graph(), plan.plan, memory)
 
     def _lower(self) -> CpuImage:
         with self._stage("target"):

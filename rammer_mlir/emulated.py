@@ -1,4 +1,4 @@
-"""What an emulated GPU kernel and the emulator agree on: records in memory, and code with its sites.
+"""What emulated GPU kernels and the emulator agree on: records in memory, code and its places.
 
 Every record is an array of 64-bit words; an enumeration gives the place of each word.
 """

@@ -97,7 +97,8 @@ def _holder(module: Any, kernel: str) -> Any:
         if operation.name == "gpu.func" and _symbol(operation) == kernel:
             return operation.parent.operation
     raise UnsupportedError(
-        f"emulation: expected a kernel '{kernel}', found {', '.join(kernel_names(module)) or 'none'}"
+        f"emulation: expected a kernel '{kernel}', found "
+        f"{', '.join(kernel_names(module)) or 'none'}; name one of these"
     )
 
 

@@ -172,7 +172,8 @@ def _entry_text(symbol: str, kinds: list[str], shared: tuple[SharedBuffer, ...])
         if number >= begin:
             offset = shared[number - begin].offset
             lines.append(
-                f"  %a{number} = llvm.getelementptr %shared[{offset}] : (!llvm.ptr) -> !llvm.ptr, i8"
+                f"  %a{number} = llvm.getelementptr %shared[{offset}] : "
+                "(!llvm.ptr) -> !llvm.ptr, i8"
             )
         else:
             lines.append(

@@ -167,8 +167,8 @@ class _Report:
             groups.setdefault(self._state(lane), []).append(int(lane[Lane.LANE]))
         parts = [f"{_lanes(numbers)} {text}" for text, numbers in groups.items()]
         return (
-            f"barrier not met by all: block {block}, {'; '.join(parts)}; let every lane reach every "
-            "block barrier and shuffle"
+            f"barrier not met by all: block {block}, {'; '.join(parts)}; let every lane reach "
+            "every block barrier and shuffle"
         )
 
     def _state(self, lane: Words) -> str:
