@@ -69,6 +69,7 @@ class Lane(_Place):
     VALID = auto()
     ARRIVED = auto()
     POLL_ADDRESS = auto()
+    LOOKS = auto()
     RELEASES = auto()
     HAS_ACQUIRED = auto()
     FENCED = auto()

@@ -149,9 +149,11 @@ def _atomic(operation: Any, sites: Sites, checked: bool) -> None:
         if checked:
             joins = _number(int(not is_store))
             _call("emulator_release", address, site, joins, _number(int(releases)))
-    if checked and not is_store:
-        with ir.InsertionPoint.after(operation):
+    with ir.InsertionPoint.after(operation):
+        if checked and not is_store:
             _call("emulator_acquire", address, site, _number(int(acquires)))
+        if operation.name != "llvm.load":
+            _call("emulator_offer", address, site)
 
 
 def _plain(operation: Any, sites: Sites) -> None:

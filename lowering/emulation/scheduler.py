@@ -2,8 +2,9 @@
 
 All lanes of all blocks take turns on the caller's thread, in a fixed order, so results are
 deterministic, there may be more blocks than cores, and a launch that cannot go on is recognised
-instead of hanging. A lane gives way at block barriers, at shuffles and before every atomic load or
-read-modify-write. Races are found by the checks, not by chance (see ``checks``).
+instead of hanging. A lane gives way at block barriers, at shuffles, before it looks again at what
+others write atomically, and after every atomic write of its own. Races are found by the checks, not
+by chance (see ``checks``).
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ from rammer_mlir.lowering.emulation.words import (
 
 WORLD, LANE = "emulator_world", "emulator_current_lane"
 """Global variables: addresses of the launch's record and of the running lane's."""
+
+_OTHER_LOOKS = 8
+"""Looks at changing places after which a lane gives way, too."""
 
 LANE_WORDS, BLOCK_WORDS = len(Lane), len(Block)
 
@@ -112,6 +116,7 @@ def _barrier(site: Word) -> None:
                 other = lane_at(first, number)
                 other[Lane.STATUS] = int(Status.READY)
                 other[Lane.RELEASES] = 0
+                other[Lane.POLL_ADDRESS] = 0
     with when(lane[Lane.STATUS].equals(int(Status.BARRIER))):
         _leave()
 
@@ -168,7 +173,27 @@ def _exchange(first: Word, count: Word) -> None:
 
 
 def _poll(address: Word, site: Word) -> None:
-    """Give way before a look at what another lane may be about to write."""
+    """Give way before a look at what others may be about to write.
+
+    The first look comes at once, before others go on: a kernel that relies on what it happens to
+    find shall find as little as possible.
+    """
+    lane = current()
+    again = lane[Lane.POLL_ADDRESS].equals(address) | (lane[Lane.LOOKS] >= _OTHER_LOOKS)
+    lane[Lane.POLL_ADDRESS] = address
+    lane[Lane.LOOKS] = lane[Lane.LOOKS] + 1
+    with when(again):
+        lane[Lane.LOOKS] = 0
+        perform("emulator_wait", address, site)
+
+
+def _offer(address: Word, site: Word) -> None:
+    """Give way after a write: whoever waits looks now, and learns what this write alone gives."""
+    perform("emulator_wait", address, site)
+    current()[Lane.POLL_ADDRESS] = 0
+
+
+def _wait(address: Word, site: Word) -> None:
     lane = current()
     lane[Lane.STATUS] = int(Status.POLLING)
     lane[Lane.SITE] = site
@@ -289,7 +314,9 @@ def emit_scheduler(fibers: FiberCode) -> None:
     define("emulator_fault", 6, _fault)
     define("emulator_barrier", 1, _barrier)
     define("emulator_shuffle", 5, _shuffle, returns=True)
+    define("emulator_wait", 2, _wait)
     define("emulator_poll", 2, _poll)
+    define("emulator_offer", 2, _offer)
     define("emulator_progress", 0, _count_progress)
     define("emulator_lane", 1, _lane)
     define("emulator_resume", 1, _resume)

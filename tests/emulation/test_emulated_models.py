@@ -152,8 +152,8 @@ def drop_waits(module: Any) -> int:
 
 def test_rkernels_without_block_barriers() -> None:
     message = broken(lambda module: erase(module, "gpu.barrier", "rkernel."))
-    assert "data race: block" in message
-    assert message.endswith("put a block barrier between them")
+    assert "unwritten memory: block" in message
+    assert "(normalise) reads shared memory of block" in message
 
 
 def test_publication_without_a_block_barrier() -> None:
