@@ -28,8 +28,8 @@ from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT, WORKGROUP
 ENTRY = "rammer_program"
 """The kernel's symbol."""
 
-STRAIGHT_LINE_LIMIT = 64
-"""Records up to which a program becomes straight-line code."""
+STRAIGHT_LINE_LIMIT = 16
+"""Records up to which a program becomes straight-line code, where each call may be inlined."""
 
 
 @dataclass(frozen=True)

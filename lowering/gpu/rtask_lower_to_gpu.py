@@ -9,6 +9,7 @@ import numpy as np
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
+from rammer_mlir.lowering.gpu.dispatch import STRAIGHT_LINE_LIMIT
 from rammer_mlir.lowering.gpu.program_to_gpu import lower_to_gpu
 from rammer_mlir.lowering.targets import find_gpu
 from rammer_mlir.passes.base import Pass
@@ -29,7 +30,7 @@ class LowerToGpu(Pass):
     name: ClassVar[str] = "rtask-lower-to-gpu"
 
     target: str = "nvvm"
-    straight_line_limit: int = 64
+    straight_line_limit: int = STRAIGHT_LINE_LIMIT
 
     def run(self, module: ir.Module) -> None:
         """Replace the module's content by a gpu module."""
