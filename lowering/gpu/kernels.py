@@ -46,13 +46,16 @@ class MappedKernels:
     scratch_bytes: int
 
 
-def map_kernels(module: Any, kernels: Sequence[Any], shared_limit: int) -> MappedKernels:
+def map_kernels(
+    module: Any, kernels: Sequence[Any], shared_limit: int, block_threads: int
+) -> MappedKernels:
     """Map the rKernels of a module to the threads of a block, in place.
 
     Args:
         module: the module that holds them.
         kernels: functions ``(rTask id, memrefs...)`` on linalg operations.
         shared_limit: most bytes of temporaries in shared memory; others go to scratch memory.
+        block_threads: threads of a block, a multiple of 64.
 
     Raises:
         UnsupportedError: if a temporary has no static bound.
@@ -69,7 +72,7 @@ def map_kernels(module: Any, kernels: Sequence[Any], shared_limit: int) -> Mappe
         add_buffers(kernel, memory, shared, scratch)
     run_passes(module, "affine-expand-index-ops,expand-strided-metadata,lower-affine,cse")
     for kernel in kernels:
-        map_to_threads(kernel)
+        map_to_threads(kernel, block_threads)
     pairs = zip(kernels, memories, strict=True)
     busy = frozenset(symbol(kernel) for kernel, memory in pairs if memory.placements)
     return MappedKernels(signatures, busy, shared, scratch)

@@ -124,7 +124,7 @@ def _lower_kernels(
     kernels: list[Any] = list(find_kernels(module))
     for kernel in kernels:
         kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + symbol(kernel))
-    mapped = map_kernels(module, kernels, target.shared_limit)
+    mapped = map_kernels(module, kernels, target.shared_limit, target.block_threads)
     return KernelLayout(target=target, table=table, buffer_bytes=sizes, kernels=mapped)
 
 

@@ -17,9 +17,10 @@ class MapToThreads(Pass):
 
     name: ClassVar[str] = "rtask-map-to-threads"
 
+    threads: int = 256
     shared_limit: int = 48 << 10
 
     def run(self, module: ir.Module) -> None:
         """Rewrite every rKernel of the module; it gets two more arguments, shared and scratch."""
         with ir.Location.unknown(module.context):
-            map_kernels(module, list(find_kernels(module)), self.shared_limit)
+            map_kernels(module, list(find_kernels(module)), self.shared_limit, self.threads)
