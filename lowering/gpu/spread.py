@@ -53,10 +53,7 @@ def _tile_results(generic: Any, loops: Loops, threads: Threads) -> None:
     loop = scf.ForOp(threads.number, as_value(product(sizes)), constant(threads.count))
     with ir.InsertionPoint(loop.body):
         first = unflatten(loop.induction_variable, sizes)
-        points = [
-            loops.point([add(i, offset) for i, offset in zip(first, offsets, strict=True)])
-            for offsets in tile_offsets(loops, tile)
-        ]
+        points = [loops.point(indices) for indices in _shifted(first, tile_offsets(loops, tile))]
         outputs = [_output_places(generic, point) for point in points]
         initial = [_initial_values(generic, places, bool(loops.reduced)) for places in outputs]
         results = _reduce(generic, loops, points, list(loops.reduced), initial)
@@ -64,6 +61,15 @@ def _tile_results(generic: Any, loops: Loops, threads: Threads) -> None:
             for value, (buffer, at) in zip(values, places, strict=True):
                 memref.store(value, buffer, at)
         scf.YieldOp([])
+
+
+def _shifted(first: Sequence[Index], offsets: Sequence[Sequence[int]]) -> list[list[Index]]:
+    """Add offsets to indices, each sum once, so that equal indices are equal values."""
+    sums: dict[tuple[int, int], Index] = {}
+    for position, index in enumerate(first):
+        for shift in sorted({offset[position] for offset in offsets}):
+            sums[position, shift] = add(index, shift)
+    return [[sums[place] for place in enumerate(offset)] for offset in offsets]
 
 
 def _output_places(generic: Any, point: Sequence[Index | None]) -> list[tuple[Any, list[Any]]]:
