@@ -7,12 +7,13 @@ barriers in the table, because one thread reads each of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rammer_mlir.image import Slot
 from rammer_mlir.lowering.cpu.task_table import END
 from rammer_mlir.lowering.gpu.barriers import AWAIT, COUNTER_WORDS, PUBLISH
+from rammer_mlir.lowering.gpu.kernels import BufferType, MappedKernels
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.gpu.task_table import (
     RUN_WORDS,
@@ -27,25 +28,8 @@ from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT, WORKGROUP
 ENTRY = "rammer_program"
 """The kernel's symbol."""
 
-STRAIGHT_LINE_LIMIT = 64
-"""Records up to which a program becomes straight-line code."""
-
-
-@dataclass(frozen=True)
-class BufferType:
-    """A memref type of an rKernel's argument: static, with any strides."""
-
-    text: str
-    element: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-
-    @property
-    def elements(self) -> int:
-        """Return the elements up to the last one, those before the offset included."""
-        pairs = zip(self.shape, self.strides, strict=True)
-        return 1 + self.offset + sum((size - 1) * stride for size, stride in pairs)
+STRAIGHT_LINE_LIMIT = 16
+"""Records up to which a program becomes straight-line code, where each call may be inlined."""
 
 
 @dataclass(frozen=True)
@@ -56,19 +40,13 @@ class KernelLayout:
         target: the GPU.
         table: the schedule.
         buffer_bytes: size of each of the kernel's buffers.
-        signatures: types of each rKernel's buffers, by symbol.
-        uses_shared: rKernels with temporaries in shared memory or in the scratch, by symbol.
-        shared_bytes: shared memory of the block.
-        scratch_bytes: scratch memory of one vEU.
+        kernels: what the rKernels take.
     """
 
     target: GpuTarget
     table: GpuTable
     buffer_bytes: Mapping[Buffer, int]
-    signatures: Mapping[str, Sequence[BufferType]]
-    uses_shared: frozenset[str]
-    shared_bytes: int
-    scratch_bytes: int
+    kernels: MappedKernels
 
     @property
     def table_type(self) -> str:
@@ -87,9 +65,9 @@ def kernel_function(layout: KernelLayout, straight_line_limit: int = STRAIGHT_LI
         body = _straight_line(layout)
     else:
         body = _dispatch_loop(layout)
-    shared = f"memref<{layout.shared_bytes}xi8, {WORKGROUP}>"
+    shared = f"memref<{layout.kernels.shared_bytes}xi8, {WORKGROUP}>"
     arguments = ", ".join(f"%{name}: {kind}" for name, kind in kernel_arguments(layout))
-    scratch_total = layout.scratch_bytes * layout.num_veus
+    scratch_total = layout.kernels.scratch_bytes * layout.num_veus
     return f"""
 gpu.func @{ENTRY}({arguments}) workgroup(%shared: {shared} {{llvm.align = {ALIGNMENT} : i64}}) kernel attributes {{known_block_size = array<i32: {layout.target.block_threads}, 1, 1>, known_grid_size = array<i32: {layout.num_veus}, 1, 1>}} {{
   %zero = arith.constant 0 : index
@@ -97,9 +75,9 @@ gpu.func @{ENTRY}({arguments}) workgroup(%shared: {shared} {{llvm.align = {ALIGN
   %two = arith.constant 2 : index
   %veu = gpu.block_id x
   %veu64 = arith.index_cast %veu : index to i64
-  %scratch_bytes = arith.constant {layout.scratch_bytes} : index
+  %scratch_bytes = arith.constant {layout.kernels.scratch_bytes} : index
   %scratch_at = arith.muli %veu, %scratch_bytes : index
-  %scratch = memref.view %scratches[%scratch_at][] : memref<{scratch_total}xi8> to memref<{layout.scratch_bytes}xi8>
+  %scratch = memref.view %scratches[%scratch_at][] : memref<{scratch_total}xi8> to memref<{layout.kernels.scratch_bytes}xi8>
 {_read_run(layout)}{body}  gpu.return
 }}
 """  # noqa: E501
@@ -113,7 +91,7 @@ def kernel_arguments(layout: KernelLayout) -> list[tuple[str, str]]:
     ]
     return [
         *buffers,
-        ("scratches", f"memref<{layout.scratch_bytes * layout.num_veus}xi8>"),
+        ("scratches", f"memref<{layout.kernels.scratch_bytes * layout.num_veus}xi8>"),
         ("counters", f"memref<{layout.num_veus * COUNTER_WORDS}xi64>"),
         ("table", layout.table_type),
     ]
@@ -160,7 +138,7 @@ def _straight_record(layout: KernelLayout, record: Record) -> str:
 {_await(layout, f"%at{key}", f"%n{key}")}"""
     key = f"_{record.position}"
     kernel = layout.table.kernels[record.kernel]
-    kinds = layout.signatures[kernel.name]
+    kinds = layout.kernels.signatures[kernel.name]
     text: list[str] = []
     for n, (slot, kind) in enumerate(zip(record.slots, kinds, strict=True)):
         buffer = slot.base, slot.index
@@ -224,7 +202,7 @@ def _kernel_case(layout: KernelLayout, number: int) -> str:
       %arguments{key} = arith.index_cast %arguments64{key} : i64 to index
 """
     ]
-    for n, kind in enumerate(layout.signatures[kernel.name]):
+    for n, kind in enumerate(layout.kernels.signatures[kernel.name]):
         text.append(_table_argument(layout, number, n))
         text.append(_typed_view(f"{key}_{n}", f"%buffer{key}_{n}", "memref<?xi8>", kind))
     text.append(_run_loop(layout, kernel.name, key))
@@ -304,13 +282,18 @@ def _run_loop(layout: KernelLayout, kernel: str, key: str) -> str:
     rTasks of one run do not depend on each other, so only those that reuse temporaries meet after
     each.
     """
-    kinds = layout.signatures[kernel]
+    kinds = layout.kernels.signatures[kernel]
     views = [f"%view{key}_{n}" for n in range(len(kinds))]
-    shared = f"memref<{layout.shared_bytes}xi8, {WORKGROUP}>"
-    types = ["index", *(kind.text for kind in kinds), shared, f"memref<{layout.scratch_bytes}xi8>"]
+    shared = f"memref<{layout.kernels.shared_bytes}xi8, {WORKGROUP}>"
+    types = [
+        "index",
+        *(kind.text for kind in kinds),
+        shared,
+        f"memref<{layout.kernels.scratch_bytes}xi8>",
+    ]
     values = ", ".join([f"%id{key}", *views, "%shared", "%scratch"])
     meet = "      gpu.barrier\n"
-    inside, behind = (meet, "") if kernel in layout.uses_shared else ("", meet)
+    inside, behind = (meet, "") if kernel in layout.kernels.with_temporaries else ("", meet)
     return f"""    scf.for %id{key} = %first{key} to %limit{key} step %one {{
       func.call @{kernel}({values}) : ({", ".join(types)}) -> ()
 {inside}    }}

@@ -3,10 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref
 from rammer_mlir.lowering.cpu.vectorize_affine import Index, constant, multiply
+
+
+@dataclass(frozen=True)
+class Loops:
+    """The loops of a ``linalg.generic``.
+
+    Attributes:
+        bounds: iterations of each loop, an int where static.
+        parallel: numbers of the parallel loops.
+        reduced: numbers of the reduction loops.
+    """
+
+    bounds: tuple[Index, ...]
+    parallel: tuple[int, ...]
+    reduced: tuple[int, ...]
+
+    @staticmethod
+    def of(generic: Any) -> Loops:
+        """Read the loops, and emit those bounds that are not static."""
+        kinds = [str(kind) for kind in generic.attributes["iterator_types"]]
+        return Loops(
+            tuple(loop_bounds(generic)),
+            tuple(n for n, kind in enumerate(kinds) if "parallel" in kind),
+            tuple(n for n, kind in enumerate(kinds) if "parallel" not in kind),
+        )
+
+    @property
+    def sizes(self) -> list[Index]:
+        """Return the iterations of the parallel loops."""
+        return [self.bounds[n] for n in self.parallel]
+
+    @property
+    def num_points(self) -> int | None:
+        """Return the number of parallel iterations, None if it is not static."""
+        return _static_product(self.sizes)
+
+    @property
+    def num_reduced(self) -> int | None:
+        """Return the number of reduction iterations, None if it is not static."""
+        return _static_product([self.bounds[n] for n in self.reduced])
+
+    def point(self, indices: Sequence[Index]) -> list[Index | None]:
+        """Return a point with the given indices of the parallel loops, and no others yet."""
+        found: list[Index | None] = [None] * len(self.bounds)
+        for n, index in zip(self.parallel, indices, strict=True):
+            found[n] = index
+        return found
+
+
+def _static_product(sizes: Sequence[Index]) -> int | None:
+    total = 1
+    for size in sizes:
+        if not isinstance(size, int):
+            return None
+        total *= size
+    return total
 
 
 def loop_bounds(generic: Any) -> list[Index]:

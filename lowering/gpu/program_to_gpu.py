@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.bindings import ir, passmanager
+from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.image import KERNEL_PREFIX, pack_constants
-from rammer_mlir.lowering.cpu.kernel_buffers import expand_copies, store_booleans_as_bytes
 from rammer_mlir.lowering.cpu.kernels_to_llvm import find_kernels
 from rammer_mlir.lowering.cpu.task_table import build_tables
 from rammer_mlir.lowering.gpu.barriers import COUNTER_WORDS, barrier_functions
 from rammer_mlir.lowering.gpu.dispatch import (
     STRAIGHT_LINE_LIMIT,
-    BufferType,
     KernelLayout,
     buffer_name,
     kernel_function,
 )
+from rammer_mlir.lowering.gpu.kernels import map_kernels, run_passes, symbol
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.gpu.task_table import Buffer, GpuTable, build_gpu_table
-from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT, add_buffers, place_temporaries
-from rammer_mlir.lowering.gpu.thread_mapping import map_to_threads
+from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT
 from rammer_mlir.passes.constants import CONSTANT, argument_attributes
 from rammer_mlir.passes.entry import entry_function
 from rammer_mlir.passes.program_ir import read_plan
@@ -125,29 +123,9 @@ def _lower_kernels(
     """Map every rKernel to a block's threads, in place."""
     kernels: list[Any] = list(find_kernels(module))
     for kernel in kernels:
-        name = kernel.attributes["sym_name"].value
-        kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + name)
-    _run(module, "linalg-generalize-named-ops")
-    _each(kernels, expand_copies)
-    _each(kernels, store_booleans_as_bytes)
-    signatures = {_symbol(kernel): _buffer_types(kernel) for kernel in kernels}
-    memories = [place_temporaries(kernel, target.shared_limit) for kernel in kernels]
-    shared = max([ALIGNMENT, *(memory.shared_bytes for memory in memories)])
-    scratch = max([ALIGNMENT, *(memory.scratch_bytes for memory in memories)])
-    for kernel, memory in zip(kernels, memories, strict=True):
-        add_buffers(kernel, memory, shared, scratch)
-    _run(module, "affine-expand-index-ops,expand-strided-metadata,lower-affine,cse")
-    _each(kernels, map_to_threads)
-    busy = [k for k, memory in zip(kernels, memories, strict=True) if memory.placements]
-    return KernelLayout(
-        target=target,
-        table=table,
-        buffer_bytes=sizes,
-        signatures=signatures,
-        uses_shared=frozenset(map(_symbol, busy)),
-        shared_bytes=shared,
-        scratch_bytes=scratch,
-    )
+        kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + symbol(kernel))
+    mapped = map_kernels(module, kernels, target.shared_limit, target.block_threads)
+    return KernelLayout(target=target, table=table, buffer_bytes=sizes, kernels=mapped)
 
 
 def _assemble(module: ir.Module, layout: KernelLayout, straight_line_limit: int) -> None:
@@ -166,7 +144,7 @@ gpu.module @{MODULE} {{
     body = gpu_module.operation.regions[0].blocks[0]
     names = {kernel.name for kernel in layout.table.kernels}
     for op in list(body.operations):
-        if op.operation.name == "func.func" and _symbol(op.operation) in names:
+        if op.operation.name == "func.func" and symbol(op.operation) in names:
             op.operation.erase()
     end = body.operations[0]
     for op in list(module.body.operations):
@@ -174,19 +152,19 @@ gpu.module @{MODULE} {{
     gpu_module.operation.detach_from_parent()
     module.body.append(gpu_module)
     module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
-    _run(module, "gpu.module(canonicalize{region-simplify=disabled},cse),symbol-dce")
+    run_passes(module, "gpu.module(canonicalize{region-simplify=disabled},cse),symbol-dce")
 
 
 def _declaration(layout: KernelLayout, kernel: str) -> str:
-    kinds = [kind.text for kind in layout.signatures[kernel]]
-    shared = f"memref<{layout.shared_bytes}xi8, #gpu.address_space<workgroup>>"
-    types = ", ".join(["index", *kinds, shared, f"memref<{layout.scratch_bytes}xi8>"])
+    kinds = [kind.text for kind in layout.kernels.signatures[kernel]]
+    shared = f"memref<{layout.kernels.shared_bytes}xi8, #gpu.address_space<workgroup>>"
+    types = ", ".join(["index", *kinds, shared, f"memref<{layout.kernels.scratch_bytes}xi8>"])
     return f"func.func private @{kernel}({types})"
 
 
 def _describe(layout: KernelLayout, constants: NDArray[np.uint8]) -> GpuProgram:
     sizes = {buffer_name(buffer): size for buffer, size in layout.buffer_bytes.items()}
-    sizes["scratches"] = layout.scratch_bytes * layout.num_veus
+    sizes["scratches"] = layout.kernels.scratch_bytes * layout.num_veus
     sizes["counters"] = layout.num_veus * COUNTER_WORDS * 8
     sizes["table"] = layout.table.words.nbytes
     return GpuProgram(
@@ -197,33 +175,5 @@ def _describe(layout: KernelLayout, constants: NDArray[np.uint8]) -> GpuProgram:
         argument_bytes=tuple(sizes.values()),
         constants=constants,
         table=layout.table,
-        shared_bytes=layout.shared_bytes,
+        shared_bytes=layout.kernels.shared_bytes,
     )
-
-
-def _buffer_types(kernel: Any) -> list[BufferType]:
-    kinds = kernel.attributes["function_type"].value.inputs
-    return [
-        BufferType(
-            text=str(kind),
-            element=str(kind.element_type),
-            shape=tuple(kind.shape),
-            strides=tuple(kind.get_strides_and_offset()[0]),
-            offset=kind.get_strides_and_offset()[1],
-        )
-        for kind in list(kinds)[1:]
-    ]
-
-
-def _symbol(operation: Any) -> str:
-    return operation.attributes["sym_name"].value
-
-
-def _each(kernels: list[Any], step: Callable[[Any], None]) -> None:
-    for kernel in kernels:
-        step(kernel)
-
-
-def _run(module: ir.Module, pipeline: str) -> None:
-    passes: Any = passmanager.PassManager.parse(f"builtin.module({pipeline})")
-    passes.run(module.operation)

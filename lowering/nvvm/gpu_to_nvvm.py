@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.kernels_to_llvm import Step
 from rammer_mlir.lowering.gpu.to_llvm import (
     MATH_STEPS,
@@ -12,6 +13,7 @@ from rammer_mlir.lowering.gpu.to_llvm import (
     hide_functions,
     lower_steps,
 )
+from rammer_mlir.lowering.ir_walk import walk
 
 _PAUSE = """  %nanoseconds = arith.constant 64 : i32
   nvvm.nanosleep %nanoseconds"""
@@ -27,9 +29,18 @@ def nvvm_steps() -> list[Step]:
         Step("expand-arith", "gpu.module(arith-expand{include-bf16=true})"),
         Step("loops", "gpu.module(convert-scf-to-cf,expand-strided-metadata,lower-affine)"),
         Step("nvvm", f"gpu.module({convert}),reconcile-unrealized-casts"),
+        Step("residency", _one_block_at_a_time),
         Step("linkage", hide_functions),
         Step("fold", "canonicalize{region-simplify=disabled}"),
     ]
+
+
+def _one_block_at_a_time(module: Any) -> None:
+    """Ask for one resident block on a multiprocessor, so that ptxas may use all registers."""
+    one = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1)
+    for operation in walk(module.operation):
+        if operation.name == "llvm.func" and "nvvm.kernel" in operation.attributes:
+            operation.attributes["nvvm.minctasm"] = one
 
 
 def lower_to_nvvm(module: Any) -> None:
