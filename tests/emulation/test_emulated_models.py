@@ -130,7 +130,7 @@ def test_whole_program_without_damage() -> None:
 
 
 def test_program_without_waits() -> None:
-    message = broken(lambda module: drop_waits(module))
+    message = broken(drop_waits)
     assert message.startswith("kernel 'rammer_program': ")
     assert "data race" in message or "unwritten memory" in message
     assert "the arena" in message
@@ -151,7 +151,10 @@ def drop_waits(module: Any) -> int:
 
 
 def test_rkernels_without_block_barriers() -> None:
-    message = broken(lambda module: erase(module, "gpu.barrier", "rkernel."))
+    def damage(module: Any) -> int:
+        return erase(module, "gpu.barrier", "rkernel.")
+
+    message = broken(damage)
     assert "unwritten memory: block" in message
     assert "(normalise) reads shared memory of block" in message
 
@@ -166,7 +169,10 @@ def test_publication_without_a_block_barrier() -> None:
 
 
 def test_program_that_publishes_nothing() -> None:
-    message = broken(lambda module: erase(module, "llvm.store", "rammer_publish"))
+    def damage(module: Any) -> int:
+        return erase(module, "llvm.store", "rammer_publish")
+
+    message = broken(damage)
     assert "hang: no lane can go on" in message
     assert "for the counters at index" in message
 
