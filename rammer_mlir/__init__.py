@@ -8,16 +8,42 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from rammer_mlir.errors import RammerError
+from rammer_mlir.errors import OptionError, RammerError
 
 if TYPE_CHECKING:
+    from rammer_mlir.runtime.emulated_model import EmulatedExecutable
     from rammer_mlir.runtime.executable import Executable
 
 __all__ = ["RammerError", "__version__", "compile", "load"]
 
 __version__ = "0.1.0"
+
+
+@overload
+def compile(
+    model: Any,
+    *,
+    target: str = "cpu",
+    policy: str = "wavefront",
+    num_veus: int | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    emulate: Literal[False] = False,
+) -> Executable: ...
+
+
+@overload
+def compile(
+    model: Any,
+    *,
+    target: str,
+    policy: str = "wavefront",
+    num_veus: int | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    emulate: Literal[True],
+    check: bool = False,
+) -> EmulatedExecutable: ...
 
 
 def compile(
@@ -27,7 +53,9 @@ def compile(
     policy: str = "wavefront",
     num_veus: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
-) -> Executable:
+    emulate: bool = False,
+    check: bool = False,
+) -> Executable | EmulatedExecutable:
     """Compile an ONNX model.
 
     Args:
@@ -36,6 +64,9 @@ def compile(
         policy: how rTasks are scheduled: ``wavefront`` or ``sequential``, or a registered policy.
         num_veus: virtual execution units, threads on a CPU; the number of cores if None.
         shapes: static shapes of inputs whose dimensions the model leaves open, by name.
+        emulate: execute the GPU's kernel on this machine's processor.
+        check: let emulation find what a GPU would not forgive: accesses out of bounds, reads of
+            memory never written, and data races, at many times the run time.
 
     Returns:
         The compiled model, ready to run.
@@ -43,8 +74,14 @@ def compile(
     Raises:
         RammerError: with one line that says what is wrong and what to do.
     """
-    from rammer_mlir.compiler import compile_model
+    from rammer_mlir.compiler import compile_model, emulate_model
 
+    if emulate:
+        return emulate_model(
+            model, target=target, policy=policy, num_veus=num_veus, shapes=shapes, check=check
+        )
+    if check:
+        raise OptionError("check: expected emulation, found none; emulate as well")
     return compile_model(model, target=target, policy=policy, num_veus=num_veus, shapes=shapes)
 
 

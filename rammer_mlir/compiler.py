@@ -14,51 +14,54 @@ from numpy.typing import NDArray
 
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
-from rammer_mlir.errors import OptionError
+from rammer_mlir.errors import OptionError, TargetError
 from rammer_mlir.frontends.onnx import import_model
 from rammer_mlir.image import CpuImage
 from rammer_mlir.lowering.cpu.image import build_image, lower_program
+from rammer_mlir.lowering.emulation.gpu_to_func import kernel_names
+from rammer_mlir.lowering.emulation.kernel import compile_kernel
+from rammer_mlir.lowering.gpu.program_to_gpu import GpuProgram, lower_to_gpu
+from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.link import link_shared
 from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.lowering.targets import GPU_BACKENDS, binary_stages, find_gpu
 from rammer_mlir.passes.entry import entry_function
 from rammer_mlir.passes.manager import run_pipeline
+from rammer_mlir.passes.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
-from rammer_mlir.pipeline import CompileOptions, check_stage, portable_stages
+from rammer_mlir.pipeline import BINARY_STAGES, CompileOptions, check_stage, portable_stages
+from rammer_mlir.runtime.emulated_model import EmulatedExecutable, EmulatedProgram
+from rammer_mlir.runtime.emulator import Grid
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.pool import native_code
 from rammer_mlir.scheduling.device import cpu_device
 from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.report import summary
 from rammer_mlir.signature import Signature
 from rammer_mlir.weights import packed_weights
 
 Source = str | os.PathLike[str] | bytes | onnx.ModelProto
 """A model: a path, its bytes, or the parsed ONNX model."""
 
-TARGETS = ("cpu",)
-
 _LONGEST_CONSTANT = 16
 """Elements up to which constants are printed whole."""
 
 
 def check_options(target: str, policy: str, num_veus: int | None) -> CompileOptions:
-    """Return checked options; ``num_veus`` defaults to the number of cores.
+    """Return checked options; ``num_veus`` defaults to the number of cores or multiprocessors.
 
     Raises:
         OptionError: if the target, the policy or the number of vEUs is not one that exists.
+        TargetError: if the target's chip is unknown or too old.
     """
-    if target.split(":")[0] in ("nvvm", "rocdl"):
-        raise OptionError(
-            f"target '{target}' is not available yet: expected one of {', '.join(TARGETS)}"
-        )
-    if target not in TARGETS:
-        raise OptionError(f"unknown target '{target}': expected one of {', '.join(TARGETS)}")
+    gpu = find_gpu(target)
     get_policy(policy)
     if num_veus is None:
-        num_veus = len(os.sched_getaffinity(0))
+        num_veus = gpu.num_veus if gpu else len(os.sched_getaffinity(0))
     cpu_device(num_veus)
-    return CompileOptions(policy=policy, num_veus=num_veus)
+    return CompileOptions(target=target, policy=policy, num_veus=num_veus)
 
 
 def compile_model(
@@ -72,6 +75,25 @@ def compile_model(
     """Compile a model; see ``rammer_mlir.compile``."""
     options = check_options(target, policy, num_veus)
     return Compilation.of_model(source, options, shapes).executable()
+
+
+def emulate_model(
+    source: Source,
+    *,
+    target: str,
+    policy: str = "wavefront",
+    num_veus: int | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    check: bool = False,
+) -> EmulatedExecutable:
+    """Compile a model for a GPU, to be executed by the emulator; see ``rammer_mlir.compile``."""
+    if find_gpu(target) is None:
+        raise OptionError(
+            f"target '{target}': expected a GPU to emulate, found the CPU; choose "
+            f"{' or '.join(GPU_BACKENDS)}, or do not emulate"
+        )
+    options = check_options(target, policy, num_veus)
+    return Compilation.of_model(source, options, shapes).emulated(checked=check)
 
 
 class Compilation:
@@ -88,6 +110,7 @@ class Compilation:
         self._constants = constants
         self._signature = signature
         self._options = options
+        self._gpu = find_gpu(options.target)
         self.seconds: dict[str, float] = {}
         self._context = ir.Context()
         dialects.register(self._context)
@@ -136,20 +159,101 @@ class Compilation:
         """Compile up to a stage and return it: IR as text, objects as they are.
 
         Raises:
-            OptionError: if there is no such stage.
+            OptionError: if there is no such stage, or the target does not have it.
+            TargetError: if a tool that the stage needs is missing or fails.
         """
-        check_stage(stage)
+        self._check_stage(stage)
         if stage == "linalg":
             return self._text().encode()
         self._run_stages(stage)
-        if stage not in ("target", "llvm", "object"):
+        if stage not in ("target", "llvm", *BINARY_STAGES):
             return self._text().encode()
+        if self._gpu is not None:
+            return self._emit_gpu(self._gpu, stage)
         self._lower()
         if stage == "target":
             return self._text().encode()
         with self._stage("llvm"):
             text = to_llvm_ir(self.module)
         return text.encode() if stage == "llvm" else emit_object(text, host_machine())
+
+    def _check_stage(self, stage: str) -> None:
+        check_stage(stage)
+        target = self._options.target
+        offered = binary_stages(target)
+        if stage in BINARY_STAGES and stage not in offered:
+            raise OptionError(
+                f"stage '{stage}': expected one that target '{target}' has, {', '.join(offered)}; "
+                "choose one of these, or another target"
+            )
+
+    def _emit_gpu(self, gpu: GpuTarget, stage: str) -> bytes:
+        self._lower_to_gpu(gpu)
+        if stage == "target":
+            return self._text().encode()
+        with self._stage(stage):
+            return GPU_BACKENDS[gpu.kind].emit(self.module, gpu, stage)
+
+    def _lower_to_gpu(self, gpu: GpuTarget) -> GpuProgram:
+        with self._stage("target"):
+            weights = packed_weights(entry_function(self.module), self._constants)
+            return lower_to_gpu(self.module, weights, self._options.num_veus, gpu)
+
+    def gpu_program(self) -> GpuProgram:
+        """Compile for a GPU up to the gpu dialect, which ``module`` then holds.
+
+        Raises:
+            OptionError: if the target is not a GPU.
+        """
+        if self._gpu is None:
+            raise OptionError(f"target '{self._options.target}': expected a GPU; choose another")
+        self._run_stages("program")
+        return self._lower_to_gpu(self._gpu)
+
+    def emulated(self, *, checked: bool = False) -> EmulatedExecutable:
+        """Compile the GPU's kernel to native code of this machine.
+
+        Raises:
+            OptionError: if the target is not a GPU.
+            UnsupportedError: if the kernel uses what cannot be emulated.
+        """
+        if self._gpu is None:
+            raise OptionError(f"target '{self._options.target}': expected a GPU; choose another")
+        self._run_stages("program")
+        words = self._summary()
+        return self.emulate(self._lower_to_gpu(self._gpu), words, checked=checked)
+
+    def emulate(
+        self, program: GpuProgram, words: str = "", *, checked: bool = False
+    ) -> EmulatedExecutable:
+        """Compile the gpu dialect's kernel that ``module`` holds to native code of this machine.
+
+        Args:
+            program: what ``gpu_program`` returned.
+            words: the schedule in words.
+            checked: whether accesses are checked.
+        """
+        with self._stage("object"):
+            (name,) = kernel_names(self.module)
+            kernel = compile_kernel(self.module, name, checked=checked)
+        emulated = EmulatedProgram(
+            kernel=kernel,
+            grid=Grid(program.num_veus, program.block_threads, program.target.warp_size),
+            signature=self._signature,
+            arguments=program.arguments,
+            argument_bytes=program.argument_bytes,
+            constants=program.constants,
+            table=program.table.words,
+            summary=words,
+        )
+        return EmulatedExecutable(emulated, {"seconds": dict(self.seconds)})
+
+    def _summary(self) -> str:
+        """Return the schedule in words."""
+        with self._context, ir.Location.unknown():
+            plan = read_plan(self.module)
+            memory = memory_sizes(entry_function(self.module))
+            return summary(plan.builder.graph(), plan.plan, memory)
 
     def _lower(self) -> CpuImage:
         with self._stage("target"):
@@ -161,7 +265,16 @@ class Compilation:
         return image
 
     def executable(self) -> Executable:
-        """Compile to native code in this process."""
+        """Compile to native code in this process.
+
+        Raises:
+            TargetError: if the target is a GPU: its code can be emitted, not launched from here.
+        """
+        if self._gpu is not None:
+            raise TargetError(
+                f"target '{self._options.target}': expected a target that can be executed here, "
+                "found a GPU; use --emit to write its code"
+            )
         self._run_stages("program")
         memory = memory_sizes(entry_function(self.module))
         image = self._lower()

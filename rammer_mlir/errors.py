@@ -43,3 +43,7 @@ class TargetError(RammerError):
 
 class ArtifactError(RammerError):
     """A compiled artifact is corrupt, foreign, or made for another machine."""
+
+
+class EmulationError(RammerError):
+    """An emulated GPU kernel did what a GPU would not forgive: a race, an overrun, a hang."""

@@ -9,11 +9,15 @@ from rammer_mlir.errors import OptionError
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """What the user decides: scheduling policy, number of vEUs, candidate rKernels per operator."""
+    """What the user decides: scheduling policy, number of vEUs, candidate rKernels per operator.
+
+    ``target`` is as the command line spells it, for example ``cpu`` or ``nvvm:sm_90``.
+    """
 
     policy: str = "wavefront"
     num_veus: int = 1
     candidates: int = 2
+    target: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Stage:
 IR_STAGES = ("linalg", "operators", "tasks", "buffers", "program", "target", "llvm")
 """Stages printed as MLIR or LLVM IR, in order."""
 
-BINARY_STAGES = ("object",)
+BINARY_STAGES = ("object", "ptx", "cubin", "hsaco")
 """Stages written as binary files."""
 
 

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "rammer_mlir"
 
 LAYERS = (
     {"errors", "bindings", "aligned", "cpu_features", "layout", "signature"},
-    {"dialects", "scheduling", "atomic_file", "image"},
+    {"dialects", "scheduling", "atomic_file", "image", "emulated"},
     {"passes"},
     {"lowering", "frontends", "weights"},
     {"pipeline"},

@@ -12,15 +12,19 @@ from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.ir_text import downgrade
 from rammer_mlir.lowering.llvm.machine import LLVM_LOCK, Machine, initialize_llvm
 
+_DIALECTS = frozenset(("llvm", "nvvm", "rocdl"))
+"""Dialects that the translation to LLVM IR knows."""
+
 
 def to_llvm_ir(module: Any) -> str:
     """Translate a module of the LLVM dialect to LLVM IR text that llvmlite parses.
 
+    The module is a ``builtin.module``, or a ``gpu.module`` that also holds its target's intrinsics.
     Raises ``TargetError`` when the module still holds other operations: the translation would
     abort the process.
     """
     for operation in walk(module.operation):
-        if not operation.name.startswith("llvm."):
+        if operation.name.split(".")[0] not in _DIALECTS:
             raise TargetError(
                 f"translating to LLVM IR: expected operations of the LLVM dialect, found "
                 f"'{operation.name}'; lower it first"

@@ -12,12 +12,12 @@ from pathlib import Path
 from rammer_mlir.errors import TargetError
 
 
-def find_linker() -> list[str]:
+def find_linker(*, needs_amdgpu: bool = False) -> list[str]:
     """Return the command of an ELF linker: ``ld.lld``, ``ld``, or the one in ``ziglang``.
 
-    Raises ``TargetError`` when there is none.
+    With ``needs_amdgpu`` only LLVM's linkers count. Raises ``TargetError`` when there is none.
     """
-    for name in ("ld.lld", "ld"):
+    for name in ("ld.lld",) if needs_amdgpu else ("ld.lld", "ld"):
         path = shutil.which(name)
         if path is not None:
             return [path]
@@ -29,13 +29,13 @@ def find_linker() -> list[str]:
     )
 
 
-def link_shared(object_file: bytes) -> bytes:
+def link_shared(object_file: bytes, *, needs_amdgpu: bool = False) -> bytes:
     """Link a relocatable ELF object to a shared library and return the library's bytes.
 
     Symbols of libc and libm stay undefined: the process that loads the library provides them.
     Raises ``TargetError`` when no linker is found or the linker fails.
     """
-    linker = find_linker()
+    linker = find_linker(needs_amdgpu=needs_amdgpu)
     with tempfile.TemporaryDirectory(prefix="rammer-link-") as folder:
         source, library = Path(folder, "kernels.o"), Path(folder, "kernels.so")
         source.write_bytes(object_file)

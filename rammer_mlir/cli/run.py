@@ -20,6 +20,7 @@ from rammer_mlir.atomic_file import open_atomically
 from rammer_mlir.cli.common import ArgumentParser, run_tool
 from rammer_mlir.cli.model_options import add_model_options, parse_shapes
 from rammer_mlir.errors import InputError, OptionError
+from rammer_mlir.runtime.emulated_model import EmulatedExecutable
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.feeds import check_inputs, random_feeds
 from rammer_mlir.signature import Signature
@@ -48,6 +49,14 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--outputs", metavar="OUT.npz", help="file for the arrays by output name")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="runs to time")
     parser.add_argument("--timeline", metavar="OUT.json", help="record a run as a Chrome trace")
+    parser.add_argument(
+        "--emulate", action="store_true", help="execute the GPU target's kernel on this processor"
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="with --emulate: find overruns, unwritten memory, data races",
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of random inputs")
     return parser
 
@@ -71,8 +80,12 @@ def _run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _open_model(options: argparse.Namespace) -> Executable:
+def _open_model(options: argparse.Namespace) -> Executable | EmulatedExecutable:
     shapes = parse_shapes(options.shape)
+    if options.check and not options.emulate:
+        raise OptionError("--check: expected --emulate with it, found none; give both")
+    if options.emulate:
+        return _emulate(options, shapes)
     if _is_artifact(Path(options.model)):
         executable = rammer_mlir.load(options.model)
         _check_compiled_so(executable, options, shapes)
@@ -83,6 +96,25 @@ def _open_model(options: argparse.Namespace) -> Executable:
         policy=options.policy,
         num_veus=options.veus,
         shapes=shapes,
+    )
+
+
+def _emulate(
+    options: argparse.Namespace, shapes: Mapping[str, tuple[int, ...]]
+) -> EmulatedExecutable:
+    if _is_artifact(Path(options.model)):
+        raise OptionError(
+            f"--emulate: expected an ONNX model, found the artifact '{options.model}'; give the "
+            "model that it was compiled from"
+        )
+    return rammer_mlir.compile(
+        options.model,
+        target=options.target,
+        policy=options.policy,
+        num_veus=options.veus,
+        shapes=shapes,
+        emulate=True,
+        check=options.check,
     )
 
 
@@ -111,7 +143,7 @@ def _is_artifact(path: Path) -> bool:
         raise OptionError(f"cannot read '{path}': {error.strerror or error}") from error
 
 
-def _time_runs(executable: Executable, feeds: Arrays, repeat: int) -> Arrays:
+def _time_runs(executable: Executable | EmulatedExecutable, feeds: Arrays, repeat: int) -> Arrays:
     outputs = executable.run(feeds)
     seconds: list[float] = []
     for _ in range(repeat):
@@ -122,8 +154,10 @@ def _time_runs(executable: Executable, feeds: Arrays, repeat: int) -> Arrays:
     for name, array in outputs.items():
         print(f"output '{name}'  {'x'.join(map(str, array.shape)) or 'scalar'} {array.dtype}")
     median, low, high = statistics.median(seconds), min(seconds), max(seconds)
+    # Emulated times say nothing about a GPU.
+    label = "emulation" if isinstance(executable, EmulatedExecutable) else "latency"
     print(
-        f"latency          {median * 1e3:.3f} ms median of {repeat} "
+        f"{label:<16} {median * 1e3:.3f} ms median of {repeat} "
         f"(from {low * 1e3:.3f} to {high * 1e3:.3f} ms)"
     )
     return outputs

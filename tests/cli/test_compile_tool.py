@@ -16,6 +16,7 @@ import rammer_mlir
 from rammer_mlir.bindings import ir
 from rammer_mlir.cli.compile import main
 from rammer_mlir.dialects import register
+from rammer_mlir.lowering.nvvm.ptxas import find_ptxas
 from rammer_mlir.pipeline import BINARY_STAGES, IR_STAGES
 from tests.cli.tools import Tool, save_layer
 
@@ -52,10 +53,13 @@ OPERATIONS = {
 }
 
 
+GPU_BINARIES = {"ptx": b"//", "cubin": b"\x7fELF", "hsaco": b"\x7fELF"}
+
+
 def test_every_stage_has_a_test() -> None:
     """A new stage is to be listed here."""
     assert tuple(OPERATIONS) == IR_STAGES
-    assert BINARY_STAGES == ("object",)
+    assert BINARY_STAGES == ("object", *GPU_BINARIES)
 
 
 @pytest.mark.parametrize("stage", OPERATIONS)
@@ -94,6 +98,16 @@ def test_an_object_is_written(tool: Tool, model: Path, folder: Path) -> None:
     assert Path("layer.o").read_bytes().startswith(b"\x7fELF")
 
 
+@pytest.mark.parametrize("stage", GPU_BINARIES)
+def test_gpu_binaries_are_written(stage: str, tool: Tool, model: Path, folder: Path) -> None:
+    """Each target has its own; those that need an outside tool are tried where it is."""
+    if stage == "cubin" and find_ptxas() is None:
+        pytest.skip("needs ptxas")
+    target = "rocdl" if stage == "hsaco" else "nvvm"
+    tool.succeed(model, "--target", target, "--emit", stage, "--veus", "2", "-o", "layer.bin")
+    assert Path("layer.bin").read_bytes().startswith(GPU_BINARIES[stage])
+
+
 @pytest.mark.parametrize("arguments", [(), ("-o", "other.bin")], ids=["default name", "-o"])
 def test_an_artifact_is_written(
     arguments: tuple[str, ...], tool: Tool, model: Path, folder: Path
@@ -112,11 +126,16 @@ BAD_OPTIONS = {
     "policy": (["--policy", "fastest"], "unknown policy 'fastest': expected one of "),
     "stage": (["--emit", "asm"], "unknown stage 'asm': expected one of linalg, operators, tasks,"),
     "target": (["--target", "tpu"], "unknown target 'tpu': expected one of cpu"),
-    "nvvm": (
-        ["--target", "nvvm:sm_90"],
-        "target 'nvvm:sm_90' is not available yet: expected one of cpu",
+    "no CPU": (["--target", "nvvm:sm_90"], "target 'nvvm:sm_90': expected a target that can"),
+    "old chip": (["--target", "nvvm:sm_60"], "target 'nvvm:sm_60': expected sm_70 or newer, "),
+    "NVIDIA chip": (["--target", "nvvm:sm_1"], "target 'nvvm:sm_1': expected sm_70 or newer, "),
+    "AMD chip": (["--target", "rocdl:gfx1"], "target 'rocdl:gfx1': expected one of gfx906, "),
+    "empty chip": (["--target", "rocdl:"], "unknown target 'rocdl:': expected one of cpu, nvvm["),
+    "stage of another target": (
+        ["--target", "rocdl", "--emit", "ptx"],
+        "stage 'ptx': expected one that target 'rocdl' has, object, hsaco; choose one of these",
     ),
-    "rocdl": (["--target", "rocdl"], "target 'rocdl' is not available yet: expected one of cpu"),
+    "stage of GPUs": (["--emit", "ptx"], "stage 'ptx': expected one that target 'cpu' has, object"),
     "no vEUs": (["--veus", "0"], "number of vEUs: expected at least 1, found 0"),
     "negative vEUs": (["--veus", "-1"], "number of vEUs: expected at least 1, found -1"),
     "vEUs": (["--veus", "abc"], "argument --veus: expected a whole number, found 'abc'"),

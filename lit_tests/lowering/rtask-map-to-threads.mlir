@@ -1,0 +1,84 @@
+// RUN: rammer-opt %s --rtask-map-to-threads | filecheck %s
+
+// 32 results for 256 threads: eight lanes share each, and all lanes take part in the exchange. The
+// temporary is shared; a block barrier stands between producer and consumer.
+// CHECK: func.func @sums(%{{.*}}: index, %[[IN:.*]]: memref<8x4x600xf32>, %[[OUT:.*]]: memref<8x600xf32>, %[[SHARED:.*]]: memref<128xi8, #gpu.address_space<workgroup>>, %{{.*}}: memref<16xi8>)
+// CHECK: %[[THREAD:.*]] = gpu.thread_id x
+// CHECK: %[[TEMPORARY:.*]] = memref.view %[[SHARED]]
+// CHECK: %[[GROUP:.*]] = arith.divui %[[THREAD]]
+// CHECK: %[[LANE:.*]] = arith.remui %[[THREAD]]
+// CHECK: scf.for
+// CHECK: %[[PARTIAL:.*]] = scf.for {{.*}} = %[[LANE]] to {{.*}} iter_args
+// CHECK: memref.load %[[IN]]
+// CHECK: %[[A:.*]], %{{.*}} = gpu.shuffle xor %[[PARTIAL]]
+// CHECK: %[[PAIR:.*]] = arith.addf %[[PARTIAL]], %[[A]]
+// CHECK: gpu.shuffle xor %[[PAIR]]
+// CHECK: gpu.shuffle xor
+// CHECK: scf.if
+// CHECK: memref.load %[[TEMPORARY]]
+// CHECK: memref.store %{{.*}}, %[[TEMPORARY]]
+// CHECK: gpu.barrier
+// CHECK: scf.for %{{.*}} = %[[THREAD]] to
+// CHECK: arith.remui
+// CHECK: memref.store %{{.*}}, %[[OUT]]
+// CHECK-NOT: gpu.barrier
+// CHECK: return
+func.func @sums(%id: index, %x: memref<8x4x600xf32>, %y: memref<8x600xf32>) {
+  %sums = memref.alloc() : memref<8x4xf32>
+  linalg.generic {
+      indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>, affine_map<(a, b, c) -> (a, b)>],
+      iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x : memref<8x4x600xf32>) outs(%sums : memref<8x4xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    %sum = arith.addf %out, %in : f32
+    linalg.yield %sum : f32
+  }
+  linalg.generic {
+      indexing_maps = [affine_map<(a, b) -> (a, 3)>, affine_map<(a, b) -> (a, b)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%sums : memref<8x4xf32>) outs(%y : memref<8x600xf32>) {
+  ^bb0(%in: f32, %out: f32):
+    linalg.yield %in : f32
+  }
+  return
+}
+
+// A product of many results: a thread has a tile of 4 by 4, and loads 8 elements for 16 products.
+// CHECK: func.func @product(%{{.*}}: index, %[[A:.*]]: memref<64x16xf32>, %[[B:.*]]: memref<16x64xf32>, %[[C:.*]]: memref<64x64xf32>
+// CHECK-COUNT-16: memref.load %[[C]]
+// CHECK: scf.for
+// CHECK-COUNT-8: memref.load
+// CHECK-NOT: memref.load
+// CHECK: scf.yield
+// CHECK-COUNT-16: memref.store %{{.*}}, %[[C]]
+func.func @product(%id: index, %a: memref<64x16xf32>, %b: memref<16x64xf32>, %c: memref<64x64xf32>) {
+  linalg.matmul ins(%a, %b : memref<64x16xf32>, memref<16x64xf32>) outs(%c : memref<64x64xf32>)
+  return
+}
+
+// A store outside of linalg is one thread's; a load that all threads share is kept before it.
+// CHECK: func.func @scalars
+// CHECK: scf.for
+// CHECK: memref.load
+// CHECK-NEXT: gpu.barrier
+// CHECK: scf.if
+// CHECK-NEXT: memref.store
+// CHECK: gpu.barrier
+// CHECK: scf.for
+func.func @scalars(%id: index, %x: memref<8xf32>, %y: memref<8x3xf32>) {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %eight = arith.constant 8 : index
+  scf.for %i = %zero to %eight step %one {
+    %value = memref.load %x[%i] : memref<8xf32>
+    memref.store %value, %y[%i, %zero] : memref<8x3xf32>
+    %row = memref.subview %y[%i, 0] [1, 3] [1, 1] : memref<8x3xf32> to memref<3xf32, strided<[1], offset: ?>>
+    linalg.generic {indexing_maps = [affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+        outs(%row : memref<3xf32, strided<[1], offset: ?>>) {
+    ^bb0(%out: f32):
+      %sum = arith.addf %out, %value : f32
+      linalg.yield %sum : f32
+    }
+  }
+  return
+}

@@ -1,0 +1,205 @@
+"""Calls of the checking functions, put beside the operations that they check.
+
+Indices are checked on memrefs, where dimensions are known; addresses, shared memory and races on
+the LLVM dialect, where every access is a load, a store or an atomic operation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rammer_mlir.bindings import arith, func, ir, llvm, memref
+from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.lowering.emulation.gpu_to_func import element_bytes
+from rammer_mlir.lowering.emulation.sites import Sites
+from rammer_mlir.lowering.ir_walk import producer, walk
+
+_MEMREFS = {"memref.load": 0, "memref.store": 1, "vector.load": 0, "vector.store": 1}
+"""Operations with indices behind their memref, and the memref's number among their operands."""
+
+_ATOMICS = ("llvm.atomicrmw", "llvm.cmpxchg")
+_COPIES = ("llvm.intr.memcpy", "llvm.intr.memmove")
+_UNKNOWN = (
+    "llvm.intr.masked.load", "llvm.intr.masked.store", "llvm.intr.masked.gather",
+    "llvm.intr.masked.scatter", "llvm.inline_asm",
+)  # fmt: skip
+_NARROW_SCOPES = ("workgroup", "block", "wavefront", "singlethread")
+"""Scopes that order nothing between blocks."""
+
+
+def check_indices(module: Any, sites: Sites) -> None:
+    """Check every index of loads and stores against its dimension."""
+    for operation in walk(module.operation):
+        number = _MEMREFS.get(operation.name)
+        if number is not None:
+            site = sites.add(operation)
+            with ir.InsertionPoint(operation), operation.location:
+                _check_access(operation, number, site)
+
+
+def _check_access(operation: Any, number: int, site: int) -> None:
+    buffer, indices = operation.operands[number], list(operation.operands)[number + 1 :]
+    value = operation.results[0] if len(operation.results) else operation.operands[0]
+    vector = list(value.type.shape) if isinstance(value.type, ir.VectorType) else []
+    extra = [0] * (len(indices) - len(vector)) + [size - 1 for size in vector]
+    for dimension, (index, more) in enumerate(zip(indices, extra, strict=True)):
+        size = _size(buffer, dimension)
+        if isinstance(size, int):
+            limit = _constant(max(size - more, 0))
+        else:
+            limit = arith.subi(size, _constant(more))
+        word = arith.index_cast(_i64(), index)
+        func.CallOp([], "emulator_index", [word, limit, _constant(site), _constant(dimension)])
+
+
+def _size(buffer: Any, dimension: int) -> Any:
+    size = buffer.type.shape[dimension]
+    if size != ir.ShapedType.get_dynamic_size():
+        return size
+    place = arith.constant(ir.IndexType.get(), dimension)
+    return arith.index_cast(_i64(), memref.dim(buffer, place))
+
+
+def _i64() -> Any:
+    return ir.IntegerType.get_signless(64)
+
+
+def _constant(number: int) -> Any:
+    return arith.constant(_i64(), number)
+
+
+def _is_runtime(function: Any) -> bool:
+    return ir.StringAttr(function.attributes["sym_name"]).value.startswith("emulator_")
+
+
+def _kernel_operations(module: Any) -> list[Any]:
+    return [
+        nested
+        for function in module.body.operations
+        if function.operation.name == "llvm.func" and not _is_runtime(function)
+        for nested in walk(function.operation)
+    ]
+
+
+def granule_of(module: Any) -> int:
+    """Return the bytes of the smallest element that kernels access: 1, 2, or 4 for larger ones."""
+    sizes = [4]
+    for operation in _kernel_operations(module):
+        if operation.name == "llvm.load":
+            sizes.append(_element_bytes(operation.results[0].type))
+        elif operation.name == "llvm.store":
+            sizes.append(_element_bytes(operation.operands[0].type))
+        elif operation.name in _COPIES:
+            sizes.append(1)
+    return min(sizes)
+
+
+def _element_bytes(kind: Any) -> int:
+    return element_bytes(kind.element_type if isinstance(kind, ir.VectorType) else kind)
+
+
+def instrument(module: Any, sites: Sites, *, checked: bool) -> None:
+    """Put calls beside memory accesses; without ``checked``, only where lanes give way."""
+    for operation in _kernel_operations(module):
+        with ir.InsertionPoint(operation), operation.location:
+            if _is_atomic(operation):
+                _atomic(operation, sites, checked)
+            elif checked:
+                _plain(operation, sites)
+
+
+def _is_atomic(operation: Any) -> bool:
+    if operation.name in _ATOMICS:
+        return True
+    ordering = operation.attributes["ordering"] if "ordering" in operation.attributes else None
+    return operation.name in ("llvm.load", "llvm.store") and bool(
+        ordering is not None and ir.IntegerAttr(ordering).value
+    )
+
+
+# LLVM's numbers of memory orders: monotonic 2, acquire 4, release 5, acq_rel 6, seq_cst 7.
+_ACQUIRING, _RELEASING = (4, 6, 7), (5, 6, 7)
+
+
+def _orders(operation: Any) -> tuple[bool, bool]:
+    """Return whether an operation acquires and releases between blocks."""
+    scope = str(operation.attributes["syncscope"]) if "syncscope" in operation.attributes else ""
+    if any(narrow in scope for narrow in _NARROW_SCOPES):
+        return False, False
+    name = "success_ordering" if operation.name == "llvm.cmpxchg" else "ordering"
+    key = name if name in operation.attributes else "bin_ordering"
+    order = ir.IntegerAttr(operation.attributes[key]).value
+    return order in _ACQUIRING, order in _RELEASING
+
+
+def _atomic(operation: Any, sites: Sites, checked: bool) -> None:
+    is_store = operation.name == "llvm.store"
+    target = operation.operands[1 if is_store else 0]
+    site, address = _number(sites.add(operation)), _address(target)
+    acquires, releases = _orders(operation)
+    if checked:
+        value = operation.operands[0] if is_store else operation.results[0]
+        size = element_bytes(operation.operands[1].type if len(operation.operands) > 1
+                             and not is_store else value.type)  # fmt: skip
+        _call("emulator_bounds", _address(_root(target)), address, _number(size), site)
+    if not is_store:
+        _call("emulator_poll", address, site)
+    if operation.name != "llvm.load":
+        _call("emulator_progress")
+        if checked:
+            joins = _number(int(not is_store))
+            _call("emulator_release", address, site, joins, _number(int(releases)))
+    with ir.InsertionPoint.after(operation):
+        if checked and not is_store:
+            _call("emulator_acquire", address, site, _number(int(acquires)))
+        if operation.name != "llvm.load":
+            _call("emulator_offer", address, site)
+
+
+def _plain(operation: Any, sites: Sites) -> None:
+    name = operation.name
+    if name == "llvm.load":
+        size = element_bytes(operation.results[0].type)
+        _access(operation.operands[0], _number(size), sites.add(operation), 0)
+    elif name == "llvm.store":
+        size = element_bytes(operation.operands[0].type)
+        _access(operation.operands[1], _number(size), sites.add(operation), 1)
+    elif name in _COPIES:
+        site = sites.add(operation)
+        _access(operation.operands[1], operation.operands[2], site, 0)
+        _access(operation.operands[0], operation.operands[2], site, 1)
+    elif name == "llvm.fence":
+        acquires, releases = _orders(operation)
+        _call("emulator_fence", _number(int(acquires)), _number(int(releases)))
+    elif name in _UNKNOWN:
+        raise UnsupportedError(
+            f"emulation with checks: expected plain loads and stores, found '{name}'; run without "
+            "checks"
+        )
+
+
+def _root(pointer: Any) -> Any:
+    """Return the pointer that address computations begin with."""
+    while producer(pointer) in ("llvm.getelementptr", "llvm.bitcast", "llvm.addrspacecast"):
+        pointer = pointer.owner.operation.operands[0]
+    return pointer
+
+
+def _access(pointer: Any, size: Any, site: int, writes: int) -> None:
+    root = _root(pointer)
+    if producer(root) == "llvm.alloca":
+        return
+    _call("emulator_access", _address(root), _address(pointer), size, _number(site),
+          _number(writes))  # fmt: skip
+
+
+def _number(value: int) -> Any:
+    return llvm.mlir_constant(ir.IntegerAttr.get(_i64(), value))
+
+
+def _address(pointer: Any) -> Any:
+    return llvm.ptrtoint(_i64(), pointer)
+
+
+def _call(function: str, *arguments: Any) -> None:
+    llvm.CallOp(None, list(arguments), [], [], callee=ir.FlatSymbolRefAttr.get(function))

@@ -1,0 +1,236 @@
+"""A small language in which the emulator's runtime is written: 64-bit words, and control flow.
+
+Python operators emit ``arith``, ``scf`` and ``llvm`` operations at the current insertion point.
+Addresses are words as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rammer_mlir.bindings import arith, func, ir, llvm, scf
+
+
+def _i64() -> Any:
+    return ir.IntegerType.get_signless(64)
+
+
+def _pointer() -> Any:
+    return ir.Type.parse("!llvm.ptr")
+
+
+class Truth:
+    """An i1."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __and__(self, other: Truth) -> Truth:
+        return Truth(arith.andi(self.value, other.value))
+
+    def __or__(self, other: Truth) -> Truth:
+        return Truth(arith.ori(self.value, other.value))
+
+    def choose(self, when_true: Word | int, when_false: Word | int) -> Word:
+        """Return one of two words."""
+        return Word(arith.select(self.value, word(when_true).value, word(when_false).value))
+
+
+class Word:
+    """An i64: a number, or an address in bytes."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __add__(self, other: Word | int) -> Word:
+        return Word(arith.addi(self.value, word(other).value))
+
+    def __sub__(self, other: Word | int) -> Word:
+        return Word(arith.subi(self.value, word(other).value))
+
+    def __mul__(self, other: Word | int) -> Word:
+        return Word(arith.muli(self.value, word(other).value))
+
+    def __mod__(self, other: Word | int) -> Word:
+        return Word(arith.remui(self.value, word(other).value))
+
+    def __and__(self, other: Word | int) -> Word:
+        return Word(arith.andi(self.value, word(other).value))
+
+    def __or__(self, other: Word | int) -> Word:
+        return Word(arith.ori(self.value, word(other).value))
+
+    def __xor__(self, other: Word | int) -> Word:
+        return Word(arith.xori(self.value, word(other).value))
+
+    def __lshift__(self, places: Word | int) -> Word:
+        return Word(arith.shli(self.value, word(places).value))
+
+    def __rshift__(self, places: Word | int) -> Word:
+        """Shift zeros in."""
+        return Word(arith.shrui(self.value, word(places).value))
+
+    def _compare(self, predicate: str, other: Word | int) -> Truth:
+        return Truth(
+            arith.cmpi(getattr(arith.CmpIPredicate, predicate), self.value, word(other).value)
+        )
+
+    def __lt__(self, other: Word | int) -> Truth:
+        """Compare as unsigned numbers, as all comparisons do."""
+        return self._compare("ult", other)
+
+    def __le__(self, other: Word | int) -> Truth:
+        return self._compare("ule", other)
+
+    def __ge__(self, other: Word | int) -> Truth:
+        return self._compare("uge", other)
+
+    def __gt__(self, other: Word | int) -> Truth:
+        return self._compare("ugt", other)
+
+    def equals(self, other: Word | int) -> Truth:
+        """Compare for equality."""
+        return self._compare("eq", other)
+
+    def differs(self, other: Word | int) -> Truth:
+        """Compare for difference."""
+        return self._compare("ne", other)
+
+
+def word(value: Word | int) -> Word:
+    """Return a word, or emit the constant."""
+    if isinstance(value, Word):
+        return value
+    return Word(arith.constant(_i64(), value))
+
+
+def load(address: Word) -> Word:
+    """Load the word at an address."""
+    return Word(llvm.load(_i64(), llvm.inttoptr(_pointer(), address.value)))
+
+
+def store(address: Word, value: Word | int) -> None:
+    """Store a word at an address."""
+    llvm.store(word(value).value, llvm.inttoptr(_pointer(), address.value))
+
+
+class Record:
+    """Words one after the other in memory; a place is an index."""
+
+    def __init__(self, address: Word) -> None:
+        self.address = address
+
+    def at(self, place: Word | int) -> Word:
+        """Return the address of a word."""
+        offset = place * 8
+        return self.address + offset
+
+    def __getitem__(self, place: Word | int) -> Word:
+        return load(self.at(place))
+
+    def __setitem__(self, place: Word | int, value: Word | int) -> None:
+        store(self.at(place), value)
+
+
+def _entry_block() -> Any:
+    """Return the first block of the function that is being emitted."""
+    owner: Any = ir.InsertionPoint.current.block.owner
+    while owner.operation.name != "func.func":
+        owner = owner.operation.parent
+    return owner.operation.regions[0].blocks[0]
+
+
+class Variable:
+    """A word that may change; LLVM keeps it in a register."""
+
+    def __init__(self, value: Word | int) -> None:
+        # LLVM keeps in registers only what is allocated where the function begins.
+        with ir.InsertionPoint.at_block_begin(_entry_block()):
+            self._address = llvm.alloca(_pointer(), word(1).value, ir.TypeAttr.get(_i64()))
+        self.set(value)
+
+    def get(self) -> Word:
+        """Return the present value."""
+        return Word(llvm.load(_i64(), self._address))
+
+    def set(self, value: Word | int) -> None:
+        """Change the value."""
+        llvm.store(word(value).value, self._address)
+
+
+@contextmanager
+def when(condition: Truth) -> Generator[None]:
+    """Emit what follows for the case that a condition holds."""
+    branch = scf.IfOp(condition.value)
+    with ir.InsertionPoint(branch.then_block):
+        yield
+        scf.YieldOp([])
+
+
+@contextmanager
+def each(begin: Word | int, end: Word | int) -> Generator[Word]:
+    """Emit a loop over the numbers from ``begin`` to ``end``, exclusive."""
+    loop = scf.ForOp(word(begin).value, word(end).value, word(1).value)
+    with ir.InsertionPoint(loop.body):
+        yield Word(loop.induction_variable)
+        scf.YieldOp([])
+
+
+@contextmanager
+def while_(condition: Callable[[], Truth]) -> Generator[None]:
+    """Emit a loop that goes on while a condition holds."""
+    loop = scf.WhileOp([], [])
+    before, after = loop.before.blocks.append(), loop.after.blocks.append()
+    with ir.InsertionPoint(before):
+        scf.ConditionOp(condition().value, [])
+    with ir.InsertionPoint(after):
+        yield
+        scf.YieldOp([])
+
+
+def call(name: str, *arguments: Word | int) -> Word:
+    """Call a function of words that returns one."""
+    values = [word(argument).value for argument in arguments]
+    return Word(func.CallOp([_i64()], name, values).results[0])
+
+
+def perform(name: str, *arguments: Word | int) -> None:
+    """Call a function of words that returns nothing."""
+    func.CallOp([], name, [word(argument).value for argument in arguments])
+
+
+def declare(name: str, num_arguments: int) -> None:
+    """Declare a function of words without a result that is defined elsewhere."""
+    kind = ir.FunctionType.get([_i64()] * num_arguments, [])
+    func.FuncOp(name, kind, visibility="private")
+
+
+def define(
+    name: str, num_arguments: int, body: Callable[..., Word | None], *, returns: bool = False
+) -> None:
+    """Emit a function of words."""
+    results = [_i64()] if returns else []
+    function = func.FuncOp(name, ir.FunctionType.get([_i64()] * num_arguments, results))
+    block = function.add_entry_block()
+    with ir.InsertionPoint(block):
+        result = body(*[Word(argument) for argument in block.arguments])
+        func.ReturnOp([] if result is None else [result.value])
+
+
+def global_word(name: str) -> None:
+    """Emit a global variable of one word, zero at first."""
+    linkage = ir.Attribute.parse("#llvm.linkage<internal>")
+    llvm.GlobalOp(_i64(), name, linkage, value=ir.IntegerAttr.get(_i64(), 0))
+
+
+def address_of(name: str) -> Word:
+    """Return the address of a global variable or a function of the LLVM dialect."""
+    symbol = llvm.mlir_addressof(_pointer(), ir.FlatSymbolRefAttr.get(name))
+    return Word(llvm.ptrtoint(_i64(), symbol))
+
+
+def fields(record: Record, places: Sequence[int]) -> list[Word]:
+    """Load several words of a record."""
+    return [record[place] for place in places]

@@ -1,0 +1,1 @@
+"""Persistent GPU kernels from rPrograms: thread mapping, memory, barriers and dispatch."""

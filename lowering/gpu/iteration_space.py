@@ -1,0 +1,125 @@
+"""The loops of a ``linalg.generic``: their bounds, and points numbered row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rammer_mlir.bindings import arith, ir, memref
+from rammer_mlir.lowering.cpu.vectorize_affine import Index, constant, multiply
+
+
+@dataclass(frozen=True)
+class Loops:
+    """The loops of a ``linalg.generic``.
+
+    Attributes:
+        bounds: iterations of each loop, an int where static.
+        parallel: numbers of the parallel loops.
+        reduced: numbers of the reduction loops.
+    """
+
+    bounds: tuple[Index, ...]
+    parallel: tuple[int, ...]
+    reduced: tuple[int, ...]
+
+    @staticmethod
+    def of(generic: Any) -> Loops:
+        """Read the loops, and emit those bounds that are not static."""
+        kinds = [str(kind) for kind in generic.attributes["iterator_types"]]
+        return Loops(
+            tuple(loop_bounds(generic)),
+            tuple(n for n, kind in enumerate(kinds) if "parallel" in kind),
+            tuple(n for n, kind in enumerate(kinds) if "parallel" not in kind),
+        )
+
+    @property
+    def sizes(self) -> list[Index]:
+        """Return the iterations of the parallel loops."""
+        return [self.bounds[n] for n in self.parallel]
+
+    @property
+    def num_points(self) -> int | None:
+        """Return the number of parallel iterations, None if it is not static."""
+        return _static_product(self.sizes)
+
+    @property
+    def num_reduced(self) -> int | None:
+        """Return the number of reduction iterations, None if it is not static."""
+        return _static_product([self.bounds[n] for n in self.reduced])
+
+    def point(self, indices: Sequence[Index]) -> list[Index | None]:
+        """Return a point with the given indices of the parallel loops, and no others yet."""
+        found: list[Index | None] = [None] * len(self.bounds)
+        for n, index in zip(self.parallel, indices, strict=True):
+            found[n] = index
+        return found
+
+
+def _static_product(sizes: Sequence[Index]) -> int | None:
+    total = 1
+    for size in sizes:
+        if not isinstance(size, int):
+            return None
+        total *= size
+    return total
+
+
+def loop_bounds(generic: Any) -> list[Index]:
+    """Return the number of iterations of each loop, an int where it is static.
+
+    A loop is as long as the dimension of an operand that it indexes by itself; linalg's verifier
+    guarantees that there is one.
+    """
+    maps = [attribute.value for attribute in generic.attributes["indexing_maps"]]
+    bounds: list[Index] = [None] * maps[0].n_dims
+    for operand, access in zip(generic.operands, maps, strict=True):
+        for dimension, result in enumerate(access.results):
+            if not isinstance(result, ir.AffineDimExpr):
+                continue
+            if bounds[result.position] is None or not isinstance(bounds[result.position], int):
+                bounds[result.position] = _size(operand, dimension)
+    return bounds
+
+
+def _size(operand: Any, dimension: int) -> Index:
+    if operand.type.is_dynamic_dim(dimension):
+        return memref.dim(operand, constant(dimension))
+    return operand.type.shape[dimension]
+
+
+def product(sizes: Sequence[Index]) -> Index:
+    """Multiply sizes, at compile time where possible."""
+    total: Index = 1
+    for size in sizes:
+        total = multiply(total, size)
+    return total
+
+
+def unflatten(number: Any, sizes: Sequence[Index]) -> list[Index]:
+    """Return the indices of point ``number``, the last one fastest.
+
+    Divides in 32 bits: an integer division of 64 bits is a subroutine of some 100 instructions on
+    a GPU. A tile has fewer than 2**31 points.
+    """
+    if len(sizes) == 1:
+        return [number]
+    indices: list[Index] = []
+    rest = _narrow(number)
+    for size in reversed(sizes[1:]):
+        if size == 1:
+            indices.insert(0, 0)
+            continue
+        divisor = _narrow(constant(size) if isinstance(size, int) else size)
+        indices.insert(0, _widen(arith.remui(rest, divisor)))
+        rest = arith.divui(rest, divisor)
+    return [_widen(rest), *indices] if sizes else []
+
+
+def _narrow(value: Any) -> Any:
+    return arith.index_cast(ir.IntegerType.get_signless(32), value)
+
+
+def _widen(value: Any) -> Any:
+    return arith.index_castui(ir.IndexType.get(), value)

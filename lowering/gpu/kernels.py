@@ -1,0 +1,103 @@
+"""All rKernels of a module, mapped to the threads of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rammer_mlir.bindings import passmanager
+from rammer_mlir.lowering.cpu.kernel_buffers import expand_copies, store_booleans_as_bytes
+from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT, add_buffers, place_temporaries
+from rammer_mlir.lowering.gpu.thread_mapping import map_to_threads
+
+
+@dataclass(frozen=True)
+class BufferType:
+    """A memref type of an rKernel's argument: static, with any strides."""
+
+    text: str
+    element: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+    @property
+    def elements(self) -> int:
+        """Return the elements up to the last one, those before the offset included."""
+        pairs = zip(self.shape, self.strides, strict=True)
+        return 1 + self.offset + sum((size - 1) * stride for size, stride in pairs)
+
+
+@dataclass(frozen=True)
+class MappedKernels:
+    """What rKernels take, beside the rTask's id: their buffers, then the two below.
+
+    Attributes:
+        signatures: types of each rKernel's buffers, by symbol.
+        with_temporaries: symbols of those that use shared memory or scratch.
+        shared_bytes: size of the block's shared memory, the maximum over rKernels.
+        scratch_bytes: size of a vEU's scratch memory, the maximum over rKernels.
+    """
+
+    signatures: Mapping[str, Sequence[BufferType]]
+    with_temporaries: frozenset[str]
+    shared_bytes: int
+    scratch_bytes: int
+
+
+def map_kernels(
+    module: Any, kernels: Sequence[Any], shared_limit: int, block_threads: int
+) -> MappedKernels:
+    """Map the rKernels of a module to the threads of a block, in place.
+
+    Args:
+        module: the module that holds them.
+        kernels: functions ``(rTask id, memrefs...)`` on linalg operations.
+        shared_limit: most bytes of temporaries in shared memory; others go to scratch memory.
+        block_threads: threads of a block, a multiple of 64.
+
+    Raises:
+        UnsupportedError: if a temporary has no static bound.
+    """
+    run_passes(module, "linalg-generalize-named-ops")
+    for kernel in kernels:
+        expand_copies(kernel)
+        store_booleans_as_bytes(kernel)
+    signatures = {symbol(kernel): _buffer_types(kernel) for kernel in kernels}
+    memories = [place_temporaries(kernel, shared_limit) for kernel in kernels]
+    shared = max([ALIGNMENT, *(memory.shared_bytes for memory in memories)])
+    scratch = max([ALIGNMENT, *(memory.scratch_bytes for memory in memories)])
+    for kernel, memory in zip(kernels, memories, strict=True):
+        add_buffers(kernel, memory, shared, scratch)
+    run_passes(module, "affine-expand-index-ops,expand-strided-metadata,lower-affine,cse")
+    for kernel in kernels:
+        map_to_threads(kernel, block_threads)
+    pairs = zip(kernels, memories, strict=True)
+    busy = frozenset(symbol(kernel) for kernel, memory in pairs if memory.placements)
+    return MappedKernels(signatures, busy, shared, scratch)
+
+
+def symbol(operation: Any) -> str:
+    """Return the name of a symbol operation."""
+    return operation.attributes["sym_name"].value
+
+
+def run_passes(module: Any, pipeline: str) -> None:
+    """Run upstream passes on a module."""
+    passes: Any = passmanager.PassManager.parse(f"builtin.module({pipeline})")
+    passes.run(module.operation)
+
+
+def _buffer_types(kernel: Any) -> list[BufferType]:
+    kinds = kernel.attributes["function_type"].value.inputs
+    return [
+        BufferType(
+            text=str(kind),
+            element=str(kind.element_type),
+            shape=tuple(kind.shape),
+            strides=tuple(kind.get_strides_and_offset()[0]),
+            offset=kind.get_strides_and_offset()[1],
+        )
+        for kind in list(kinds)[1:]
+    ]

@@ -1,0 +1,179 @@
+"""From a module at the `program` stage to a ``gpu.module`` with one persistent kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.cpu.image import KERNEL_PREFIX, pack_constants
+from rammer_mlir.lowering.cpu.kernels_to_llvm import find_kernels
+from rammer_mlir.lowering.cpu.task_table import build_tables
+from rammer_mlir.lowering.gpu.barriers import COUNTER_WORDS, barrier_functions
+from rammer_mlir.lowering.gpu.dispatch import (
+    STRAIGHT_LINE_LIMIT,
+    KernelLayout,
+    buffer_name,
+    kernel_function,
+)
+from rammer_mlir.lowering.gpu.kernels import map_kernels, run_passes, symbol
+from rammer_mlir.lowering.gpu.target import GpuTarget
+from rammer_mlir.lowering.gpu.task_table import Buffer, GpuTable, build_gpu_table
+from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT
+from rammer_mlir.passes.constants import CONSTANT, argument_attributes
+from rammer_mlir.passes.entry import entry_function
+from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.passes.rtask_plan_memory import ARENA, memory_sizes
+from rammer_mlir.passes.structured import element_bytes
+
+MODULE = "rammer"
+"""Symbol of the gpu module."""
+
+
+@dataclass(frozen=True)
+class GpuProgram:
+    """What launching the persistent kernel needs beside its code.
+
+    Attributes:
+        target: the GPU that it is for.
+        num_veus: blocks of the launch, all resident at once.
+        block_threads: threads of each block.
+        arguments: the kernel's arguments in order, each a pointer: ``inputN``, ``outputN``,
+            ``constant``, ``arena``, ``scratches``, ``counters`` (zeroed once, before the first
+            launch) and ``table``.
+        argument_bytes: size of each.
+        constants: uint8, all weights.
+        table: the schedule.
+        shared_bytes: static shared memory of a block.
+    """
+
+    target: GpuTarget
+    num_veus: int
+    block_threads: int
+    arguments: tuple[str, ...]
+    argument_bytes: tuple[int, ...]
+    constants: NDArray[np.uint8]
+    table: GpuTable
+    shared_bytes: int
+
+
+def lower_to_gpu(
+    module: ir.Module,
+    weights: Mapping[int, NDArray[np.generic]],
+    num_veus: int,
+    target: GpuTarget,
+    straight_line_limit: int = STRAIGHT_LINE_LIMIT,
+) -> GpuProgram:
+    """Replace a module at the `program` stage by a ``gpu.module``, in place.
+
+    Args:
+        module: rPrograms, rKernels and a planned arena.
+        weights: arrays by argument number of the entry function.
+        num_veus: blocks of the kernel.
+        target: the GPU.
+        straight_line_limit: records up to which a program becomes straight-line code.
+    """
+    scheduled = read_plan(module)
+    constants = pack_constants(weights)
+    tables = build_tables(scheduled, constants.offsets, num_veus)
+    tables = replace(
+        tables, kernels=tuple(replace(k, name=KERNEL_PREFIX + k.name) for k in tables.kernels)
+    )
+    sizes = _buffer_bytes(module, len(constants.blob))
+    table = build_gpu_table(tables, list(sizes))
+    _erase_schedule(module)
+    layout = _lower_kernels(module, target, table, sizes)
+    _assemble(module, layout, straight_line_limit)
+    return _describe(layout, constants.blob)
+
+
+def _buffer_bytes(module: ir.Module, constant_bytes: int) -> dict[Buffer, int]:
+    """Return the kernel's buffers and their sizes: inputs, outputs, constants, arena."""
+    main: Any = entry_function(module)
+    kinds = main.operation.attributes["function_type"].value.inputs
+    found: dict[str, list[int]] = {"input": [], "output": []}
+    for attributes, kind in zip(argument_attributes(main), kinds, strict=True):
+        if CONSTANT in attributes or ARENA in attributes:
+            continue
+        elements = int(np.prod(kind.shape, dtype=np.int64))
+        base = "output" if "rtask.output" in attributes else "input"
+        found[base].append(max(1, elements * element_bytes(kind)))
+    sizes: dict[Buffer, int] = {}
+    for base in ("input", "output"):
+        sizes.update({(base, n): size for n, size in enumerate(found[base])})
+    sizes["constant", 0] = max(constant_bytes, ALIGNMENT)
+    sizes["arena", 0] = max(memory_sizes(main).arena_bytes, ALIGNMENT)
+    return sizes
+
+
+def _erase_schedule(module: ir.Module) -> None:
+    entry_function(module).operation.erase()
+    for op in list(module.body.operations):
+        if op.operation.name == "rtask.kernel":
+            op.operation.erase()
+
+
+def _lower_kernels(
+    module: ir.Module, target: GpuTarget, table: GpuTable, sizes: Mapping[Buffer, int]
+) -> KernelLayout:
+    """Map every rKernel to a block's threads, in place."""
+    kernels: list[Any] = list(find_kernels(module))
+    for kernel in kernels:
+        kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + symbol(kernel))
+    mapped = map_kernels(module, kernels, target.shared_limit, target.block_threads)
+    return KernelLayout(target=target, table=table, buffer_bytes=sizes, kernels=mapped)
+
+
+def _assemble(module: ir.Module, layout: KernelLayout, straight_line_limit: int) -> None:
+    """Put everything into one gpu module."""
+    declared = "\n".join(_declaration(layout, kernel.name) for kernel in layout.table.kernels)
+    text = f"""
+module attributes {{gpu.container_module}} {{
+gpu.module @{MODULE} {{
+{barrier_functions(layout.target, layout.num_veus, layout.table_type)}
+{declared}
+{kernel_function(layout, straight_line_limit)}
+}}
+}}"""
+    container: Any = ir.Module.parse(text)
+    gpu_module: Any = container.body.operations[0]
+    body = gpu_module.operation.regions[0].blocks[0]
+    names = {kernel.name for kernel in layout.table.kernels}
+    for op in list(body.operations):
+        if op.operation.name == "func.func" and symbol(op.operation) in names:
+            op.operation.erase()
+    end = body.operations[0]
+    for op in list(module.body.operations):
+        op.operation.move_before(end)
+    gpu_module.operation.detach_from_parent()
+    module.body.append(gpu_module)
+    module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
+    run_passes(module, "gpu.module(canonicalize{region-simplify=disabled},cse),symbol-dce")
+
+
+def _declaration(layout: KernelLayout, kernel: str) -> str:
+    kinds = [kind.text for kind in layout.kernels.signatures[kernel]]
+    shared = f"memref<{layout.kernels.shared_bytes}xi8, #gpu.address_space<workgroup>>"
+    types = ", ".join(["index", *kinds, shared, f"memref<{layout.kernels.scratch_bytes}xi8>"])
+    return f"func.func private @{kernel}({types})"
+
+
+def _describe(layout: KernelLayout, constants: NDArray[np.uint8]) -> GpuProgram:
+    sizes = {buffer_name(buffer): size for buffer, size in layout.buffer_bytes.items()}
+    sizes["scratches"] = layout.kernels.scratch_bytes * layout.num_veus
+    sizes["counters"] = layout.num_veus * COUNTER_WORDS * 8
+    sizes["table"] = layout.table.words.nbytes
+    return GpuProgram(
+        target=layout.target,
+        num_veus=layout.num_veus,
+        block_threads=layout.target.block_threads,
+        arguments=tuple(sizes),
+        argument_bytes=tuple(sizes.values()),
+        constants=constants,
+        table=layout.table,
+        shared_bytes=layout.kernels.shared_bytes,
+    )

@@ -1,0 +1,84 @@
+"""Tiles of results in the registers of one thread.
+
+A contraction or a convolution loads each operand for every product. A thread that computes a tile
+of m by n results loads m + n elements for m * n products. Tiles divide the extents, so that there
+are no edges, and leave a result for every thread of the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product as combinations
+from typing import Any
+
+from rammer_mlir.lowering.cpu.vectorize_affine import Index
+from rammer_mlir.lowering.gpu.body import used_dimensions
+from rammer_mlir.lowering.gpu.iteration_space import Loops
+
+_MOST_ALONG_A_LOOP = 8
+_MOST_RESULTS = 32
+"""Accumulators of a thread: an eighth of its registers, so that nothing is spilled."""
+
+Tile = tuple[int, ...]
+"""Results of one thread along each parallel loop."""
+
+
+def choose_tile(generic: Any, loops: Loops, block_threads: int) -> Tile:
+    """Return the tile of a thread; ones where nothing would be loaded less often."""
+    tile = [1] * len(loops.parallel)
+    if not loops.reduced or loops.num_points is None:
+        return tuple(tile)
+    maps = [attribute.value for attribute in generic.attributes["indexing_maps"]]
+    used = [set(used_dimensions(access)) for access in maps]
+    reused = [
+        position
+        for position, loop in enumerate(loops.parallel)
+        if any(loop not in dims for dims in used)
+    ]
+    results = loops.num_points
+    while True:
+        wider = [
+            position
+            for position in reused
+            if tile[position] < _MOST_ALONG_A_LOOP
+            and _size(loops, position) % (2 * tile[position]) == 0
+        ]
+        too_few = results < 2 * block_threads
+        if not wider or too_few or _count(tile) * 2 > _MOST_RESULTS:
+            return tuple(tile)
+        position = min(wider, key=lambda p: (tile[p], -p))
+        tile[position] *= 2
+        results //= 2
+
+
+def _size(loops: Loops, position: int) -> int:
+    size = loops.sizes[position]
+    return size if isinstance(size, int) else 1
+
+
+def _count(tile: Sequence[int]) -> int:
+    total = 1
+    for size in tile:
+        total *= size
+    return total
+
+
+def tiled_sizes(loops: Loops, tile: Tile) -> list[Index]:
+    """Return the number of tiles along each parallel loop."""
+    return [
+        size // width if isinstance(size, int) else size
+        for size, width in zip(loops.sizes, tile, strict=True)
+    ]
+
+
+def tile_offsets(loops: Loops, tile: Tile) -> list[tuple[int, ...]]:
+    """Return where the results of a tile lie from its first one.
+
+    They are as far apart as there are tiles, so that neighbouring lanes stay neighbours in memory.
+    """
+    steps = tiled_sizes(loops, tile)
+    ranges = [
+        [n * step if isinstance(step, int) else 0 for n in range(width)]
+        for step, width in zip(steps, tile, strict=True)
+    ]
+    return list(combinations(*ranges))

@@ -1,0 +1,55 @@
+"""`rtask-lower-to-gpu`: scheduled rPrograms become one persistent kernel of the gpu dialect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import OptionError
+from rammer_mlir.lowering.gpu.dispatch import STRAIGHT_LINE_LIMIT
+from rammer_mlir.lowering.gpu.program_to_gpu import lower_to_gpu
+from rammer_mlir.lowering.targets import find_gpu
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.constants import CONSTANT, argument_attributes
+from rammer_mlir.passes.entry import entry_function
+from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.passes.structured import element_bytes
+
+
+@dataclass(frozen=True)
+class LowerToGpu(Pass):
+    """Map rKernels to the threads of a block, and vEUs to the blocks of one persistent kernel.
+
+    ``target`` is a GPU as on the command line; programs of at most ``straight_line_limit`` records
+    become straight-line code, longer ones a loop over the task table.
+    """
+
+    name: ClassVar[str] = "rtask-lower-to-gpu"
+
+    target: str = "nvvm"
+    straight_line_limit: int = STRAIGHT_LINE_LIMIT
+
+    def run(self, module: ir.Module) -> None:
+        """Replace the module's content by a gpu module."""
+        gpu = find_gpu(self.target)
+        if gpu is None:
+            raise OptionError(f"target '{self.target}': expected a GPU, nvvm or rocdl")
+        with ir.Location.unknown(module.context):
+            num_veus = max(len(program.veus) for program in read_plan(module).plan.programs)
+            weights = _weights_of_the_right_size(entry_function(module))
+            lower_to_gpu(module, weights, num_veus, gpu, self.straight_line_limit)
+
+
+def _weights_of_the_right_size(main: Any) -> dict[int, np.ndarray[Any, np.dtype[np.uint8]]]:
+    """Stand in for the weights, whose values lie beside the IR: only their places matter here."""
+    kinds = main.operation.attributes["function_type"].value.inputs
+    return {
+        number: np.zeros(int(np.prod(kind.shape, dtype=np.int64)) * element_bytes(kind), np.uint8)
+        for number, (attributes, kind) in enumerate(
+            zip(argument_attributes(main), kinds, strict=True)
+        )
+        if CONSTANT in attributes
+    }

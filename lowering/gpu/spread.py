@@ -1,0 +1,165 @@
+"""Spread a ``linalg.generic`` over the threads of a block.
+
+Its parallel iterations go to the threads at a stride of the block's size, the innermost loop
+fastest, so that neighbouring lanes touch neighbouring elements. With enough of them, a thread
+computes a small tile of results in registers, so that what it loads serves several of them
+(``register_tiles``); with too few, several lanes share one result (``lane_reductions``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rammer_mlir.bindings import arith, ir, memref, scf
+from rammer_mlir.lowering.cpu.vectorize_affine import Index, add, as_value, constant, evaluate
+from rammer_mlir.lowering.gpu.body import Loads, emit_body, output_maps
+from rammer_mlir.lowering.gpu.iteration_space import Loops, product, unflatten
+from rammer_mlir.lowering.gpu.lane_reductions import (
+    butterfly,
+    choose_lanes,
+    combine,
+    combiners,
+    identities,
+)
+from rammer_mlir.lowering.gpu.register_tiles import choose_tile, tile_offsets, tiled_sizes
+
+
+@dataclass(frozen=True)
+class Threads:
+    """A thread's number in its block, an ``index`` value, and the block's size."""
+
+    number: Any
+    count: int
+
+
+def spread(generic: Any, threads: Threads) -> None:
+    """Emit a ``linalg.generic`` on memrefs as the code of one thread of a block."""
+    loops = Loops.of(generic)
+    lanes = 1
+    if loops.reduced:
+        lanes = choose_lanes(generic, loops.num_points, loops.num_reduced, threads.count)
+    if lanes > 1:
+        _share_results(generic, loops, threads, lanes)
+    else:
+        _tile_results(generic, loops, threads)
+
+
+def _tile_results(generic: Any, loops: Loops, threads: Threads) -> None:
+    """Emit a loop over tiles of results; each thread has those at the block's stride."""
+    tile = choose_tile(generic, loops, threads.count)
+    sizes = tiled_sizes(loops, tile)
+    loop = scf.ForOp(threads.number, as_value(product(sizes)), constant(threads.count))
+    with ir.InsertionPoint(loop.body):
+        first = unflatten(loop.induction_variable, sizes)
+        points = [loops.point(indices) for indices in _shifted(first, tile_offsets(loops, tile))]
+        outputs = [_output_places(generic, point) for point in points]
+        initial = [_initial_values(generic, places, bool(loops.reduced)) for places in outputs]
+        results = _reduce(generic, loops, points, list(loops.reduced), initial)
+        for values, places in zip(results, outputs, strict=True):
+            for value, (buffer, at) in zip(values, places, strict=True):
+                memref.store(value, buffer, at)
+        scf.YieldOp([])
+
+
+def _shifted(first: Sequence[Index], offsets: Sequence[Sequence[int]]) -> list[list[Index]]:
+    """Add offsets to indices, each sum once, so that equal indices are equal values."""
+    sums: dict[tuple[int, int], Index] = {}
+    for position, index in enumerate(first):
+        for shift in sorted({offset[position] for offset in offsets}):
+            sums[position, shift] = add(index, shift)
+    return [[sums[place] for place in enumerate(offset)] for offset in offsets]
+
+
+def _output_places(generic: Any, point: Sequence[Index | None]) -> list[tuple[Any, list[Any]]]:
+    known = [0 if index is None else index for index in point]
+    return [
+        (buffer, [as_value(evaluate(result, known)) for result in access.results])
+        for buffer, access in output_maps(generic)
+    ]
+
+
+def _initial_values(
+    generic: Any, places: Sequence[tuple[Any, list[Any]]], needed: bool
+) -> list[Any]:
+    """Load the outputs' old values where the body uses them."""
+    arguments = list(generic.regions[0].blocks[0].arguments)[-len(places) :]
+    return [
+        memref.load(buffer, at) if needed or list(argument.uses) else None
+        for (buffer, at), argument in zip(places, arguments, strict=True)
+    ]
+
+
+def _reduce(
+    generic: Any,
+    loops: Loops,
+    points: Sequence[list[Index | None]],
+    reduced: Sequence[int],
+    carried: Sequence[Sequence[Any]],
+) -> list[list[Any]]:
+    """Emit the nest of reduction loops for all points at once, accumulators in registers."""
+    if not reduced:
+        loads = Loads(generic)
+        return [
+            emit_body(generic, point, values, loads)
+            for point, values in zip(points, carried, strict=True)
+        ]
+    flat = [value for values in carried for value in values]
+    bound = as_value(loops.bounds[reduced[0]])
+    loop = scf.ForOp(constant(0), bound, constant(1), flat)
+    with ir.InsertionPoint(loop.body):
+        inner = [list(point) for point in points]
+        for point in inner:
+            point[reduced[0]] = loop.induction_variable
+        accumulators = _grouped(list(loop.inner_iter_args), len(points))
+        results = _reduce(generic, loops, inner, reduced[1:], accumulators)
+        scf.YieldOp([value for values in results for value in values])
+    return _grouped(list(loop.results), len(points))
+
+
+def _grouped(values: Sequence[Any], count: int) -> list[list[Any]]:
+    each = len(values) // count
+    return [list(values[n * each : (n + 1) * each]) for n in range(count)]
+
+
+def _share_results(generic: Any, loops: Loops, threads: Threads, lanes: int) -> None:
+    """Emit a uniform loop over results, each of which ``lanes`` neighbouring lanes compute."""
+    groups = threads.count // lanes
+    total = constant(loops.num_points or 0)
+    group = arith.divui(threads.number, constant(lanes))
+    lane = arith.remui(threads.number, constant(lanes))
+    loop = scf.ForOp(constant(0), total, constant(groups))
+    with ir.InsertionPoint(loop.body):
+        number = arith.addi(loop.induction_variable, group)
+        is_result = arith.cmpi(arith.CmpIPredicate.ult, number, total)
+        safe = arith.select(is_result, number, constant(0))
+        point = loops.point(unflatten(safe, loops.sizes))
+        partial = _reduce_every(generic, loops, point, lane, lanes)
+        found = combiners(generic) or []
+        whole = [butterfly(c, value, lanes) for c, value in zip(found, partial, strict=True)]
+        is_first = arith.cmpi(arith.CmpIPredicate.eq, lane, constant(0))
+        guard = scf.IfOp(arith.andi(is_result, is_first))
+        with ir.InsertionPoint(guard.then_block):
+            places = _output_places(generic, point)
+            for combiner, value, (buffer, at) in zip(found, whole, places, strict=True):
+                memref.store(combine(combiner, memref.load(buffer, at), value), buffer, at)
+            scf.YieldOp([])
+        scf.YieldOp([])
+
+
+def _reduce_every(
+    generic: Any, loops: Loops, point: list[Index | None], lane: Any, lanes: int
+) -> list[Any]:
+    """Emit the reduction of every ``lanes``-th point of the reduction space from ``lane`` on."""
+    begin = identities(combiners(generic) or [])
+    total = constant(loops.num_reduced or 0)
+    loop = scf.ForOp(lane, total, constant(lanes), begin)
+    with ir.InsertionPoint(loop.body):
+        inner = list(point)
+        sizes = [loops.bounds[n] for n in loops.reduced]
+        indices = unflatten(loop.induction_variable, sizes)
+        for n, index in zip(loops.reduced, indices, strict=True):
+            inner[n] = index
+        scf.YieldOp(emit_body(generic, inner, list(loop.inner_iter_args), Loads(generic)))
+    return list(loop.results)

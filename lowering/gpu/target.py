@@ -1,0 +1,36 @@
+"""What the GPU lowering has to know about a device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class GpuTarget:
+    """A GPU as a code generation target.
+
+    Attributes:
+        kind: the lowering that continues from the gpu dialect, ``nvvm`` or ``rocdl``.
+        chip: LLVM's name of the processor, as ``sm_90`` or ``gfx90a``.
+        warp_size: lanes that execute together (a warp, or a wave).
+        block_threads: threads of a vEU's block.
+        num_veus: vEUs by default, one for each multiprocessor of the usual board.
+        shared_limit: most bytes of shared memory that a kernel declares statically.
+        scope: LLVM's synchronisation scope of all threads of the device.
+        fences: whether each thread of a block orders its own accesses at device scope around the
+            block barrier, where the target's release by one thread does not carry the others.
+    """
+
+    kind: str
+    chip: str
+    warp_size: int
+    block_threads: int
+    num_veus: int
+    shared_limit: int
+    scope: str
+    fences: bool
+
+    @property
+    def name(self) -> str:
+        """Return the target as the command line spells it."""
+        return f"{self.kind}:{self.chip}"

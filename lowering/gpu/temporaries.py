@@ -1,0 +1,169 @@
+"""Place an rKernel's temporaries: block-shared memory where they fit, else the vEU's scratch.
+
+All threads of a block work on one tile, so a tile's temporaries are shared by the block. Each gets
+bytes of its own at a static offset; the buffers themselves are two arguments of the rKernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rammer_mlir.bindings import arith, ir, memref
+from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.lowering.cpu.vectorize_affine import multiply, upper_bound
+from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.passes.structured import element_bytes
+
+ALIGNMENT = 16
+"""Bytes: the widest access of one thread."""
+
+WORKGROUP = "#gpu.address_space<workgroup>"
+
+_VIEWS = frozenset(
+    ("memref.subview", "memref.reinterpret_cast", "memref.cast", "memref.expand_shape",
+     "memref.collapse_shape", "memref.transpose", "memref.extract_strided_metadata", "memref.view")
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A temporary's allocation, its most elements, and its place in one of the two buffers."""
+
+    allocation: Any
+    elements: int
+    shared: bool
+    offset: int
+
+
+@dataclass(frozen=True)
+class TemporaryMemory:
+    """The temporaries of one rKernel and the bytes that they take in both buffers."""
+
+    placements: tuple[Placement, ...]
+    shared_bytes: int
+    scratch_bytes: int
+
+
+def place_temporaries(kernel: Any, shared_limit: int) -> TemporaryMemory:
+    """Give every temporary a place, the smallest ones in shared memory.
+
+    Raises:
+        UnsupportedError: if a temporary has no static bound.
+    """
+    sizes: list[tuple[int, int, Any]] = []
+    for operation in walk(kernel):
+        if operation.name in ("memref.alloc", "memref.alloca"):
+            elements = _bounded_elements(kernel, operation)
+            width = element_bytes(operation.result.type)
+            sizes.append((_align(elements * width), elements, operation))
+    shared = scratch = 0
+    placements: list[Placement] = []
+    for num_bytes, elements, operation in sorted(sizes, key=lambda item: item[0]):
+        fits = shared + num_bytes <= shared_limit
+        placements.append(Placement(operation, elements, fits, shared if fits else scratch))
+        shared += num_bytes if fits else 0
+        scratch += 0 if fits else num_bytes
+    return TemporaryMemory(tuple(placements), shared, scratch)
+
+
+def add_buffers(
+    kernel: Any, memory: TemporaryMemory, shared_bytes: int, scratch_bytes: int
+) -> None:
+    """Append the two buffers to an rKernel's arguments and replace its allocations by views.
+
+    Args:
+        kernel: an rKernel on memrefs.
+        memory: where its temporaries go.
+        shared_bytes: size of the block-shared buffer, the maximum over rKernels.
+        scratch_bytes: size of the vEU's scratch buffer, the maximum over rKernels.
+    """
+    block = kernel.regions[0].blocks[0]
+    byte = ir.IntegerType.get_signless(8)
+    kinds = [
+        ir.MemRefType.get([shared_bytes], byte, memory_space=ir.Attribute.parse(WORKGROUP)),
+        ir.MemRefType.get([scratch_bytes], byte),
+    ]
+    shared, scratch = (block.add_argument(kind, ir.Location.unknown()) for kind in kinds)
+    inputs = [argument.type for argument in block.arguments]
+    kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, []))
+    entry = ir.InsertionPoint.at_block_begin(block)
+    for placement in memory.placements:
+        _replace(placement, shared if placement.shared else scratch, entry)
+    for operation in walk(kernel):
+        if operation.name == "memref.dealloc":
+            operation.erase()
+
+
+def _replace(placement: Placement, buffer: Any, entry: Any) -> None:
+    allocation = placement.allocation
+    kind = allocation.result.type
+    space = buffer.type.memory_space
+    shape = list(kind.shape) if kind.has_static_shape else [placement.elements]
+    flat = ir.MemRefType.get(shape, kind.element_type, memory_space=space)
+    with entry, allocation.location:
+        offset = arith.constant(ir.IndexType.get(), placement.offset)
+        frame = memref.view(flat, buffer, offset, [])
+    if kind.has_static_shape:
+        view = frame
+    else:
+        with ir.InsertionPoint(allocation), allocation.location:
+            view = _contiguous_view(frame, in_space(kind, space), list(allocation.operands))
+    allocation.result.replace_all_uses_with(view)
+    allocation.erase()
+    _propagate_space(view, space)
+
+
+def _contiguous_view(flat: Any, kind: Any, dynamic_sizes: list[Any]) -> Any:
+    """Emit ``kind``, contiguous with the given run-time sizes, over a flat buffer."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    rest = iter(dynamic_sizes)
+    sizes = [next(rest) if size == dynamic else size for size in kind.shape]
+    strides: list[Any] = [1]
+    for size in reversed(sizes[1:]):
+        strides.insert(0, multiply(strides[0], size))
+    return memref.ReinterpretCastOp(
+        kind, flat, [],
+        [s for s in sizes if not isinstance(s, int)],
+        [s for s in strides if not isinstance(s, int)],
+        [0],
+        [s if isinstance(s, int) else dynamic for s in sizes],
+        [s if isinstance(s, int) else dynamic for s in strides],
+    ).result  # fmt: skip
+
+
+def in_space(kind: Any, space: Any) -> Any:
+    """Return a memref type in another memory space."""
+    return ir.MemRefType.get(kind.shape, kind.element_type, kind.layout, space)
+
+
+def _propagate_space(value: Any, space: Any) -> None:
+    """Give all views of a buffer its memory space."""
+    for use in value.uses:
+        user = use.owner.operation
+        if user.name not in _VIEWS:
+            continue
+        for result in user.results:
+            kind = result.type
+            if isinstance(kind, ir.MemRefType) and kind.memory_space != space:
+                result.set_type(in_space(kind, space))
+                _propagate_space(result, space)
+
+
+def _bounded_elements(kernel: Any, allocation: Any) -> int:
+    """Return the most elements that an allocation can have."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    elements, rest = 1, iter(allocation.operands)
+    for size in allocation.result.type.shape:
+        bound = upper_bound(next(rest)) if size == dynamic else size
+        if bound is None:
+            raise UnsupportedError(
+                f"rKernel {kernel.attributes['sym_name']}: expected temporaries bounded by a "
+                f"constant, found {allocation.result.type}; bound their sizes by affine.min"
+            )
+        elements *= bound
+    return elements
+
+
+def _align(num_bytes: int) -> int:
+    return -(-num_bytes // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,1 @@
+"""NVIDIA GPUs: the gpu dialect to LLVM IR, PTX and cubin."""

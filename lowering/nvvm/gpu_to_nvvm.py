@@ -1,0 +1,48 @@
+"""From the gpu dialect to LLVM's dialect for NVIDIA GPUs."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.cpu.kernels_to_llvm import Step
+from rammer_mlir.lowering.gpu.to_llvm import (
+    MATH_STEPS,
+    define_pause,
+    hide_functions,
+    lower_steps,
+)
+from rammer_mlir.lowering.ir_walk import walk
+
+_PAUSE = """  %nanoseconds = arith.constant 64 : i32
+  nvvm.nanosleep %nanoseconds"""
+"""Lets the block's other warps, and those of other blocks on the multiprocessor, go first."""
+
+
+def nvvm_steps() -> list[Step]:
+    """Return the steps, in order."""
+    convert = "convert-gpu-to-nvvm{use-bare-ptr-memref-call-conv=true}"
+    return [
+        Step("pause", partial(define_pause, body=_PAUSE)),
+        *MATH_STEPS,
+        Step("expand-arith", "gpu.module(arith-expand{include-bf16=true})"),
+        Step("loops", "gpu.module(convert-scf-to-cf,expand-strided-metadata,lower-affine)"),
+        Step("nvvm", f"gpu.module({convert}),reconcile-unrealized-casts"),
+        Step("residency", _one_block_at_a_time),
+        Step("linkage", hide_functions),
+        Step("fold", "canonicalize{region-simplify=disabled}"),
+    ]
+
+
+def _one_block_at_a_time(module: Any) -> None:
+    """Ask for one resident block on a multiprocessor, so that ptxas may use all registers."""
+    one = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1)
+    for operation in walk(module.operation):
+        if operation.name == "llvm.func" and "nvvm.kernel" in operation.attributes:
+            operation.attributes["nvvm.minctasm"] = one
+
+
+def lower_to_nvvm(module: Any) -> None:
+    """Lower the gpu module of a module to the LLVM dialect, in place."""
+    lower_steps(module, nvvm_steps())

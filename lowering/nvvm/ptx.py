@@ -1,0 +1,19 @@
+"""From LLVM IR text to PTX, through LLVM's NVPTX code generator."""
+
+from __future__ import annotations
+
+from rammer_mlir.lowering.llvm.codegen import emit_assembly
+from rammer_mlir.lowering.llvm.machine import Machine
+from rammer_mlir.lowering.nvvm.target import CHIPS
+
+TRIPLE = "nvptx64-nvidia-cuda"
+
+
+def nvidia_machine(chip: str) -> Machine:
+    """Describe a chip to LLVM."""
+    return Machine(TRIPLE, chip, f"+{CHIPS[chip].ptx}", 128)
+
+
+def emit_ptx(ir_text: str, chip: str) -> str:
+    """Optimise LLVM IR text and compile it to PTX for ``chip``."""
+    return emit_assembly(ir_text, nvidia_machine(chip))

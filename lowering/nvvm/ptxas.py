@@ -1,0 +1,92 @@
+"""Assemble PTX to a cubin with NVIDIA's ptxas, and read its report of resources."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from rammer_mlir.errors import TargetError
+
+_REPORT = {
+    "registers": re.compile(r"Used (\d+) registers"),
+    "shared_bytes": re.compile(r"(\d+) bytes smem"),
+    "stack_bytes": re.compile(r"(\d+) bytes stack frame"),
+    "spill_store_bytes": re.compile(r"(\d+) bytes spill stores"),
+    "spill_load_bytes": re.compile(r"(\d+) bytes spill loads"),
+}
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a kernel takes of a multiprocessor, as ptxas reports it, largest of all functions.
+
+    Registers are per thread, shared memory is per block; stack and spills are bytes per thread.
+    """
+
+    registers: int
+    shared_bytes: int
+    stack_bytes: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """A cubin and its report."""
+
+    cubin: bytes
+    resources: Resources
+
+
+def find_ptxas() -> str | None:
+    """Return the path of ptxas, from PATH or the package ``nvidia-cuda-nvcc``; None without it."""
+    path = shutil.which("ptxas")
+    if path is not None:
+        return path
+    found = importlib.util.find_spec("nvidia")
+    for folder in (found.submodule_search_locations or []) if found else []:
+        for candidate in sorted(Path(folder).glob("*/bin/ptxas")):
+            return str(candidate)
+    return None
+
+
+def assemble(ptx: str, chip: str) -> Assembled:
+    """Assemble PTX for ``chip``.
+
+    Raises:
+        TargetError: if there is no ptxas, or it refuses the text.
+    """
+    ptxas = find_ptxas()
+    if ptxas is None:
+        raise TargetError(
+            "making a cubin: expected NVIDIA's 'ptxas' in PATH or in the Python package "
+            "'nvidia-cuda-nvcc', found none; install it with 'pip install rammer-mlir[cuda]', or "
+            "emit PTX, which the driver compiles"
+        )
+    with tempfile.TemporaryDirectory(prefix="rammer-ptxas-") as folder:
+        source, cubin = Path(folder, "program.ptx"), Path(folder, "program.cubin")
+        source.write_text(ptx)
+        command = [ptxas, "-v", f"-arch={chip}", str(source), "-o", str(cubin)]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        output = result.stderr + result.stdout
+        if result.returncode != 0 or not cubin.exists():
+            lines = [line for line in output.splitlines() if line.strip()] or ["no message"]
+            raise TargetError(
+                f"assembling PTX for {chip}: expected ptxas to accept it, found '{lines[0]}'; the "
+                f"command was: {' '.join(command)}"
+            )
+        return Assembled(cubin.read_bytes(), read_report(output))
+
+
+def read_report(output: str) -> Resources:
+    """Read what ``ptxas -v`` prints; what it does not name is 0."""
+    found = {
+        name: max([0, *(int(number) for number in pattern.findall(output))])
+        for name, pattern in _REPORT.items()
+    }
+    return Resources(**found)

@@ -1,0 +1,36 @@
+"""From the gpu dialect to LLVM's dialect for AMD GPUs."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from rammer_mlir.lowering.cpu.kernels_to_llvm import Step
+from rammer_mlir.lowering.gpu.to_llvm import (
+    MATH_STEPS,
+    define_pause,
+    hide_functions,
+    lower_steps,
+)
+
+_PAUSE = "  rocdl.s.sleep 1"
+"""64 clocks in which the unit's other waves go first."""
+
+
+def rocdl_steps(chip: str) -> list[Step]:
+    """Return the steps for a chip, in order."""
+    convert = f"convert-gpu-to-rocdl{{chipset={chip} use-bare-ptr-memref-call-conv=true}}"
+    return [
+        Step("pause", partial(define_pause, body=_PAUSE)),
+        *MATH_STEPS,
+        Step("expand-arith", "gpu.module(arith-expand{include-bf16=true})"),
+        Step("loops", "gpu.module(convert-scf-to-cf,expand-strided-metadata,lower-affine)"),
+        Step("rocdl", f"gpu.module({convert}),reconcile-unrealized-casts"),
+        Step("linkage", hide_functions),
+        Step("fold", "canonicalize{region-simplify=disabled}"),
+    ]
+
+
+def lower_to_rocdl(module: Any, chip: str) -> None:
+    """Lower the gpu module of a module to the LLVM dialect, in place."""
+    lower_steps(module, rocdl_steps(chip))

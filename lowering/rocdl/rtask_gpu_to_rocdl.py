@@ -1,0 +1,24 @@
+"""`rtask-gpu-to-rocdl`: a persistent kernel becomes a function of LLVM's dialect for AMD GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.rocdl.gpu_to_rocdl import lower_to_rocdl
+from rammer_mlir.lowering.rocdl.target import DEFAULT_CHIP, rocdl_target
+from rammer_mlir.passes.base import Pass
+
+
+@dataclass(frozen=True)
+class GpuToRocdl(Pass):
+    """Lower the gpu module that `rtask-lower-to-gpu` made for an AMD GPU."""
+
+    name: ClassVar[str] = "rtask-gpu-to-rocdl"
+
+    chip: str = DEFAULT_CHIP
+
+    def run(self, module: ir.Module) -> None:
+        """Lower the module's gpu module in place."""
+        lower_to_rocdl(module, rocdl_target(self.chip).chip)

@@ -1,0 +1,66 @@
+"""The targets that programs are compiled for: one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rammer_mlir.errors import OptionError
+from rammer_mlir.lowering.gpu.target import GpuTarget
+from rammer_mlir.lowering.nvvm import backend as nvvm
+from rammer_mlir.lowering.nvvm.target import DEFAULT_CHIP as NVIDIA_CHIP
+from rammer_mlir.lowering.nvvm.target import nvvm_target
+from rammer_mlir.lowering.rocdl import backend as rocdl
+from rammer_mlir.lowering.rocdl.target import DEFAULT_CHIP as AMD_CHIP
+from rammer_mlir.lowering.rocdl.target import rocdl_target
+
+CPU = "cpu"
+
+
+@dataclass(frozen=True)
+class GpuBackend:
+    """How programs reach one family of GPUs.
+
+    Attributes:
+        default_chip: the chip where the target names none.
+        describe: gives the target for a chip's name.
+        emit: takes a gpu module, the target and a stage, and returns that stage.
+        binary_stages: stages beyond ``llvm`` that it emits.
+    """
+
+    default_chip: str
+    describe: Callable[[str], GpuTarget]
+    emit: Callable[[Any, GpuTarget, str], bytes]
+    binary_stages: tuple[str, ...]
+
+
+GPU_BACKENDS = {
+    "nvvm": GpuBackend(NVIDIA_CHIP, nvvm_target, nvvm.emit_nvvm, nvvm.BINARY_STAGES),
+    "rocdl": GpuBackend(AMD_CHIP, rocdl_target, rocdl.emit_rocdl, rocdl.BINARY_STAGES),
+}
+
+TARGETS = (CPU, *(f"{kind}[:CHIP]" for kind in GPU_BACKENDS))
+"""Targets as the command line spells them."""
+
+
+def find_gpu(target: str) -> GpuTarget | None:
+    """Return the GPU that a target names, None for the CPU.
+
+    Raises:
+        OptionError: if there is no such target.
+        TargetError: if the chip is unknown or too old.
+    """
+    if target == CPU:
+        return None
+    kind, colon, chip = target.partition(":")
+    if kind not in GPU_BACKENDS or (colon and not chip):
+        raise OptionError(f"unknown target '{target}': expected one of {', '.join(TARGETS)}")
+    backend = GPU_BACKENDS[kind]
+    return backend.describe(chip or backend.default_chip)
+
+
+def binary_stages(target: str) -> tuple[str, ...]:
+    """Return the binary stages that a target has."""
+    kind = target.partition(":")[0]
+    return ("object",) if target == CPU else GPU_BACKENDS[kind].binary_stages

@@ -1,0 +1,206 @@
+"""What emulated GPU kernels and the emulator agree on: records in memory, code and its places.
+
+Every record is an array of 64-bit words; an enumeration gives the place of each word.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, auto
+
+MAX_BLOCKS, MAX_THREADS = 1024, 1024
+"""Limits of a launch: a stamp has 11 bits for the block and for the lane."""
+
+
+class _Place(IntEnum):
+    @staticmethod
+    def _generate_next_value_(name: str, start: int, count: int, last_values: list[int]) -> int:
+        return count
+
+
+class World(_Place):
+    """Words of a launch."""
+
+    SCHEDULER_STACK = auto()
+    NUM_BLOCKS = auto()
+    THREADS = auto()
+    SUBGROUP = auto()
+    LANES = auto()
+    BLOCKS = auto()
+    ARGUMENTS = auto()
+    PROGRESS = auto()
+    IDLE_LIMIT = auto()
+    REGION = auto()
+    REGION_BYTES = auto()
+    GRANULES = auto()
+    BUFFERS = auto()
+    SHADOW = auto()
+    GRANULE_SHIFT = auto()
+    KNOWLEDGE = auto()
+    ACQUIRED = auto()
+    SYNC_KEYS = auto()
+    SYNC_CLOCKS = auto()
+    SYNC_CAPACITY = auto()
+    FAULT = auto()
+    FAULT_SITE = auto()
+    FAULT_BLOCK = auto()
+    FAULT_LANE = auto()
+    FAULT_ADDRESS = auto()
+    FAULT_BASE = auto()
+    FAULT_OTHER = auto()
+    FAULT_OTHER_SITE = auto()
+
+
+class Lane(_Place):
+    """Words of a lane."""
+
+    STACK = auto()
+    STACK_TOP = auto()
+    STATUS = auto()
+    SITE = auto()
+    BLOCK = auto()
+    BLOCK_RECORD = auto()
+    LANE = auto()
+    SHARED = auto()
+    VALUE = auto()
+    OFFSET = auto()
+    WIDTH = auto()
+    MODE = auto()
+    VALID = auto()
+    ARRIVED = auto()
+    POLL_ADDRESS = auto()
+    LOOKS = auto()
+    RELEASES = auto()
+    HAS_ACQUIRED = auto()
+    FENCED = auto()
+    LAST_RELAXED = auto()
+
+
+class Block(_Place):
+    """Words of a block."""
+
+    PHASE = auto()
+    ARRIVED = auto()
+    DONE = auto()
+
+
+class Buffer(_Place):
+    """Words of a buffer: its addresses, and whether reading what was never written is a fault."""
+
+    BEGIN = auto()
+    END = auto()
+    UNWRITTEN = auto()
+
+
+class Cell(_Place):
+    """Shadow words of one granule: the stamps of its last write and of reads by two blocks."""
+
+    WRITE = auto()
+    READ = auto()
+    OTHER_READ = auto()
+    SITES = auto()
+
+
+class Status(_Place):
+    """What a lane does."""
+
+    READY = auto()
+    BARRIER = auto()
+    SHUFFLE = auto()
+    POLLING = auto()
+    DONE = auto()
+
+
+class Fault(_Place):
+    """Why a launch was stopped."""
+
+    NONE = auto()
+    OUT_OF_BOUNDS = auto()
+    UNWRITTEN = auto()
+    RACE = auto()
+    STUCK = auto()
+    HANG = auto()
+    INDEX = auto()
+    STACK_OVERFLOW = auto()
+    TOO_MANY_COUNTERS = auto()
+    NO_SOURCE_LANE = auto()
+
+
+class Shuffle(_Place):
+    """Modes of ``gpu.shuffle``."""
+
+    XOR = auto()
+    UP = auto()
+    DOWN = auto()
+    IDX = auto()
+    ROTATE = auto()
+
+
+GRANULE_BYTES = 256
+"""Buffers begin at multiples of this, with at least as much between them that belongs to none."""
+
+SITE_BITS = 21
+BLOCK_SHIFT, LANE_SHIFT, PHASE_SHIFT = 43, 8, 19
+LANE_MASK, RELEASES_MASK = 0x7FF, 0xFF
+SEVERAL_LANES = LANE_MASK
+"""A stamp is ``(block + 1) << 43 | phase << 19 | lane << 8 | releases``.
+
+A lane's phase counts its block's barriers, its releases those since the last barrier.
+"""
+
+STACK_GUARD = 0x5AFE57AC4B07704D
+"""Stands at the end of a lane's stack while that did not overflow."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place of a kernel that the emulator can name: an operation and where it comes from."""
+
+    operation: str
+    location: str
+
+
+@dataclass(frozen=True)
+class SharedBuffer:
+    """A workgroup buffer: sizes in bytes, and its offset in the block's shared memory."""
+
+    num_bytes: int
+    element_bytes: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class KernelArgument:
+    """A kernel's argument: a buffer of ``num_bytes``, or (0) a scalar of 8 bytes at most."""
+
+    name: str
+    num_bytes: int
+    element: str
+    element_bytes: int
+
+
+@dataclass(frozen=True)
+class EmulatedKernel:
+    """One kernel as native code.
+
+    Attributes:
+        name: the kernel.
+        launch: address of ``void (world)``.
+        arguments: what it takes, in order.
+        shared: its workgroup buffers.
+        sites: places that faults name; a site's number is its index.
+        granule: bytes that one shadow cell stands for, a power of two.
+        stack_bytes: stack that a lane needs.
+        checked: whether accesses are checked.
+        owner: keeps the code in memory.
+    """
+
+    name: str
+    launch: int
+    arguments: tuple[KernelArgument, ...]
+    shared: tuple[SharedBuffer, ...]
+    sites: tuple[Site, ...]
+    granule: int
+    stack_bytes: int
+    checked: bool
+    owner: object

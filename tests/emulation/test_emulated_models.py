@@ -1,0 +1,188 @@
+"""Emulated GPU programs against ONNX Runtime, and programs that are broken on purpose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import rammer_mlir
+from rammer_mlir.benchmarks.models import MODELS, build, random_feeds
+from rammer_mlir.benchmarks.reference import Reference, compare
+from rammer_mlir.bindings import arith, ir
+from rammer_mlir.compiler import Compilation, check_options
+from rammer_mlir.errors import EmulationError, OptionError
+from rammer_mlir.lowering.ir_walk import walk
+
+VARIED = ("mlp", "nas_cell", "lstm_bidirectional", "light_shufflenet")
+"""Models that are run under every policy, on several numbers of vEUs, for several GPUs."""
+
+
+def agree(
+    name: str, *, target: str = "nvvm:sm_90", policy: str = "wavefront", num_veus: int = 3
+) -> None:
+    """Compare two checked runs of a model with ONNX Runtime."""
+    model = build(name, scale="small")
+    executable = rammer_mlir.compile(
+        model, target=target, policy=policy, num_veus=num_veus, emulate=True, check=True
+    )
+    reference = Reference(model)
+    for seed in (1, 2):  # step counters go on from the first run
+        feeds = random_feeds(model, seed)
+        comparison = compare(reference.run(feeds), executable.run(feeds))
+        assert comparison.ok, str(comparison)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models(name: str) -> None:
+    agree(name)
+
+
+@pytest.mark.parametrize("name", VARIED)
+@pytest.mark.parametrize("policy", ["wavefront", "sequential"])
+@pytest.mark.parametrize("num_veus", [1, 2, 8])
+def test_policies_and_veus(name: str, policy: str, num_veus: int) -> None:
+    agree(name, policy=policy, num_veus=num_veus)
+
+
+@pytest.mark.parametrize("name", VARIED)
+@pytest.mark.parametrize("target", ["nvvm:sm_80", "rocdl:gfx90a", "rocdl:gfx1100"])
+def test_targets(name: str, target: str) -> None:
+    agree(name, target=target)
+
+
+def two_layers() -> onnx.ModelProto:
+    """Return two matrix products of many rTasks, and a softmax."""
+    generator = np.random.default_rng(5)
+
+    def weight(name: str, *shape: int) -> onnx.TensorProto:
+        values = generator.standard_normal(shape).astype(np.float32)
+        return onnx.numpy_helper.from_array(values, name)
+
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "w0"], ["h"], "first"),
+        onnx.helper.make_node("Relu", ["h"], ["r"], "rectify"),
+        onnx.helper.make_node("MatMul", ["r", "w1"], ["s"], "second"),
+        onnx.helper.make_node("Softmax", ["s"], ["y"], "normalise"),
+    ]
+    info = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        nodes,
+        "two_layers",
+        [info("x", onnx.TensorProto.FLOAT, [64, 96])],
+        [info("y", onnx.TensorProto.FLOAT, [64, 80])],
+        [weight("w0", 96, 128), weight("w1", 128, 80)],
+    )
+    return onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9
+    )
+
+
+def broken(damage: Any, num_veus: int = 4) -> str:
+    """Return the fault that damage to the kernel's IR causes."""
+    compilation = Compilation.of_model(
+        two_layers(), check_options("nvvm:sm_90", "wavefront", num_veus)
+    )
+    program = compilation.gpu_program()
+    with compilation.module.context, ir.Location.unknown():
+        assert damage(compilation.module) > 0
+    executable = compilation.emulate(program, checked=True)
+    feeds = random_feeds(two_layers(), 1)
+    with pytest.raises(EmulationError) as raised:
+        executable.run(feeds)
+    return str(raised.value)
+
+
+def function_of(operation: Any) -> str:
+    """Return the function that an operation is in."""
+    while operation.name not in ("func.func", "gpu.func"):
+        operation = operation.parent.operation
+    return ir.StringAttr(operation.attributes["sym_name"]).value
+
+
+def erase(module: Any, name: str, function: str, callee: str = "") -> int:
+    """Erase operations from functions whose names begin alike; return how many."""
+    found = [
+        operation
+        for operation in walk(module.operation)
+        if operation.name == name
+        and function_of(operation).startswith(function)
+        and (not callee or callee in str(operation.attributes["callee"]))
+    ]
+    for operation in found:
+        operation.erase()
+    return len(found)
+
+
+def test_whole_program_without_damage() -> None:
+    model = two_layers()
+    feeds = random_feeds(model, 1)
+    for policy in ("wavefront", "sequential"):
+        for num_veus in (1, 4, 40):
+            executable = rammer_mlir.compile(
+                model, target="nvvm:sm_90", policy=policy, num_veus=num_veus,
+                emulate=True, check=True,
+            )  # fmt: skip
+            comparison = compare(Reference(model).run(feeds), executable.run(feeds))
+            assert comparison.ok, str(comparison)
+
+
+def test_program_without_waits() -> None:
+    message = broken(drop_waits)
+    assert message.startswith("kernel 'rammer_program': ")
+    assert "data race" in message or "unwritten memory" in message
+    assert "the arena" in message
+
+
+def drop_waits(module: Any) -> int:
+    """Let waiting lanes find every counter high enough."""
+    count = 0
+    for operation in walk(module.operation):
+        if operation.name == "scf.condition":
+            inside = operation.parent.operation
+            if any(o.name == "llvm.load" for o in walk(inside)):
+                with ir.InsertionPoint(operation), operation.location:
+                    truth = arith.constant(ir.IntegerType.get_signless(1), 0)
+                operation.operands[0] = truth
+                count += 1
+    return count
+
+
+def test_rkernels_without_block_barriers() -> None:
+    def damage(module: Any) -> int:
+        return erase(module, "gpu.barrier", "rkernel.")
+
+    message = broken(damage)
+    assert "unwritten memory: block" in message
+    assert "(normalise) reads shared memory of block" in message
+
+
+def test_publication_without_a_block_barrier() -> None:
+    def damage(module: Any) -> int:
+        return erase(module, "gpu.barrier", "rammer_publish") + erase(
+            module, "gpu.barrier", "rammer_program"
+        )
+
+    assert "data race" in broken(damage)
+
+
+def test_program_that_publishes_nothing() -> None:
+    def damage(module: Any) -> int:
+        return erase(module, "llvm.store", "rammer_publish")
+
+    message = broken(damage)
+    assert "hang: no lane can go on" in message
+    assert "for the counters at index" in message
+
+
+def test_what_emulation_cannot_do() -> None:
+    model = two_layers()
+    with pytest.raises(OptionError, match="expected a GPU to emulate"):
+        rammer_mlir.compile(model, target="cpu", emulate=True)
+    executable = rammer_mlir.compile(model, target="nvvm:sm_90", num_veus=2, emulate=True)
+    with pytest.raises(OptionError, match="found emulated code"):
+        executable.save("model.rammer")
+    with pytest.raises(OptionError, match="leave --timeline out"):
+        executable.timeline("times.json", {})
