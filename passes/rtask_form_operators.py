@@ -130,15 +130,17 @@ def _sort(block: ir.Block) -> None:
     which may be behind a user of an earlier one.
     """
     operations = [op.operation for op in block.operations]
-    placed: set[ir.Operation] = set()
+    here, placed = set(operations), set[ir.Operation]()
     for op in operations[:-1]:
         pending = [op]
         while pending:
             current = pending[-1]
             missing = [
                 owner.operation
-                for owner in (value.owner for value in current.operands)
-                if not isinstance(owner, ir.Block) and owner.operation not in placed
+                for owner in (value.owner for value in _used(current))
+                if not isinstance(owner, ir.Block)
+                and owner.operation in here
+                and owner.operation not in placed
             ]
             if missing:
                 pending.extend(missing)
@@ -147,6 +149,16 @@ def _sort(block: ir.Block) -> None:
             if current not in placed:
                 placed.add(current)
                 current.move_before(operations[-1])
+
+
+def _used(op: ir.Operation) -> list[ir.Value]:
+    """List what an operation uses, also inside of its regions."""
+    values = list(op.operands)
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                values.extend(_used(inner.operation))
+    return values
 
 
 def _erase_dead(main: ir.OpView) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rammer_mlir.aligned import aligned_bytes
 from rammer_mlir.bindings import ir
 from rammer_mlir.cpu_features import cpu_features
+from rammer_mlir.errors import TargetError
 from rammer_mlir.image import CpuImage
 from rammer_mlir.lowering.cpu.dispatch import (
     STRAIGHT_LINE_LIMIT,
@@ -110,6 +111,9 @@ def lower_program(
 
     The rKernels become functions ``(rTask id, pointers...)``; the schedule becomes the task table
     and its dispatch loop, or straight-line code when it has few records.
+
+    Raises:
+        TargetError: if the machine's system calls are not known.
     """
     entry_function(module).operation.erase()
     _erase_all(module, "rtask.kernel")
@@ -124,9 +128,12 @@ def lower_program(
         entry = dispatch_loop(ENTRY, tables.kernels, traced=False)
     traced = dispatch_loop(TRACED_ENTRY, tables.kernels, traced=True)
     architecture = machine.triple.split("-")[0]
-    runtime = _RUNTIME.read_text().replace(
-        "FUTEX_SYSCALL", str(_FUTEX_SYSCALL.get(architecture, 202))
-    )
+    if architecture not in _FUTEX_SYSCALL:
+        raise TargetError(
+            f"processor '{architecture}': expected one of {', '.join(_FUTEX_SYSCALL)}; compile for "
+            "one of these"
+        )
+    runtime = _RUNTIME.read_text().replace("FUTEX_SYSCALL", str(_FUTEX_SYSCALL[architecture]))
     pause = pause_function(architecture == "x86_64")
     declarations = _declarations(tables)
     text = "\n".join((declarations, clock_function(), pause, runtime, entry, traced))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rammer_mlir.cli.common import STREAM, ArgumentParser, run_tool, write_output
-from rammer_mlir.cli.model_options import add_model_options, parse_shapes
+from rammer_mlir.cli.model_options import DEFAULT_POLICY, add_model_options, parse_shapes
 from rammer_mlir.errors import OptionError
 from rammer_mlir.pipeline import BINARY_STAGES, IR_STAGES, check_stage
 
@@ -35,7 +35,7 @@ def _compile(arguments: Sequence[str]) -> int:
         check_stage(options.emit)
     from rammer_mlir.compiler import Compilation, check_options
 
-    checked = check_options(options.target, options.policy, options.veus)
+    checked = check_options(options.target, options.policy or DEFAULT_POLICY, options.veus)
     compilation = Compilation.of_model(options.model, checked, shapes)
     if options.emit is not None:
         write_output(options.output or STREAM, compilation.emit(options.emit))

@@ -7,11 +7,13 @@ import argparse
 from rammer_mlir.cli.common import ArgumentParser
 from rammer_mlir.errors import OptionError
 
+DEFAULT_POLICY = "wavefront"
+
 
 def add_model_options(parser: ArgumentParser) -> None:
     """Add the options that say how a model is compiled."""
     parser.add_argument("--target", default="cpu", help="what to compile for (default: cpu)")
-    parser.add_argument("--policy", default="wavefront", help="scheduling policy")
+    parser.add_argument("--policy", help=f"scheduling policy (default: {DEFAULT_POLICY})")
     parser.add_argument(
         "--veus", type=_count, metavar="N", help="number of vEUs (default: one for each core)"
     )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import rammer_mlir
 from rammer_mlir.atomic_file import open_atomically
 from rammer_mlir.cli.common import ArgumentParser, run_tool
-from rammer_mlir.cli.model_options import add_model_options, parse_shapes
+from rammer_mlir.cli.model_options import DEFAULT_POLICY, add_model_options, parse_shapes
 from rammer_mlir.errors import InputError, OptionError
 from rammer_mlir.runtime.emulated_model import EmulatedExecutable
 from rammer_mlir.runtime.executable import Executable
@@ -93,7 +93,7 @@ def _open_model(options: argparse.Namespace) -> Executable | EmulatedExecutable:
     return rammer_mlir.compile(
         options.model,
         target=options.target,
-        policy=options.policy,
+        policy=options.policy or DEFAULT_POLICY,
         num_veus=options.veus,
         shapes=shapes,
     )
@@ -110,7 +110,7 @@ def _emulate(
     return rammer_mlir.compile(
         options.model,
         target=options.target,
-        policy=options.policy,
+        policy=options.policy or DEFAULT_POLICY,
         num_veus=options.veus,
         shapes=shapes,
         emulate=True,
@@ -122,6 +122,11 @@ def _check_compiled_so(
     executable: Executable, options: argparse.Namespace, shapes: Mapping[str, tuple[int, ...]]
 ) -> None:
     """Refuse options that an artifact was not compiled with."""
+    if options.policy is not None:
+        raise OptionError(
+            f"--policy: expected an ONNX model, but '{options.model}' holds a finished schedule; "
+            "leave the option out, or compile the ONNX model again"
+        )
     has: dict[str, object] = {spec.name: spec.shape for spec in executable.signature.inputs}
     wanted: list[tuple[str, object, object]] = [("--target", options.target, "cpu")]
     if options.veus is not None:

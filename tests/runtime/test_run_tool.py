@@ -150,6 +150,7 @@ def test_options_that_contradict_an_artifact(
     assert "compiled for 2" in failure(capsys, artifact, "--veus", "3")
     assert "compiled for (5, 40)" in failure(capsys, artifact, "--shape", "x=5,41")
     assert "compiled for None" in failure(capsys, artifact, "--shape", "z=1")
+    assert "holds a finished schedule" in failure(capsys, artifact, "--policy", "sequential")
     assert "compiled for cpu" in failure(capsys, artifact, "--target", "nvvm")
 
 
