@@ -37,7 +37,7 @@ func.func private @{AWAIT}(%counters: {counters}, %table: {table}, %at: index, %
   %line = arith.constant {COUNTER_WORDS} : i64
   %totals = arith.constant {num_veus} : index
   %thread = gpu.thread_id x
-  %threads = gpu.block_dim x
+  %threads = arith.constant {target.block_threads} : index
   scf.for %pair = %thread to %n step %threads {{
     %twice = arith.muli %pair, %two : index
     %veu_at = arith.addi %at, %twice : index

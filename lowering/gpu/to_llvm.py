@@ -9,12 +9,13 @@ from rammer_mlir.bindings import ir, llvm
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.cpu.kernels_to_llvm import Step
 from rammer_mlir.lowering.gpu.barriers import PAUSE
+from rammer_mlir.lowering.gpu.math_to_arith import expand_gpu_math
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.codegen import to_llvm_ir
 from rammer_mlir.lowering.llvm.math_to_arith import convert_math
 from rammer_mlir.lowering.llvm.narrow_floats import convert_through_f32
 
-_EXPANDED = "sinh,cosh,tan,asinh,acosh,atanh,clampf,powf,fpowi,rsqrt"
+_EXPANDED = "sinh,cosh,tan,asinh,acosh,atanh,clampf,fpowi,rsqrt"
 """Functions that upstream writes in terms of others."""
 
 _INTRINSICS = {
@@ -77,6 +78,7 @@ MATH_STEPS = (
     Step("wide-floats", convert_through_f32),
     Step("expand-math", f"gpu.module(math-expand-ops{{ops={_EXPANDED}}})"),
     Step("contract", contract_floats),
+    Step("gpu-math", expand_gpu_math),
     Step("math", convert_math),
     Step("intrinsics", call_intrinsics),
     Step("check-math", check_math),

@@ -32,14 +32,16 @@ def find_linker(*, needs_amdgpu: bool = False) -> list[str]:
 def link_shared(object_file: bytes, *, needs_amdgpu: bool = False) -> bytes:
     """Link a relocatable ELF object to a shared library and return the library's bytes.
 
-    Symbols of libc and libm stay undefined: the process that loads the library provides them.
+    Symbols of libc and libm stay undefined: the process that loads the library provides them. With
+    ``needs_amdgpu`` the object is one for AMD GPUs, where nobody would provide any.
     Raises ``TargetError`` when no linker is found or the linker fails.
     """
     linker = find_linker(needs_amdgpu=needs_amdgpu)
     with tempfile.TemporaryDirectory(prefix="rammer-link-") as folder:
         source, library = Path(folder, "kernels.o"), Path(folder, "kernels.so")
         source.write_bytes(object_file)
-        command = [*linker, "-shared", "-o", str(library), str(source)]
+        options = ["--no-undefined"] if needs_amdgpu else []
+        command = [*linker, "-shared", *options, "-o", str(library), str(source)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode != 0 or not library.exists():
             lines = (result.stderr or result.stdout).strip().splitlines() or ["no message"]

@@ -12,14 +12,14 @@ DEFAULT_CHIP = "sm_90"
 
 @dataclass(frozen=True)
 class NvidiaChip:
-    """An NVIDIA processor: multiprocessors of its usual board, and the first PTX that knows it."""
+    """An NVIDIA processor: multiprocessors of its usual board, and a PTX with all that we use."""
 
     multiprocessors: int
     ptx: str
 
 
 CHIPS = {
-    "sm_70": NvidiaChip(80, "ptx60"),
+    "sm_70": NvidiaChip(80, "ptx63"),
     "sm_75": NvidiaChip(40, "ptx63"),
     "sm_80": NvidiaChip(108, "ptx70"),
     "sm_86": NvidiaChip(84, "ptx71"),

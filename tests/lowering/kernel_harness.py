@@ -34,10 +34,11 @@ def assembly(source: str, machine: Machine | None = None) -> str:
 def compile_kernel(source: str, name: str = "k", machine: Machine | None = None) -> Kernel:
     """Compile MLIR text and return the kernel ``name`` as a function ``(id, *arrays)``."""
     library = load_object(emit_object(lower_text(source, machine), machine or host_machine()))
-    return _caller(library, name)
+    return kernel_of(library, name)
 
 
-def _caller(library: Library, name: str) -> Kernel:
+def kernel_of(library: Library, name: str) -> Kernel:
+    """Return a function of a library that takes ``(id, *arrays)``."""
     address = library.address(name)
 
     def call(rtask: int, *arrays: Array) -> None:

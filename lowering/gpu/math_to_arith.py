@@ -1,0 +1,238 @@
+"""Functions on f32 that the CPU takes from libm, as arithmetic: a GPU has no libm.
+
+The errors stated are in units in the last place (ulp) against the exact value. Short polynomials
+in f32 follow Cephes (Moshier, single precision); where f32 would lose digits, a few operations are
+done in f64. What is not listed, and all of it on f64, is refused by name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from rammer_mlir.bindings import arith, ir
+from rammer_mlir.bindings import math as math_dialect
+from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.lowering.llvm.float32 import Bits, Float, Mask
+
+_SIN = (-1.6666654611e-1, 8.3321608736e-3, -1.9515295891e-4)
+_COS = (4.166664568298827e-2, -1.388731625493765e-3, 2.443315711809948e-5)
+_ATAN = (-3.33329491539e-1, 1.99777106478e-1, -1.38776856032e-1, 8.05374449538e-2)
+_ASIN = (1.6666752422e-1, 7.4953002686e-2, 4.5470025998e-2, 2.4181311049e-2, 4.2163199048e-2)
+# pi / 2 in parts; the first two have 25 bits, so that n times them is exact.
+_HALF_PI = (1.5707963109016418, 1.5893254712295857e-08, 6.123233995736766e-17)
+_ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer, left in the low bits
+_LN2 = math.log(2.0)
+_ATANH = tuple(2.0 / _LN2 / (2 * n + 1) for n in range(8))
+_EXP2 = tuple(_LN2**n / math.factorial(n) for n in range(12))
+
+
+class Double:
+    """An f64 value in Python's operators. A product and a sum may become one rounding."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    @staticmethod
+    def of(x: Float) -> Double:
+        """Convert an f32, exactly."""
+        return Double(arith.extf(ir.F64Type.get(), x.value))
+
+    def __add__(self, other: Double | float) -> Double:
+        return Double(arith.addf(self.value, _lift(other)))
+
+    def __sub__(self, other: Double | float) -> Double:
+        return Double(arith.subf(self.value, _lift(other)))
+
+    def __mul__(self, other: Double | float) -> Double:
+        return Double(arith.mulf(self.value, _lift(other)))
+
+    def __truediv__(self, other: Double | float) -> Double:
+        return Double(arith.divf(self.value, _lift(other)))
+
+    def rounded(self) -> Double:
+        """Round to the nearest integer; needs |x| < 2**51."""
+        # No fused or reassociated form gives the same, and none is allowed: no fast-math flags.
+        return self + _ROUND - _ROUND
+
+    def low_bits(self) -> Bits:
+        """Return the low 32 bits of a rounded number as an integer, modulo 2**32."""
+        bits = arith.bitcast(ir.IntegerType.get_signless(64), (self + _ROUND).value)
+        return Bits(arith.trunci(ir.IntegerType.get_signless(32), bits))
+
+    def polynomial(self, coefficients: tuple[float, ...]) -> Double:
+        """Evaluate a polynomial, lowest power first."""
+        total = Double(_lift(coefficients[-1]))
+        for coefficient in reversed(coefficients[:-1]):
+            total = total * self + coefficient
+        return total
+
+    def single(self) -> Float:
+        """Round to f32."""
+        return Float(arith.truncf(ir.F32Type.get(), self.value))
+
+
+def _lift(number: Double | float) -> Any:
+    return number.value if isinstance(number, Double) else arith.constant(ir.F64Type.get(), number)
+
+
+def _reduce_by_half_pi(x: Float) -> tuple[Float, Bits]:
+    """Split x into r + n * pi / 2, in f64; n modulo 4 counts.
+
+    Good to the last place of f32 up to |x| = 2**28; beyond, digits are lost as n grows.
+    """
+    wide = Double.of(x)
+    n = (wide * (2.0 / math.pi)).rounded()
+    high, middle, low = _HALF_PI
+    return (wide - n * high - n * middle - n * low).single(), n.low_bits()
+
+
+def _circular(x: Float, quarter: int) -> Float:
+    """Return sin(x + quarter * pi / 2)."""
+    r, n = _reduce_by_half_pi(x)
+    square = r * r
+    sine = r * square * square.polynomial(_SIN) + r
+    cosine = square * square * square.polynomial(_COS) - square * 0.5 + 1.0
+    quadrant = n + quarter
+    value = (quadrant & 1).exceeds(0).choose(cosine, sine)
+    return (quadrant & 2).exceeds(0).choose(-value, value)
+
+
+def expand_sin(x: Float) -> Float:
+    """sin(x), 2 ulp for |x| <= 2**28."""
+    return x.equals(0.0).choose(x, _circular(x, 0))
+
+
+def expand_cos(x: Float) -> Float:
+    """cos(x), 2 ulp for |x| <= 2**28."""
+    return _circular(x, 1)
+
+
+def expand_atan(x: Float) -> Float:
+    """atan(x), 2 ulp."""
+    size = x.absolute()
+    large, medium = size > 2.414213562373095, size > 0.4142135623730950
+    one = x.constant(1.0)
+    numerator = large.choose(-one, medium.choose(size - 1.0, size))
+    denominator = large.choose(size, medium.choose(size + 1.0, one))
+    base = large.choose(
+        x.constant(math.pi / 2), medium.choose(x.constant(math.pi / 4), x.constant(0.0))
+    )
+    r = numerator / denominator
+    square = r * r
+    result = base + (square * square.polynomial(_ATAN) * r + r)
+    return _copy_sign(result, x)
+
+
+def expand_atan2(y: Float, x: Float) -> Float:
+    """atan2(y, x), 3 ulp; as C's for zeros and infinities."""
+    both = x.absolute().equals(math.inf)
+    ratio = y.absolute() / x.absolute()
+    # inf / inf and 0 / 0 are no numbers: the angle is that of (1, 1), and 0.
+    diagonal = both.choose(y.absolute().equals(math.inf).choose(y.constant(1.0), ratio), ratio)
+    zero = y.absolute() + x.absolute()
+    angle = expand_atan(zero.equals(0.0).choose(y.constant(0.0), diagonal))
+    left = _is_negative(x).choose(-angle + math.pi, angle)
+    return _copy_sign(left, y)
+
+
+def _is_negative(x: Float) -> Mask:
+    """Tell where the sign bit is set."""
+    return ((x.bits() >> 31) & 1).exceeds(0)
+
+
+def expand_asin(x: Float) -> Float:
+    """asin(x), 2 ulp; NaN beyond 1."""
+    size = x.absolute()
+    large = size > 0.5
+    square = large.choose((-size + 1.0) * 0.5, size * size)
+    root = large.choose(Float(math_dialect.sqrt(square.value)), size)
+    small = square * square.polynomial(_ASIN) * root + root
+    return _copy_sign(large.choose(-(small + small) + math.pi / 2, small), x)
+
+
+def expand_acos(x: Float) -> Float:
+    """acos(x), 2 ulp; NaN beyond 1."""
+    size = x.absolute()
+    large = size > 0.5
+    root = Float(math_dialect.sqrt(((-size + 1.0) * 0.5).value))
+    near_one = expand_asin(root) * 2.0
+    far = _is_negative(x).choose(-near_one + math.pi, near_one)
+    return large.choose(far, -expand_asin(x) + math.pi / 2)
+
+
+def _log2(x: Float) -> Double:
+    """Return log2(x) in f64, to 1e-12, for a finite x > 0."""
+    tiny = x < 1.17549435e-38
+    bits = tiny.choose(x * 8388608.0, x).bits() - 0x3F3504F3
+    mantissa = ((bits & 0x7FFFFF) + 0x3F3504F3).as_float()
+    exponent = (bits >> 23).to_float()
+    exponent = tiny.choose(exponent - 23.0, exponent)
+    wide = Double.of(mantissa)
+    s = (wide - 1.0) / (wide + 1.0)
+    return s * (s * s).polynomial(_ATANH) + Double.of(exponent)
+
+
+def _exp2(t: Double) -> Float:
+    """Return 2**t for a finite t, rounded to f32 with its over- and underflow."""
+    low = Double(arith.maximumf(t.value, _lift(-200.0)))
+    limited = Double(arith.minimumf(low.value, _lift(200.0)))
+    n = limited.rounded()
+    integer = ir.IntegerType.get_signless(64)
+    exponent = arith.extsi(integer, n.low_bits().value)
+    biased = arith.addi(exponent, arith.constant(integer, 1023))
+    scale = arith.shli(biased, arith.constant(integer, 52))
+    power = Double(arith.bitcast(ir.F64Type.get(), scale))
+    return ((limited - n).polynomial(_EXP2) * power).single()
+
+
+def expand_powf(x: Float, y: Float) -> Float:
+    """x**y, 1 ulp, by logarithm and exponential in f64; special cases as C's pow, for finite y."""
+    size = x.absolute()
+    finite = (size < math.inf).choose(size, x.constant(1.0))
+    power = _exp2(_log2((finite > 0.0).choose(finite, x.constant(1.0))) * Double.of(y))
+    # Of zero and infinity the power is 0 or infinity, by the sign of y.
+    nothing, everything = x.constant(0.0), x.constant(math.inf)
+    power = size.equals(0.0).choose((y > 0.0).choose(nothing, everything), power)
+    power = size.equals(math.inf).choose((y > 0.0).choose(everything, nothing), power)
+    whole, half = _truncated(y).equals(y), y * 0.5
+    odd = _truncated(half).equals(half).choose(power, -power)
+    defined = size.equals(0.0).choose(
+        power, size.equals(math.inf).choose(power, x.constant(math.nan))
+    )
+    negative = whole.choose(odd, defined)
+    result = _is_negative(x).choose(negative, power)
+    result = x.equals(x).choose(result, x)
+    return y.equals(0.0).choose(x.constant(1.0), x.equals(1.0).choose(x, result))
+
+
+def _truncated(x: Float) -> Float:
+    return Float(math_dialect.trunc(x.value))
+
+
+def _copy_sign(magnitude: Float, sign: Float) -> Float:
+    return ((magnitude.bits() & 0x7FFFFFFF) | (sign.bits() & -0x80000000)).as_float()
+
+
+EXPANSIONS: dict[str, Callable[..., Float]] = {
+    "math.sin": expand_sin,
+    "math.cos": expand_cos,
+    "math.atan": expand_atan,
+    "math.atan2": expand_atan2,
+    "math.asin": expand_asin,
+    "math.acos": expand_acos,
+    "math.powf": expand_powf,
+}
+
+
+def expand_gpu_math(module: Any) -> None:
+    """Expand the functions of ``EXPANSIONS`` on f32 scalars, in place."""
+    for operation in walk(module.operation):
+        expansion = EXPANSIONS.get(operation.name)
+        if expansion is None or not isinstance(operation.results[0].type, ir.F32Type):
+            continue
+        with ir.InsertionPoint(operation), operation.location:
+            result = expansion(*map(Float, operation.operands))
+        operation.results[0].replace_all_uses_with(result.value)
+        operation.erase()

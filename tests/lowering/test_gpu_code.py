@@ -1,0 +1,178 @@
+"""PTX, cubin and hsaco of whole programs: the tools accept them, and memory is ordered."""
+
+from __future__ import annotations
+
+import re
+import struct
+
+import numpy as np
+import onnx
+import pytest
+from code_objects import CodeObject, read_code_object
+from onnx import TensorProto, helper, numpy_helper
+
+from rammer_mlir.benchmarks.models.registry import build
+from rammer_mlir.compiler import Compilation, check_options
+from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.lowering.gpu.to_llvm import gpu_llvm_ir
+from rammer_mlir.lowering.nvvm.ptxas import assemble, find_ptxas, read_report
+from rammer_mlir.lowering.nvvm.target import CHIPS
+from rammer_mlir.lowering.rocdl.gpu_to_rocdl import lower_to_rocdl
+from rammer_mlir.lowering.rocdl.hsaco import emit_isa
+
+needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="needs ptxas")
+
+AMD_CHIPS = {"gfx906": 0x2F, "gfx90a": 0x3F, "gfx942": 0x4C, "gfx1100": 0x41}
+"""Numbers of the processors in the ELF flags (LLVM's AMDGPU user guide)."""
+
+
+def emit(model: bytes, target: str, stage: str, veus: int = 4) -> bytes:
+    """Compile a model to a stage."""
+    return Compilation.of_model(model, check_options(target, "wavefront", veus)).emit(stage)
+
+
+def small(name: str) -> bytes:
+    """Build a benchmark model at its small scale."""
+    return build(name, 1, "small").SerializeToString()
+
+
+def lstm(length: int, hidden: int = 16) -> bytes:
+    """Build one LSTM of ``length`` cells."""
+    rng = np.random.default_rng(0)
+    shapes = {"w": (1, 4 * hidden, hidden), "r": (1, 4 * hidden, hidden), "b": (1, 8 * hidden)}
+    weights = [
+        numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
+        for name, shape in shapes.items()
+    ]
+    node = helper.make_node("LSTM", ["x", *shapes], ["", "h"], hidden_size=hidden)
+    graph = helper.make_graph(
+        [node],
+        "lstm",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [length, 1, hidden])],
+        [helper.make_tensor_value_info("h", TensorProto.FLOAT, [1, 1, hidden])],
+        weights,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    return model.SerializeToString()
+
+
+@needs_ptxas
+@pytest.mark.parametrize("chip", ["sm_75", "sm_80", "sm_90"])
+@pytest.mark.parametrize("name", ["attention", "nas_cell", "lstm_bidirectional", "integer_ops"])
+def test_ptxas_accepts_programs(name: str, chip: str) -> None:
+    """Without a library, without spills, with the shared memory that the program says."""
+    ptx = emit(small(name), f"nvvm:{chip}", "ptx").decode()
+    assert ".extern" not in ptx and "__nv_" not in ptx
+    assembled = assemble(ptx, chip)
+    assert assembled.cubin.startswith(b"\x7fELF")
+    resources = assembled.resources
+    assert (resources.spill_store_bytes, resources.spill_load_bytes) == (0, 0)
+    assert 0 < resources.registers <= 255
+
+
+def test_ptx_orders_memory_at_device_scope() -> None:
+    """The poll acquires and backs off, the publication releases; no relaxed read-modify-write."""
+    ptx = emit(small("nas_cell"), "nvvm:sm_90", "ptx").decode()
+    assert "ld.acquire.gpu.global.b64" in ptx
+    assert "st.release.gpu.global.b64" in ptx
+    assert "nanosleep.u32" in ptx
+    assert not re.search(r"\b(atom|red)\.", ptx)
+    for match in re.finditer(r"ld\.acquire|st\.release", ptx):
+        behind, before = ptx[match.start() :], ptx[: match.start()]
+        near = behind if match.group() == "ld.acquire" else before
+        assert "bar.sync" in near
+
+
+def test_products_and_sums_are_fused() -> None:
+    """A multiply and an add would be half as fast."""
+    ptx = emit(small("mlp"), "nvvm:sm_80", "ptx").decode()
+    assert "fma.rn.f32" in ptx
+
+
+def test_the_kernel_does_not_grow_with_the_program() -> None:
+    """Cells add to the task table; the product of all inputs, made beforehand, grows in extent."""
+    sizes = [len(emit(lstm(length), "nvvm:sm_90", "ptx")) for length in (10, 40, 100)]
+    assert max(sizes) <= 1.06 * min(sizes)
+    compilation = Compilation.of_model(lstm(100), check_options("nvvm:sm_90", "wavefront", 4))
+    program = compilation.gpu_program()
+    assert program.table.num_records > 10 * len(program.table.kernels)
+    assert str(compilation.module).count("call @rkernel.") == len(program.table.kernels)
+
+
+@pytest.mark.parametrize("chip", AMD_CHIPS)
+@pytest.mark.parametrize("name", ["attention", "nas_cell"])
+def test_hsaco_is_complete(name: str, chip: str) -> None:
+    """Nothing undefined, made for the chip, with a kernel descriptor and metadata."""
+    code = read_code_object(emit(small(name), f"rocdl:{chip}", "hsaco"))
+    assert (code.machine, code.flags & 0xFF) == (224, AMD_CHIPS[chip])
+    assert [s.name for s in code.symbols if s.section == 0 and s.name] == []
+    assert "rammer_program" in {symbol.name for symbol in code.symbols}
+    options = check_options(f"rocdl:{chip}", "wavefront", 4)
+    program = Compilation.of_model(small(name), options).gpu_program()
+    assert name != "attention" or program.shared_bytes > 16
+    _check_descriptor(code, len(program.arguments), program.shared_bytes, chip)
+
+
+def _check_descriptor(code: CodeObject, arguments: int, shared: int, chip: str) -> None:
+    """Check the 64 bytes that the launch reads (LLVM's AMDGPU user guide, kernel descriptor)."""
+    descriptor = code.bytes_of("rammer_program.kd")
+    assert len(descriptor) == 64
+    group, _, kernarg = struct.unpack_from("<III", descriptor)
+    properties = struct.unpack_from("<H", descriptor, 56)[0]
+    assert group in (0, shared)  # LLVM drops a buffer whose content it knows
+    assert kernarg >= 8 * arguments
+    assert bool(properties & 1 << 10) == (chip == "gfx1100")  # waves of 32
+    for text in (b".kernarg_segment_size", b".wavefront_size", b"rammer_program.kd"):
+        assert text in code.notes
+
+
+@pytest.mark.parametrize(("chip", "wait"), [("gfx90a", "s_waitcnt"), ("gfx1100", "s_waitcnt")])
+def test_amd_code_orders_memory(chip: str, wait: str) -> None:
+    """The poll refreshes the cache, the publication waits for stores; blocks meet and sleep."""
+    options = check_options(f"rocdl:{chip}", "wavefront", 4)
+    compilation = Compilation.of_model(small("nas_cell"), options)
+    compilation.gpu_program()
+    lower_to_rocdl(compilation.module, chip)
+    text = gpu_llvm_ir(compilation.module)
+    assert re.search(r'load atomic i64, ptr addrspace\(1\) \S+ syncscope\("agent"\) acquire', text)
+    assert re.search(r'store atomic i64 .* syncscope\("agent"\) release', text)
+    isa = emit_isa(text, chip)
+    for instruction in ("s_barrier", "s_sleep", wait):
+        assert instruction in isa
+    assert re.search("buffer_(wbinvl1|inv|gl0_inv|gl1_inv)", isa)
+
+
+def test_functions_without_an_expansion_are_refused() -> None:
+    """By name: the code generator would end the process."""
+    node = helper.make_node("Exp", ["x"], ["y"])
+    kind = TensorProto.DOUBLE
+    graph = helper.make_graph(
+        [node],
+        "double",
+        [helper.make_tensor_value_info("x", kind, [4])],
+        [helper.make_tensor_value_info("y", kind, [4])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    onnx.checker.check_model(model)
+    with pytest.raises(UnsupportedError, match=r"found math\.exp on f64; use the CPU target"):
+        emit(model.SerializeToString(), "nvvm:sm_90", "ptx")
+
+
+def test_reports_are_read() -> None:
+    """As ptxas 13 prints them, the largest of several functions."""
+    report = read_report(
+        "ptxas info    : Function properties for a\n"
+        "    8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads\n"
+        "ptxas info    : Used 40 registers, used 1 barriers, 688 bytes smem, 408 bytes cmem[0]\n"
+        "ptxas info    : Used 32 registers, used 1 barriers\n"
+    )
+    found = (report.registers, report.shared_bytes, report.stack_bytes)
+    assert found == (40, 688, 8)
+    assert (report.spill_store_bytes, report.spill_load_bytes) == (4, 12)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_every_nvidia_chip_is_known_to_llvm(chip: str) -> None:
+    """LLVM selects all instructions, also those of the barriers."""
+    ptx = emit(small("nas_cell"), f"nvvm:{chip}", "ptx").decode()
+    assert f".target {chip}" in ptx and "nanosleep" in ptx

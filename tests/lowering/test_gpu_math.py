@@ -1,0 +1,113 @@
+"""The functions that GPUs take from arithmetic, against NumPy in double precision."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from kernel_harness import kernel_of
+
+from rammer_mlir.bindings import ir, passmanager
+from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
+from rammer_mlir.lowering.gpu.math_to_arith import EXPANSIONS, expand_gpu_math
+from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.jit import load_object
+from rammer_mlir.lowering.llvm.machine import host_machine
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+COUNT = 4096
+
+UNARY: dict[str, tuple[Callable[[Array], Array], float, float]] = {
+    "math.sin": (np.sin, 2.0**28, 2.0),
+    "math.cos": (np.cos, 2.0**28, 2.0),
+    "math.atan": (np.arctan, 1e30, 2.0),
+    "math.asin": (np.arcsin, 1.0, 2.5),
+    "math.acos": (np.arccos, 1.0, 2.5),
+}
+"""Reference, largest argument, and error in units in the last place."""
+
+
+def compute(name: str, *arguments: Array) -> Array:
+    """Expand a function on f32 and evaluate it on this machine."""
+    kinds = ", ".join(f"%a{n}: memref<{COUNT}xf32>" for n in range(len(arguments)))
+    loads = "\n".join(
+        f"%x{n} = memref.load %a{n}[%i] : memref<{COUNT}xf32>" for n in range(len(arguments))
+    )
+    operands = ", ".join(f"%x{n}" for n in range(len(arguments)))
+    text = f"""
+func.func private @k(%id: index, {kinds}, %out: memref<{COUNT}xf32>) {{
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %count = arith.constant {COUNT} : index
+  scf.for %i = %zero to %count step %one {{
+    {loads}
+    %y = {name} {operands} : f32
+    memref.store %y, %out[%i] : memref<{COUNT}xf32>
+  }}
+  return
+}}"""
+    result = np.zeros(COUNT, np.float32)
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        expand_gpu_math(module)
+        passmanager.PassManager.parse("builtin.module(canonicalize)").run(module.operation)
+        assert not re.search(r"math\.(?!sqrt|trunc)", str(module))
+        lower_kernels(module, host_machine())
+        library = load_object(emit_object(to_llvm_ir(module), host_machine()))
+    kernel_of(library, "k")(0, *arguments, result)
+    return result
+
+
+def ulps(found: Array, exact: Array) -> float:
+    """Return the largest error in units in the last place of f32."""
+    unit = np.spacing(np.abs(exact).astype(np.float32)).astype(np.float64)
+    return float(np.max(np.abs(found.astype(np.float64) - exact) / unit))
+
+
+def test_all_expansions_are_tested() -> None:
+    assert set(EXPANSIONS) == {*UNARY, "math.atan2", "math.powf"}
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_unary(name: str) -> None:
+    """On small and large arguments of both signs."""
+    reference, largest, limit = UNARY[name]
+    rng = np.random.default_rng(1)
+    exponents = rng.uniform(-30, np.log2(largest), COUNT)
+    x = (np.exp2(exponents) * rng.choice([-1, 1], COUNT)).astype(np.float32)
+    x = np.clip(x, -largest, largest)
+    x[: COUNT // 2] = rng.uniform(-min(largest, 8), min(largest, 8), COUNT // 2)
+    assert ulps(compute(name, x), reference(x.astype(np.float64))) <= limit
+
+
+def test_atan2() -> None:
+    """In all quadrants, and on the axes as C does."""
+    rng = np.random.default_rng(2)
+    y, x = rng.standard_normal((2, COUNT)).astype(np.float32)
+    special = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf], np.float32)
+    y[:36], x[:36] = np.repeat(special, 6), np.tile(special, 6)
+    found, exact = compute("math.atan2", y, x), np.arctan2(y.astype(np.float64), x)
+    assert ulps(found, exact) <= 3.0
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(exact))
+
+
+def test_powf() -> None:
+    """Also of negative numbers, zeros and infinities."""
+    rng = np.random.default_rng(3)
+    x = np.exp(rng.uniform(-20, 20, COUNT)).astype(np.float32)
+    y = rng.uniform(-6, 6, COUNT).astype(np.float32)
+    bases = np.array([0.0, -0.0, 1.0, -1.0, -2.5, np.inf, -np.inf, np.nan, 2.0], np.float32)
+    powers = np.array([0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, 127.0], np.float32)
+    x[:90], y[:90] = np.repeat(bases, 10), np.tile(powers, 9)
+    with np.errstate(all="ignore"):
+        exact = np.power(x.astype(np.float64), y.astype(np.float64))
+        single = exact.astype(np.float32)
+    found = compute("math.powf", x, y)
+    ordinary = np.isfinite(single) & (np.abs(single) > 1e-37)
+    np.testing.assert_array_equal(found[~np.isfinite(single)], single[~np.isfinite(single)])
+    np.testing.assert_array_equal(found[:90][single[:90] == 0], 0)
+    assert ulps(found[ordinary], exact[ordinary]) <= 1.0
