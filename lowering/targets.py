@@ -25,13 +25,13 @@ class GpuBackend:
     Attributes:
         default_chip: the chip where the target names none.
         describe: gives the target for a chip's name.
-        emit: takes a gpu module, the target and a stage, and returns that stage.
+        emit: takes a gpu module, the target, the number of vEUs and a stage; returns the stage.
         binary_stages: stages beyond ``llvm`` that it emits.
     """
 
     default_chip: str
     describe: Callable[[str], GpuTarget]
-    emit: Callable[[Any, GpuTarget, str], bytes]
+    emit: Callable[[Any, GpuTarget, int, str], bytes]
     binary_stages: tuple[str, ...]
 
 

@@ -192,7 +192,8 @@ class Compilation:
         if stage == "target":
             return self._text().encode()
         with self._stage(stage):
-            return GPU_BACKENDS[gpu.kind].emit(self.module, gpu, stage)
+            emit = GPU_BACKENDS[gpu.kind].emit
+            return emit(self.module, gpu, self._options.num_veus, stage)
 
     def _lower_to_gpu(self, gpu: GpuTarget) -> GpuProgram:
         with self._stage("target"):

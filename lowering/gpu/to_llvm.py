@@ -66,11 +66,15 @@ def check_math(module: Any) -> None:
         UnsupportedError: naming the function and its type.
     """
     for operation in walk(module.operation):
-        if operation.name.startswith("math.") and operation.name not in _INTEGER_MATH:
+        if operation.name == "arith.remf" or _is_unknown_math(operation.name):
             raise UnsupportedError(
                 f"{operation.location}: expected functions that GPUs have or that are expanded, "
                 f"found {operation.name} on {operation.result.type}; use the CPU target"
             )
+
+
+def _is_unknown_math(name: str) -> bool:
+    return name.startswith("math.") and name not in _INTEGER_MATH
 
 
 MATH_STEPS = (

@@ -4,24 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
+from rammer_mlir.lowering.gpu.residency import BlockNeeds, check_residency
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.gpu.to_llvm import gpu_llvm_ir
 from rammer_mlir.lowering.nvvm.gpu_to_nvvm import lower_to_nvvm
 from rammer_mlir.lowering.nvvm.ptx import emit_ptx
 from rammer_mlir.lowering.nvvm.ptxas import assemble
+from rammer_mlir.lowering.nvvm.target import CHIPS
 
 BINARY_STAGES = ("ptx", "cubin")
 
 
-def emit_nvvm(module: Any, target: GpuTarget, stage: str) -> bytes:
+def emit_nvvm(module: Any, target: GpuTarget, num_veus: int, stage: str) -> bytes:
     """Lower a gpu module and return it at a stage: ``llvm``, ``ptx`` or ``cubin``.
 
     Raises:
-        TargetError: if the stage needs ptxas and there is none, or it fails.
+        TargetError: if the stage needs ptxas and there is none, or it fails, or its report says
+            that the blocks of all vEUs cannot be resident at once.
     """
     lower_to_nvvm(module)
     text = gpu_llvm_ir(module)
     if stage == "llvm":
         return text.encode()
     ptx = emit_ptx(text, target.chip)
-    return ptx.encode() if stage == "ptx" else assemble(ptx, target.chip).cubin
+    return ptx.encode() if stage == "ptx" else _cubin(ptx, target, num_veus)
+
+
+def _cubin(ptx: str, target: GpuTarget, num_veus: int) -> bytes:
+    assembled = assemble(ptx, target.chip)
+    found = assembled.resources
+    needs = BlockNeeds(target.block_threads, found.registers, found.shared_bytes)
+    check_residency(target.name, num_veus, CHIPS[target.chip].resources, needs)
+    return assembled.cubin

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rammer_mlir.errors import TargetError
+from rammer_mlir.lowering.gpu.residency import Multiprocessors
 from rammer_mlir.lowering.gpu.target import GpuTarget
 
 DEFAULT_CHIP = "sm_90"
@@ -12,21 +13,36 @@ DEFAULT_CHIP = "sm_90"
 
 @dataclass(frozen=True)
 class NvidiaChip:
-    """An NVIDIA processor: multiprocessors of its usual board, and a PTX with all that we use."""
+    """An NVIDIA processor.
+
+    Attributes:
+        multiprocessors: of its usual board.
+        ptx: LLVM's name of a PTX version with all that we use.
+        threads: most resident threads of a multiprocessor.
+        shared_kib: KiB of shared memory that blocks of a multiprocessor share (CUDA programming
+            guide, technical specifications per compute capability).
+    """
 
     multiprocessors: int
     ptx: str
+    threads: int
+    shared_kib: int
+
+    @property
+    def resources(self) -> Multiprocessors:
+        """Return what the usual board has; every chip has 65,536 registers."""
+        return Multiprocessors(self.multiprocessors, self.threads, 64 << 10, self.shared_kib << 10)
 
 
 CHIPS = {
-    "sm_70": NvidiaChip(80, "ptx63"),
-    "sm_75": NvidiaChip(40, "ptx63"),
-    "sm_80": NvidiaChip(108, "ptx70"),
-    "sm_86": NvidiaChip(84, "ptx71"),
-    "sm_89": NvidiaChip(142, "ptx78"),
-    "sm_90": NvidiaChip(132, "ptx78"),
-    "sm_100": NvidiaChip(148, "ptx86"),
-    "sm_120": NvidiaChip(170, "ptx87"),
+    "sm_70": NvidiaChip(80, "ptx63", 2048, 96),
+    "sm_75": NvidiaChip(40, "ptx63", 1024, 64),
+    "sm_80": NvidiaChip(108, "ptx70", 2048, 164),
+    "sm_86": NvidiaChip(84, "ptx71", 1536, 100),
+    "sm_89": NvidiaChip(142, "ptx78", 1536, 100),
+    "sm_90": NvidiaChip(132, "ptx78", 2048, 228),
+    "sm_100": NvidiaChip(148, "ptx86", 2048, 228),
+    "sm_120": NvidiaChip(170, "ptx87", 1536, 100),
 }
 """By LLVM's name. Acquire and release, and threads that progress by themselves, came with sm_70."""
 

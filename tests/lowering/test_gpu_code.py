@@ -13,7 +13,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rammer_mlir.benchmarks.models.registry import build
 from rammer_mlir.compiler import Compilation, check_options
-from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.errors import TargetError, UnsupportedError
+from rammer_mlir.lowering.gpu.residency import (
+    BlockNeeds,
+    Multiprocessors,
+    check_residency,
+    resident_blocks,
+)
 from rammer_mlir.lowering.gpu.to_llvm import gpu_llvm_ir
 from rammer_mlir.lowering.nvvm.ptxas import assemble, find_ptxas, read_report
 from rammer_mlir.lowering.nvvm.target import CHIPS
@@ -156,6 +162,48 @@ def test_functions_without_an_expansion_are_refused() -> None:
     onnx.checker.check_model(model)
     with pytest.raises(UnsupportedError, match=r"found math\.exp on f64; use the CPU target"):
         emit(model.SerializeToString(), "nvvm:sm_90", "ptx")
+
+
+def test_remainders_are_refused() -> None:
+    """They would be calls of a vendor's library."""
+    kind = TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node("Mod", ["x", "y"], ["z"], fmod=1)],
+        "remainder",
+        [helper.make_tensor_value_info(name, kind, [4]) for name in "xy"],
+        [helper.make_tensor_value_info("z", kind, [4])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    with pytest.raises(UnsupportedError, match=r"found arith\.remf on f32; use the CPU target"):
+        emit(model.SerializeToString(), "rocdl:gfx90a", "hsaco")
+
+
+DEVICE = Multiprocessors(count=10, threads=2048, registers=65536, shared_bytes=100 << 10)
+
+
+@pytest.mark.parametrize(
+    ("block", "most"),
+    [
+        (BlockNeeds(256, 32, 0), 80),  # threads
+        (BlockNeeds(256, 255, 1024), 10),  # registers, given out in units of 256 to a warp
+        (BlockNeeds(256, 65, 16), 30),
+        (BlockNeeds(256, 32, 48 << 10), 20),  # shared memory
+        (BlockNeeds(1024, 128, 0), 0),
+    ],
+)
+def test_residency(block: BlockNeeds, most: int) -> None:
+    """Threads, registers and shared memory each limit it."""
+    assert resident_blocks(DEVICE, block) == most
+    check_residency("nvvm:sm_90", most, DEVICE, block)
+    with pytest.raises(TargetError, match=f"expected at most {most} vEUs.*found {most + 1}"):
+        check_residency("nvvm:sm_90", most + 1, DEVICE, block)
+
+
+@needs_ptxas
+def test_a_program_that_cannot_be_resident_is_refused() -> None:
+    """More blocks than the chip's board holds."""
+    with pytest.raises(TargetError, match=r"'nvvm:sm_75': expected at most .* vEUs.*found 1000"):
+        emit(small("mlp"), "nvvm:sm_75", "cubin", veus=1000)
 
 
 def test_reports_are_read() -> None:
