@@ -169,7 +169,7 @@ def _exchange(first: Word, count: Word) -> None:
         source = mode.equals(int(Shuffle.ROTATE)).choose(turned, source)
         valid = source < (begin + width)
         with when(valid & (source >= count)):
-            fault(Fault.NO_SOURCE_LANE, lane[Lane.SITE], source)
+            fault(Fault.NO_SOURCE_LANE, lane[Lane.SITE], source, lane[Lane.LANE])
         chosen = valid.choose(source, number)
         lane[Lane.OFFSET] = lane_at(first, chosen)[Lane.VALUE]
         lane[Lane.VALID] = valid.choose(1, 0)
