@@ -161,11 +161,15 @@ def _exchange(first: Word, count: Word) -> None:
         source = mode.equals(int(Shuffle.XOR)).choose(number ^ offset, offset)
         source = mode.equals(int(Shuffle.UP)).choose(number - offset, source)
         source = mode.equals(int(Shuffle.DOWN)).choose(number + offset, source)
-        turned = (number + offset) & (width - 1)
+        # A wave of 64 lanes is cut into parts of `width`, as the lowering to rocdl does it; in a
+        # warp, `width` counts the lanes that take part.
+        wave = world()[World.SUBGROUP].equals(64)
+        begin = wave.choose(number & (word(0) - width), 0)
+        turned = begin + ((number + offset) & (width - 1))
         source = mode.equals(int(Shuffle.ROTATE)).choose(turned, source)
-        valid = source < width
+        valid = source < (begin + width)
         with when(valid & (source >= count)):
-            fault(Fault.NO_SOURCE_LANE, lane[Lane.SITE], source)
+            fault(Fault.NO_SOURCE_LANE, lane[Lane.SITE], source, lane[Lane.LANE])
         chosen = valid.choose(source, number)
         lane[Lane.OFFSET] = lane_at(first, chosen)[Lane.VALUE]
         lane[Lane.VALID] = valid.choose(1, 0)

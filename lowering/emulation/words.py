@@ -6,7 +6,7 @@ Addresses are words as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -229,8 +229,3 @@ def address_of(name: str) -> Word:
     """Return the address of a global variable or a function of the LLVM dialect."""
     symbol = llvm.mlir_addressof(_pointer(), ir.FlatSymbolRefAttr.get(name))
     return Word(llvm.ptrtoint(_i64(), symbol))
-
-
-def fields(record: Record, places: Sequence[int]) -> list[Word]:
-    """Load several words of a record."""
-    return [record[place] for place in places]

@@ -208,10 +208,11 @@ class _Report:
         return f"too many step counters for the checks: {self._where()}; run without checks"
 
     def _no_source(self) -> str:
-        source = self._word(World.FAULT_ADDRESS)
+        source, lane = self._word(World.FAULT_ADDRESS), self._word(World.FAULT_BASE)
+        site = self._kernel.sites[self._word(World.FAULT_SITE)]
         return (
-            f"shuffle from a lane that does not exist: {self._where()} reads lane {source} of its "
-            "subgroup; use whole subgroups"
+            f"shuffle from a lane that does not exist: block {self._word(World.FAULT_BLOCK)}, lane "
+            f"{lane}, {_spell(site)} reads lane {source} of its subgroup; use whole subgroups"
         )
 
 

@@ -221,6 +221,51 @@ def test_wait_that_nothing_fulfils(checked: bool) -> None:
     assert "block 2, lane 0 waits" in message
 
 
+def test_more_atomics_than_the_checks_keep() -> None:
+    text = """
+gpu.func @histogram(%y: memref<2048xi32>) kernel {
+  %t = gpu.thread_id x
+  %c1024 = arith.constant 1024 : index
+  %one = arith.constant 1 : i32
+  %u = arith.addi %t, %c1024 : index
+  %a = memref.atomic_rmw addi %one, %y[%t] : (i32, memref<2048xi32>) -> i32
+  %b = memref.atomic_rmw addi %one, %y[%u] : (i32, memref<2048xi32>) -> i32
+  gpu.return
+}"""
+    y = np.zeros(2048, np.int32)
+    assert "too many step counters for the checks" in fault_of(text, [y], 1, 1024)
+    y[:] = 0
+    run(text, [y], 1, 1024, checked=False)
+    assert (y == 1).all()
+
+
+def test_atomic_beyond_the_end() -> None:
+    text = """
+gpu.func @beyond(%y: memref<8xi32>) kernel {
+  %t = gpu.thread_id x
+  %one = arith.constant 1 : i32
+  %a = memref.atomic_rmw addi %one, %y[%t] : (i32, memref<8xi32>) -> i32
+  gpu.return
+}"""
+    message = fault_of(text, [np.zeros(8, np.int32)], 1, 9)
+    assert "out of bounds: block 0, lane 8" in message
+    assert "argument 0 at index 8 of 8" in message
+
+
+def test_shuffle_from_a_lane_that_does_not_exist() -> None:
+    text = """
+gpu.func @partial(%y: memref<40xi32>) kernel {
+  %one = arith.constant 1 : i32
+  %sixteen = arith.constant 16 : i32
+  %width = arith.constant 32 : i32
+  %o, %valid = gpu.shuffle xor %one, %sixteen, %width : i32 loc("swap")
+  gpu.return
+}"""
+    message = fault_of(text, [np.zeros(40, np.int32)], 1, 40)
+    assert "shuffle from a lane that does not exist: block 0, lane 32, 'gpu.shuffle'" in message
+    assert "(swap) reads lane 16 of its subgroup" in message
+
+
 def test_faults_are_the_same_every_time() -> None:
     arguments: list[Array | int] = [random(32, 48), random(48, 24), random(32, 24)]
     text = MATMUL.replace("BARRIER", "")

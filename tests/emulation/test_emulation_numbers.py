@@ -56,6 +56,18 @@ def test_shuffle(element: str, subgroup: int, mode: str, offset: int) -> None:
     np.testing.assert_array_equal(y, x[np.where(good, base + source, np.arange(64))])
 
 
+@pytest.mark.parametrize("offset", [1, 8, 16])
+def test_shuffle_in_parts_of_a_wave(offset: int) -> None:
+    """As in the lowering to rocdl: lanes 32 to 63 exchange among themselves."""
+    x = RNG.standard_normal(64).astype(np.float32)
+    y, valid = np.zeros_like(x), np.zeros(64, np.int32)
+    text = SHUFFLE.replace("ELEMENT", "f32").replace("MODE", "xor")
+    text = text.replace("WIDTH", "32").replace("OFFSET", str(offset))
+    run(text, [x, y, valid], 1, 64, subgroup=64)
+    assert valid.all()
+    np.testing.assert_array_equal(y, x[np.arange(64) ^ offset])
+
+
 @pytest.mark.parametrize("subgroup", [32, 64])
 def test_subgroup_reduce(subgroup: int) -> None:
     text = """

@@ -1,0 +1,72 @@
+"""``rammer-run --emulate``: numbers, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rammer_mlir.cli.run import main
+from tests.cli.tools import save_layer
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the file of a model of two layers."""
+    return str(save_layer(tmp_path_factory.mktemp("models") / "layer.onnx"))
+
+
+def run(
+    model: str, output: Path, *options: str
+) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
+    """Run the tool and return the outputs."""
+    assert main([model, "--outputs", str(output), *options]) == 0
+    with np.load(output) as outputs:
+        return dict(outputs)
+
+
+@pytest.mark.parametrize("target", ["nvvm:sm_90", "rocdl:gfx90a"])
+def test_emulation_agrees_with_the_cpu(
+    model: str, target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = run(model, tmp_path / "cpu.npz")
+    capsys.readouterr()
+    found = run(
+        model, tmp_path / "gpu.npz", "--target", target, "--emulate", "--check", "--veus", "3"
+    )
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-4, atol=1e-5)
+    text = capsys.readouterr().out
+    assert "emulation" in text
+    assert "latency" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--check"], "--check: expected --emulate with it, found none; give both"),
+        (["--emulate"], "target 'cpu': expected a GPU to emulate, found the CPU; choose nvvm"),
+        (["--emulate", "--target", "nvvm:sm_1"], "sm_1"),
+        (
+            ["--emulate", "--target", "nvvm", "--veus", "2", "--timeline", "t.json"],
+            "cannot write 't.json': expected a target that runs on the device",
+        ),
+    ],
+)
+def test_refusals(
+    model: str,
+    options: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([model, *options]) == 1
+    errors = capsys.readouterr().err
+    assert errors.startswith("error: ")
+    assert errors.count("\n") == 1
+    assert message in errors
+    assert not list(tmp_path.iterdir())
