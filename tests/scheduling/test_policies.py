@@ -164,7 +164,7 @@ def test_users_policy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_unknown_policy_lists_the_known_ones() -> None:
-    with pytest.raises(OptionError, match="unknown policy 'x': expected one of auto, list"):
+    with pytest.raises(OptionError, match="unknown policy 'x': expected one of auto, ios, list"):
         get_policy("x")
 
 
