@@ -65,7 +65,7 @@ def test_number_of_schedules_equals_brute_force() -> None:
 
 
 def test_counts_of_the_papers_figure_5() -> None:
-    """IOS figure 5: a is followed by b, c stands alone; its computation path has 12 steps, a transition each."""
+    """IOS figure 5: a before b, c alone; its path has 12 steps, a transition each."""
     assert count([0b010, 0, 0])[0] == 12
 
 
