@@ -8,13 +8,14 @@ STAMP := $(VENV)/.installed
 STEP = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test lint types lit unit test-slow bench clean
+.PHONY: help environment demo test lint types lit unit test-slow bench experiments clean
 
 help:
 	@echo "make demo       compile a network for the CPU, run it, compare it with ONNX Runtime"
 	@echo "make test       lint, types, lit tests, unit tests"
 	@echo "make test-slow  whole models at full size"
 	@echo "make bench      compile time, memory and latency; MODELS=\"lstm_tc light_*\" for some"
+	@echo "make experiments  policies compared on random NASBench modules, on the simulator"
 	@echo "make clean      remove the environment and everything built"
 
 environment: $(STAMP)
@@ -62,6 +63,10 @@ test-slow: $(STAMP)
 bench: $(STAMP)
 	$(STEP) "benchmark, results in build/bench"
 	$(BIN)/python -m rammer_mlir.benchmarks $(MODELS)
+
+experiments: $(STAMP)
+	$(STEP) "experiments, results in build/experiments"
+	$(BIN)/python -m rammer_mlir.benchmarks.experiments --proofs 20
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

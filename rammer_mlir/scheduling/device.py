@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from rammer_mlir.errors import OptionError
 
@@ -37,6 +38,25 @@ class Device:
     launch_seconds: float
     max_threads: int = 1
     max_shared_memory: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse figures that no device has.
+
+        Raises:
+            OptionError: if a rate is not positive and finite, or a cost negative or not finite.
+        """
+        if self.num_veus < 1:
+            raise OptionError(f"number of vEUs: expected at least 1, found {self.num_veus}")
+        for field in ("flops_per_second", "bytes_per_second", "total_bytes_per_second"):
+            if not 0 < getattr(self, field) < inf:
+                raise OptionError(self._senseless(field, "a positive, finite number"))
+        for field in ("rtask_seconds", "barrier_seconds", "launch_seconds"):
+            if not 0 <= getattr(self, field) < inf:
+                raise OptionError(self._senseless(field, "a finite number of at least 0"))
+
+    def _senseless(self, field: str, expected: str) -> str:
+        found = getattr(self, field)
+        return f"device '{self.name}': {field}: expected {expected}, found {found}"
 
 
 def cpu_device(num_veus: int) -> Device:

@@ -12,6 +12,10 @@ from typing import ClassVar, Protocol
 from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.policies.auto import Auto
+from rammer_mlir.scheduling.policies.ios import Ios
+from rammer_mlir.scheduling.policies.list_scheduling import ListScheduling
+from rammer_mlir.scheduling.policies.optimal import Optimal
 from rammer_mlir.scheduling.policies.sequential import Sequential
 from rammer_mlir.scheduling.policies.wavefront import Wavefront
 from rammer_mlir.scheduling.program import Plan
@@ -28,7 +32,14 @@ class Policy(Protocol):
         ...
 
 
-_BUILT_IN: tuple[Policy, ...] = (Wavefront(), Sequential())
+_BUILT_IN: tuple[Policy, ...] = (
+    Wavefront(),
+    Sequential(),
+    ListScheduling(),
+    Ios(),
+    Optimal(),
+    Auto(),
+)
 
 POLICIES: dict[str, Policy] = {policy.name: policy for policy in _BUILT_IN}
 """Policies by name."""

@@ -1,0 +1,102 @@
+"""Compare policies on random modules: ``python -m rammer_mlir.benchmarks.experiments``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean, quantiles
+
+from rammer_mlir.benchmarks.experiments.nasbench import random_module
+from rammer_mlir.errors import OptionError, RammerError
+from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.policies.optimal import Optimal
+from rammer_mlir.scheduling.verifier import verify
+
+HEURISTICS = ("sequential", "wavefront", "ios", "list")
+EXACT = 1e-4
+"""A gap of less counts as proof: ten of the solver's time units."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m rammer_mlir.benchmarks.experiments", description=__doc__
+    )
+    parser.add_argument("--modules", type=int, default=100, help="the paper has 5,000")
+    parser.add_argument("--proofs", type=int, default=0, help="modules to solve with 'optimal'")
+    parser.add_argument("--limit", type=float, default=10.0, help="seconds for each proof")
+    parser.add_argument("--veus", type=int, nargs="+", default=[4, 8, 16])
+    parser.add_argument("--output", type=Path, default=Path("build/experiments"))
+    return parser
+
+
+def policies(modules: int, num_veus: int) -> dict[str, object]:
+    """Return each policy's speed-up over `sequential` on modules 0, 1, ...: mean and spread."""
+    device = cpu_device(num_veus)
+    speedups: dict[str, list[float]] = {name: [] for name in HEURISTICS[1:]}
+    for seed in range(modules):
+        graph = random_module(seed)
+        seconds: dict[str, float] = {}
+        for name in HEURISTICS:
+            plan = get_policy(name).schedule(graph, device)
+            verify(graph, plan)
+            seconds[name] = plan.predicted_seconds
+        for name, found in speedups.items():
+            found.append(seconds["sequential"] / seconds[name])
+    return {name: _spread(found) for name, found in speedups.items()}
+
+
+def proofs(modules: int, num_veus: int, limit: float) -> dict[str, object]:
+    """Return how many modules `optimal` proves in time, and `list` over the bound."""
+    device = cpu_device(num_veus)
+    gaps: list[float] = []
+    over: list[float] = []
+    for seed in range(modules):
+        graph = random_module(seed)
+        proof = Optimal(limit).prove(graph, device)
+        verify(graph, proof.plan)
+        gaps.append(proof.gap)
+        seconds = get_policy("list").schedule(graph, device).predicted_seconds
+        over.append(seconds / proof.bound - 1)
+    proven = sum(gap < EXACT for gap in gaps) / len(gaps)
+    return {"proven": proven, "gap": _spread(gaps), "list over bound": _spread(over)}
+
+
+def _spread(values: Sequence[float]) -> dict[str, float]:
+    cuts = quantiles(values, n=20, method="inclusive")
+    return {
+        "mean": mean(values),
+        "min": min(values),
+        "median": cuts[9],
+        "95%": cuts[18],
+        "max": max(values),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the results and write them to ``experiments.json``."""
+    options = _parser().parse_args(arguments)
+    try:
+        if options.modules < 2 or options.proofs == 1:
+            raise OptionError("modules: expected at least 2 (or 0 proofs) for a distribution")
+        results: dict[str, object] = {}
+        for veus in options.veus:
+            found: dict[str, object] = {"speed-up": policies(options.modules, veus)}
+            if options.proofs:
+                found["optimal"] = proofs(options.proofs, veus, options.limit)
+            results[f"{veus} vEUs"] = found
+            print(f"{veus} vEUs: {json.dumps(found)}", flush=True)
+    except RammerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    options.output.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"modules": options.modules, "results": results}, indent=2)
+    (options.output / "experiments.json").write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

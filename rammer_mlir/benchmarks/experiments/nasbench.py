@@ -1,0 +1,120 @@
+"""Random modules with the limits of NAS-Bench-101: 7 vertices, 9 edges (RAMMER section 5.2.5)."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import numpy as np
+
+from rammer_mlir.scheduling.graph import (
+    Access,
+    Boxes,
+    Buffer,
+    RKernel,
+    ROperator,
+    TaskGraph,
+    View,
+)
+
+VERTICES, EDGES = 7, 9
+ROWS, COLUMNS, CHANNELS = 28, 28, 128
+ROW_BYTES = COLUMNS * CHANNELS * 4
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What a vertex computes: rows that an rTask writes, window, operations per row, weights."""
+
+    name: str
+    tile: int
+    halo: int
+    row_flops: int
+    weight_bytes: int
+
+
+_PRODUCTS = 2 * COLUMNS * CHANNELS * CHANNELS
+KINDS = (
+    _Kind("conv3x3", 4, 1, 9 * _PRODUCTS, 9 * CHANNELS * CHANNELS * 4),
+    _Kind("conv1x1", 7, 0, _PRODUCTS, CHANNELS * CHANNELS * 4),
+    _Kind("maxpool3x3", 14, 1, 9 * COLUMNS * CHANNELS, 0),
+)
+"""The operations of NAS-Bench-101, tiled by rows of a 28x28 map of 128 channels."""
+
+_SUM = _Kind("output", 14, 0, COLUMNS * CHANNELS, 0)
+
+
+def random_module(seed: int) -> TaskGraph:
+    """Return a module whose vertices all lie on a path from its input to its output.
+
+    A vertex of several sources adds them up as it reads. A buffer's element is a whole row.
+    """
+    rng = random.Random(seed)
+    while True:
+        sources = _random_sources(rng)
+        if sources:
+            break
+    kinds = [*(rng.choice(KINDS) for _ in sources[1:-1]), _SUM]
+    last = len(sources) - 1
+    buffers = tuple(
+        Buffer(
+            f"v{n}",
+            ROWS,
+            ROW_BYTES,
+            "input" if not n else "output" if n == last else "intermediate",
+        )
+        for n in range(len(sources))
+    )
+    operators = tuple(
+        ROperator(
+            f"{kind.name}_{vertex}",
+            (_kernel(kind, len(sources[vertex])),),
+            tuple(View(buffer) for buffer in (*sources[vertex], vertex)),
+        )
+        for vertex, kind in enumerate(kinds, start=1)
+    )
+    return TaskGraph(buffers, operators)
+
+
+def _random_sources(rng: random.Random) -> list[list[int]]:
+    """Return each useful vertex's sources, or nothing if the draw is not a valid module.
+
+    As NAS-Bench-101 draws: any edge with one half, useless vertices dropped, then the limit.
+    """
+    pairs = [(a, b) for b in range(VERTICES) for a in range(b) if rng.random() < 0.5]
+    forward, backward = {0}, {VERTICES - 1}
+    for a, b in pairs:
+        if a in forward:
+            forward.add(b)
+    for a, b in reversed(pairs):  # By descending target: its readers are known.
+        if b in backward:
+            backward.add(a)
+    kept = sorted(forward & backward)
+    within = {(a, b) for a, b in pairs if a in kept and b in kept}
+    if len(kept) < 3 or len(within) > EDGES:
+        return []
+    number = {vertex: index for index, vertex in enumerate(kept)}
+    found: list[list[int]] = [[] for _ in kept]
+    for a, b in sorted(within):
+        found[number[b]].append(number[a])
+    return found
+
+
+def _kernel(kind: _Kind, num_sources: int) -> RKernel:
+    starts = np.arange(0, ROWS, kind.tile)
+    low = np.maximum(starts - kind.halo, 0)
+    high = np.minimum(starts + kind.tile + kind.halo, ROWS)
+    reads = tuple(
+        Access(argument, Boxes(low, (high - low)[:, None], (1,))) for argument in range(num_sources)
+    )
+    written = Boxes(starts, np.full((len(starts), 1), kind.tile), (1,))
+    rows = num_sources * (kind.tile + 2 * kind.halo) + kind.tile
+    additions = (num_sources - 1) * kind.tile * COLUMNS * CHANNELS
+    return RKernel(
+        f"{kind.name} {num_sources}",
+        len(starts),
+        reads,
+        (Access(num_sources, written),),
+        kind.tile * kind.row_flops + additions,
+        rows * ROW_BYTES + kind.weight_bytes,
+    )

@@ -1,0 +1,99 @@
+"""The `list` policy: critical-path list scheduling of single rTasks."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.scheduling.costs import fastest, most_efficient
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.program import Plan
+from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of, task_table
+
+
+@dataclass(frozen=True)
+class ListScheduling:
+    """Give the rTask with the longest path behind it the vEU that completes it first.
+
+    A vEU that has not yet heard of a producer elsewhere pays a barrier. The rKernels are the
+    fastest or the most efficient of all operators, the paths with or without a barrier on each
+    edge: the plan of smallest predicted time is kept.
+    """
+
+    name: ClassVar[str] = "list"
+
+    def schedule(self, graph: TaskGraph, device: Device) -> Plan:
+        """Return one rProgram."""
+        choices = {
+            tuple(choose(operator, device) for operator in graph.operators)
+            for choose in (fastest, most_efficient)
+        }
+        plans: list[Plan] = []
+        for kernels in sorted(choices):
+            table = task_table(graph, device, kernels)
+            for delay in (0.0, device.barrier_seconds):
+                placement = place(table, device, table.bottom_levels(delay))
+                plans.append(plan_of(graph, device, table, placement))
+        return min(plans, key=lambda plan: plan.predicted_seconds)
+
+
+@dataclass
+class _Veu:
+    """A vEU's rTasks so far, when it is free, and how many of each vEU's it knows to be done."""
+
+    known: list[int]
+    tasks: list[int]
+    free: float = 0.0
+
+
+def place(table: TaskTable, device: Device, priority: Sequence[float]) -> Placement:
+    """Place the ready rTask of highest priority first, each where it ends first."""
+    veus = [_Veu([0] * device.num_veus, []) for _ in range(device.num_veus)]
+    where: dict[int, tuple[int, int]] = {}
+    knew: dict[int, list[int]] = {}
+    ends = [0.0] * len(table.seconds)
+    missing = [len(sources) for sources in table.sources]
+    ready = [(-priority[t], t) for t, count in enumerate(missing) if not count]
+    heapq.heapify(ready)
+    while ready:
+        _, task = heapq.heappop(ready)
+        sources = table.sources[task]
+        starts = [
+            _start(number, veu, sources, where, ends, device) for number, veu in enumerate(veus)
+        ]
+        number = min(range(len(veus)), key=lambda n: (starts[n], -veus[n].free, n))
+        veu = veus[number]
+        for source in sources:
+            other, order = where[source]
+            if other != number and veu.known[other] <= order:
+                veu.known = [max(a, b) for a, b in zip(veu.known, knew[source], strict=True)]
+                veu.known[other] = max(veu.known[other], order + 1)
+        where[task] = number, len(veu.tasks)
+        knew[task] = veu.known
+        veu.tasks.append(task)
+        veu.free = ends[task] = starts[number] + table.seconds[task]
+        for reader in table.readers[task]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                heapq.heappush(ready, (-priority[reader], reader))
+    return [veu.tasks for veu in veus]
+
+
+def _start(
+    number: int,
+    veu: _Veu,
+    sources: Sequence[int],
+    where: dict[int, tuple[int, int]],
+    ends: Sequence[float],
+    device: Device,
+) -> float:
+    """Return when a vEU could start an rTask: at once, or behind a barrier for what is unknown."""
+    awaited = -1.0
+    for source in sources:
+        other, order = where[source]
+        if other != number and veu.known[other] <= order:
+            awaited = max(awaited, ends[source])
+    return veu.free if awaited < 0 else max(veu.free, awaited) + device.barrier_seconds

@@ -1,0 +1,71 @@
+"""Random graphs of a few rTasks of unequal cost, and every way to place them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import (
+    Access,
+    Boxes,
+    Buffer,
+    RKernel,
+    ROperator,
+    TaskGraph,
+    View,
+)
+from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of
+
+
+def one_rtask_operators(seed: int, length: int, edge_share: float = 0.4) -> TaskGraph:
+    """Return operators of one rTask and one output element, taking 1 to 40 us on ``cpu_device``."""
+    rng = random.Random(seed)
+    buffers = tuple(Buffer(f"b{i}", 1, 4, "intermediate") for i in range(length))
+    operators: list[ROperator] = []
+    for number in range(length):
+        sources = [i for i in range(number) if rng.random() < edge_share]
+        reads = tuple(Access(i, _element()) for i in range(len(sources)))
+        kernel = RKernel(
+            f"k{number}",
+            1,
+            reads,
+            (Access(len(sources), _element()),),
+            flops_per_rtask=rng.randint(1, 40) * 40_000,
+        )
+        views = tuple(View(buffer) for buffer in (*sources, number))
+        operators.append(ROperator(f"o{number}", (kernel,), views))
+    return TaskGraph(buffers, tuple(operators))
+
+
+def _element() -> Boxes:
+    return Boxes(np.zeros(1, dtype=np.int64), np.ones((1, 1), dtype=np.int64), (1,))
+
+
+def placements(table: TaskTable, num_veus: int) -> Iterator[Placement]:
+    """Yield every placement that respects the dependencies."""
+    seen: set[tuple[tuple[int, ...], ...]] = set()
+
+    def extend(veus: tuple[tuple[int, ...], ...], done: frozenset[int]) -> Iterator[Placement]:
+        if veus in seen:
+            return
+        seen.add(veus)
+        if len(done) == len(table.seconds):
+            yield veus
+        for task, sources in enumerate(table.sources):
+            if task not in done and done.issuperset(sources):
+                for v in range(num_veus):
+                    more = (*veus[:v], (*veus[v], task), *veus[v + 1 :])
+                    yield from extend(more, done | {task})
+
+    yield from extend(((),) * num_veus, frozenset())
+
+
+def best_seconds(graph: TaskGraph, device: Device, table: TaskTable) -> float:
+    """Return the smallest predicted time of all placements."""
+    return min(
+        plan_of(graph, device, table, placement).predicted_seconds
+        for placement in placements(table, device.num_veus)
+    )

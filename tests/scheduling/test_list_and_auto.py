@@ -1,0 +1,72 @@
+"""The `list` and `auto` policies against brute force and each other; senseless devices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf, nan
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rammer_mlir.errors import OptionError
+from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.memory import plan_memory
+from rammer_mlir.scheduling.policies import POLICIES, get_policy
+from rammer_mlir.scheduling.policies.auto import Auto
+from rammer_mlir.scheduling.tasks import task_table
+from rammer_mlir.scheduling.verifier import verify
+from tests.scheduling.graphs import random_graph
+from tests.scheduling.placements import best_seconds, one_rtask_operators
+
+
+def test_list_is_near_the_best_of_all_placements() -> None:
+    device = replace(cpu_device(2), barrier_seconds=2e-6)
+    ratios: list[float] = []
+    for seed in range(30):
+        graph = one_rtask_operators(seed, 5)
+        table = task_table(graph, device, [0] * 5)
+        plan = get_policy("list").schedule(graph, device)
+        ratios.append(plan.predicted_seconds / best_seconds(graph, device, table))
+    assert min(ratios) > 1 - 1e-9, "nothing is faster than the best of all"
+    assert sum(ratios) / len(ratios) < 1.03
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    num_veus=st.integers(1, 5),
+    name=st.sampled_from(sorted(POLICIES.keys() - {"optimal"})),
+)
+def test_every_policy_makes_correct_plans(seed: int, num_veus: int, name: str) -> None:
+    graph = random_graph(seed, length=8)
+    plan = get_policy(name).schedule(graph, cpu_device(num_veus))
+    verify(graph, plan, plan_memory(graph, plan).offsets)
+
+
+def test_auto_is_never_slower_than_what_it_tries() -> None:
+    for seed in range(8):
+        graph, device = random_graph(seed, length=10), cpu_device(3)
+        others = [
+            get_policy(n).schedule(graph, device) for n in ("wavefront", "sequential", "list")
+        ]
+        best = min(plan.predicted_seconds for plan in others)
+        assert get_policy("auto").schedule(graph, device).predicted_seconds == best
+
+
+@pytest.mark.parametrize("budget", [0, -1.0, nan])
+def test_a_budget_without_time_is_refused(budget: float) -> None:
+    with pytest.raises(OptionError, match="search budget: expected more than 0 seconds, found"):
+        Auto(budget_seconds=budget)
+
+
+@pytest.mark.parametrize("field", ["flops_per_second", "bytes_per_second", "barrier_seconds"])
+@pytest.mark.parametrize("value", [-1.0, inf, nan])
+def test_senseless_figures_are_refused(field: str, value: float) -> None:
+    with pytest.raises(OptionError, match=f"device 'cpu': {field}: expected .*, found"):
+        replace(cpu_device(2), **{field: value})
+
+
+def test_a_rate_of_zero_is_refused() -> None:
+    with pytest.raises(OptionError, match="flops_per_second: expected a positive"):
+        replace(cpu_device(2), flops_per_second=0.0)

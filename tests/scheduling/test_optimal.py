@@ -1,0 +1,55 @@
+"""The `optimal` policy: bounds and plans against brute force, and its errors."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from math import inf, nan
+
+import pytest
+
+from rammer_mlir.errors import OptionError
+from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.policies.optimal import Optimal
+from rammer_mlir.scheduling.tasks import task_table
+from rammer_mlir.scheduling.verifier import verify
+from tests.scheduling.graphs import random_graph
+from tests.scheduling.placements import best_seconds, one_rtask_operators
+
+
+def test_bound_and_plan_enclose_the_best_of_all_placements() -> None:
+    pytest.importorskip("ortools")
+    for barrier, launch in ((0.0, 0.0), (2e-6, 4e-6)):
+        device = replace(cpu_device(2), barrier_seconds=barrier, launch_seconds=launch)
+        for seed in range(12):
+            graph = one_rtask_operators(seed, 5)
+            best = best_seconds(graph, device, task_table(graph, device, [0] * 5))
+            proof = Optimal().prove(graph, device)
+            verify(graph, proof.plan)
+            assert proof.bound <= best * (1 + 1e-9) <= proof.plan.predicted_seconds * (1 + 1e-8)
+            if not barrier:
+                assert proof.plan.predicted_seconds == pytest.approx(best)
+                assert proof.gap < 1e-3
+
+
+def test_plans_are_correct_and_never_slower_than_list() -> None:
+    pytest.importorskip("ortools")
+    for seed in range(6):
+        graph = random_graph(seed, length=5)
+        proof = Optimal(limit_seconds=1).prove(graph, cpu_device(3))
+        verify(graph, proof.plan)
+        assert 0 <= proof.gap < 1
+    assert Optimal().prove(TaskGraph((), ()), cpu_device(2)).gap == 0
+
+
+def test_missing_solver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ortools.sat.python.cp_model", None)
+    with pytest.raises(OptionError, match=r"pip install 'rammer-mlir\[optimal\]'"):
+        Optimal().schedule(random_graph(0), cpu_device(2))
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, inf, nan])
+def test_a_search_without_time_is_refused(limit: float) -> None:
+    with pytest.raises(OptionError, match="time limit of policy 'optimal': expected a positive"):
+        Optimal(limit_seconds=limit)
