@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import struct
+import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -224,3 +226,20 @@ def test_every_nvidia_chip_is_known_to_llvm(chip: str) -> None:
     """LLVM selects all instructions, also those of the barriers."""
     ptx = emit(small("nas_cell"), f"nvvm:{chip}", "ptx").decode()
     assert f".target {chip}" in ptx and "nanosleep" in ptx
+
+
+def test_missing_ptxas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rammer_mlir.lowering.nvvm.ptxas.find_ptxas", lambda: None)
+    with pytest.raises(TargetError, match=r"expected NVIDIA's 'ptxas' .*, found none; install it"):
+        assemble(".version 8.0", "sm_90")
+
+
+def test_ptxas_is_found_in_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As the wheels of NVIDIA lay it out, when PATH has none."""
+    tool = tmp_path / "nvidia" / "cu13" / "bin" / "ptxas"
+    tool.parent.mkdir(parents=True)
+    tool.touch()
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "nvidia", raising=False)
+    assert find_ptxas() == str(tool)
