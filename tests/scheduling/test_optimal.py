@@ -53,3 +53,13 @@ def test_missing_solver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_search_without_time_is_refused(limit: float) -> None:
     with pytest.raises(OptionError, match="time limit of policy 'optimal': expected a positive"):
         Optimal(limit_seconds=limit)
+
+
+def test_graphs_that_are_too_large_are_refused() -> None:
+    pytest.importorskip("ortools")
+    graph, device = one_rtask_operators(1, 5), cpu_device(3)
+    table = task_table(graph, device, [0] * 5)
+    size = 3 * (5 + sum(map(len, table.sources)))
+    verify(graph, Optimal(max_clauses=size).schedule(graph, device))
+    with pytest.raises(OptionError, match=f"at most {size - 1} .*, found {size}; choose 'list'"):
+        Optimal(max_clauses=size - 1).schedule(graph, device)

@@ -47,12 +47,15 @@ class Optimal:
     Attributes:
         limit_seconds: the solver stops after this time.
         workers: threads of the solver; one makes a search that ends in time repeatable.
+        max_clauses: rTasks and dependencies, each for every vEU, that a model may have; the solver
+            takes about a kilobyte for each, and is of little help beyond.
     """
 
     name: ClassVar[str] = "optimal"
 
     limit_seconds: float = 10.0
     workers: int = 1
+    max_clauses: int = 500_000
 
     def __post_init__(self) -> None:
         """Refuse a search without time.
@@ -70,7 +73,7 @@ class Optimal:
         """Return the best plan found.
 
         Raises:
-            OptionError: if OR-tools is not installed.
+            OptionError: if OR-tools is not installed, or the graph is too large for it.
         """
         return self.prove(graph, device).plan
 
@@ -78,13 +81,19 @@ class Optimal:
         """Return the best plan found, never slower than that of `list`, and a lower bound.
 
         Raises:
-            OptionError: if OR-tools is not installed.
+            OptionError: if OR-tools is not installed, or the graph is too large for it.
         """
         cp_model = _cp_model()
         start = ListScheduling().schedule(graph, device)
         table = task_table(graph, device, start.kernels)
         if not table.seconds:
             return Proof(start, start.predicted_seconds)
+        size = (len(table.seconds) + sum(map(len, table.sources))) * device.num_veus
+        if size > self.max_clauses:
+            raise OptionError(
+                f"policy 'optimal': expected at most {self.max_clauses} rTasks and dependencies "
+                f"times vEUs, found {size}; choose 'list' or 'auto' for this model"
+            )
         model = _Model(cp_model, table, device, start)
         placement, bound = model.solve(self.limit_seconds, self.workers)
         best = start
