@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml
 	$(STEP) "environment in $(VENV) (a few minutes the first time)"
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else \
 	  f"error: Python 3.11 or newer is needed, {v[0]}.{v[1]} was found; run make PYTHON=...")'
-	$(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[dev]"
 	@touch $@
 
