@@ -129,3 +129,43 @@ def test_a_shape_that_depends_on_data() -> None:
     with pytest.raises(RammerError) as error:
         import_model(model(nodes))
     assert "indices" in message(error)
+
+
+def test_strings() -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])],
+        "test",
+        [helper.make_tensor_value_info("x", TensorProto.STRING, [2])],
+        [helper.make_tensor_value_info("y", TensorProto.STRING, [2])],
+    )
+    strings = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    with pytest.raises(UnsupportedError) as error:
+        import_model(strings)
+    assert message(error) == "not supported: 'x' holds strings: expected numbers"
+
+
+@pytest.mark.parametrize(
+    "kind", [TensorProto.COMPLEX64, TensorProto.FLOAT8E4M3FN, TensorProto.INT4]
+)
+def test_element_types_without_arithmetic(kind: int) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])],
+        "test",
+        [helper.make_tensor_value_info("x", kind, [2])],
+        [helper.make_tensor_value_info("y", kind, [2])],
+    )
+    narrow = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    with pytest.raises(UnsupportedError) as error:
+        import_model(narrow)
+    assert "expected a real number" in message(error)
+
+
+def test_tensors_too_large_to_index() -> None:
+    """Refused before anything is made of them."""
+    open_rows = model([RELU], ["n", 3])
+    with pytest.raises(ShapeError) as error:
+        import_model(open_rows, shapes={"x": (10**11, 3)})
+    assert message(error) == (
+        "'x': expected at most 2147483647 elements, found 300000000000 in 100000000000,3; "
+        "give smaller shapes"
+    )

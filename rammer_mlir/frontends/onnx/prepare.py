@@ -22,6 +22,7 @@ from rammer_mlir.frontends.onnx.shapes import (
     bind_shapes,
     infer_shapes,
     open_nodes,
+    require_sizes,
     require_static_values,
 )
 from rammer_mlir.frontends.onnx.tensors import label, opset
@@ -54,6 +55,7 @@ def prepare(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
         model = _fold(model)
     model = _infer(model)
     require_static_values(model.graph)
+    require_sizes(model.graph)
     return model
 
 

@@ -55,6 +55,9 @@ def refuse_unsupported(model: Model) -> None:
     Raises:
         UnsupportedError: naming all such nodes, also those inside of loops and choices.
     """
+    for value in (*model.graph.input, *model.graph.output):
+        if value.type.tensor_type.elem_type == onnx.TensorProto.STRING:
+            raise UnsupportedError(f"not supported: '{value.name}' holds strings: expected numbers")
     found = list(_problems(model.graph))
     if found:
         raise UnsupportedError(f"not supported: {', '.join(found)}")

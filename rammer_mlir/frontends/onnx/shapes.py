@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 import onnx
 
 from rammer_mlir.errors import ModelError, ShapeError
 from rammer_mlir.frontends.onnx.model import Model, first_line
 from rammer_mlir.frontends.onnx.tensors import label, static_shape, value_infos
+
+_MOST_ELEMENTS = 2**31 - 1
+"""Of one tensor: device code counts elements in 32 bits."""
 
 
 def bind_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
@@ -130,6 +134,21 @@ def require_static_values(graph: onnx.GraphProto) -> None:
             f"the shape of what {', '.join(found[:3])}{more} computes is not static: expected "
             "shapes that follow from the inputs' shapes alone"
         )
+
+
+def require_sizes(graph: onnx.GraphProto) -> None:
+    """Refuse tensors that are too large to be indexed; shapes must be static.
+
+    Raises:
+        ShapeError: naming the first such value.
+    """
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        shape = static_shape(value)
+        if shape is not None and prod(shape) > _MOST_ELEMENTS:
+            raise ShapeError(
+                f"'{value.name}': expected at most {_MOST_ELEMENTS} elements, found {prod(shape)} "
+                f"in {_text(shape)}; give smaller shapes"
+            )
 
 
 def _text(shape: Sequence[int]) -> str:
