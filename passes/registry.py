@@ -14,6 +14,7 @@ from rammer_mlir.passes.rtask_insert_copies import InsertCopies
 from rammer_mlir.passes.rtask_minimize_barriers import MinimizeBarriers
 from rammer_mlir.passes.rtask_pack_weights import PackWeights
 from rammer_mlir.passes.rtask_plan_memory import PlanMemory
+from rammer_mlir.passes.rtask_print_schedule import PrintSchedule
 from rammer_mlir.passes.rtask_schedule import Schedule
 from rammer_mlir.passes.rtask_tile import Tile
 from rammer_mlir.passes.rtask_verify_schedule import VerifySchedule
@@ -30,6 +31,7 @@ PASSES: tuple[type[Pass], ...] = (
     MinimizeBarriers,
     PlanMemory,
     VerifySchedule,
+    PrintSchedule,
 )
 
 
