@@ -1,4 +1,4 @@
-"""Weights made from other weights at compile time: reshapes and transposes that cost no run time."""
+"""Weights made from weights at compile time: reshapes and transposes that cost no run time."""
 
 from __future__ import annotations
 
