@@ -49,10 +49,13 @@ class BlockWeights(Pass):
             function = bodies.get(name)
             if function is None or not function.operation.regions[0].blocks:
                 continue
-            panel = _find_panel(Computation(function))
+            constant = {
+                number
+                for number in range(len(calls[0].operands))
+                if all(call.operands[number] in constants for call in calls)
+            }
+            panel = _find_panel(Computation(function), constant)
             if panel is None:
-                continue
-            if any(call.operands[panel.layout.argument] not in constants for call in calls):
                 continue
             split = split_class(Computation(function), panel.loops, panel.width, panel.layout)
             if split is not None:
@@ -80,18 +83,22 @@ def _calls(module: ir.Module) -> dict[str, list[ir.Operation]]:
     return found
 
 
-def _find_panel(computation: Computation) -> _Panel | None:
-    """Return the weights of the function's one contraction, if they are wide enough to be split."""
+def _find_panel(computation: Computation, constant: set[int]) -> _Panel | None:
+    """Return the weights of the function's one contraction, if they are wide enough to be split.
+
+    ``constant`` are the numbers of the arguments whose values are known at compile time.
+    """
     space = computation.space
     if space is None:
         return None
     arguments: list[ir.Value] = list(computation.block.arguments)
+    known = {arguments[number]: number for number in constant}
     for index, op in enumerate(space.operations):
         if not op.is_contraction:
             continue
         for position, value in enumerate(op.inputs):
-            lane = _lane(op, position)
-            if lane is None or value not in arguments or shape_of(value)[-1] <= _WIDEST:
+            lane = _lane(op, position) if value in known else None
+            if lane is None or shape_of(value)[-1] <= _WIDEST:
                 continue
             width = next((w for w in _WIDTHS if op.extents[lane] % w == 0), None)
             loops = next((c for c in space.classes if c.loops.get(index) == lane), None)
@@ -99,7 +106,7 @@ def _find_panel(computation: Computation) -> _Panel | None:
                 continue
             dims = [plain_dim(expr) for expr in op.maps[position].results]
             shared = next(n for n, d in enumerate(dims) if d is None or not op.parallel[d])
-            return _Panel(Panels(arguments.index(value), shared), loops, width)
+            return _Panel(Panels(known[value], shared), loops, width)
     return None
 
 
