@@ -13,17 +13,22 @@ from rammer_mlir.passes.kernels import described_kernels
 from rammer_mlir.passes.program_ir import OperatorCall, record_predictions, write_plan
 from rammer_mlir.passes.task_graph import graph_of_operators
 from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.per_operator import one_by_one
 from rammer_mlir.scheduling.policies import get_policy
 
 
 @dataclass(frozen=True)
 class Schedule(Pass):
-    """Assign every rTask to a vEU at compile time by a policy (RAMMER section 3.3)."""
+    """Assign every rTask to a vEU at compile time by a policy (RAMMER section 3.3).
+
+    With ``per-operator``, each operator is an rProgram of its own, to compare with.
+    """
 
     name: ClassVar[str] = "rtask-schedule"
 
     policy: str = "wavefront"
     num_veus: int = 2
+    per_operator: bool = False
 
     def run(self, module: ir.Module) -> None:
         """Replace the rOperators of a module at the `buffers` stage by ``rtask.program``s."""
@@ -33,6 +38,8 @@ class Schedule(Pass):
         device = cpu_device(self.num_veus)
         graph = graph_of_operators(module).graph()
         plan = policy.schedule(graph, device)
+        if self.per_operator:
+            plan = one_by_one(graph, plan, device)
         block = entry_block(module)
         operators = [op for op in block.operations if op.operation.name == "rtask.operator"]
         calls = {

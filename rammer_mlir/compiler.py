@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,14 @@ from numpy.typing import NDArray
 
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
-from rammer_mlir.errors import OptionError, TargetError
+from rammer_mlir.errors import OptionError
 from rammer_mlir.frontends.onnx import import_model
+from rammer_mlir.gpu_image import GpuCodeKind, GpuImage
 from rammer_mlir.image import CpuImage
 from rammer_mlir.lowering.cpu.image import build_image, lower_program
 from rammer_mlir.lowering.emulation.gpu_to_func import kernel_names
 from rammer_mlir.lowering.emulation.kernel import compile_kernel
+from rammer_mlir.lowering.gpu.dispatch import ENTRY
 from rammer_mlir.lowering.gpu.program_to_gpu import GpuProgram, lower_to_gpu
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
@@ -33,9 +36,11 @@ from rammer_mlir.passes.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
 from rammer_mlir.passes.task_graph import graph_of_operators
 from rammer_mlir.pipeline import BINARY_STAGES, CompileOptions, check_stage, portable_stages
-from rammer_mlir.runtime.emulated_model import EmulatedExecutable, EmulatedProgram
-from rammer_mlir.runtime.emulator import Grid
+from rammer_mlir.residency import KernelResources
+from rammer_mlir.runtime.emulated_model import EmulatedExecutable
 from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
+from rammer_mlir.runtime.gpu.opening import open_driver
 from rammer_mlir.runtime.pool import native_code
 from rammer_mlir.scheduling.device import cpu_device
 from rammer_mlir.scheduling.minimize import minimize
@@ -53,11 +58,19 @@ _LONGEST_CONSTANT = 16
 """Elements up to which constants are printed whole."""
 
 
-def check_options(target: str, policy: str, num_veus: int | None) -> CompileOptions:
+def check_options(
+    target: str,
+    policy: str,
+    num_veus: int | None,
+    *,
+    watchdog: int = 0,
+    per_operator: bool = False,
+) -> CompileOptions:
     """Return checked options; ``num_veus`` defaults to the number of cores or multiprocessors.
 
     Raises:
-        OptionError: if the target, the policy or the number of vEUs is not one that exists.
+        OptionError: if the target, the policy or the number of vEUs is not one that exists, or an
+            option does not fit the target.
         TargetError: if the target's chip is unknown or too old.
     """
     gpu = find_gpu(target)
@@ -65,38 +78,45 @@ def check_options(target: str, policy: str, num_veus: int | None) -> CompileOpti
     if num_veus is None:
         num_veus = gpu.num_veus if gpu else len(os.sched_getaffinity(0))
     cpu_device(num_veus)
-    return CompileOptions(target=target, policy=policy, num_veus=num_veus)
+    if watchdog < 0:
+        raise OptionError(f"watchdog: expected a number of looks, at least 0, found {watchdog}")
+    if gpu is None and (watchdog or per_operator):
+        option = "watchdog" if watchdog else "one launch per operator"
+        raise OptionError(f"{option}: expected a GPU as target, found '{target}'; leave it out")
+    if watchdog and per_operator:
+        raise OptionError(
+            "watchdog: expected one launch of the whole program, found one per operator, where "
+            "nothing waits; leave one of the options out"
+        )
+    return CompileOptions(
+        target=target, policy=policy, num_veus=num_veus, watchdog=watchdog,
+        per_operator=per_operator,
+    )  # fmt: skip
 
 
 def compile_model(
     source: Source,
-    *,
-    target: str = "cpu",
-    policy: str = "wavefront",
-    num_veus: int | None = None,
+    options: CompileOptions,
     shapes: Mapping[str, Sequence[int]] | None = None,
-) -> Executable:
+    device: int = 0,
+) -> Executable | GpuExecutable:
     """Compile a model; see ``rammer_mlir.compile``."""
-    options = check_options(target, policy, num_veus)
-    return Compilation.of_model(source, options, shapes).executable()
+    return Compilation.of_model(source, options, shapes).compiled(device)
 
 
 def emulate_model(
     source: Source,
-    *,
-    target: str,
-    policy: str = "wavefront",
-    num_veus: int | None = None,
+    options: CompileOptions,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    *,
     check: bool = False,
 ) -> EmulatedExecutable:
     """Compile a model for a GPU, to be executed by the emulator; see ``rammer_mlir.compile``."""
-    if find_gpu(target) is None:
+    if find_gpu(options.target) is None:
         raise OptionError(
-            f"target '{target}': expected a GPU to emulate, found the CPU; choose "
+            f"target '{options.target}': expected a GPU to emulate, found the CPU; choose "
             f"{' or '.join(GPU_BACKENDS)}, or do not emulate"
         )
-    options = check_options(target, policy, num_veus)
     return Compilation.of_model(source, options, shapes).emulated(checked=check)
 
 
@@ -200,12 +220,16 @@ class Compilation:
             return self._text().encode()
         with self._stage(stage):
             emit = GPU_BACKENDS[gpu.kind].emit
-            return emit(self.module, gpu, self._options.num_veus, stage)
+            return emit(self.module, gpu, self._resident_blocks(), stage)
 
     def _lower_to_gpu(self, gpu: GpuTarget) -> GpuProgram:
+        options = self._options
         with self._stage("target"):
             weights = packed_weights(entry_function(self.module), self._constants)
-            return lower_to_gpu(self.module, weights, self._options.num_veus, gpu)
+            return lower_to_gpu(
+                self.module, weights, options.num_veus, gpu,
+                watchdog=options.watchdog, per_operator=options.per_operator,
+            )  # fmt: skip
 
     def gpu_program(self) -> GpuProgram:
         """Compile for a GPU up to the gpu dialect, which ``module`` then holds.
@@ -218,6 +242,66 @@ class Compilation:
         self._run_stages("program")
         return self._lower_to_gpu(self._gpu)
 
+    def compiled(self, device: int = 0) -> Executable | GpuExecutable:
+        """Compile for the target that the options name; ``device`` is the GPU to run on."""
+        return self.executable() if self._gpu is None else self.gpu_executable(device)
+
+    def gpu_executable(self, device: int = 0) -> GpuExecutable:
+        """Compile to what a GPU's driver loads.
+
+        Args:
+            device: number of the GPU to run on; it is opened with the first run.
+
+        Raises:
+            OptionError: if the target is not a GPU.
+            TargetError: if a tool fails, or not all vEUs can be resident at once.
+        """
+        words = self._gpu_summary()
+        program = self.gpu_program()
+        gpu = program.target
+        with self._stage("object"):
+            code = GPU_BACKENDS[gpu.kind].code(self.module, gpu, self._resident_blocks())
+        image = self._gpu_image(program, words, code.kind, code.resources)
+        stats = {
+            "seconds": dict(self.seconds),
+            "constant_bytes": int(program.constants.nbytes),
+            "code_bytes": len(code.data),
+        }
+        return GpuExecutable(image, code.data, partial(open_driver, gpu.name, device), stats)
+
+    def _resident_blocks(self) -> int:
+        """Return how many blocks have to be resident at once: launches per operator may queue."""
+        return 1 if self._options.per_operator else self._options.num_veus
+
+    def _gpu_summary(self) -> str:
+        """Return the schedule in words; before lowering, which erases it."""
+        self._run_stages("program")
+        return self._summary()
+
+    def _gpu_image(
+        self,
+        program: GpuProgram,
+        words: str,
+        kind: GpuCodeKind,
+        resources: KernelResources | None = None,
+    ) -> GpuImage:
+        return GpuImage(
+            target=program.target.name,
+            signature=self._signature,
+            entry=ENTRY,
+            num_veus=program.num_veus,
+            block_threads=program.block_threads,
+            arguments=program.arguments,
+            argument_bytes=program.argument_bytes,
+            constants=program.constants,
+            tables=program.tables,
+            items=program.items,
+            shared_bytes=program.shared_bytes,
+            code_kind=kind,
+            resources=resources,
+            summary=words,
+        )
+
     def emulated(self, *, checked: bool = False) -> EmulatedExecutable:
         """Compile the GPU's kernel to native code of this machine.
 
@@ -225,11 +309,8 @@ class Compilation:
             OptionError: if the target is not a GPU.
             UnsupportedError: if the kernel uses what cannot be emulated.
         """
-        if self._gpu is None:
-            raise OptionError(f"target '{self._options.target}': expected a GPU; choose another")
-        self._run_stages("program")
-        words = self._summary()
-        return self.emulate(self._lower_to_gpu(self._gpu), words, checked=checked)
+        words = self._gpu_summary()
+        return self.emulate(self.gpu_program(), words, checked=checked)
 
     def emulate(
         self, program: GpuProgram, words: str = "", *, checked: bool = False
@@ -244,17 +325,9 @@ class Compilation:
         with self._stage("object"):
             (name,) = kernel_names(self.module)
             kernel = compile_kernel(self.module, name, checked=checked)
-        emulated = EmulatedProgram(
-            kernel=kernel,
-            grid=Grid(program.num_veus, program.block_threads, program.target.warp_size),
-            signature=self._signature,
-            arguments=program.arguments,
-            argument_bytes=program.argument_bytes,
-            constants=program.constants,
-            table=program.table.words,
-            summary=words,
-        )
-        return EmulatedExecutable(emulated, {"seconds": dict(self.seconds)})
+        image = self._gpu_image(program, words, "ptx")
+        stats = {"seconds": dict(self.seconds)}
+        return EmulatedExecutable(image, kernel, program.target.warp_size, stats)
 
     def predict(self, policies: Sequence[str] = ()) -> list[Timeline]:
         """Simulate the program, then what other policies make of the same rOperators.
@@ -295,16 +368,7 @@ class Compilation:
         return image
 
     def executable(self) -> Executable:
-        """Compile to native code in this process.
-
-        Raises:
-            TargetError: if the target is a GPU: its code can be emitted, not launched from here.
-        """
-        if self._gpu is not None:
-            raise TargetError(
-                f"target '{self._options.target}': expected a target that can be executed here, "
-                "found a GPU; use --emit to write its code"
-            )
+        """Compile to native code in this process, for the CPU."""
         self._run_stages("program")
         memory = memory_sizes(entry_function(self.module))
         image = self._lower()

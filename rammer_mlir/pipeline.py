@@ -11,13 +11,17 @@ from rammer_mlir.errors import OptionError
 class CompileOptions:
     """What the user decides: scheduling policy, number of vEUs, candidate rKernels per operator.
 
-    ``target`` is as the command line spells it, for example ``cpu`` or ``nvvm:sm_90``.
+    ``target`` is as the command line spells it, for example ``cpu`` or ``nvvm:sm_90``. On a GPU,
+    ``watchdog`` is how often a waiting vEU looks before it stops the program (0: for ever), and
+    ``per_operator`` launches the kernel once for each operator instead of once.
     """
 
     policy: str = "wavefront"
     num_veus: int = 1
     candidates: int = 2
     target: str = "cpu"
+    watchdog: int = 0
+    per_operator: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,8 @@ def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
         Stage(
             "program",
             (
-                f"rtask-schedule{{policy={options.policy} num-veus={options.num_veus}}}",
+                f"rtask-schedule{{policy={options.policy} num-veus={options.num_veus}"
+                f"{' per-operator=true' if options.per_operator else ''}}}",
                 "rtask-minimize-barriers",
                 "rtask-plan-memory",
                 "rtask-verify-schedule",

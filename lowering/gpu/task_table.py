@@ -17,12 +17,12 @@ rTasks, and at a vEU's last run, whose counter tells the next launch how many ru
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.image import Slot, TaskTable
+from rammer_mlir.image import Slot, TaskTable, TraceItem
 from rammer_mlir.lowering.cpu.task_table import BARRIER, END, KernelSymbol, Tables
 
 RUN_WORDS = 5
@@ -66,6 +66,7 @@ class GpuTable:
         kernels: the rKernels by number.
         buffers: the kernel's buffers by number: inputs, outputs, constants, arena.
         totals: rTasks of each vEU in one run.
+        end: position of a record at the end of a vEU.
     """
 
     words: NDArray[np.int64]
@@ -73,6 +74,7 @@ class GpuTable:
     kernels: tuple[KernelSymbol, ...]
     buffers: tuple[Buffer, ...]
     totals: tuple[int, ...]
+    end: int
 
     @property
     def num_records(self) -> int:
@@ -80,8 +82,13 @@ class GpuTable:
         return sum(len(records) for records in self.veus)
 
 
-def build_gpu_table(tables: Tables, buffers: Sequence[Buffer]) -> GpuTable:
-    """Write a schedule's task table for the kernel's ``buffers``."""
+def build_gpu_table(
+    tables: Tables, buffers: Sequence[Buffer], *, counts_runs: bool = True
+) -> GpuTable:
+    """Write a schedule's task table for the kernel's ``buffers``.
+
+    Without ``counts_runs``, step counters stay as they are where nobody waits for them.
+    """
     awaited = _awaited(tables.table)
     num_veus = len(tables.table.starts)
     words = [0] * (2 * num_veus)
@@ -91,7 +98,7 @@ def build_gpu_table(tables: Tables, buffers: Sequence[Buffer]) -> GpuTable:
         words[veu] = len(words)
         total = int(tables.table.totals[veu])
         words[num_veus + veu] = total
-        wanted = awaited.get(veu, set()) | {total}
+        wanted = awaited.get(veu, set()) | ({total} if counts_runs else set[int]())
         veus.append(_write_veu(tables, veu, wanted, words, arguments))
     base = len(words)
     for place in arguments.patches:
@@ -102,7 +109,59 @@ def build_gpu_table(tables: Tables, buffers: Sequence[Buffer]) -> GpuTable:
         kernels=tables.kernels,
         buffers=tuple(buffers),
         totals=tuple(int(total) for total in tables.table.totals),
+        end=base - 1,
     )
+
+
+def split_operators(tables: Tables) -> list[Tables]:
+    """Return a table for each operator, to be launched one after the other without barriers.
+
+    Args:
+        tables: of a plan that runs one operator after the other, each known by its arguments.
+    """
+    operators = sorted({start for runs in _runs(tables.table) for *_, start in runs})
+    return [_only(tables, operator) for operator in operators]
+
+
+def _runs(table: TaskTable) -> list[list[tuple[int, int, int, int]]]:
+    """Return each vEU's runs: rKernel, first rTask, count, place of the arguments."""
+    numbers = table.records.tolist()
+    found: list[list[tuple[int, int, int, int]]] = []
+    for start in table.starts.tolist():
+        runs: list[tuple[int, int, int, int]] = []
+        pc = start
+        while numbers[pc] != END:
+            if numbers[pc] == BARRIER:
+                pc += 2 + 2 * numbers[pc + 1]
+            else:
+                runs.append(tuple(numbers[pc : pc + 4]))
+                pc += 4
+        found.append(runs)
+    return found
+
+
+def _only(tables: Tables, operator: int) -> Tables:
+    """Leave out all runs but those of the operator with these arguments."""
+    records: list[int] = []
+    starts: list[int] = []
+    totals: list[int] = []
+    items: list[tuple[TraceItem, ...]] = []
+    for runs, names in zip(_runs(tables.table), tables.table.items, strict=True):
+        named = zip(runs, (item for item in names if not item.is_barrier), strict=True)
+        chosen = [(run, item) for run, item in named if run[3] == operator]
+        starts.append(len(records))
+        records.extend(number for run, _ in chosen for number in run)
+        records.append(END)
+        totals.append(sum(run[2] for run, _ in chosen))
+        items.append(tuple(item for _, item in chosen))
+    table = TaskTable(
+        records=np.array(records, np.int32),
+        starts=np.array(starts, np.int32),
+        arguments=tables.table.arguments,
+        totals=np.array(totals, np.int64),
+        items=tuple(items),
+    )
+    return replace(tables, table=table)
 
 
 class _Arguments:

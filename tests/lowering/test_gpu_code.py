@@ -17,17 +17,17 @@ from rammer_mlir.benchmarks.gpu_code import AMD, NVIDIA, compile_for_gpu
 from rammer_mlir.benchmarks.models import LIGHT, TABLE_1, build
 from rammer_mlir.compiler import Compilation, check_options
 from rammer_mlir.errors import TargetError, UnsupportedError
-from rammer_mlir.lowering.gpu.residency import (
-    BlockNeeds,
-    Multiprocessors,
-    check_residency,
-    resident_blocks,
-)
 from rammer_mlir.lowering.gpu.to_llvm import gpu_llvm_ir
 from rammer_mlir.lowering.nvvm.ptxas import assemble, find_ptxas, read_report
 from rammer_mlir.lowering.nvvm.target import CHIPS
 from rammer_mlir.lowering.rocdl.gpu_to_rocdl import lower_to_rocdl
 from rammer_mlir.lowering.rocdl.hsaco import emit_isa
+from rammer_mlir.residency import (
+    BlockNeeds,
+    Multiprocessors,
+    check_residency,
+    resident_blocks,
+)
 
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="needs ptxas")
 
