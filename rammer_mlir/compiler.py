@@ -17,12 +17,10 @@ from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.frontends.onnx import import_model
-from rammer_mlir.gpu_image import GpuCodeKind, GpuImage
 from rammer_mlir.image import CpuImage
 from rammer_mlir.lowering.cpu.image import build_image, lower_program
 from rammer_mlir.lowering.emulation.gpu_to_func import kernel_names
 from rammer_mlir.lowering.emulation.kernel import compile_kernel
-from rammer_mlir.lowering.gpu.dispatch import ENTRY
 from rammer_mlir.lowering.gpu.program_to_gpu import GpuProgram, lower_to_gpu
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
@@ -36,7 +34,6 @@ from rammer_mlir.passes.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
 from rammer_mlir.passes.task_graph import graph_of_operators
 from rammer_mlir.pipeline import BINARY_STAGES, CompileOptions, check_stage, portable_stages
-from rammer_mlir.residency import KernelResources
 from rammer_mlir.runtime.emulated_model import EmulatedExecutable
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
@@ -257,17 +254,27 @@ class Compilation:
             TargetError: if a tool fails, or not all vEUs can be resident at once.
         """
         words = self._gpu_summary()
+        operations = self._operations()
         program = self.gpu_program()
         gpu = program.target
         with self._stage("object"):
             code = GPU_BACKENDS[gpu.kind].code(self.module, gpu, self._resident_blocks())
-        image = self._gpu_image(program, words, code.kind, code.resources)
+        image = program.image(self._signature, code.kind, code.resources, words)
         stats = {
             "seconds": dict(self.seconds),
             "constant_bytes": int(program.constants.nbytes),
             "code_bytes": len(code.data),
+            "operations": operations,
         }
         return GpuExecutable(image, code.data, partial(open_driver, gpu.name, device), stats)
+
+    def _operations(self) -> int:
+        """Count the scalar operations of a run."""
+        with self._context, ir.Location.unknown():
+            scheduled = read_plan(self.module)
+            operators = scheduled.builder.graph().operators
+        chosen = [o.kernels[k] for o, k in zip(operators, scheduled.plan.kernels, strict=True)]
+        return sum(kernel.flops_per_rtask * kernel.num_rtasks for kernel in chosen)
 
     def _resident_blocks(self) -> int:
         """Return how many blocks have to be resident at once: launches per operator may queue."""
@@ -277,30 +284,6 @@ class Compilation:
         """Return the schedule in words; before lowering, which erases it."""
         self._run_stages("program")
         return self._summary()
-
-    def _gpu_image(
-        self,
-        program: GpuProgram,
-        words: str,
-        kind: GpuCodeKind,
-        resources: KernelResources | None = None,
-    ) -> GpuImage:
-        return GpuImage(
-            target=program.target.name,
-            signature=self._signature,
-            entry=ENTRY,
-            num_veus=program.num_veus,
-            block_threads=program.block_threads,
-            arguments=program.arguments,
-            argument_bytes=program.argument_bytes,
-            constants=program.constants,
-            tables=program.tables,
-            items=program.items,
-            shared_bytes=program.shared_bytes,
-            code_kind=kind,
-            resources=resources,
-            summary=words,
-        )
 
     def emulated(self, *, checked: bool = False) -> EmulatedExecutable:
         """Compile the GPU's kernel to native code of this machine.
@@ -325,7 +308,7 @@ class Compilation:
         with self._stage("object"):
             (name,) = kernel_names(self.module)
             kernel = compile_kernel(self.module, name, checked=checked)
-        image = self._gpu_image(program, words, "ptx")
+        image = program.image(self._signature, "ptx", summary=words)
         stats = {"seconds": dict(self.seconds)}
         return EmulatedExecutable(image, kernel, program.target.warp_size, stats)
 

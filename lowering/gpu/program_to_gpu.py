@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.gpu_image import GpuCodeKind, GpuImage
 from rammer_mlir.image import TraceItem
 from rammer_mlir.lowering.cpu.image import KERNEL_PREFIX, pack_constants
 from rammer_mlir.lowering.cpu.kernels_to_llvm import find_kernels
 from rammer_mlir.lowering.cpu.task_table import Tables, build_tables
 from rammer_mlir.lowering.gpu.barriers import COUNTER_WORDS, await_function, publish_function
 from rammer_mlir.lowering.gpu.dispatch import (
+    ENTRY,
     STRAIGHT_LINE_LIMIT,
     KernelLayout,
     buffer_name,
@@ -31,6 +33,8 @@ from rammer_mlir.passes.entry import entry_function
 from rammer_mlir.passes.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import ARENA, memory_sizes
 from rammer_mlir.passes.structured import element_bytes
+from rammer_mlir.residency import KernelResources
+from rammer_mlir.signature import Signature
 
 MODULE = "rammer"
 """Symbol of the gpu module."""
@@ -65,6 +69,31 @@ class GpuProgram:
     tables: NDArray[np.int64]
     items: tuple[tuple[TraceItem, ...], ...]
     shared_bytes: int
+
+    def image(
+        self,
+        signature: Signature,
+        code_kind: GpuCodeKind,
+        resources: KernelResources | None = None,
+        summary: str = "",
+    ) -> GpuImage:
+        """Return what launching needs, besides the code."""
+        return GpuImage(
+            target=self.target.name,
+            signature=signature,
+            entry=ENTRY,
+            num_veus=self.num_veus,
+            block_threads=self.block_threads,
+            arguments=self.arguments,
+            argument_bytes=self.argument_bytes,
+            constants=self.constants,
+            tables=self.tables,
+            items=self.items,
+            shared_bytes=self.shared_bytes,
+            code_kind=code_kind,
+            resources=resources,
+            summary=summary,
+        )
 
 
 def lower_to_gpu(

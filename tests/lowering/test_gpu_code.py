@@ -13,7 +13,7 @@ import pytest
 from code_objects import CodeObject, read_code_object
 from onnx import TensorProto, helper, numpy_helper
 
-from rammer_mlir.benchmarks.gpu_code import AMD, NVIDIA, compile_for_gpu
+from rammer_mlir.benchmarks.gpu.code import AMD, NVIDIA, compile_for_gpu
 from rammer_mlir.benchmarks.models import LIGHT, TABLE_1, build
 from rammer_mlir.compiler import Compilation, check_options
 from rammer_mlir.errors import TargetError, UnsupportedError

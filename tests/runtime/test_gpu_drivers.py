@@ -44,7 +44,8 @@ def test_every_function_exists_in_the_bindings(module: ModuleType) -> None:
     [
         ("CUdevice_attribute", "CU_DEVICE_ATTRIBUTE_", (
             "COMPUTE_CAPABILITY_MAJOR", "COMPUTE_CAPABILITY_MINOR", "COOPERATIVE_LAUNCH",
-            "MULTIPROCESSOR_COUNT")),
+            "MULTIPROCESSOR_COUNT", "CLOCK_RATE", "MEMORY_CLOCK_RATE",
+            "GLOBAL_MEMORY_BUS_WIDTH")),
         ("CUfunction_attribute", "CU_FUNC_ATTRIBUTE_", ("NUM_REGS", "SHARED_SIZE_BYTES")),
     ],
 )  # fmt: skip
@@ -60,7 +61,15 @@ def test_attributes_of_hip() -> None:
     for name in ("NUM_REGS", "SHARED_SIZE_BYTES"):
         assert hasattr(api.hipFunction_attribute, f"HIP_FUNC_ATTRIBUTE_{name}")
     properties = api.hipDeviceProp_t()
-    for name in ("gcnArchName", "name", "multiProcessorCount", "cooperativeLaunch"):
+    for name in (
+        "gcnArchName",
+        "name",
+        "multiProcessorCount",
+        "cooperativeLaunch",
+        "clockRate",
+        "memoryClockRate",
+        "memoryBusWidth",
+    ):
         assert hasattr(properties, name)
     stream = api.ihipStream_t.fromObj(4660)
     assert int(stream) == 4660
@@ -98,6 +107,9 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
         attributes.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: 0,
         attributes.CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH: 1,
         attributes.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: 132,
+        attributes.CU_DEVICE_ATTRIBUTE_CLOCK_RATE: 1_980_000,
+        attributes.CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE: 3_201_000,
+        attributes.CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH: 6144,
     }
 
     def attribute_of(attribute: Any, _device: object) -> int:
@@ -120,6 +132,10 @@ def test_a_launch_passes_addresses_of_addresses(recorded: Recorded) -> None:
     driver: Driver = cuda.CudaDriver(0)
     assert (driver.chip, driver.name) == ("sm_90", "H200 (device 0)")
     assert driver.resident_blocks("kernel", 256) == 264
+    peaks = driver.peaks()
+    assert peaks is not None
+    assert peaks.operations == pytest.approx(66.9e12, rel=1e-3)  # NVIDIA's data sheet says 67e12
+    assert peaks.bandwidth == pytest.approx(4.9e12, rel=1e-2)  # and 4.8e12
     arguments = [Argument(address, 8, "x", "read") for address in (0x1000, 0x2000)]
     pointers = KernelPointers(arguments)
     import ctypes

@@ -15,10 +15,14 @@ from rammer_mlir.runtime.gpu.driver import (
     Array,
     KernelPointers,
     Launch,
+    Peaks,
     out_of_memory,
 )
 
 _OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
+
+_LANES, _MOST_LANES = {"sm_70": 64, "sm_72": 64, "sm_75": 64, "sm_80": 64}, 128
+"""f32 lanes of a multiprocessor (CUDA programming guide, arithmetic instructions)."""
 
 
 def _bindings() -> Any:
@@ -98,6 +102,12 @@ class CudaDriver:
     def dlpack_device(self) -> tuple[int, int]:
         """DLPack's type and number of the device."""
         return (CUDA, self._number)
+
+    def peaks(self) -> Peaks:
+        """Return what the clocks allow: two operations a cycle and lane, two transfers a cycle."""
+        lanes = _LANES.get(self._chip, _MOST_LANES) * self._attribute("MULTIPROCESSOR_COUNT")
+        memory = self._attribute("MEMORY_CLOCK_RATE") * self._attribute("GLOBAL_MEMORY_BUS_WIDTH")
+        return Peaks(2e3 * lanes * self._attribute("CLOCK_RATE"), 2e3 * memory / 8)
 
     def activate(self) -> None:
         """Let the calling thread use the device."""

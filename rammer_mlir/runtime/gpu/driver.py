@@ -49,6 +49,14 @@ class Launch:
     is_cooperative: bool
 
 
+@dataclass(frozen=True)
+class Peaks:
+    """What a device could do at most, by its clocks: scalar f32 operations and bytes a second."""
+
+    operations: float
+    bandwidth: float
+
+
 class Driver(Protocol):
     """One device. Streams, events, graphs and kernels are handles that only the driver reads.
 
@@ -68,6 +76,10 @@ class Driver(Protocol):
     @property
     def dlpack_device(self) -> tuple[int, int]:
         """DLPack's type and number of the device."""
+        ...
+
+    def peaks(self) -> Peaks | None:
+        """Return what the device could do at most; None where that is unknown."""
         ...
 
     def activate(self) -> None:

@@ -72,6 +72,9 @@ class EmulatedDriver:
         """The host's."""
         return (CPU, 0)
 
+    def peaks(self) -> None:
+        """Return nothing: the emulator's speed says nothing about a GPU."""
+
     @property
     def used_bytes(self) -> int:
         """Memory that is allocated."""

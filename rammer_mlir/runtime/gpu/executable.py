@@ -183,6 +183,24 @@ class GpuExecutable:
         values = tuple(outputs.values())
         return values[0] if len(values) == 1 else values
 
+    def to_device(self, feeds: Mapping[str, Any]) -> dict[str, DeviceArray]:
+        """Copy inputs to the device, for runs that read them there.
+
+        Raises:
+            InputError: if names, shapes or dtypes do not fit.
+            TargetError: if the device has not enough memory.
+        """
+        arrays = check_inputs(self.signature, feeds)
+        with self._lock:
+            driver, stream = self.program.driver, self.program.stream
+            placed: dict[str, DeviceArray] = {}
+            for spec, array in zip(self.signature.inputs, arrays, strict=True):
+                placed[spec.name] = DeviceArray(driver, spec, stream)
+                if array.nbytes:
+                    driver.upload(placed[spec.name].address, array, stream)
+            driver.synchronize(stream)
+        return placed
+
     def run_on_device(
         self,
         feeds: Mapping[str, Any],

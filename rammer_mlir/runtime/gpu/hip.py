@@ -15,10 +15,14 @@ from rammer_mlir.runtime.gpu.driver import (
     Array,
     KernelPointers,
     Launch,
+    Peaks,
     out_of_memory,
 )
 
 _OUT_OF_MEMORY = "hipErrorOutOfMemory"
+
+_LANES = 64
+"""f32 lanes of a compute unit (AMD's CDNA instruction set documents)."""
 
 
 def _bindings() -> Any:
@@ -49,6 +53,9 @@ class HipDriver:
         self._name = f"{properties.name} (device {device})"
         self._units = int(properties.multiProcessorCount)
         self._is_cooperative = bool(properties.cooperativeLaunch)
+        clocks = properties.clockRate, properties.memoryClockRate * properties.memoryBusWidth
+        # Two operations a cycle and lane, two transfers a cycle; rates are in kHz.
+        self._peaks = Peaks(2e3 * _LANES * self._units * clocks[0], 2e3 * clocks[1] / 8)
 
     def _initialize(self) -> None:
         try:
@@ -89,6 +96,10 @@ class HipDriver:
     def dlpack_device(self) -> tuple[int, int]:
         """DLPack's type and number of the device."""
         return (ROCM, self._number)
+
+    def peaks(self) -> Peaks:
+        """Return what the clocks allow."""
+        return self._peaks
 
     def activate(self) -> None:
         """Let the calling thread use the device."""
