@@ -30,6 +30,7 @@ def compile(
     policy: str = "wavefront",
     num_veus: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    costs: str | None = None,
     emulate: Literal[False] = False,
 ) -> Executable: ...
 
@@ -42,6 +43,7 @@ def compile(
     policy: str = "wavefront",
     num_veus: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    costs: str | None = None,
     emulate: Literal[True],
     check: bool = False,
     watchdog: int = 0,
@@ -57,6 +59,7 @@ def compile(
     policy: str = "wavefront",
     num_veus: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    costs: str | None = None,
     emulate: Literal[False] = False,
     watchdog: int = 0,
     per_operator: bool = False,
@@ -71,6 +74,7 @@ def compile(
     policy: str = "wavefront",
     num_veus: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    costs: str | None = None,
     emulate: bool = False,
     check: bool = False,
     watchdog: int = 0,
@@ -85,6 +89,8 @@ def compile(
         policy: how rTasks are scheduled: ``wavefront`` or ``sequential``, or a registered policy.
         num_veus: virtual execution units, threads on a CPU; the number of cores if None.
         shapes: static shapes of inputs whose dimensions the model leaves open, by name.
+        costs: the device whose costs the schedule follows, a name (``a100``) or a file that ends
+            with ``.toml``; by default one like the target.
         emulate: execute the GPU's kernel on this machine's processor.
         check: let emulation find what a GPU would not forgive: accesses out of bounds, reads of
             memory never written, and data races, at many times the run time.

@@ -39,7 +39,7 @@ from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.gpu.opening import open_driver
 from rammer_mlir.runtime.pool import native_code
-from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.devices.catalog import CPU, device_for, find_device
 from rammer_mlir.scheduling.minimize import minimize
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.report import summary
@@ -60,10 +60,13 @@ def check_options(
     policy: str,
     num_veus: int | None,
     *,
+    costs: str | None = None,
     watchdog: int = 0,
     per_operator: bool = False,
 ) -> CompileOptions:
     """Return checked options; ``num_veus`` defaults to the number of cores or multiprocessors.
+
+    ``costs`` names the device whose costs schedules follow, by default one like the target.
 
     Raises:
         OptionError: if the target, the policy or the number of vEUs is not one that exists, or an
@@ -74,7 +77,9 @@ def check_options(
     get_policy(policy)
     if num_veus is None:
         num_veus = gpu.num_veus if gpu else len(os.sched_getaffinity(0))
-    cpu_device(num_veus)
+    described = find_device(costs) if costs is not None else device_for(gpu.name if gpu else CPU)
+    device_for(gpu.name if gpu else CPU).device(num_veus)
+    described.device(num_veus)
     if watchdog < 0:
         raise OptionError(f"watchdog: expected a number of looks, at least 0, found {watchdog}")
     if gpu is None and (watchdog or per_operator):
@@ -86,8 +91,8 @@ def check_options(
             "nothing waits; leave one of the options out"
         )
     return CompileOptions(
-        target=target, policy=policy, num_veus=num_veus, watchdog=watchdog,
-        per_operator=per_operator,
+        target=target, policy=policy, num_veus=num_veus, device=costs or described.name,
+        watchdog=watchdog, per_operator=per_operator,
     )  # fmt: skip
 
 
@@ -319,7 +324,7 @@ class Compilation:
             OptionError: if there is no such policy.
         """
         others = [(name, get_policy(name)) for name in policies]
-        device = cpu_device(self._options.num_veus)
+        device = find_device(self._options.device).device(self._options.num_veus)
         self._run_stages("buffers")
         with self._context, ir.Location.unknown():
             graph = graph_of_operators(self.module).graph()

@@ -11,7 +11,8 @@ from rammer_mlir.errors import OptionError
 class CompileOptions:
     """What the user decides: scheduling policy, number of vEUs, candidate rKernels per operator.
 
-    ``target`` is as the command line spells it, for example ``cpu`` or ``nvvm:sm_90``. On a GPU,
+    ``target`` is as the command line spells it, for example ``cpu`` or ``nvvm:sm_90``;
+    ``device`` is the device description, by name or file, whose costs schedules follow. On a GPU,
     ``watchdog`` is how often a waiting vEU looks before it stops the program (0: for ever), and
     ``per_operator`` launches the kernel once for each operator instead of once.
     """
@@ -20,6 +21,7 @@ class CompileOptions:
     num_veus: int = 1
     candidates: int = 2
     target: str = "cpu"
+    device: str = "cpu"
     watchdog: int = 0
     per_operator: bool = False
 
@@ -72,6 +74,7 @@ def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
             "program",
             (
                 f"rtask-schedule{{policy={options.policy} num-veus={options.num_veus}"
+                f' device="{options.device}"'
                 f"{' per-operator=true' if options.per_operator else ''}}}",
                 "rtask-minimize-barriers",
                 "rtask-plan-memory",

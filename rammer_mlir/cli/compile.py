@@ -54,6 +54,7 @@ def _compile(arguments: Sequence[str]) -> int:
         options.target or DEFAULT_TARGET,
         options.policy or DEFAULT_POLICY,
         options.veus,
+        costs=options.costs,
         watchdog=options.watchdog,
         per_operator=options.per_operator,
     )

@@ -25,6 +25,12 @@ def add_model_options(parser: ArgumentParser) -> None:
         help="shape of an input whose dimensions the model leaves open; may be repeated",
     )
     parser.add_argument(
+        "--costs",
+        metavar="DEVICE",
+        help="device whose costs the schedule follows: a name (a100), or a file that ends with "
+        ".toml (default: one like the target)",
+    )
+    parser.add_argument(
         "--watchdog",
         type=_count,
         default=0,

@@ -115,6 +115,7 @@ def _compile(options: argparse.Namespace, policy: str) -> Executable | GpuExecut
         policy=policy,
         num_veus=options.veus,
         shapes=parse_shapes(options.shape),
+        costs=options.costs,
         watchdog=options.watchdog,
         per_operator=options.per_operator,
         device=options.device,
@@ -166,6 +167,7 @@ def _emulate(
         shapes=shapes,
         emulate=True,
         check=options.check,
+        costs=options.costs,
         watchdog=options.watchdog,
         per_operator=options.per_operator,
     )
@@ -179,6 +181,7 @@ def _check_compiled_so(
     """Refuse options that an artifact was not compiled with."""
     given = {
         "--policy": options.policy is not None,
+        "--costs": options.costs is not None,
         "--watchdog": options.watchdog,
         "--per-operator": options.per_operator,
     }

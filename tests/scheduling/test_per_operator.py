@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.per_operator import one_by_one
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.program import Barrier, Run
