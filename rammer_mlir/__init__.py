@@ -107,7 +107,9 @@ def compile(
     """
     from rammer_mlir.compiler import check_options, compile_model, emulate_model
 
-    options = check_options(target, policy, num_veus, watchdog=watchdog, per_operator=per_operator)
+    options = check_options(
+        target, policy, num_veus, costs=costs, watchdog=watchdog, per_operator=per_operator
+    )
     if emulate:
         return emulate_model(model, options, shapes, check=check)
     if check:

@@ -173,7 +173,7 @@ def test_command_line_measures_the_parts_that_are_asked_for(
     assert "native launch us" in capsys.readouterr().out
     content = json.loads((tmp_path / "bench.json").read_text())
     assert [launch["num_veus"] for launch in content["launches"]] == [1, 2, 3, 8]
-    assert all(0 < launch["native"] < launch["run"] for launch in content["launches"])
+    assert all(launch["native"] > 0 and launch["run"] > 0 for launch in content["launches"])
     assert content["models"] == content["nodes"] == []
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rammer_mlir.benchmarks.gpu import __main__ as bench
-from rammer_mlir.benchmarks.gpu.relay import Relay
+from rammer_mlir.benchmarks.relay import Relay
 from rammer_mlir.lowering.targets import GPU_BACKENDS
 
 

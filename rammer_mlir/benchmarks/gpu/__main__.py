@@ -18,10 +18,10 @@ import numpy as np
 import onnx
 
 import rammer_mlir
-from rammer_mlir.benchmarks.gpu.relay import Relay
 from rammer_mlir.benchmarks.gpu.rivals import missing, rivals
 from rammer_mlir.benchmarks.models import TABLE_1, build, random_feeds
 from rammer_mlir.benchmarks.reference import Array, Reference, compare
+from rammer_mlir.benchmarks.relay import Relay
 from rammer_mlir.benchmarks.report import machine, table
 from rammer_mlir.benchmarks.timing import Latency, interleave
 from rammer_mlir.errors import RammerError, TargetError

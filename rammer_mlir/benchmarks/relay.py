@@ -14,14 +14,21 @@ import numpy as np
 
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.cpu.image import build_image, lower_program
 from rammer_mlir.lowering.emulation.gpu_to_func import kernel_names
 from rammer_mlir.lowering.emulation.kernel import compile_kernel
 from rammer_mlir.lowering.gpu.program_to_gpu import GpuProgram, lower_to_gpu
 from rammer_mlir.lowering.gpu.target import GpuTarget
+from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.jit import load_object
+from rammer_mlir.lowering.llvm.link import link_shared
+from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.lowering.targets import GPU_BACKENDS
 from rammer_mlir.runtime.emulated_model import EmulatedExecutable
+from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.gpu.opening import open_driver
+from rammer_mlir.runtime.pool import native_code
 from rammer_mlir.signature import Signature, TensorSpec
 
 _ONE = "memref<1xf32>"
@@ -99,6 +106,17 @@ func.func @main(%x: {_ONE} {{rtask.name = "x"}}, %y: {_ONE} {{rtask.name = "y", 
             code = GPU_BACKENDS[target.kind].code(module, target, self.num_veus)
         image = program.image(self.signature, code.kind, code.resources)
         return GpuExecutable(image, code.data, partial(open_driver, target.name, device))
+
+    def for_cpu(self) -> Executable:
+        """Compile for this process."""
+        with _context(), ir.Location.unknown():
+            module = ir.Module.parse(self.text())
+            image, tables = build_image(module, {}, self.signature, self.num_veus)
+            lower_program(module, tables, host_machine(), 0)
+            object_file = emit_object(to_llvm_ir(module), host_machine())
+        library = load_object(object_file)
+        code = native_code(library.address, library)
+        return Executable(image, code, lambda: link_shared(object_file))
 
     def emulate(self, target: GpuTarget) -> EmulatedExecutable:
         """Compile for the emulator, with all checks."""
