@@ -15,13 +15,15 @@ from rammer_mlir.passes.task_graph import graph_of_operators
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.per_operator import one_by_one
 from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.supersteps import supersteps
 
 
 @dataclass(frozen=True)
 class Schedule(Pass):
     """Assign every rTask to a vEU at compile time by a policy (RAMMER section 3.3).
 
-    Costs are those of ``device``, a name or a file. With ``per-operator``, each operator is an
+    Costs are those of ``device``, a name or a file; if it synchronises as a whole only, rPrograms
+    are supersteps. With ``per-operator``, each operator is an
     rProgram of its own, to compare with.
     """
 
@@ -40,6 +42,8 @@ class Schedule(Pass):
         device = find_device(self.device).device(self.num_veus)
         graph = graph_of_operators(module).graph()
         plan = policy.schedule(graph, device)
+        if device.is_bulk_synchronous:
+            plan = supersteps(graph, plan, device)
         if self.per_operator:
             plan = one_by_one(graph, plan, device)
         block = entry_block(module)

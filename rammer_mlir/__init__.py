@@ -105,7 +105,8 @@ def compile(
     Raises:
         RammerError: with one line that says what is wrong and what to do.
     """
-    from rammer_mlir.compiler import check_options, compile_model, emulate_model
+    from rammer_mlir.compiler import compile_model, emulate_model
+    from rammer_mlir.options import check_options
 
     options = check_options(
         target, policy, num_veus, costs=costs, watchdog=watchdog, per_operator=per_operator

@@ -39,10 +39,11 @@ from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.gpu.opening import open_driver
 from rammer_mlir.runtime.pool import native_code
-from rammer_mlir.scheduling.devices.catalog import CPU, device_for, find_device
+from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.minimize import minimize
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.report import summary
+from rammer_mlir.scheduling.supersteps import supersteps
 from rammer_mlir.signature import Signature
 from rammer_mlir.timeline.predicted import predicted_timeline
 from rammer_mlir.timeline.spans import Timeline
@@ -53,47 +54,6 @@ Source = str | os.PathLike[str] | bytes | onnx.ModelProto
 
 _LONGEST_CONSTANT = 16
 """Elements up to which constants are printed whole."""
-
-
-def check_options(
-    target: str,
-    policy: str,
-    num_veus: int | None,
-    *,
-    costs: str | None = None,
-    watchdog: int = 0,
-    per_operator: bool = False,
-) -> CompileOptions:
-    """Return checked options; ``num_veus`` defaults to the number of cores or multiprocessors.
-
-    ``costs`` names the device whose costs schedules follow, by default one like the target.
-
-    Raises:
-        OptionError: if the target, the policy or the number of vEUs is not one that exists, or an
-            option does not fit the target.
-        TargetError: if the target's chip is unknown or too old.
-    """
-    gpu = find_gpu(target)
-    get_policy(policy)
-    if num_veus is None:
-        num_veus = gpu.num_veus if gpu else len(os.sched_getaffinity(0))
-    described = find_device(costs) if costs is not None else device_for(gpu.name if gpu else CPU)
-    device_for(gpu.name if gpu else CPU).device(num_veus)
-    described.device(num_veus)
-    if watchdog < 0:
-        raise OptionError(f"watchdog: expected a number of looks, at least 0, found {watchdog}")
-    if gpu is None and (watchdog or per_operator):
-        option = "watchdog" if watchdog else "one launch per operator"
-        raise OptionError(f"{option}: expected a GPU as target, found '{target}'; leave it out")
-    if watchdog and per_operator:
-        raise OptionError(
-            "watchdog: expected one launch of the whole program, found one per operator, where "
-            "nothing waits; leave one of the options out"
-        )
-    return CompileOptions(
-        target=target, policy=policy, num_veus=num_veus, device=costs or described.name,
-        watchdog=watchdog, per_operator=per_operator,
-    )  # fmt: skip
 
 
 def compile_model(
@@ -323,7 +283,8 @@ class Compilation:
         Raises:
             OptionError: if there is no such policy.
         """
-        others = [(name, get_policy(name)) for name in policies]
+        for name in policies:
+            get_policy(name)
         device = find_device(self._options.device).device(self._options.num_veus)
         self._run_stages("buffers")
         with self._context, ir.Location.unknown():
@@ -332,7 +293,13 @@ class Compilation:
         with self._context, ir.Location.unknown():
             own = read_plan(self.module)
             runs = [(self._options.policy, own.builder.graph(), own.plan)]
-        runs.extend((name, graph, minimize(p.schedule(graph, device))) for name, p in others)
+        if self._options.fold_to:  # what is executed here is not what the device would execute
+            runs, policies = [], (self._options.policy, *policies)
+        for name in policies:
+            plan = minimize(get_policy(name).schedule(graph, device))
+            if device.is_bulk_synchronous:
+                plan = supersteps(graph, plan, device)
+            runs.append((name, graph, plan))
         place = f"predicted on '{device.name}' with {device.num_veus} vEUs"
         return [
             predicted_timeline(graph, plan, device, f"{name}, {place}")
@@ -350,7 +317,7 @@ class Compilation:
         with self._stage("target"):
             weights = packed_weights(entry_function(self.module), self._constants)
             image, tables = build_image(
-                self.module, weights, self._signature, self._options.num_veus
+                self.module, weights, self._signature, self._options.launched_veus
             )
             lower_program(self.module, tables, host_machine())
         return image

@@ -20,6 +20,7 @@ LAYERS = (
     {"passes", "timeline"},
     {"lowering", "frontends", "weights"},
     {"pipeline"},
+    {"options"},
     {"runtime"},
     {"compiler"},
     {"rammer_mlir"},

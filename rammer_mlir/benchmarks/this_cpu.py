@@ -120,8 +120,9 @@ def description(found: dict[str, float]) -> str:
                          "barrier_seconds", "rtask_seconds")
         },
     }  # fmt: skip
+    figures["is_bulk_synchronous"] = (False, "a thread may wait for another one")
     lines = [f'title = "{place["processor"]}"', "targets = []"]
-    lines += [f"{name} = {value!r}" for name, (value, _) in figures.items()]
+    lines += [f"{name} = {str(value).lower()}" for name, (value, _) in figures.items()]
     lines += ["", "[flops_per_second]", f"f32 = {found['flops_per_second']:.4e}", "", "[sources]"]
     lines += [f'{name} = "{text}"' for name, (_, text) in figures.items()]
     lines.append(f'flops_per_second = "{source}: a matrix product of {_SIZE} cubed, times cores"')

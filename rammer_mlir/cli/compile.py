@@ -45,7 +45,8 @@ def _compile(arguments: Sequence[str]) -> int:
         check_stage(options.emit)
         if options.timeline is not None:
             raise OptionError("--timeline: expected a whole compilation; leave --emit out")
-    from rammer_mlir.compiler import Compilation, check_options
+    from rammer_mlir.compiler import Compilation
+    from rammer_mlir.options import check_options
     from rammer_mlir.scheduling.policies import get_policy
 
     for name in compared:

@@ -23,6 +23,8 @@ class Device:
         launch_seconds: cost of starting one rProgram.
         max_threads: most threads of one rTask.
         max_shared_memory: most bytes of block-local memory of one rTask.
+        is_bulk_synchronous: vEUs synchronise all together only, between rPrograms, each time for
+            ``barrier_seconds``; and all that an rTask touches has to be in block-local memory.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Device:
     launch_seconds: float
     max_threads: int = 1
     max_shared_memory: int = 0
+    is_bulk_synchronous: bool = False
 
     def __post_init__(self) -> None:
         """Refuse figures that no device has.

@@ -39,6 +39,8 @@ class DeviceDescription:
         launch_seconds: cost of starting one rProgram.
         barrier_seconds: cost of one barrier-rTask whose waits are already satisfied.
         rtask_seconds: fixed cost of starting one rTask.
+        is_bulk_synchronous: units synchronise all together only, and an rTask finds its data in its
+            unit's memory only.
         sources: where each figure is from, by its name.
     """
 
@@ -60,6 +62,7 @@ class DeviceDescription:
     launch_seconds: float
     barrier_seconds: float
     rtask_seconds: float
+    is_bulk_synchronous: bool
     sources: Mapping[str, str]
 
     @property
@@ -96,6 +99,7 @@ class DeviceDescription:
             launch_seconds=self.launch_seconds,
             max_threads=self.threads_per_veu,
             max_shared_memory=min(self.shared_bytes_per_veu, self.shared_bytes_per_unit // sharing),
+            is_bulk_synchronous=self.is_bulk_synchronous,
         )
 
 
@@ -132,6 +136,7 @@ class _Reader:
             "name": self.path.stem,
             "title": self._text("title"),
             "targets": tuple(self._texts("targets")),
+            "is_bulk_synchronous": self._truth("is_bulk_synchronous"),
             "flops_per_second": self._rates(),
             "sources": self._sources(),
         }
@@ -156,6 +161,12 @@ class _Reader:
         if not is_kind or not (value >= 0 if least == 0 else value > 0) or not value < inf:
             raise self._error(f"{name}: expected {expected}, found {value!r}")
         return value if kind == "int" else float(value)
+
+    def _truth(self, name: str) -> bool:
+        value = self.entries[name]
+        if not isinstance(value, bool):
+            raise self._error(f"{name}: expected true or false, found {value!r}")
+        return value
 
     def _text(self, name: str) -> str:
         value = self.entries[name]
