@@ -15,6 +15,7 @@ from rammer_mlir.passes.task_graph import graph_of_operators
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.per_operator import one_by_one
 from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.policies.checked import ask
 from rammer_mlir.scheduling.supersteps import supersteps
 
 
@@ -41,7 +42,7 @@ class Schedule(Pass):
         policy = get_policy(self.policy)
         device = find_device(self.device).device(self.num_veus)
         graph = graph_of_operators(module).graph()
-        plan = policy.schedule(graph, device)
+        plan = ask(policy, graph, device)
         if device.is_bulk_synchronous:
             plan = supersteps(graph, plan, device)
         if self.per_operator:

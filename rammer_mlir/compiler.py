@@ -42,6 +42,7 @@ from rammer_mlir.runtime.pool import native_code
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.minimize import minimize
 from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.policies.checked import ask
 from rammer_mlir.scheduling.report import summary
 from rammer_mlir.scheduling.supersteps import supersteps
 from rammer_mlir.signature import Signature
@@ -296,7 +297,7 @@ class Compilation:
         if self._options.fold_to:  # what is executed here is not what the device would execute
             runs, policies = [], (self._options.policy, *policies)
         for name in policies:
-            plan = minimize(get_policy(name).schedule(graph, device))
+            plan = minimize(ask(get_policy(name), graph, device))
             if device.is_bulk_synchronous:
                 plan = supersteps(graph, plan, device)
             runs.append((name, graph, plan))
