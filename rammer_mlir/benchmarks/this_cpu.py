@@ -21,8 +21,8 @@ import onnx
 import rammer_mlir
 from rammer_mlir.atomic_file import open_atomically
 from rammer_mlir.benchmarks.launch import measure_launch
+from rammer_mlir.benchmarks.machine import machine
 from rammer_mlir.benchmarks.relay import Relay
-from rammer_mlir.benchmarks.report import machine
 from rammer_mlir.errors import RammerError
 from rammer_mlir.scheduling.devices.description import read_description
 

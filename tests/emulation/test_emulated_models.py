@@ -9,8 +9,9 @@ import onnx
 import pytest
 
 import rammer_mlir
+from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.models import MODELS, build, random_feeds
-from rammer_mlir.benchmarks.reference import Reference, compare
+from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.bindings import arith, ir
 from rammer_mlir.compiler import Compilation
 from rammer_mlir.errors import EmulationError, OptionError

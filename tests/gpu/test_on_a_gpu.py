@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import rammer_mlir
+from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.gpu.__main__ import find_gpu
 from rammer_mlir.benchmarks.models import LIGHT, MODELS, TABLE_1, build, random_feeds
-from rammer_mlir.benchmarks.reference import Reference, compare
+from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.benchmarks.relay import Relay
 from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.targets import GPU_BACKENDS

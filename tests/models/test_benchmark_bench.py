@@ -13,10 +13,11 @@ import pytest
 from rammer_mlir.benchmarks import bench, memory, report, timing
 from rammer_mlir.benchmarks.__main__ import main, select
 from rammer_mlir.benchmarks.bench import CompileCost, Request, Result, measure
+from rammer_mlir.benchmarks.comparison import Array
 from rammer_mlir.benchmarks.launch import LaunchTime
 from rammer_mlir.benchmarks.models import MODELS
 from rammer_mlir.benchmarks.node_cases import Result as NodeResult
-from rammer_mlir.benchmarks.reference import Array, Reference
+from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.errors import OptionError
 
 

@@ -13,8 +13,9 @@ import pytest
 
 import rammer_mlir
 from rammer_mlir.aligned import aligned_bytes
+from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.models import build, random_feeds
-from rammer_mlir.benchmarks.reference import Reference, compare
+from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.errors import InputError, OptionError, TargetError
 from rammer_mlir.gpu_image import GpuImage
 from rammer_mlir.residency import Multiprocessors

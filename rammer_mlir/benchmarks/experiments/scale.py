@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rammer_mlir.benchmarks.machine import machine, table
 from rammer_mlir.benchmarks.memory import peak_bytes
-from rammer_mlir.benchmarks.report import machine, table
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import (
     Access,

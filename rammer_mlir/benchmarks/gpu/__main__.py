@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -18,20 +18,19 @@ import numpy as np
 import onnx
 
 import rammer_mlir
+from rammer_mlir.benchmarks.comparison import compare
+from rammer_mlir.benchmarks.gpu.kit import RELAYS, relay_costs, ways_to_run
 from rammer_mlir.benchmarks.gpu.rivals import missing, rivals
+from rammer_mlir.benchmarks.machine import machine, table
 from rammer_mlir.benchmarks.models import TABLE_1, build, random_feeds
-from rammer_mlir.benchmarks.reference import Array, Reference, compare
+from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.benchmarks.relay import Relay
-from rammer_mlir.benchmarks.report import machine, table
 from rammer_mlir.benchmarks.timing import Latency, interleave
 from rammer_mlir.errors import RammerError, TargetError
 from rammer_mlir.lowering.targets import GPU_BACKENDS
 from rammer_mlir.runtime.gpu.driver import Driver, Peaks
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.gpu.opening import open_driver
-
-STEPS = 256
-"""rTasks of the relay that barriers are timed with."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def measure_model(
             comparison = compare(expected, executable.run(feeds))
             if not comparison.ok:
                 raise RammerError(f"{label} computes wrong numbers: {comparison}")
-            contenders |= _ways_to_run(label, executable, feeds)
+            contenders |= ways_to_run(label, executable, feeds)
     except RammerError as error:
         return Result(name, batch, {}, error=str(error))
     contenders |= dict(rivals(model, feeds))
@@ -90,23 +89,6 @@ def _compiled(
     return compiled
 
 
-def _ways_to_run(
-    label: str, executable: GpuExecutable, feeds: Mapping[str, Array]
-) -> dict[str, Callable[[], object]]:
-    inputs = executable.to_device(feeds)
-    captured = executable.capture(inputs)
-
-    def launch() -> None:
-        executable.run_on_device(inputs, captured.outputs)
-        executable.synchronize()
-
-    def replay() -> None:
-        captured.replay()
-        captured.synchronize()
-
-    return {label: launch, f"{label}, graph": replay}
-
-
 def _floor(executable: GpuExecutable, peaks: Peaks | None) -> float:
     """Return the seconds below which no run can be: every weight read, every operation done."""
     if peaks is None:
@@ -117,24 +99,17 @@ def _floor(executable: GpuExecutable, peaks: Peaks | None) -> float:
     return max(moved, executable.stats["operations"] / peaks.operations)
 
 
-def measure_relays(target: str, num_veus: int = 2) -> dict[str, float]:
+def measure_relays(target: str) -> dict[str, float]:
     """Return the seconds of a launch of nothing, and of a wait for another vEU."""
     gpu = GPU_BACKENDS[target.partition(":")[0]].describe(target.partition(":")[2])
     x = np.zeros(1, np.float32)
     contenders: dict[str, Callable[[], object]] = {}
-    for label, relay in (("empty", Relay(num_veus, 0)), ("relay", Relay(num_veus, STEPS)),
-                         ("alone", Relay(1, STEPS))):  # fmt: skip
-        executable = relay.compile(gpu)
-        if relay.steps and executable.run({"x": x})["y"][0] != relay.steps:
-            raise RammerError(f"a relay of {relay.steps} steps computes a wrong number")
-        contenders |= _ways_to_run(label, executable, {"x": x})
-    found = interleave(contenders, 3.0)
-    one_step = found["relay, graph"].median - found["alone, graph"].median
-    return {
-        "launch": found["empty"].median,
-        "launch of a graph": found["empty, graph"].median,
-        "wait for another vEU": one_step / STEPS,
-    }
+    for label, (num_veus, steps) in RELAYS.items():
+        executable = Relay(num_veus, steps).compile(gpu)
+        if steps and executable.run({"x": x})["y"][0] != steps:
+            raise RammerError(f"a relay of {steps} steps computes a wrong number")
+        contenders |= ways_to_run(label, executable, {"x": x})
+    return relay_costs(interleave(contenders, 3.0), RELAYS["relay"][1])
 
 
 def report(found: Sequence[Result]) -> str:

@@ -15,8 +15,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import LIGHT, TABLE_1, Scale, build
-from rammer_mlir.benchmarks.report import table
 from rammer_mlir.compiler import Compilation
 from rammer_mlir.errors import RammerError
 from rammer_mlir.lowering.nvvm.ptxas import assemble

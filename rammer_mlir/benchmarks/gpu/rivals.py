@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx
 
-from rammer_mlir.benchmarks.reference import Array
+from rammer_mlir.benchmarks.comparison import Array
 
 Run = Callable[[], object]
 """Runs once, with inputs and outputs on the device, and waits for the result."""
