@@ -120,7 +120,7 @@ def lower_to_gpu(
     """
     scheduled = read_plan(module)
     constants = pack_constants(weights)
-    tables = build_tables(scheduled, constants.offsets, num_veus)
+    tables = build_tables(scheduled, constants.offsets, num_veus, separate=per_operator)
     tables = replace(
         tables, kernels=tuple(replace(k, name=KERNEL_PREFIX + k.name) for k in tables.kernels)
     )

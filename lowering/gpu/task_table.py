@@ -91,6 +91,7 @@ def build_gpu_table(
     """
     awaited = _awaited(tables.table)
     num_veus = len(tables.table.starts)
+    numbers = tables.table.records.tolist()
     words = [0] * (2 * num_veus)
     arguments = _Arguments(tables.slots, {buffer: n for n, buffer in enumerate(buffers)})
     veus: list[tuple[Record, ...]] = []
@@ -99,7 +100,7 @@ def build_gpu_table(
         total = int(tables.table.totals[veu])
         words[num_veus + veu] = total
         wanted = awaited.get(veu, set()) | ({total} if counts_runs else set[int]())
-        veus.append(_write_veu(tables, veu, wanted, words, arguments))
+        veus.append(_write_veu(tables, numbers, veu, wanted, words, arguments))
     base = len(words)
     for place in arguments.patches:
         words[place] += base
@@ -117,49 +118,49 @@ def split_operators(tables: Tables) -> list[Tables]:
     """Return a table for each operator, to be launched one after the other without barriers.
 
     Args:
-        tables: of a plan that runs one operator after the other, each known by its arguments.
+        tables: of a plan that runs one operator after the other; each has arguments of its own.
     """
-    operators = sorted({start for runs in _runs(tables.table) for *_, start in runs})
-    return [_only(tables, operator) for operator in operators]
+    num_veus = len(tables.table.starts)
+    chosen: dict[int, list[list[tuple[_Run, TraceItem]]]] = {}
+    for veu, runs in enumerate(_runs(tables.table)):
+        for run, item in zip(runs, tables.table.items[veu], strict=True):
+            chosen.setdefault(run[3], [[] for _ in range(num_veus)])[veu].append((run, item))
+    return [_only(tables, chosen[start]) for start in sorted(chosen)]
 
 
-def _runs(table: TaskTable) -> list[list[tuple[int, int, int, int]]]:
-    """Return each vEU's runs: rKernel, first rTask, count, place of the arguments."""
+_Run = tuple[int, int, int, int]
+"""rKernel, first rTask, count, place of the arguments."""
+
+
+def _runs(table: TaskTable) -> list[list[_Run]]:
+    """Return the runs of each vEU in a table without barriers."""
     numbers = table.records.tolist()
-    found: list[list[tuple[int, int, int, int]]] = []
+    found: list[list[_Run]] = []
     for start in table.starts.tolist():
-        runs: list[tuple[int, int, int, int]] = []
-        pc = start
-        while numbers[pc] != END:
-            if numbers[pc] == BARRIER:
-                pc += 2 + 2 * numbers[pc + 1]
-            else:
-                runs.append(tuple(numbers[pc : pc + 4]))
-                pc += 4
+        runs: list[_Run] = []
+        for pc in range(start, len(numbers), 4):
+            if numbers[pc] == END:
+                break
+            kernel, first, count, arguments = numbers[pc : pc + 4]
+            runs.append((kernel, first, count, arguments))
         found.append(runs)
     return found
 
 
-def _only(tables: Tables, operator: int) -> Tables:
-    """Leave out all runs but those of the operator with these arguments."""
+def _only(tables: Tables, veus: Sequence[Sequence[tuple[_Run, TraceItem]]]) -> Tables:
+    """Leave all runs out but those given for each vEU."""
     records: list[int] = []
     starts: list[int] = []
-    totals: list[int] = []
-    items: list[tuple[TraceItem, ...]] = []
-    for runs, names in zip(_runs(tables.table), tables.table.items, strict=True):
-        named = zip(runs, (item for item in names if not item.is_barrier), strict=True)
-        chosen = [(run, item) for run, item in named if run[3] == operator]
+    for chosen in veus:
         starts.append(len(records))
         records.extend(number for run, _ in chosen for number in run)
         records.append(END)
-        totals.append(sum(run[2] for run, _ in chosen))
-        items.append(tuple(item for _, item in chosen))
     table = TaskTable(
         records=np.array(records, np.int32),
         starts=np.array(starts, np.int32),
         arguments=tables.table.arguments,
-        totals=np.array(totals, np.int64),
-        items=tuple(items),
+        totals=np.array([sum(run[2] for run, _ in chosen) for chosen in veus], np.int64),
+        items=tuple(tuple(item for _, item in chosen) for chosen in veus),
     )
     return replace(tables, table=table)
 
@@ -183,10 +184,15 @@ class _Arguments:
 
 
 def _write_veu(
-    tables: Tables, veu: int, wanted: set[int], words: list[int], arguments: _Arguments
+    tables: Tables,
+    numbers: Sequence[int],
+    veu: int,
+    wanted: set[int],
+    words: list[int],
+    arguments: _Arguments,
 ) -> tuple[Record, ...]:
+    """Write the records of one vEU; ``numbers`` are those of the table, read once for all."""
     found: list[Record] = []
-    numbers = tables.table.records.tolist()
     pc, steps = int(tables.table.starts[veu]), 0
     while numbers[pc] != END:
         position = len(words)
