@@ -233,6 +233,56 @@ def test_a_captured_run_repeats(executable: EmulatedExecutable) -> None:
     assert agrees({n: a.numpy() for n, a in captured.replay().items()}, 13)
 
 
+class Ordered(EmulatedDriver):
+    """Notes on which streams work is put, and which wait for which."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.notes: list[tuple[object, ...]] = []
+
+    def order(self, before: object, after: object) -> None:
+        self.notes.append(("order", before, after))
+
+    def launch(self, kernel: Any, grid: Any, arguments: Any, stream: object) -> None:
+        self.notes.append(("run", stream))
+
+    def synchronize(self, stream: object) -> None:
+        self.notes.append(("wait", stream))
+
+    def begin_capture(self, stream: object) -> None: ...
+
+    def end_capture(self, stream: object) -> object:
+        self.notes.clear()
+        return []
+
+    def replay(self, graph: object, stream: object) -> None:
+        self.notes.append(("run", stream))
+
+
+def test_runs_on_several_streams_follow_each_other(executable: EmulatedExecutable) -> None:
+    """Step counters are shared, so each run waits for the one before, launched or replayed."""
+    own = executable.program.driver
+    assert isinstance(own, EmulatedDriver)
+    driver = Ordered("sm_90", own.kernels)
+    again = GpuExecutable(executable.image, NO_CODE, lambda: driver)
+    inputs = again.to_device(feeds_of(1))
+    captured = again.capture(inputs)
+    home = again.program.stream
+    for stream in (70, 71, None, 72):
+        again.run_on_device(inputs, stream=stream)
+        captured.replay()
+    last = home
+    for note in driver.notes:
+        if note[0] == "order" and note[1] == last:
+            last = note[2]
+        elif note[0] == "run":
+            assert note[1] == last, driver.notes
+    assert sum(note[0] == "run" for note in driver.notes) == 8
+    again.run_on_device(inputs, stream=73)
+    again.synchronize()
+    assert ("wait", 73) in driver.notes
+
+
 def test_too_many_blocks_are_refused_before_a_launch(executable: EmulatedExecutable) -> None:
     small = Multiprocessors(2, 256, 65536, 48 << 10)
     again, driver = with_driver(executable, resources=small)

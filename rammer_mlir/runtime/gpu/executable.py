@@ -38,17 +38,20 @@ class CapturedRun:
     """A run recorded as a graph: it repeats on the same memory, with one call of the driver."""
 
     def __init__(
-        self, program: DeviceProgram, graph: object, stream: object,
+        self, program: DeviceProgram, lock: threading.Lock, graph: object, stream: object,
         inputs: Sequence[_Placed], outputs: Mapping[str, DeviceArray],
     ) -> None:  # fmt: skip
-        """Keep what the graph refers to."""
+        """Keep what the graph refers to, and the executable's lock."""
+        self._lock = lock
         self._program, self._graph, self._stream, self._inputs = program, graph, stream, inputs
         self.outputs = dict(outputs)
 
     def replay(self) -> dict[str, DeviceArray]:
-        """Start the run again, and return the outputs that it writes."""
-        self._program.driver.activate()
-        self._program.driver.replay(self._graph, self._stream)
+        """Start the run again, after all earlier ones, and return the outputs that it writes."""
+        with self._lock:
+            self._program.driver.activate()
+            self._program.continue_on(self._stream)
+            self._program.driver.replay(self._graph, self._stream)
         return self.outputs
 
     def synchronize(self) -> None:
@@ -57,8 +60,9 @@ class CapturedRun:
         Raises:
             TargetError: if the watchdog stopped it.
         """
-        self._program.driver.activate()
-        self._program.check(self._stream)
+        with self._lock:
+            self._program.driver.activate()
+            self._program.check(self._stream)
 
 
 class GpuExecutable:
@@ -236,7 +240,7 @@ class GpuExecutable:
         """
         with self._lock:
             program = self.program
-            program.check(program.stream)
+            program.check(program.last_stream)
 
     def capture(self, feeds: Mapping[str, Any]) -> CapturedRun:
         """Record a run as a graph.
@@ -258,7 +262,9 @@ class GpuExecutable:
             finally:
                 graph = program.driver.end_capture(stream)
         named = zip(self.signature.outputs, outputs, strict=True)
-        return CapturedRun(program, graph, stream, inputs, {spec.name: o for spec, o in named})
+        return CapturedRun(
+            program, self._lock, graph, stream, inputs, {spec.name: o for spec, o in named}
+        )
 
     def _place(
         self,

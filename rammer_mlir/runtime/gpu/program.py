@@ -64,6 +64,11 @@ class DeviceProgram:
         """Memory that the program takes on the device, without inputs and outputs."""
         return sum(memory.num_bytes for memory in self._memory.values())
 
+    @property
+    def last_stream(self) -> object:
+        """The stream of the last run, which is done when all are."""
+        return self._last_stream
+
     def launch(self, inputs: Sequence[int], outputs: Sequence[int], stream: object) -> None:
         """Start a run on device addresses, after all earlier runs, and without waiting for it."""
         self.continue_on(stream)
