@@ -23,7 +23,7 @@ from rammer_mlir.lowering.gpu.dispatch import (
     buffer_name,
     kernel_function,
 )
-from rammer_mlir.lowering.gpu.kernels import map_kernels, run_passes, symbol
+from rammer_mlir.lowering.gpu.kernels import MappedKernels, map_kernels, run_passes, symbol
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.gpu.task_table import Buffer, GpuTable, build_gpu_table, split_operators
 from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT
@@ -128,11 +128,8 @@ def lower_to_gpu(
     table = build_gpu_table(tables, list(sizes))
     launches = _launches(tables, table, per_operator)
     _erase_schedule(module)
-    layout = replace(
-        _lower_kernels(module, target, table, sizes),
-        table_words=launches.shape[1],
-        watchdog=watchdog,
-    )
+    mapped = _lower_kernels(module, target)
+    layout = KernelLayout(target, table, sizes, mapped, launches.shape[1], watchdog)
     # Straight-line code has its table built in, and does not stop half-way.
     _assemble(module, layout, 0 if watchdog or per_operator else straight_line_limit)
     return _describe(layout, constants.blob, launches, tables.table.items)
@@ -176,15 +173,12 @@ def _erase_schedule(module: ir.Module) -> None:
             op.operation.erase()
 
 
-def _lower_kernels(
-    module: ir.Module, target: GpuTarget, table: GpuTable, sizes: Mapping[Buffer, int]
-) -> KernelLayout:
+def _lower_kernels(module: ir.Module, target: GpuTarget) -> MappedKernels:
     """Map every rKernel to a block's threads, in place."""
     kernels: list[Any] = list(find_kernels(module))
     for kernel in kernels:
         kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + symbol(kernel))
-    mapped = map_kernels(module, kernels, target.shared_limit, target.block_threads)
-    return KernelLayout(target, table, sizes, mapped, len(table.words))
+    return map_kernels(module, kernels, target.shared_limit, target.block_threads)
 
 
 def _assemble(module: ir.Module, layout: KernelLayout, straight_line_limit: int) -> None:
