@@ -12,7 +12,7 @@ from typing import Any
 
 from rammer_mlir.errors import TargetError
 from rammer_mlir.image import CpuImage
-from rammer_mlir.runtime.artifact import write_artifact
+from rammer_mlir.runtime.artifact import Artifact, write_artifact
 from rammer_mlir.runtime.compiled import Array, CompiledModel
 from rammer_mlir.runtime.context import Context
 from rammer_mlir.runtime.feeds import check_inputs, check_outputs
@@ -130,7 +130,7 @@ class Executable(CompiledModel):
             TargetError: if no linker is found.
             ArtifactError: if the file cannot be written.
         """
-        write_artifact(Path(path), self._image, self._link())
+        write_artifact(Path(path), Artifact(self._image, self._link(), self.stats))
 
     def close(self) -> None:
         """End the threads; the executable cannot run any more."""

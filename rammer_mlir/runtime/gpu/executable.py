@@ -13,7 +13,7 @@ import numpy as np
 
 from rammer_mlir.errors import InputError, OptionError, TargetError
 from rammer_mlir.gpu_image import GpuImage
-from rammer_mlir.runtime.artifact import write_artifact
+from rammer_mlir.runtime.artifact import Artifact, write_artifact
 from rammer_mlir.runtime.compiled import Array, CompiledModel
 from rammer_mlir.runtime.feeds import check_inputs, check_names, check_outputs
 from rammer_mlir.runtime.gpu.arrays import DeviceArray, find_on_device
@@ -307,7 +307,7 @@ class GpuExecutable(CompiledModel):
         Raises:
             ArtifactError: if the file cannot be written.
         """
-        write_artifact(Path(path), self._image, self._code)
+        write_artifact(Path(path), Artifact(self._image, self._code, self.stats))
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
         """Refuse, as ``record`` does."""
