@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from rammer_mlir.image import TraceItem
 from rammer_mlir.lowering.cpu.image import KERNEL_PREFIX, pack_constants
 from rammer_mlir.lowering.cpu.kernels_to_llvm import find_kernels
 from rammer_mlir.lowering.cpu.task_table import Tables, build_tables
+from rammer_mlir.lowering.gpu.alignment import ALIGNMENT as ALIGNED
+from rammer_mlir.lowering.gpu.alignment import WIDEST
 from rammer_mlir.lowering.gpu.barriers import COUNTER_WORDS, await_function, publish_function
 from rammer_mlir.lowering.gpu.dispatch import (
     ENTRY,
@@ -25,7 +28,13 @@ from rammer_mlir.lowering.gpu.dispatch import (
 )
 from rammer_mlir.lowering.gpu.kernels import map_kernels, run_passes, symbol
 from rammer_mlir.lowering.gpu.target import GpuTarget
-from rammer_mlir.lowering.gpu.task_table import Buffer, GpuTable, build_gpu_table, split_operators
+from rammer_mlir.lowering.gpu.task_table import (
+    Buffer,
+    GpuTable,
+    RunRecord,
+    build_gpu_table,
+    split_operators,
+)
 from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT
 from rammer_mlir.lowering.gpu.watchdog import watch_words, watched_await_function
 from rammer_mlir.passes.constants import CONSTANT, argument_attributes
@@ -183,8 +192,32 @@ def _lower_kernels(
     kernels: list[Any] = list(find_kernels(module))
     for kernel in kernels:
         kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + symbol(kernel))
-    mapped = map_kernels(module, kernels, target.shared_limit, target.block_threads)
+    for kernel in kernels:
+        _note_alignment(kernel, table)
+    mapped = map_kernels(
+        module, kernels, target.shared_limit, target.block_threads,
+        async_copies=target.async_copies,
+    )  # fmt: skip
     return KernelLayout(target, table, sizes, mapped, len(table.words))
+
+
+def _note_alignment(kernel: Any, table: GpuTable) -> None:
+    """Write to an rKernel's arguments what the addresses of all its runs are multiples of."""
+    numbers = {k.name: n for n, k in enumerate(table.kernels)}
+    number = numbers.get(symbol(kernel))
+    runs = [
+        record.slots
+        for records in table.veus
+        for record in records
+        if isinstance(record, RunRecord) and record.kernel == number
+    ]
+    i64 = ir.IntegerType.get_signless(64)
+    attributes = [ir.DictAttr.get({})]  # the rTask's id
+    for slots in zip(*runs, strict=True):
+        bytes_known = gcd(WIDEST, *(slot.offset for slot in slots))
+        attributes.append(ir.DictAttr.get({ALIGNED: ir.IntegerAttr.get(i64, bytes_known)}))
+    if runs:
+        kernel.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
 
 
 def _assemble(module: ir.Module, layout: KernelLayout, straight_line_limit: int) -> None:
