@@ -67,6 +67,7 @@ bench: $(STAMP)
 experiments: $(STAMP)
 	$(STEP) "experiments, results in build/experiments"
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments --proofs 20
+	$(BIN)/python -m rammer_mlir.benchmarks.experiments.ios_table_1
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

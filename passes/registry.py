@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.rtask_block_weights import BlockWeights
 from rammer_mlir.passes.rtask_bufferize import Bufferize
 from rammer_mlir.passes.rtask_decompose_pad import DecomposePad
 from rammer_mlir.passes.rtask_externalize_constants import ExternalizeConstants
@@ -14,6 +15,7 @@ from rammer_mlir.passes.rtask_insert_copies import InsertCopies
 from rammer_mlir.passes.rtask_minimize_barriers import MinimizeBarriers
 from rammer_mlir.passes.rtask_pack_weights import PackWeights
 from rammer_mlir.passes.rtask_plan_memory import PlanMemory
+from rammer_mlir.passes.rtask_print_schedule import PrintSchedule
 from rammer_mlir.passes.rtask_schedule import Schedule
 from rammer_mlir.passes.rtask_tile import Tile
 from rammer_mlir.passes.rtask_verify_schedule import VerifySchedule
@@ -22,6 +24,7 @@ PASSES: tuple[type[Pass], ...] = (
     ExternalizeConstants,
     PackWeights,
     FormOperators,
+    BlockWeights,
     DecomposePad,
     InsertCopies,
     Tile,
@@ -30,6 +33,7 @@ PASSES: tuple[type[Pass], ...] = (
     MinimizeBarriers,
     PlanMemory,
     VerifySchedule,
+    PrintSchedule,
 )
 
 

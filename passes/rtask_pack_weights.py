@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.constants import (
-    CONSTANT,
-    PACK,
-    VALUE,
-    ArgumentList,
-    ConstantArgument,
-    constant_arguments,
-)
-from rammer_mlir.passes.entry import entry_block, entry_function
+from rammer_mlir.passes.derived_weights import DerivedWeights
+from rammer_mlir.passes.entry import entry_block
 from rammer_mlir.passes.structured import (
     Structured,
     body_operations,
@@ -54,10 +46,7 @@ class PackWeights(Pass):
 
 class _Packer:
     def __init__(self, module: ir.Module) -> None:
-        main = entry_function(module)
-        self._arguments = ArgumentList(main)
-        self._weights = {weight.value: weight for weight in constant_arguments(main)}
-        self._packed: dict[tuple[ir.Value, tuple[tuple[int, ...], ...]], ir.Value] = {}
+        self._weights = DerivedWeights(module)
 
     def fold(self, op: ir.OpView) -> None:
         """Replace a reshape or transpose of a weight by a weight."""
@@ -67,12 +56,12 @@ class _Packer:
             return
         result = op.operation.results[0] if len(op.operation.results) else None
         if name in _RESHAPES and result is not None:
-            new = self._derive(operands[0], [shape_of(result)], shape_of(result))
+            new = self._weights.reshape(operands[0], shape_of(result))
         elif result is not None and is_generic(op):
             permutation = _transpose_permutation(Structured(op))
             if permutation is None:
                 return
-            new = self._transpose(operands[0], permutation)
+            new = self._weights.transpose(operands[0], permutation)
         else:
             return
         result.replace_all_uses_with(new)
@@ -87,7 +76,7 @@ class _Packer:
             if order is None:
                 continue
             old = op.maps[position]
-            packed = self._transpose(value, order)
+            packed = self._weights.transpose(value, order)
             op.op.operation.operands[position] = packed
             exprs = [old.results[dim] for dim in order]
             maps = list(ir.ArrayAttr(op.op.operation.attributes["indexing_maps"]))
@@ -97,35 +86,7 @@ class _Packer:
 
     def finish(self) -> None:
         """Bring the entry function's signature up to date."""
-        self._arguments.finish()
-
-    def _transpose(self, weight: ir.Value, permutation: Sequence[int]) -> ir.Value:
-        shape = shape_of(weight)
-        steps = [shape, list(permutation)]
-        return self._derive(weight, steps, [shape[dim] for dim in permutation])
-
-    def _derive(self, weight: ir.Value, steps: list[list[int]], shape: Sequence[int]) -> ir.Value:
-        """Return the weight made from ``weight`` by further steps, once for equal steps."""
-        key = (weight, tuple(map(tuple, steps)))
-        if key not in self._packed:
-            base = self._weights[weight]
-            element = ir.RankedTensorType(weight.type).element_type
-            attributes = {
-                name: base.attributes[name] for name in (CONSTANT, VALUE) if name in base.attributes
-            }
-            attributes[PACK] = _steps_attribute(base.steps, steps)
-            kind = ir.RankedTensorType.get(list(shape), element)
-            value = self._arguments.add(kind, attributes)
-            self._weights[value] = ConstantArgument(-1, value, attributes)
-            self._packed[key] = value
-        return self._packed[key]
-
-
-def _steps_attribute(before: list[list[int]], after: list[list[int]]) -> ir.Attribute:
-    """Join two lists of alternating reshapes and transposes; each begins with a reshape."""
-    if len(before) % 2 == 1:
-        before = before[:-1]
-    return ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(step) for step in [*before, *after]])
+        self._weights.finish()
 
 
 def _transpose_permutation(op: Structured) -> list[int] | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,3 +17,14 @@ def aligned_bytes(size: int) -> NDArray[np.uint8]:
     raw = np.zeros(size + ALIGNMENT, dtype=np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]
+
+
+def address_of(array: NDArray[np.generic]) -> int:
+    """Return the address of a dense array's data: ``array.ctypes.data``, but faster if writable."""
+    if array.nbytes and array.flags.writeable:
+        memory: Any = array
+        try:
+            return ctypes.addressof(ctypes.c_byte.from_buffer(memory))
+        except (BufferError, TypeError, ValueError):
+            pass  # an element type that the buffer protocol does not know
+    return array.ctypes.data

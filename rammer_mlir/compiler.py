@@ -31,15 +31,19 @@ from rammer_mlir.passes.entry import entry_function
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
+from rammer_mlir.passes.task_graph import graph_of_operators
 from rammer_mlir.pipeline import BINARY_STAGES, CompileOptions, check_stage, portable_stages
 from rammer_mlir.runtime.emulated_model import EmulatedExecutable, EmulatedProgram
 from rammer_mlir.runtime.emulator import Grid
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.pool import native_code
 from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.minimize import minimize
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.report import summary
 from rammer_mlir.signature import Signature
+from rammer_mlir.timeline.predicted import predicted_timeline
+from rammer_mlir.timeline.spans import Timeline
 from rammer_mlir.weights import packed_weights
 
 Source = str | os.PathLike[str] | bytes | onnx.ModelProto
@@ -111,6 +115,7 @@ class Compilation:
         self._signature = signature
         self._options = options
         self._gpu = find_gpu(options.target)
+        self._stages = list(portable_stages(options))
         self.seconds: dict[str, float] = {}
         self._context = ir.Context()
         dialects.register(self._context)
@@ -144,11 +149,13 @@ class Compilation:
         self.seconds[name] = time.perf_counter() - begin
 
     def _run_stages(self, last: str) -> None:
-        for stage in portable_stages(self._options):
+        """Go on to a stage; those that were reached before stay as they are."""
+        names = [stage.name for stage in self._stages]
+        ahead = names.index(last) + 1 if last in names else len(names)
+        for stage in self._stages[:ahead]:
             with self._stage(stage.name):
                 run_pipeline(self.module, stage.pipeline)
-            if stage.name == last:
-                return
+        del self._stages[:ahead]
 
     def _text(self) -> str:
         return self.module.operation.get_asm(
@@ -248,6 +255,28 @@ class Compilation:
             summary=words,
         )
         return EmulatedExecutable(emulated, {"seconds": dict(self.seconds)})
+
+    def predict(self, policies: Sequence[str] = ()) -> list[Timeline]:
+        """Simulate the program, then what other policies make of the same rOperators.
+
+        Raises:
+            OptionError: if there is no such policy.
+        """
+        others = [(name, get_policy(name)) for name in policies]
+        device = cpu_device(self._options.num_veus)
+        self._run_stages("buffers")
+        with self._context, ir.Location.unknown():
+            graph = graph_of_operators(self.module).graph()
+        self._run_stages("program")
+        with self._context, ir.Location.unknown():
+            own = read_plan(self.module)
+            runs = [(self._options.policy, own.builder.graph(), own.plan)]
+        runs.extend((name, graph, minimize(p.schedule(graph, device))) for name, p in others)
+        place = f"predicted on '{device.name}' with {device.num_veus} vEUs"
+        return [
+            predicted_timeline(graph, plan, device, f"{name}, {place}")
+            for name, graph, plan in runs
+        ]
 
     def _summary(self) -> str:
         """Return the schedule in words."""

@@ -54,6 +54,7 @@ def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
                 "canonicalize",
                 "cse",
                 "rtask-form-operators",
+                *(["rtask-block-weights"] if options.target == "cpu" else []),
                 "rtask-decompose-pad",
                 "rtask-insert-copies",
                 "func.func(linalg-generalize-named-ops,linalg-fuse-elementwise-ops)",

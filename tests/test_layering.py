@@ -16,7 +16,7 @@ PACKAGE = ROOT / "rammer_mlir"
 LAYERS = (
     {"errors", "bindings", "aligned", "cpu_features", "layout", "signature"},
     {"dialects", "scheduling", "atomic_file", "image", "emulated"},
-    {"passes"},
+    {"passes", "timeline"},
     {"lowering", "frontends", "weights"},
     {"pipeline"},
     {"runtime"},
@@ -86,7 +86,7 @@ def test_every_layer_exists() -> None:
     assert {unit_of(file) for file in source_files()} == set(RANK)
 
 
-@pytest.mark.parametrize("unit", ["scheduling", "runtime"])
+@pytest.mark.parametrize("unit", ["scheduling", "timeline", "runtime"])
 def test_algorithms_and_runtime_need_numpy_alone(unit: str) -> None:
     """The scheduler reads as algorithms; a deployed model needs no compiler."""
     allowed = {"numpy", "rammer_mlir"} | set(sys.stdlib_module_names)

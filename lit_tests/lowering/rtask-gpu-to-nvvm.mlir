@@ -1,5 +1,10 @@
 // RUN: rammer-opt %s --rtask-plan-memory --rtask-lower-to-gpu --rtask-gpu-to-nvvm | filecheck %s
 
+// What an rKernel computes from its thread's number stays inside of it.
+// CHECK: llvm.func internal @rkernel.double
+// CHECK: %[[THREAD:.*]] = nvvm.read.ptx.sreg.tid.x
+// CHECK: llvm.inline_asm has_side_effects "", "=r,0" %[[THREAD]]
+
 // Memory orders and scopes reach LLVM; nothing of a library is called.
 // CHECK: llvm.func internal @rammer_pause()
 // CHECK: nvvm.nanosleep

@@ -163,6 +163,7 @@ class Nest:
             ),
             vectorizable=self.body.vectorizable and self._has_vector_elements(),
             combinable=self.body.combiners(self.outputs) is not None,
+            line=max(1, 512 // self.lane_bits),
         )
 
     def _has_vector_elements(self) -> bool:

@@ -18,6 +18,8 @@ _FACTORS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
 _VECTORS = (1, 2, 3, 4, 6, 8)
 _HORIZONTAL = 8.0  # cycles to reduce one register to a scalar
 _TILE_OVERHEAD = 4.0  # cycles for the loops around one micro tile
+_LINE_COST = 1.0  # cycles to bring a cache line to the first level, beside the arithmetic
+_RESIDENT_LINES = 384  # lines of an operand that stay in the first level: half of 48 KiB
 MAX_STRIDE = 4
 """Up to this stride, lanes are picked out of contiguous loads."""
 MIN_TRANSPOSED = 3
@@ -55,7 +57,7 @@ class LoopNest:
 
     ``work`` is the number of arithmetic operations per point; ``reads_init`` tells whether the
     outputs' old values are needed; ``combinable`` whether the body is a recognised combiner, so
-    that lanes may accumulate separately.
+    that lanes may accumulate separately; ``line`` how many elements a cache line holds.
     """
 
     loops: tuple[Loop, ...]
@@ -67,6 +69,7 @@ class LoopNest:
     reads_init: bool = False
     vectorizable: bool = True
     combinable: bool = False
+    line: int = 16
 
     @property
     def reductions(self) -> list[int]:
@@ -240,7 +243,34 @@ def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
     if not nest.reductions:
         return step + ends + _TILE_OVERHEAD
     step = max(step, _LATENCY) + 0.5
-    return step * _reduction_steps(nest, plan) + ends + _TILE_OVERHEAD
+    lines = sum(_lines_loaded(nest, a, plan, points) for a in nest.inputs)
+    return step * _reduction_steps(nest, plan) + _LINE_COST * lines + ends + _TILE_OVERHEAD
+
+
+def _lines_loaded(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
+    """Count the cache lines that one micro tile brings to the first level for an operand.
+
+    An operand that the next micro tile reads again, and that is small enough, is there already.
+    """
+    lines = _lines_of(nest, access, plan, points)
+    moving = [i for i in _loop_order(nest, plan) if nest.loops[i].trips > plan.points(i)]
+    reused = not moving or access.invariant(moving[-1])
+    return 0.0 if reused and lines <= _RESIDENT_LINES else lines
+
+
+def _lines_of(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
+    """Count the cache lines of an operand that one micro tile reads in all its reduction."""
+    run, pieces = 1, 1
+    counts = {i: nest.loops[i].trips for i in nest.reductions}
+    counts |= {i: points.get(i, plan.points(i)) for i in nest.parallels}
+    moves = [(access.strides[i], count) for i, count in counts.items()]
+    for stride, count in sorted(((abs(s), n) for s, n in moves if s and n > 1)):
+        if stride <= max(run, nest.line):
+            run += stride * (count - 1)
+        else:
+            pieces *= count
+    pieces *= math.prod(count for stride, count in moves if stride is None)
+    return pieces * ((run - 1) / nest.line + 1)
 
 
 def _output_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
@@ -279,14 +309,23 @@ def _reduction_steps(nest: LoopNest, plan: TilePlan) -> int:
 def _loop_order(nest: LoopNest, plan: TilePlan) -> tuple[int, ...]:
     """Order the parallel loops around the micro tile.
 
-    With a reduction, the vector loop goes outside, so that the panel which the vectors read is
-    reused from cache by all the tiles inside. Without one, memory order: the vector loop inside.
+    With a reduction, the vector loop and those that move the same operands go outside, so that the
+    panel which the vectors read is reused from cache by all the tiles inside. Without one, memory
+    order: the vector loop inside.
     """
     loops = nest.parallels
     if plan.vector not in loops:
         return tuple(loops)
     others = [loop for loop in loops if loop != plan.vector]
-    return (plan.vector, *others) if nest.reductions else (*others, plan.vector)
+    if not nest.reductions:
+        return (*others, plan.vector)
+    panel = [loop for loop in others if _same_operands(nest, loop, plan.vector)]
+    return (*panel, plan.vector, *(loop for loop in others if loop not in panel))
+
+
+def _same_operands(nest: LoopNest, loop: int, vector: int) -> bool:
+    """Whether the same inputs move along both loops: blocks of channels, say, and their lanes."""
+    return all(a.invariant(loop) == a.invariant(vector) for a in nest.inputs)
 
 
 def _with_full(nest: LoopNest, plan: TilePlan) -> TilePlan:

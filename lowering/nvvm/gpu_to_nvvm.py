@@ -7,6 +7,7 @@ from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.kernels_to_llvm import Step
+from rammer_mlir.lowering.gpu.thread_ids import ThreadId, read_thread_ids_anew
 from rammer_mlir.lowering.gpu.to_llvm import (
     MATH_STEPS,
     define_pause,
@@ -14,6 +15,8 @@ from rammer_mlir.lowering.gpu.to_llvm import (
     lower_steps,
 )
 from rammer_mlir.lowering.ir_walk import walk
+
+_THREAD_ID = ThreadId("nvvm.read.ptx.sreg.tid.x", "r")
 
 _PAUSE = """  %nanoseconds = arith.constant 64 : i32
   nvvm.nanosleep %nanoseconds"""
@@ -29,6 +32,7 @@ def nvvm_steps() -> list[Step]:
         Step("expand-arith", "gpu.module(arith-expand{include-bf16=true})"),
         Step("loops", "gpu.module(convert-scf-to-cf,expand-strided-metadata,lower-affine)"),
         Step("nvvm", f"gpu.module({convert}),reconcile-unrealized-casts"),
+        Step("thread-ids", partial(read_thread_ids_anew, source=_THREAD_ID)),
         Step("residency", _one_block_at_a_time),
         Step("linkage", hide_functions),
         Step("fold", "canonicalize{region-simplify=disabled}"),

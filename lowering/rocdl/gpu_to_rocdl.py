@@ -6,12 +6,15 @@ from functools import partial
 from typing import Any
 
 from rammer_mlir.lowering.cpu.kernels_to_llvm import Step
+from rammer_mlir.lowering.gpu.thread_ids import ThreadId, read_thread_ids_anew
 from rammer_mlir.lowering.gpu.to_llvm import (
     MATH_STEPS,
     define_pause,
     hide_functions,
     lower_steps,
 )
+
+_THREAD_ID = ThreadId("rocdl.workitem.id.x", "v")
 
 _PAUSE = "  rocdl.s.sleep 1"
 """64 clocks in which the unit's other waves go first."""
@@ -26,6 +29,7 @@ def rocdl_steps(chip: str) -> list[Step]:
         Step("expand-arith", "gpu.module(arith-expand{include-bf16=true})"),
         Step("loops", "gpu.module(convert-scf-to-cf,expand-strided-metadata,lower-affine)"),
         Step("rocdl", f"gpu.module({convert}),reconcile-unrealized-casts"),
+        Step("thread-ids", partial(read_thread_ids_anew, source=_THREAD_ID)),
         Step("linkage", hide_functions),
         Step("fold", "canonicalize{region-simplify=disabled}"),
     ]

@@ -7,9 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rammer_mlir.cli.common import STREAM, ArgumentParser, run_tool, write_output
-from rammer_mlir.cli.model_options import DEFAULT_POLICY, add_model_options, parse_shapes
+from rammer_mlir.cli.model_options import (
+    DEFAULT_POLICY,
+    add_model_options,
+    add_timeline_options,
+    parse_compared,
+    parse_shapes,
+)
 from rammer_mlir.errors import OptionError
 from rammer_mlir.pipeline import BINARY_STAGES, IR_STAGES, check_stage
+from rammer_mlir.timeline.files import write_timelines
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,18 +32,27 @@ def _parser() -> ArgumentParser:
     add_model_options(parser)
     stages = ", ".join((*IR_STAGES, *BINARY_STAGES))
     parser.add_argument("--emit", metavar="STAGE", help=f"write this stage instead: {stages}")
+    add_timeline_options(parser, "the run that the simulator predicts")
     return parser
 
 
 def _compile(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     shapes = parse_shapes(options.shape)
+    compared = parse_compared(options)
     if options.emit is not None:
         check_stage(options.emit)
+        if options.timeline is not None:
+            raise OptionError("--timeline: expected a whole compilation; leave --emit out")
     from rammer_mlir.compiler import Compilation, check_options
+    from rammer_mlir.scheduling.policies import get_policy
 
+    for name in compared:
+        get_policy(name)
     checked = check_options(options.target, options.policy or DEFAULT_POLICY, options.veus)
     compilation = Compilation.of_model(options.model, checked, shapes)
+    if options.timeline is not None:
+        write_timelines(options.timeline, compilation.predict(compared))
     if options.emit is not None:
         write_output(options.output or STREAM, compilation.emit(options.emit))
         return 0

@@ -27,6 +27,33 @@ def add_model_options(parser: ArgumentParser) -> None:
     parser.add_argument("--debug", action="store_true", help="print a traceback with an error")
 
 
+def add_timeline_options(parser: ArgumentParser, what: str) -> None:
+    """Add the options that ask for a timeline; ``what`` tells of which run."""
+    parser.add_argument(
+        "--timeline",
+        metavar="OUT",
+        help=f"write {what}: OUT.html is a page, any other name a Chrome trace (JSON)",
+    )
+    parser.add_argument(
+        "--compare",
+        metavar="POLICY,...",
+        help="with --timeline: show what these policies do, side by side",
+    )
+
+
+def parse_compared(options: argparse.Namespace) -> list[str]:
+    """Return the policies of ``--compare``.
+
+    Raises:
+        OptionError: if there is no ``--timeline`` to show them in.
+    """
+    if options.compare is None:
+        return []
+    if options.timeline is None:
+        raise OptionError("--compare: expected --timeline with it, found none; give both")
+    return [name.strip() for name in options.compare.split(",")]
+
+
 def _count(text: str) -> int:
     try:
         return int(text)

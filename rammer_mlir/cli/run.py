@@ -18,12 +18,21 @@ from numpy.typing import NDArray
 import rammer_mlir
 from rammer_mlir.atomic_file import open_atomically
 from rammer_mlir.cli.common import ArgumentParser, run_tool
-from rammer_mlir.cli.model_options import DEFAULT_POLICY, add_model_options, parse_shapes
+from rammer_mlir.cli.model_options import (
+    DEFAULT_POLICY,
+    add_model_options,
+    add_timeline_options,
+    parse_compared,
+    parse_shapes,
+)
 from rammer_mlir.errors import InputError, OptionError
 from rammer_mlir.runtime.emulated_model import EmulatedExecutable
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.feeds import check_inputs, random_feeds
+from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.signature import Signature
+from rammer_mlir.timeline.files import write_timelines
+from rammer_mlir.timeline.spans import Timeline
 
 Arrays = Mapping[str, NDArray[np.generic]]
 
@@ -48,7 +57,7 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--inputs", metavar="IN.npz", help="arrays by input name")
     parser.add_argument("--outputs", metavar="OUT.npz", help="file for the arrays by output name")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="runs to time")
-    parser.add_argument("--timeline", metavar="OUT.json", help="record a run as a Chrome trace")
+    add_timeline_options(parser, "a recorded run")
     parser.add_argument(
         "--emulate", action="store_true", help="execute the GPU target's kernel on this processor"
     )
@@ -65,6 +74,7 @@ def _run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     if options.repeat < 1:
         raise OptionError(f"--repeat: expected at least 1, found {options.repeat}")
+    compared = _check_compared(options)
     inputs = _read_arrays(options.inputs) if options.inputs else None
     with _open_model(options) as executable:
         if inputs is None:
@@ -74,7 +84,7 @@ def _run(arguments: Sequence[str]) -> int:
         check_inputs(executable.signature, feeds)
         outputs = _time_runs(executable, feeds, options.repeat)
         if options.timeline:
-            executable.timeline(options.timeline, feeds)
+            write_timelines(options.timeline, _record(options, executable, feeds, compared))
         if options.outputs:
             _write_arrays(Path(options.outputs), outputs)
     return 0
@@ -90,13 +100,46 @@ def _open_model(options: argparse.Namespace) -> Executable | EmulatedExecutable:
         executable = rammer_mlir.load(options.model)
         _check_compiled_so(executable, options, shapes)
         return executable
+    return _compile(options, options.policy or DEFAULT_POLICY)
+
+
+def _compile(options: argparse.Namespace, policy: str) -> Executable:
     return rammer_mlir.compile(
         options.model,
         target=options.target,
-        policy=options.policy or DEFAULT_POLICY,
+        policy=policy,
         num_veus=options.veus,
-        shapes=shapes,
+        shapes=parse_shapes(options.shape),
     )
+
+
+def _check_compared(options: argparse.Namespace) -> list[str]:
+    compared = parse_compared(options)
+    if compared and _is_artifact(Path(options.model)):
+        raise OptionError(
+            f"--compare: expected an ONNX model, but '{options.model}' holds a finished schedule; "
+            "give the model that it was compiled from"
+        )
+    for name in compared:
+        get_policy(name)
+    return compared
+
+
+def _record(
+    options: argparse.Namespace,
+    executable: Executable | EmulatedExecutable,
+    feeds: Arrays,
+    compared: Sequence[str],
+) -> list[Timeline]:
+    """Record a run, then one of each policy to compare with, warm."""
+    words = f"measured with {executable.num_veus} vEUs"
+    name = Path(options.model).name if _is_artifact(Path(options.model)) else options.policy
+    timelines = [executable.record(feeds, f"{name or DEFAULT_POLICY}, {words}")]
+    for policy in compared:
+        with _compile(options, policy) as other:
+            other.run(feeds)
+            timelines.append(other.record(feeds, f"{policy}, {words}"))
+    return timelines
 
 
 def _emulate(

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.aligned import aligned_bytes
+from rammer_mlir.aligned import address_of, aligned_bytes
 from rammer_mlir.image import CpuImage
 
 _WORDS = ("pointers", "steps", "run", "traces", "spins", "records", "arguments", "starts", "totals")
 """Words of the context that native code reads, in order (see lowering/cpu/dispatch)."""
+
+_RUN, _TRACES = _WORDS.index("run"), _WORDS.index("traces")
 
 _LINE = 64
 
@@ -26,6 +28,7 @@ class Context:
         self._steps = aligned_bytes(_LINE * image.num_veus)
         self._pointers = np.zeros(max(len(image.slots), 1), dtype=np.uint64)
         self._words = np.zeros(len(_WORDS), dtype=np.int64)
+        self._address = self._words.ctypes.data
         bases = {"arena": self._arena.ctypes.data, "constant": image.constants.ctypes.data}
         self._moving: dict[str, list[tuple[int, int, int]]] = {"input": [], "output": []}
         for number, slot in enumerate(image.slots):
@@ -48,7 +51,7 @@ class Context:
     @property
     def address(self) -> int:
         """Address that the entry function gets."""
-        return self._words.ctypes.data
+        return self._address
 
     def bind(
         self,
@@ -61,9 +64,9 @@ class Context:
         Step counters are never cleared; the run's number says where they stand. It grows before
         the run, so that an interrupted one may be skipped, but never counted twice.
         """
-        self._words[_WORDS.index("run")] += 1
+        self._words[_RUN] += 1
         for kind, arrays in (("input", inputs), ("output", outputs)):
-            addresses = [array.ctypes.data for array in arrays]
+            addresses = [address_of(array) for array in arrays]
             for number, index, offset in self._moving[kind]:
                 self._pointers[number] = addresses[index] + offset
-        self._set("traces", 0 if traces is None else traces.ctypes.data)
+        self._words[_TRACES] = 0 if traces is None else traces.ctypes.data

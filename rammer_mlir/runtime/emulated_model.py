@@ -6,8 +6,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,19 +150,23 @@ class EmulatedExecutable:
             OptionError: always.
         """
         raise OptionError(
-            f"cannot save '{Path(path)}': expected code for a device, found emulated code; compile "
-            "without emulation"
+            f"cannot save '{os.fspath(path)}': expected code for a device, found emulated code; "
+            "compile without emulation"
         )
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
+        """Refuse, as ``record`` does."""
+        self.record(feeds, str(path))
+
+    def record(self, feeds: Mapping[str, Any], title: str = "measured") -> NoReturn:
         """Refuse to record times that would say nothing about a GPU.
 
         Raises:
             OptionError: always.
         """
         raise OptionError(
-            f"cannot write '{Path(path)}': expected a target that runs on the device, found "
-            "emulation, whose times say nothing about a GPU; leave --timeline out"
+            "timeline: expected a target that runs on the device, found emulation, whose times "
+            "say nothing about a GPU; leave --timeline out"
         )
 
     def close(self) -> None:

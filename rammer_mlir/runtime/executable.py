@@ -19,8 +19,10 @@ from rammer_mlir.runtime.artifact import write_artifact
 from rammer_mlir.runtime.context import Context
 from rammer_mlir.runtime.feeds import check_inputs, check_outputs
 from rammer_mlir.runtime.pool import NativeCode, ThreadPool
-from rammer_mlir.runtime.timeline import Trace
+from rammer_mlir.runtime.recorder import Recorder
 from rammer_mlir.signature import Signature
+from rammer_mlir.timeline.files import write_timelines
+from rammer_mlir.timeline.spans import Timeline
 
 Array = NDArray[np.generic]
 
@@ -112,18 +114,29 @@ class Executable:
         return values[0] if len(values) == 1 else values
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
-        """Run once while recording each vEU's work; write it as a Chrome trace (JSON)."""
+        """Run once while recording each vEU's work; write it.
+
+        Args:
+            path: a file; a page if its name ends in ``.html``, else a Chrome trace (JSON).
+            feeds: arrays by input name.
+        """
+        write_timelines(path, [self.record(feeds)])
+
+    def record(self, feeds: Mapping[str, Any], title: str = "measured") -> Timeline:
+        """Run once and return what each vEU did when, under a title for people."""
         inputs = check_inputs(self.signature, feeds)
         outputs = check_outputs(self.signature, {}, inputs)
-        trace = Trace(self._image)
-        self._execute(inputs, outputs, trace)
-        trace.write(Path(path))
+        recorder = Recorder(self._image)
+        self._execute(inputs, outputs, recorder)
+        return recorder.timeline(title)
 
-    def _execute(self, inputs: list[Array], outputs: list[Array], trace: Trace | None) -> None:
+    def _execute(
+        self, inputs: list[Array], outputs: list[Array], recorder: Recorder | None
+    ) -> None:
         with self._lock:
             pool, context = self._prepare()
-            context.bind(inputs, outputs, None if trace is None else trace.addresses)
-            entry = self._code.entry if trace is None else self._code.traced_entry
+            context.bind(inputs, outputs, None if recorder is None else recorder.addresses)
+            entry = self._code.entry if recorder is None else self._code.traced_entry
             pool.launch(entry, context.address)
 
     def _prepare(self) -> tuple[ThreadPool, Context]:

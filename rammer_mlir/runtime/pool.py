@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.aligned import aligned_bytes
+from rammer_mlir.aligned import address_of, aligned_bytes
 from rammer_mlir.errors import TargetError
 
 _LINE = 64
@@ -72,6 +72,7 @@ class ThreadPool:
             TargetError: if the system refuses to create them.
         """
         self._memory = aligned_bytes(_HEADER + _LINE * num_veus)
+        self._address = address_of(self._memory)
         self._code = code
         self.spins = _SPINS
         self._memory[256:280].view(np.int64)[:] = (num_veus, _SPINS, _IDLE_LOOKS)
@@ -80,10 +81,10 @@ class ThreadPool:
         self._finalizer = weakref.finalize(
             self, _stop, code, self._memory, os.getpid(), self._launching
         )
-        result = code.start(self._memory.ctypes.data)
+        result = code.start(self._address)
         if result:
             self._finalizer.detach()
-            code.stop(self._memory.ctypes.data, result >> 32)
+            code.stop(self._address, result >> 32)
             raise TargetError(
                 f"cannot create {num_veus - 1} threads: the system made {(result >> 32) - 1} "
                 f"({os.strerror(result & 0xFFFFFFFF)}); use fewer vEUs"
@@ -92,7 +93,7 @@ class ThreadPool:
     def launch(self, entry: int, context: int) -> None:
         """Execute an entry function on every vEU; the caller's thread is vEU 0."""
         with self._launching:
-            self._code.launch(self._memory.ctypes.data, entry, context, self.spins)
+            self._code.launch(self._address, entry, context, self.spins)
 
     def close(self) -> None:
         """End the threads."""

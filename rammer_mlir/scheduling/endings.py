@@ -120,11 +120,35 @@ def allowed(readers: Sequence[Mask], stage: Mask, pruning: Pruning) -> bool:
     )
 
 
+def rooted_endings(readers: Sequence[Mask], rest: Mask) -> list[Mask]:
+    """Return the endings of which every group has one first operator, which leads to all others.
+
+    These are the stages that IOS's authors search: disjoint sets of an operator and all behind it.
+    """
+    behind: dict[int, Mask] = {}
+    for number in reversed(members(rest)):
+        mask = 1 << number
+        for reader in members(readers[number] & rest):
+            mask |= behind[reader]
+        behind[number] = mask
+    sets = list(behind.values())
+    found: list[Mask] = []
+
+    def extend(begin: int, chosen: Mask) -> None:
+        for index in range(begin, len(sets)):
+            if not sets[index] & chosen:
+                found.append(chosen | sets[index])
+                extend(index + 1, chosen | sets[index])
+
+    extend(0, 0)
+    return found
+
+
 def count(readers: Sequence[Mask]) -> tuple[int, int]:
     """Return the numbers of transitions and of schedules without pruning (IOS Table 1).
 
-    A transition is a pair of a set that can remain and an ending of it that is not empty; a
-    schedule is a path of transitions from all operators to none.
+    A transition is a pair of a set that can remain and a rooted ending of it; a schedule is a path
+    of transitions from all operators to none.
     """
     transitions = 0
     schedules: dict[Mask, int] = {0: 1}
@@ -132,11 +156,9 @@ def count(readers: Sequence[Mask]) -> tuple[int, int]:
     def visit(rest: Mask) -> int:
         nonlocal transitions
         if rest not in schedules:
-            total = 0
-            for ending in endings(readers, rest):
-                transitions += 1
-                total += visit(rest & ~ending)
-            schedules[rest] = total
+            found = rooted_endings(readers, rest)
+            transitions += len(found)
+            schedules[rest] = sum(visit(rest & ~ending) for ending in found)
         return schedules[rest]
 
     everything = visit((1 << len(readers)) - 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -72,12 +72,26 @@ def task_table(graph: TaskGraph, device: Device, kernels: Sequence[int]) -> Task
     )
 
 
-def plan_of(graph: TaskGraph, device: Device, table: TaskTable, placement: Placement) -> Plan:
+def plan_of(
+    graph: TaskGraph,
+    device: Device,
+    table: TaskTable,
+    placement: Placement,
+    awaited: Sequence[Collection[int]] | None = None,
+) -> Plan:
     """Write a placement down as one rProgram with the fewest waits, and predict its time.
+
+    Args:
+        graph: the graph.
+        device: what the plan is for.
+        table: its rTasks.
+        placement: where they run.
+        awaited: for each rTask what a barrier in front of it waits for; its sources if None.
 
     Raises:
         ScheduleError: if the orders of the vEUs contradict the dependencies (a wait would block).
     """
+    needed = table.sources if awaited is None else awaited
     place = {task: (v, i) for v, tasks in enumerate(placement) for i, task in enumerate(tasks)}
     veus: list[tuple[Item, ...]] = []
     requested = 0
@@ -85,7 +99,7 @@ def plan_of(graph: TaskGraph, device: Device, table: TaskTable, placement: Place
         items: list[Item] = []
         for task in tasks:
             latest: dict[int, int] = {}
-            for source in table.sources[task]:
+            for source in needed[task]:
                 other, order = place[source]
                 if other != veu:
                     latest[other] = max(order, latest.get(other, 0))

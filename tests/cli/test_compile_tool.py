@@ -236,3 +236,31 @@ def test_a_reader_that_goes_away(model: Path) -> None:
         process.stdout.close()
         errors = process.stderr.read()
     assert (process.returncode, errors) == (1, b"")
+
+
+def test_a_predicted_timeline_shows_policies_side_by_side(
+    tool: Tool, model: Path, folder: Path
+) -> None:
+    compared = ["--compare", "sequential,list", "--timeline", "predicted.json"]
+    tool.succeed(model, "-o", "m.rammer", "--veus", "2", *compared)
+    trace = json.loads((folder / "predicted.json").read_text())["traceEvents"]
+    titles = [e["args"]["name"] for e in trace if e["name"] == "process_name"]
+    assert [title.split(",")[0] for title in titles] == ["wavefront", "sequential", "list"]
+    rtasks = [e for e in trace if e.get("cat") == "rtask"]
+    assert {e["pid"] for e in rtasks} == {0, 1, 2}
+    assert all(e["dur"] > 0 for e in rtasks)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--compare", "list"], "--compare: expected --timeline with it"),
+        (["--timeline", "t.html", "--compare", "list,best"], "unknown policy 'best'"),
+        (["--timeline", "t.html", "--emit", "llvm"], "--timeline: expected a whole compilation"),
+    ],
+)
+def test_timelines_that_cannot_be_made(
+    tool: Tool, model: Path, folder: Path, arguments: list[str], message: str
+) -> None:
+    assert tool.fail(model, *arguments).startswith(message)
+    assert list(folder.iterdir()) == []

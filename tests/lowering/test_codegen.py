@@ -125,10 +125,10 @@ def test_float_literals_take_the_type_before_them() -> None:
 
 @pytest.mark.parametrize(
     ("target", "register", "least"),
-    [(machine.X86_64_AVX512, "zmm", 20), (machine.X86_64_AVX2, "ymm", 10)],
+    [(machine.X86_64_AVX512, "zmm", 20), (machine.X86_64_AVX2, "ymm", 8)],
 )
 def test_matmul_keeps_its_accumulators(target: machine.Machine, register: str, least: int) -> None:
-    """Many fused multiply-adds in a row on many registers, and nothing spilled between them."""
+    """Enough chains for two fused multiply-adds a cycle, each done in four, and nothing spilled."""
     text = assembly(_MATMUL, target)
     body = re.findall(rf"vfmadd\w+ps\t.*%{register}(\d+)$", text, re.M)
     assert len(set(body)) >= least

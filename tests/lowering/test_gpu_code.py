@@ -13,7 +13,8 @@ import pytest
 from code_objects import CodeObject, read_code_object
 from onnx import TensorProto, helper, numpy_helper
 
-from rammer_mlir.benchmarks.models.registry import build
+from rammer_mlir.benchmarks.gpu_code import AMD, NVIDIA, compile_for_gpu
+from rammer_mlir.benchmarks.models import LIGHT, TABLE_1, build
 from rammer_mlir.compiler import Compilation, check_options
 from rammer_mlir.errors import TargetError, UnsupportedError
 from rammer_mlir.lowering.gpu.residency import (
@@ -66,7 +67,9 @@ def lstm(length: int, hidden: int = 16) -> bytes:
 
 @needs_ptxas
 @pytest.mark.parametrize("chip", ["sm_75", "sm_80", "sm_90"])
-@pytest.mark.parametrize("name", ["attention", "nas_cell", "lstm_bidirectional", "integer_ops"])
+@pytest.mark.parametrize(
+    "name", ["attention", "nas_cell", "lstm_bidirectional", "integer_ops", "nasnet_a_6_768"]
+)
 def test_ptxas_accepts_programs(name: str, chip: str) -> None:
     """Without a library, without spills, with the shared memory that the program says."""
     ptx = emit(small(name), f"nvvm:{chip}", "ptx").decode()
@@ -105,6 +108,23 @@ def test_the_kernel_does_not_grow_with_the_program() -> None:
     program = compilation.gpu_program()
     assert program.table.num_records > 10 * len(program.table.kernels)
     assert str(compilation.module).count("call @rkernel.") == len(program.table.kernels)
+
+
+@pytest.mark.slow
+def test_a_thousand_cells_have_the_kernel_of_ten() -> None:
+    sizes = [len(emit(lstm(length), "nvvm:sm_90", "ptx")) for length in (10, 1000)]
+    assert max(sizes) <= 1.06 * min(sizes)
+
+
+@pytest.mark.slow
+@needs_ptxas
+@pytest.mark.parametrize("chip", [*NVIDIA, *AMD])
+@pytest.mark.parametrize("name", [*TABLE_1, *LIGHT])
+def test_tools_accept_whole_models(name: str, chip: str) -> None:
+    """No rKernel spills; the linker for AMD refuses undefined symbols by itself."""
+    code = compile_for_gpu(name, chip)
+    assert (code.error, code.spill_bytes) == ("", 0)
+    assert code.binary_bytes > 0
 
 
 @pytest.mark.parametrize("chip", AMD_CHIPS)

@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from rammer_mlir.cli.run import main
+from tests.cli.tools import save_layer
 from tests.runtime.ring import Ring
 
 RING = Ring(2, layers=4)
@@ -73,6 +74,29 @@ def test_a_timeline_is_written(artifact: str, tmp_path: Path) -> None:
     assert main([artifact, "--timeline", str(target)]) == 0
     names = {event["name"] for event in json.loads(target.read_text())["traceEvents"]}
     assert {"layer0", "layer3", "barrier"} <= names
+
+
+def test_policies_are_recorded_side_by_side(tmp_path: Path) -> None:
+    model = save_layer(tmp_path / "layer.onnx")
+    page, trace = tmp_path / "t.html", tmp_path / "t.json"
+    compared = ["--veus", "2", "--compare", "sequential, list"]
+    assert main([str(model), *compared, "--timeline", str(page)]) == 0
+    assert main([str(model), *compared, "--timeline", str(trace)]) == 0
+    events = json.loads(trace.read_text())["traceEvents"]
+    titles = [e["args"]["name"] for e in events if e["name"] == "process_name"]
+    assert titles == [
+        f"{policy}, measured with 2 vEUs" for policy in ("wavefront", "sequential", "list")
+    ]
+    assert all(title in page.read_text() for title in titles)
+
+
+def test_an_artifact_has_one_schedule(
+    artifact: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    target = tmp_path / "t.html"
+    assert main([artifact, "--timeline", str(target), "--compare", "list"]) == 1
+    assert "--compare: expected an ONNX model" in capsys.readouterr().err
+    assert not target.exists()
 
 
 def test_an_onnx_model_is_compiled_and_run(tmp_path: Path) -> None:

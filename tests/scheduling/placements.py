@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import combinations, product
+from math import inf
 
 import numpy as np
 
+from rammer_mlir.errors import ScheduleError
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import (
     Access,
@@ -63,9 +66,27 @@ def placements(table: TaskTable, num_veus: int) -> Iterator[Placement]:
     yield from extend(((),) * num_veus, frozenset())
 
 
+def waits(table: TaskTable, placement: Placement) -> Iterator[list[set[int]]]:
+    """Yield what each rTask may wait for: its sources, and those of rTasks behind it on its vEU."""
+    choices: list[list[set[int]]] = [[] for _ in table.seconds]
+    for tasks in placement:
+        for position, task in enumerate(tasks):
+            own = set(table.sources[task])
+            later = {s for t in tasks[position + 1 :] for s in table.sources[t]} - own - set(tasks)
+            outside = bool(own - set(tasks))
+            for count in range(len(later) + 1 if outside else 1):
+                choices[task].extend(own | set(more) for more in combinations(later, count))
+    yield from map(list, product(*choices))
+
+
 def best_seconds(graph: TaskGraph, device: Device, table: TaskTable) -> float:
-    """Return the smallest predicted time of all placements."""
-    return min(
-        plan_of(graph, device, table, placement).predicted_seconds
-        for placement in placements(table, device.num_veus)
-    )
+    """Return the smallest predicted time of all placements, with every way to wait."""
+    best = inf
+    for placement in placements(table, device.num_veus):
+        for awaited in waits(table, placement):
+            try:
+                plan = plan_of(graph, device, table, placement, awaited)
+            except ScheduleError:  # waiting for more closed a cycle
+                continue
+            best = min(best, plan.predicted_seconds)
+    return best

@@ -8,8 +8,18 @@ from itertools import product
 
 import pytest
 
+from rammer_mlir.benchmarks.experiments.ios_table_1 import BLOCKS, Block
 from rammer_mlir.scheduling.device import cpu_device
-from rammer_mlir.scheduling.endings import EndingSearch, Pruning, allowed, count, members
+from rammer_mlir.scheduling.endings import (
+    EndingSearch,
+    Pruning,
+    allowed,
+    count,
+    endings,
+    groups,
+    members,
+    rooted_endings,
+)
 from rammer_mlir.scheduling.policies.ios import Ios, blocks
 from rammer_mlir.scheduling.verifier import verify
 from tests.scheduling.placements import one_rtask_operators
@@ -57,11 +67,49 @@ def test_dynamic_programming_equals_brute_force(pruning: Pruning | None) -> None
         assert list(stages) in possible
 
 
-def test_number_of_schedules_equals_brute_force() -> None:
+def is_rooted(readers: Sequence[int], stage: int) -> bool:
+    """Whether each group of a stage has one operator that reads nothing inside it."""
+    read = 0
+    for number in members(stage):
+        read |= readers[number] & stage
+    return all((group & ~read).bit_count() == 1 for group in groups(readers, stage))
+
+
+def test_numbers_of_schedules_and_transitions_equal_brute_force() -> None:
     rng = random.Random(2)
     for _ in range(100):
         readers = random_readers(rng, rng.randint(1, 5))
-        assert count(readers)[1] == len(all_schedules(readers))
+        schedules = [
+            schedule
+            for schedule in all_schedules(readers)
+            if all(is_rooted(readers, stage) for stage in schedule)
+        ]
+        transitions = {
+            (sum(schedule[: n + 1]), schedule[n])
+            for schedule in schedules
+            for n in range(len(schedule))
+        }
+        assert count(readers) == (len(transitions), len(schedules))
+
+
+def test_rooted_endings_are_those_endings_whose_groups_have_one_first_operator() -> None:
+    rng = random.Random(3)
+    for _ in range(100):
+        readers = random_readers(rng, rng.randint(1, 9))
+        rest = (1 << len(readers)) - 1
+        found = rooted_endings(readers, rest)
+        expected = {ending for ending in endings(readers, rest) if is_rooted(readers, ending)}
+        assert len(found) == len(set(found))
+        assert set(found) == expected
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.network)
+def test_counts_of_the_papers_table_1(block: Block) -> None:
+    """To the digits that the paper prints."""
+    for ours, paper in zip(count(block.readers), (block.transitions, block.schedules), strict=True):
+        digits = len(paper.partition("e")[0].replace(".", ""))
+        rounded = f"{ours:.{digits - 1}e}"
+        assert float(rounded) == float(paper)
 
 
 def test_counts_of_the_papers_figure_5() -> None:

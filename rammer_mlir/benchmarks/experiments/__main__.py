@@ -17,7 +17,7 @@ from rammer_mlir.scheduling.policies.optimal import Optimal
 from rammer_mlir.scheduling.verifier import verify
 
 HEURISTICS = ("sequential", "wavefront", "ios", "list")
-EXACT = 1e-4
+EXACT = 1e-5
 """A gap of less counts as proof: ten of the solver's time units."""
 
 

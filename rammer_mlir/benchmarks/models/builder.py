@@ -136,15 +136,19 @@ class GraphBuilder:
         self,
         x: Value,
         channels: int,
-        kernel: int,
+        kernel: int | tuple[int, int],
         *,
         stride: int = 1,
         groups: int = 1,
         pads: Sequence[int] | None = None,
         with_bias: bool = False,
     ) -> Value:
-        """Add a square 2-D convolution of x [N, C, H, W]; without pads, same size at stride 1."""
-        shape = [channels, x.shape[1] // groups, kernel, kernel]
+        """Add a 2-D convolution of x [N, C, H, W]; without pads, same size at stride 1.
+
+        One number for the kernel stands for a square; pads are top, left, bottom, right.
+        """
+        height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
+        shape = [channels, x.shape[1] // groups, height, width]
         weight = self.constant(weights.filters(self.rng, shape, x.moments), "weight")
         operands = [x, weight]
         if with_bias:
@@ -152,9 +156,9 @@ class GraphBuilder:
         return self.op(
             "Conv",
             *operands,
-            kernel_shape=[kernel, kernel],
+            kernel_shape=[height, width],
             strides=[stride, stride],
-            pads=list(pads) if pads is not None else [kernel // 2] * 4,
+            pads=list(pads) if pads is not None else [height // 2, width // 2] * 2,
             group=groups,
         )
 

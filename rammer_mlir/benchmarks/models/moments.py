@@ -84,6 +84,7 @@ RULES: dict[str, Rule] = {
     "Mul": _product,
     "Concat": _mixture,
     "Relu": lambda xs: relu(xs[0]),
+    "Clip": lambda xs: relu(xs[0]),
     "Sigmoid": lambda xs: sigmoid(xs[0]),
     "Tanh": lambda xs: tanh(xs[0]),
     "MaxPool": _max_pool,

@@ -1,4 +1,6 @@
-"""NASNet-A (6 @ 768) for 32x32 images (Zoph et al., CVPR 2018; RAMMER, Table 1).
+"""NASNet-A (Zoph et al., CVPR 2018): 6 @ 768 for 32x32 images, 6 @ 4032 for 331x331 images.
+
+The first is in RAMMER's Table 1, the second is the one that IOS schedules.
 
 The cells are those of the paper's Figure 4; a cell takes the outputs of the two cells before it.
 As in the paper's appendix, separable convolutions are applied twice, each preceded by a ReLU and
@@ -33,6 +35,8 @@ class NasNet:
 
 
 SIZES = {"full": NasNet(32, 6, 768), "small": NasNet(16, 1, 96)}
+LARGE_SIZES = {"full": NasNet(331, 6, 4032), "small": NasNet(59, 0, 192)}
+LARGE_STEM, LARGE_CLASSES = 96, 1000
 
 
 def build(batch: int, scale: Scale) -> onnx.ModelProto:
@@ -43,18 +47,43 @@ def build(batch: int, scale: Scale) -> onnx.ModelProto:
     image = g.input("image", [batch, 3, size.image, size.image])
     with g.scope("stem"):
         current = g.batch_norm(g.conv(image, 3 * filters, 3))
-    previous = current
+    g.output(_stacks(g, current, current, filters, size.repeats, CLASSES), "logits")
+    return g.finish()
+
+
+def build_large(batch: int, scale: Scale) -> onnx.ModelProto:
+    """Build the classifier: ``image`` [N, 3, 331, 331] f32 to ``logits`` [N, 1000] f32.
+
+    The stem is a strided convolution and two reduction cells.
+    """
+    size = LARGE_SIZES[scale]
+    filters = size.penultimate // (CONCATENATED * 4)
+    g = GraphBuilder("nasnet_a_6_4032", seed=4032)
+    image = g.input("image", [batch, 3, size.image, size.image])
+    with g.scope("stem"):
+        first = g.batch_norm(g.conv(image, LARGE_STEM, 3, stride=2, pads=[0, 0, 0, 0]))
+    with g.scope("stem/reduction1"):
+        second = _reduction_cell(g, first, first, filters // 4)
+    with g.scope("stem/reduction2"):
+        third = _reduction_cell(g, second, first, filters // 2)
+    g.output(_stacks(g, third, second, filters, size.repeats, LARGE_CLASSES), "logits")
+    return g.finish()
+
+
+def _stacks(
+    g: GraphBuilder, current: Value, previous: Value, filters: int, repeats: int, classes: int
+) -> Value:
+    """Add three stacks of normal cells with reduction cells between them, and the classifier."""
     for stack in range(3):
         if stack > 0:
             filters *= 2
             with g.scope(f"reduction{stack}"):
                 current, previous = _reduction_cell(g, current, previous, filters), current
-        for cell in range(size.repeats):
+        for cell in range(repeats):
             with g.scope(f"stack{stack + 1}/cell{cell + 1}"):
                 current, previous = normal_cell(g, current, previous, filters), current
     features = g.op("GlobalAveragePool", g.op("Relu", current))
-    g.output(g.gemm(g.op("Flatten", features), CLASSES), "logits")
-    return g.finish()
+    return g.gemm(g.op("Flatten", features), classes)
 
 
 def normal_cell(g: GraphBuilder, current: Value, previous: Value, filters: int) -> Value:

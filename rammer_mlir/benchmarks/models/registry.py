@@ -10,12 +10,16 @@ import onnx
 
 from rammer_mlir.benchmarks.models import (
     alexnet,
+    inception_v3,
     light,
+    mobilenet_v2,
     nasnet,
+    randwire,
     recurrent_models,
     resnext,
     small,
     small_conv,
+    squeezenet,
 )
 from rammer_mlir.benchmarks.models.scale import Scale
 from rammer_mlir.errors import OptionError
@@ -90,6 +94,16 @@ LIGHT: dict[str, Model] = {
 }
 """The networks that come with the onnx package."""
 
+IOS: dict[str, Model] = {
+    "inception_v3": Model(inception_v3.build, "Inception v3", {"image": (1, 3, 299, 299)}),
+    "randwire": Model(randwire.build, "RandWire, regular regime, 154 channels", {"image": IMAGE}),
+    "nasnet_a_6_4032": Model(
+        nasnet.build_large, "NASNet-A, 6 cells a stack, 4032 channels", {"image": (1, 3, 331, 331)}
+    ),
+    "squeezenet": Model(squeezenet.build, "SqueezeNet 1.0, complex bypass", {"image": IMAGE}),
+}
+"""The networks that IOS schedules (its Table 2)."""
+
 OWN: dict[str, Model] = {
     "one_element": Model(small.build_one_element, "a launch and nothing else", {"x": (1,)}),
     "mlp": Model(small.build_mlp, "perceptron of two hidden layers", {"x": (1, 784)}),
@@ -97,6 +111,12 @@ OWN: dict[str, Model] = {
     "transformer_encoder": Model(
         small.build_transformer_encoder, "transformer encoder layer", {"x": (1, 64, 256)}
     ),
+    "transformer_4_layers": Model(
+        partial(small.build_transformer_encoder, layers=4),
+        "transformer encoder of 4 layers",
+        {"x": (1, 64, 256)},
+    ),
+    "mobilenet_v2": Model(mobilenet_v2.build, "MobileNet v2", {"image": IMAGE}),
     "layer_norm_head": Model(
         small.build_layer_norm_head, "layer norms and log-softmax", {"x": (1, 32, 256)}
     ),
@@ -114,9 +134,9 @@ OWN: dict[str, Model] = {
     "gru_bidirectional": Model(_bidirectional("GRU"), "GRU, both directions", RECURRENT),
     "rnn_bidirectional": Model(_bidirectional("RNN"), "plain RNN, both directions", RECURRENT),
 }
-"""Small models of our own."""
+"""Models that the published sets lack, most of them small."""
 
-MODELS: dict[str, Model] = {**TABLE_1, **LIGHT, **OWN}
+MODELS: dict[str, Model] = {**TABLE_1, **LIGHT, **IOS, **OWN}
 """Every benchmark model by name."""
 
 

@@ -60,15 +60,18 @@ def build_attention(batch: int, scale: Scale) -> onnx.ModelProto:
     return g.finish()
 
 
-def build_transformer_encoder(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build an encoder layer, norm first: ``x`` [N, 64, 256] f32 to ``y`` of the same shape."""
+def build_transformer_encoder(batch: int, scale: Scale, *, layers: int = 1) -> onnx.ModelProto:
+    """Build encoder layers, norm first: ``x`` [N, 64, 256] f32 to ``y`` of the same shape."""
     length, features, heads = (64, 256, 8) if scale == "full" else (7, 24, 3)
     g = GraphBuilder("transformer_encoder", seed=3)
     x = g.input("x", [batch, length, features])
-    x = g.op("Add", x, _attention(g, g.layer_norm(x), heads))
-    hidden = g.linear(g.layer_norm(x), 4 * features)
-    hidden = g.op("Gelu", hidden)
-    g.output(g.op("Add", x, g.linear(hidden, features)), "y")
+    for layer in range(layers):
+        with g.scope(f"layer{layer + 1}"):
+            x = g.op("Add", x, _attention(g, g.layer_norm(x), heads))
+            hidden = g.linear(g.layer_norm(x), 4 * features)
+            hidden = g.op("Gelu", hidden)
+            x = g.op("Add", x, g.linear(hidden, features))
+    g.output(x, "y")
     return g.finish()
 
 

@@ -1,0 +1,27 @@
+"""`rtask-print-schedule`: a module's rPrograms as tables for people."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.table import schedule_table
+
+
+@dataclass(frozen=True)
+class PrintSchedule(Pass):
+    """Print what each vEU does when, as a table on standard error; the module stays as it is."""
+
+    name: ClassVar[str] = "rtask-print-schedule"
+
+    def run(self, module: ir.Module) -> None:
+        """Print the rPrograms of a module, with times that the simulator predicts."""
+        scheduled = read_plan(module)
+        num_veus = max(program.num_veus for program in scheduled.plan.programs)
+        table = schedule_table(scheduled.builder.graph(), scheduled.plan, cpu_device(num_veus))
+        print(table, file=sys.stderr)

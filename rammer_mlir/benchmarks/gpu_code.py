@@ -1,0 +1,123 @@
+"""What the tools say of the models' GPU code: ``python -m rammer_mlir.benchmarks.gpu_code``.
+
+No GPU is needed: ptxas assembles the PTX and reports registers and spills, and the linker refuses
+an hsaco with an undefined symbol. Every model is compiled in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from rammer_mlir.benchmarks.models import LIGHT, TABLE_1, Scale, build
+from rammer_mlir.benchmarks.report import table
+from rammer_mlir.compiler import Compilation, check_options
+from rammer_mlir.errors import RammerError
+from rammer_mlir.lowering.nvvm.ptxas import assemble
+
+NVIDIA = ("sm_80", "sm_90")
+AMD = ("gfx90a", "gfx942")
+
+
+@dataclass(frozen=True)
+class GpuCode:
+    """One model's code for one chip.
+
+    Attributes:
+        seconds: compile time, from the ONNX model to the binary.
+        text_bytes: size of the PTX; 0 on AMD.
+        binary_bytes: size of the cubin or the hsaco.
+        registers: per thread, as ptxas reports them.
+        spill_bytes: stores and loads per thread that ptxas adds for lack of registers.
+        error: what went wrong, in one line.
+    """
+
+    model: str
+    chip: str
+    seconds: float = 0.0
+    text_bytes: int = 0
+    binary_bytes: int = 0
+    registers: int = 0
+    spill_bytes: int = 0
+    error: str = ""
+
+
+def compile_for_gpu(model: str, chip: str, scale: Scale = "full") -> GpuCode:
+    """Compile a model with the default policy and number of vEUs of a chip."""
+    begin = time.perf_counter()
+    try:
+        target = f"{'nvvm' if chip in NVIDIA else 'rocdl'}:{chip}"
+        compilation = Compilation.of_model(
+            build(model, scale=scale), check_options(target, "wavefront", None)
+        )
+        if chip in AMD:
+            binary = compilation.emit("hsaco")
+            return GpuCode(model, chip, time.perf_counter() - begin, 0, len(binary))
+        ptx = compilation.emit("ptx")
+        assembled = assemble(ptx.decode(), chip)
+    except RammerError as error:
+        return GpuCode(model, chip, error=str(error))
+    found = assembled.resources
+    return GpuCode(
+        model,
+        chip,
+        seconds=time.perf_counter() - begin,
+        text_bytes=len(ptx),
+        binary_bytes=len(assembled.cubin),
+        registers=found.registers,
+        spill_bytes=found.spill_store_bytes + found.spill_load_bytes,
+    )
+
+
+def report(found: Sequence[GpuCode]) -> str:
+    """Return a row for each model and chip, in Markdown."""
+    rows = [["model", "chip", "seconds", "PTX kB", "binary kB", "registers", "spills", "error"]]
+    for code in found:
+        nvidia = code.chip in NVIDIA and not code.error
+        rows.append(
+            [
+                code.model,
+                code.chip,
+                f"{code.seconds:.1f}",
+                f"{code.text_bytes / 1e3:.0f}" if nvidia else "",
+                "" if code.error else f"{code.binary_bytes / 1e3:.0f}",
+                str(code.registers) if nvidia else "",
+                str(code.spill_bytes) if nvidia else "",
+                code.error,
+            ]
+        )
+    return table(rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compile the models, print the table and write it; return 1 where one failed."""
+    parser = argparse.ArgumentParser(
+        prog="python -m rammer_mlir.benchmarks.gpu_code", description=__doc__
+    )
+    parser.add_argument("models", nargs="*", metavar="MODEL", default=[*TABLE_1, *LIGHT])
+    parser.add_argument("--chips", nargs="+", choices=(*NVIDIA, *AMD), default=[*NVIDIA, *AMD])
+    parser.add_argument("--scale", choices=("full", "small"), default="full")
+    parser.add_argument("--output", type=Path, default=Path("build/gpu_code.md"))
+    options = parser.parse_args(arguments)
+    found: list[GpuCode] = []
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as pool:
+        for model in options.models:
+            for chip in options.chips:
+                print(f"{model} for {chip} ...", end=" ", file=sys.stderr, flush=True)
+                found.append(pool.submit(compile_for_gpu, model, chip, options.scale).result())
+                print(found[-1].error or f"{found[-1].seconds:.1f} s", file=sys.stderr, flush=True)
+    print(report(found))
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(report(found) + "\n", encoding="utf-8")
+    return 1 if any(code.error for code in found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

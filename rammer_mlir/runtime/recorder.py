@@ -1,0 +1,25 @@
+"""Recording a run: when each vEU began and ended each of its records."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rammer_mlir.image import CpuImage
+from rammer_mlir.timeline.measured import measured_timeline
+from rammer_mlir.timeline.spans import Timeline
+
+
+class Recorder:
+    """Buffers that native code writes times to, for one run."""
+
+    def __init__(self, image: CpuImage) -> None:
+        """Allocate two 64-bit numbers, nanoseconds, for each record."""
+        self._image = image
+        self._times = [
+            np.zeros((max(len(items), 1), 2), dtype=np.int64) for items in image.table.items
+        ]
+        self.addresses = np.array([times.ctypes.data for times in self._times], dtype=np.uint64)
+
+    def timeline(self, title: str) -> Timeline:
+        """Return what was recorded, from the run's first record on."""
+        return measured_timeline(self._image.table, self._times, title)

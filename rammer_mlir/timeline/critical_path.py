@@ -1,0 +1,73 @@
+"""The chain of rTasks and waits that decided how long a run took."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+from rammer_mlir.timeline.spans import Span, Timeline
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of a span that lies on the critical path, from ``start`` to ``end`` in seconds."""
+
+    veu: int
+    index: int
+    start: float
+    end: float
+
+
+def critical_path(timeline: Timeline) -> tuple[Segment, ...]:
+    """Return the critical path in order of time.
+
+    It leads back from the span that ended last: to the span before on the same vEU, or, where a
+    barrier waited in earnest, to the rTask on another vEU that it waited for last.
+    """
+    lanes = [_Lane(spans) for spans in timeline.veus]
+    last = [(lane.spans[-1].end, veu) for veu, lane in enumerate(lanes) if lane.spans]
+    if not last:
+        return ()
+    veu = max(last)[1]
+    index, until = len(lanes[veu].spans) - 1, lanes[veu].spans[-1].end
+    path: list[Segment] = []
+    while index >= 0:
+        span = lanes[veu].spans[index]
+        awaited = max(
+            ((lanes[other].end(steps), other, steps) for other, steps in span.waits),
+            default=(span.start, veu, 0),
+        )
+        if awaited[0] > span.start:
+            # What a trace records as an rTask's end comes after its result was published.
+            met = min(awaited[0], until)
+            path.append(Segment(veu, index, met, until))
+            veu, until = awaited[1], met
+            index = lanes[veu].find(awaited[2])
+        else:
+            path.append(Segment(veu, index, min(span.start, until), until))
+            until = min(span.start, until)
+            index -= 1
+    return tuple(reversed(path))
+
+
+class _Lane:
+    """A vEU's spans, and when it had completed how many rTasks."""
+
+    def __init__(self, spans: tuple[Span, ...]) -> None:
+        self.spans = spans
+        self._done: list[int] = []
+        done = 0
+        for span in spans:
+            done += span.count
+            self._done.append(done)
+
+    def find(self, steps: int) -> int:
+        """Return the index of the span that holds the rTask with which ``steps`` are completed."""
+        return bisect_left(self._done, steps)
+
+    def end(self, steps: int) -> float:
+        """Return when that rTask ended; those of one span end at even intervals."""
+        index = self.find(steps)
+        span = self.spans[index]
+        missing = self._done[index] - steps
+        return span.end - missing * span.seconds / span.count

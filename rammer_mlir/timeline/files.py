@@ -1,0 +1,22 @@
+"""Writing timelines: the file's name says in which form."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from rammer_mlir.atomic_file import write_atomically
+from rammer_mlir.timeline.page import page
+from rammer_mlir.timeline.spans import Timeline
+from rammer_mlir.timeline.trace_events import trace_events
+
+
+def write_timelines(path: str | os.PathLike[str], timelines: Sequence[Timeline]) -> None:
+    """Write timelines side by side: a page if the name ends in ``.html``, else a trace.
+
+    Raises:
+        ArtifactError: if the file cannot be written.
+    """
+    is_page = Path(path).suffix.lower() in (".html", ".htm")
+    write_atomically(Path(path), (page if is_page else trace_events)(timelines))

@@ -1,0 +1,71 @@
+"""Timelines as one HTML page that needs nothing else: no network, no server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rammer_mlir.timeline.critical_path import Segment, critical_path
+from rammer_mlir.timeline.spans import Span, Timeline
+
+_TEMPLATE = Path(__file__).with_name("page.html")
+_PLACE = "@TIMELINES@"
+
+
+def page(timelines: Sequence[Timeline]) -> bytes:
+    """Return the page: Gantt charts on one time axis, details, critical paths, shares."""
+    data = json.dumps([_timeline(timeline) for timeline in timelines], separators=(",", ":"))
+    template = _TEMPLATE.read_text(encoding="utf-8")
+    # A name may hold what would end the script element.
+    return template.replace(_PLACE, data.replace("<", "\\u003c")).encode()
+
+
+def _timeline(timeline: Timeline) -> dict[str, Any]:
+    names = _Numbers()
+    shares = timeline.shares
+    path = critical_path(timeline)
+    return {
+        "title": timeline.title,
+        "microseconds": timeline.seconds * 1e6,
+        "working": shares.working * 1e6,
+        "waiting": shares.waiting * 1e6,
+        "idle": shares.idle * 1e6,
+        "veus": [[_span(span, names) for span in veu] for veu in timeline.veus],
+        "path": [[s.veu, s.index, _round(s.start), _round(s.end)] for s in path],
+        "pathWorking": _path_seconds(timeline, path) * 1e6,
+        "names": names.all,
+    }
+
+
+def _path_seconds(timeline: Timeline, path: Iterable[Segment]) -> float:
+    """Return how much of the critical path is spent on rTasks."""
+    return sum(s.end - s.start for s in path if timeline.veus[s.veu][s.index].kind == "rtask")
+
+
+def _span(span: Span, names: _Numbers) -> list[Any]:
+    """Write a span briefly: a long program has a hundred thousand of them."""
+    times = _round(span.start), _round(span.end)
+    if span.kind == "rtask":
+        return [*times, names.number(span.name), names.number(span.kernel), span.first, span.count]
+    return [*times, names.number(span.name), [number for wait in span.waits for number in wait]]
+
+
+def _round(seconds: float) -> float:
+    """Return microseconds to the nanosecond."""
+    return round(seconds * 1e6, 3)
+
+
+class _Numbers:
+    """Numbers texts in the order of their first use."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        return self._numbers.setdefault(text, len(self._numbers))
+
+    @property
+    def all(self) -> list[str]:
+        return list(self._numbers)

@@ -1,0 +1,43 @@
+"""Timelines for Perfetto and Chrome (the Trace Event Format)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from rammer_mlir.timeline.spans import Span, Timeline
+
+
+def trace_events(timelines: Sequence[Timeline]) -> bytes:
+    """Return a JSON file: a process for each timeline, a thread for each vEU, microseconds."""
+    events: list[dict[str, Any]] = []
+    for process, timeline in enumerate(timelines):
+        name = {"name": timeline.title}
+        events.append({"ph": "M", "name": "process_name", "pid": process, "args": name})
+        for veu in range(len(timeline.veus)):
+            thread = {"ph": "M", "name": "thread_name", "pid": process, "tid": veu}
+            events.append({**thread, "args": {"name": f"vEU {veu}"}})
+        events.extend(_event(process, span) for span in timeline.spans)
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}).encode()
+
+
+def _event(process: int, span: Span) -> dict[str, Any]:
+    event: dict[str, Any] = {
+        "ph": "X",
+        "pid": process,
+        "tid": span.veu,
+        "ts": span.start * 1e6,
+        "dur": span.seconds * 1e6,
+        "name": span.name,
+        "cat": span.kind,
+    }
+    if span.kind != "rtask":
+        return {**event, "cname": "terrible"}
+    return {**event, "args": {"rKernel": span.kernel, "rTasks": rtask_range(span)}}
+
+
+def rtask_range(span: Span) -> str:
+    """Return the numbers of a span's rTasks, ``3`` or ``3-7``."""
+    last = span.first + span.count - 1
+    return str(span.first) if span.count == 1 else f"{span.first}-{last}"
