@@ -8,13 +8,15 @@ STAMP := $(VENV)/.installed
 STEP = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test lint types lit unit test-slow bench experiments clean
+.PHONY: help environment demo test lint types lit unit test-slow bench bench-gpu check-gpu experiments clean
 
 help:
 	@echo "make demo       compile a network for the CPU, run it, compare it with ONNX Runtime"
 	@echo "make test       lint, types, lit tests, unit tests"
 	@echo "make test-slow  whole models at full size"
 	@echo "make bench      compile time, memory and latency; MODELS=\"lstm_tc light_*\" for some"
+	@echo "make bench-gpu  latency on this machine's GPU, beside what else is installed"
+	@echo "make check-gpu  tests on this machine's GPU, then the benchmark"
 	@echo "make experiments  policies compared on random NASBench modules, on the simulator"
 	@echo "make clean      remove the environment and everything built"
 
@@ -64,10 +66,20 @@ bench: $(STAMP)
 	$(STEP) "benchmark, results in build/bench"
 	$(BIN)/python -m rammer_mlir.benchmarks $(MODELS)
 
+bench-gpu: $(STAMP)
+	$(STEP) "benchmark on a GPU, results in build/bench-gpu"
+	$(BIN)/python -m rammer_mlir.benchmarks.gpu $(MODELS)
+
+check-gpu: $(STAMP)
+	$(STEP) "tests on a GPU"
+	$(BIN)/python -m pytest tests/gpu -rs
+	@$(MAKE) --no-print-directory bench-gpu
+
 experiments: $(STAMP)
 	$(STEP) "experiments, results in build/experiments"
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments --proofs 20
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments.ios_table_1
+	$(BIN)/python -m rammer_mlir.benchmarks.experiments.scale
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

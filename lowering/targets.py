@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rammer_mlir.errors import OptionError
+from rammer_mlir.gpu_image import GpuCode
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.nvvm import backend as nvvm
 from rammer_mlir.lowering.nvvm.target import DEFAULT_CHIP as NVIDIA_CHIP
@@ -26,18 +27,25 @@ class GpuBackend:
         default_chip: the chip where the target names none.
         describe: gives the target for a chip's name.
         emit: takes a gpu module, the target, the number of vEUs and a stage; returns the stage.
+        code: takes a gpu module, the target and the blocks that have to be resident at once;
+            returns what an artifact holds.
         binary_stages: stages beyond ``llvm`` that it emits.
     """
 
     default_chip: str
     describe: Callable[[str], GpuTarget]
     emit: Callable[[Any, GpuTarget, int, str], bytes]
+    code: Callable[[Any, GpuTarget, int], GpuCode]
     binary_stages: tuple[str, ...]
 
 
 GPU_BACKENDS = {
-    "nvvm": GpuBackend(NVIDIA_CHIP, nvvm_target, nvvm.emit_nvvm, nvvm.BINARY_STAGES),
-    "rocdl": GpuBackend(AMD_CHIP, rocdl_target, rocdl.emit_rocdl, rocdl.BINARY_STAGES),
+    "nvvm": GpuBackend(
+        NVIDIA_CHIP, nvvm_target, nvvm.emit_nvvm, nvvm.nvvm_code, nvvm.BINARY_STAGES
+    ),
+    "rocdl": GpuBackend(
+        AMD_CHIP, rocdl_target, rocdl.emit_rocdl, rocdl.rocdl_code, rocdl.BINARY_STAGES
+    ),
 }
 
 TARGETS = (CPU, *(f"{kind}[:CHIP]" for kind in GPU_BACKENDS))

@@ -10,6 +10,7 @@ from rammer_mlir.passes.rtask_block_weights import BlockWeights
 from rammer_mlir.passes.rtask_bufferize import Bufferize
 from rammer_mlir.passes.rtask_decompose_pad import DecomposePad
 from rammer_mlir.passes.rtask_externalize_constants import ExternalizeConstants
+from rammer_mlir.passes.rtask_fold_veus import FoldVeus
 from rammer_mlir.passes.rtask_form_operators import FormOperators
 from rammer_mlir.passes.rtask_insert_copies import InsertCopies
 from rammer_mlir.passes.rtask_minimize_barriers import MinimizeBarriers
@@ -31,6 +32,7 @@ PASSES: tuple[type[Pass], ...] = (
     Bufferize,
     Schedule,
     MinimizeBarriers,
+    FoldVeus,
     PlanMemory,
     VerifySchedule,
     PrintSchedule,

@@ -48,7 +48,15 @@ class PlanMemory(Pass):
                     start = arith.ConstantOp(ir.IndexType.get(), memory.offsets[roots[result]])
                     view = memref.ViewOp(result.type, arena, start.result, [])
                 result.replace_all_uses_with(view.result)
-            op.operation.erase()
+            _erase_with_views(op.operation)
+
+
+def _erase_with_views(op: ir.Operation) -> None:
+    """Erase a buffer that no rTask touches: what still refers to it are views without a use."""
+    for result in op.results:
+        for use in list(result.uses):
+            _erase_with_views(use.owner.operation)
+    op.erase()
 
 
 def memory_sizes(main: ir.OpView) -> MemorySizes:

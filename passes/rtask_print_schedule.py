@@ -9,7 +9,7 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.program_ir import read_plan
-from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.table import schedule_table
 
 
@@ -19,9 +19,12 @@ class PrintSchedule(Pass):
 
     name: ClassVar[str] = "rtask-print-schedule"
 
+    device: str = "cpu"
+
     def run(self, module: ir.Module) -> None:
-        """Print the rPrograms of a module, with times that the simulator predicts."""
+        """Print the rPrograms of a module, with times predicted for ``device``."""
         scheduled = read_plan(module)
         num_veus = max(program.num_veus for program in scheduled.plan.programs)
-        table = schedule_table(scheduled.builder.graph(), scheduled.plan, cpu_device(num_veus))
+        device = find_device(self.device).device(num_veus)
+        table = schedule_table(scheduled.builder.graph(), scheduled.plan, device)
         print(table, file=sys.stderr)

@@ -12,27 +12,41 @@ from rammer_mlir.passes.entry import entry_block, functions, is_private, symbol_
 from rammer_mlir.passes.kernels import described_kernels
 from rammer_mlir.passes.program_ir import OperatorCall, record_predictions, write_plan
 from rammer_mlir.passes.task_graph import graph_of_operators
-from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.devices.catalog import find_device
+from rammer_mlir.scheduling.per_operator import one_by_one
 from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.policies.checked import ask
+from rammer_mlir.scheduling.supersteps import supersteps
 
 
 @dataclass(frozen=True)
 class Schedule(Pass):
-    """Assign every rTask to a vEU at compile time by a policy (RAMMER section 3.3)."""
+    """Assign every rTask to a vEU at compile time by a policy (RAMMER section 3.3).
+
+    Costs are those of ``device``, a name or a file; if it synchronises as a whole only, rPrograms
+    are supersteps. With ``per-operator``, each operator is an
+    rProgram of its own, to compare with.
+    """
 
     name: ClassVar[str] = "rtask-schedule"
 
     policy: str = "wavefront"
     num_veus: int = 2
+    per_operator: bool = False
+    device: str = "cpu"
 
     def run(self, module: ir.Module) -> None:
         """Replace the rOperators of a module at the `buffers` stage by ``rtask.program``s."""
         if self.num_veus < 1:
             raise OptionError(f"number of vEUs: expected at least 1, found {self.num_veus}")
         policy = get_policy(self.policy)
-        device = cpu_device(self.num_veus)
+        device = find_device(self.device).device(self.num_veus)
         graph = graph_of_operators(module).graph()
-        plan = policy.schedule(graph, device)
+        plan = ask(policy, graph, device)
+        if device.is_bulk_synchronous:
+            plan = supersteps(graph, plan, device)
+        if self.per_operator:
+            plan = one_by_one(graph, plan, device)
         block = entry_block(module)
         operators = [op for op in block.operations if op.operation.name == "rtask.operator"]
         calls = {

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.entry import functions, is_private, symbol_name
 from rammer_mlir.passes.tile_builder import build_tiled, build_whole
-from rammer_mlir.passes.tile_choice import AIMS, TileCost, Tiling, choose
+from rammer_mlir.passes.tile_choice import AIMS, Aim, TileCost, Tiling, choose
 from rammer_mlir.passes.tiled_kernel import (
     Computation,
     TiledDomain,
@@ -23,20 +23,44 @@ from rammer_mlir.passes.tiled_kernel import (
 
 
 @dataclass(frozen=True)
+class Limit:
+    """Bytes that an rTask may touch, 0 for any number, and the operation that errors name."""
+
+    memory: int
+    op: ir.OpView
+
+    def check(self, cost: TileCost) -> None:
+        """Raise OperationError if an rTask touches too much."""
+        if self.memory and cost.num_bytes > self.memory:
+            raise OperationError(
+                self.op,
+                f"expected rTasks that touch at most {self.memory} bytes, which is what a vEU of "
+                f"the device holds, found {cost.num_bytes} in the smallest one; choose another "
+                "device",
+            )
+
+
+@dataclass(frozen=True)
 class Tile(Pass):
-    """Cut every rOperator into rTasks: one or more candidate rKernels, coarse to fine."""
+    """Cut every rOperator into rTasks: one or more candidate rKernels, coarse to fine.
+
+    No rTask touches more than ``memory`` bytes; 0 is no limit.
+    """
 
     name: ClassVar[str] = "rtask-tile"
 
     candidates: int = 2
+    memory: int = 0
 
     def run(self, module: ir.Module) -> None:
         """Replace computations on whole tensors by rKernels and describe each with an op."""
         kernels: dict[str, list[str]] = {}
+        callers = {_callee(op): op for op in reversed(_operators(module))}
         for function in list(functions(module)):
             if is_private(function) and function.operation.regions[0].blocks:
                 name = symbol_name(function)
-                kernels[name] = _build_candidates(function, name, self.candidates)
+                limit = Limit(self.memory, callers.get(name, function))
+                kernels[name] = _build_candidates(function, name, self.candidates, limit)
                 function.operation.erase()
         for op in _operators(module):
             chosen = [
@@ -47,6 +71,11 @@ class Tile(Pass):
             op.operation.attributes["kernels"] = ir.ArrayAttr.get(
                 [ir.FlatSymbolRefAttr.get(kernel) for kernel in chosen]
             )
+
+
+def _callee(op: ir.OpView) -> str:
+    reference, *_ = ir.ArrayAttr(op.operation.attributes["kernels"])
+    return ir.FlatSymbolRefAttr(reference).value
 
 
 def _operators(module: ir.Module) -> list[ir.OpView]:
@@ -70,7 +99,7 @@ def _separate_results(function: ir.OpView) -> None:
         seen.add(value)
 
 
-def _build_candidates(function: ir.OpView, name: str, candidates: int) -> list[str]:
+def _build_candidates(function: ir.OpView, name: str, candidates: int, limit: Limit) -> list[str]:
     _separate_results(function)
     computation = Computation(function)
     space = computation.space
@@ -81,11 +110,14 @@ def _build_candidates(function: ir.OpView, name: str, candidates: int) -> list[s
         writes = [
             Touch(len(inputs) + i, whole(value)) for i, value in enumerate(computation.returned)
         ]
-        _describe(kernel, 1, reads, writes, whole_cost(computation))
+        cost = whole_cost(computation)
+        limit.check(cost)
+        _describe(kernel, 1, reads, writes, cost)
         return [f"{name}_t0"]
     names: list[str] = []
-    for tiling in _tilings(computation, candidates):
+    for tiling in _tilings(computation, candidates, limit.memory):
         domain = TiledDomain(space, tiling)
+        limit.check(tile_cost(computation, domain))
         kernel = build_tiled(computation, domain, f"{name}_t{len(names)}")
         reads, writes = touches(computation, domain)
         _describe(kernel, domain.num_rtasks, reads, writes, tile_cost(computation, domain))
@@ -93,7 +125,7 @@ def _build_candidates(function: ir.OpView, name: str, candidates: int) -> list[s
     return names
 
 
-def _tilings(computation: Computation, candidates: int) -> list[Tiling]:
+def _tilings(computation: Computation, candidates: int, memory: int) -> list[Tiling]:
     space = computation.space
     assert space is not None
     extents = [tile_class.extent for tile_class in space.classes]
@@ -102,7 +134,11 @@ def _tilings(computation: Computation, candidates: int) -> list[Tiling]:
     def cost(tiling: Tiling) -> TileCost:
         return tile_cost(computation, TiledDomain(space, tiling))
 
-    chosen = (choose(extents, contiguous, cost, aim) for aim in AIMS[:candidates])
+    aims = [
+        Aim(aim.operations, min(aim.num_bytes, memory or aim.num_bytes))
+        for aim in AIMS[:candidates]
+    ]
+    chosen = (choose(extents, contiguous, cost, aim) for aim in aims)
     return list(dict.fromkeys(chosen))
 
 

@@ -15,6 +15,7 @@ from rammer_mlir.errors import OptionError, RammerError
 if TYPE_CHECKING:
     from rammer_mlir.runtime.emulated_model import EmulatedExecutable
     from rammer_mlir.runtime.executable import Executable
+    from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 __all__ = ["RammerError", "__version__", "compile", "load"]
 
@@ -25,10 +26,11 @@ __version__ = "0.1.0"
 def compile(
     model: Any,
     *,
-    target: str = "cpu",
+    target: Literal["cpu"] = "cpu",
     policy: str = "wavefront",
     num_veus: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    costs: str | None = None,
     emulate: Literal[False] = False,
 ) -> Executable: ...
 
@@ -41,9 +43,28 @@ def compile(
     policy: str = "wavefront",
     num_veus: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    costs: str | None = None,
     emulate: Literal[True],
     check: bool = False,
+    watchdog: int = 0,
+    per_operator: bool = False,
 ) -> EmulatedExecutable: ...
+
+
+@overload
+def compile(
+    model: Any,
+    *,
+    target: str,
+    policy: str = "wavefront",
+    num_veus: int | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    costs: str | None = None,
+    emulate: Literal[False] = False,
+    watchdog: int = 0,
+    per_operator: bool = False,
+    device: int = 0,
+) -> Executable | GpuExecutable: ...
 
 
 def compile(
@@ -53,20 +74,30 @@ def compile(
     policy: str = "wavefront",
     num_veus: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    costs: str | None = None,
     emulate: bool = False,
     check: bool = False,
-) -> Executable | EmulatedExecutable:
+    watchdog: int = 0,
+    per_operator: bool = False,
+    device: int = 0,
+) -> Executable | GpuExecutable:
     """Compile an ONNX model.
 
     Args:
         model: a path, the bytes of a model, or an ``onnx.ModelProto``.
-        target: ``cpu``, this machine's processor.
+        target: ``cpu``, this machine's processor, or a GPU's: ``nvvm:sm_90``, ``rocdl:gfx90a``.
         policy: how rTasks are scheduled: ``wavefront`` or ``sequential``, or a registered policy.
         num_veus: virtual execution units, threads on a CPU; the number of cores if None.
         shapes: static shapes of inputs whose dimensions the model leaves open, by name.
+        costs: the device whose costs the schedule follows, a name (``a100``) or a file that ends
+            with ``.toml``; by default one like the target.
         emulate: execute the GPU's kernel on this machine's processor.
         check: let emulation find what a GPU would not forgive: accesses out of bounds, reads of
             memory never written, and data races, at many times the run time.
+        watchdog: on a GPU, looks at another vEU's progress after which a waiting vEU stops the
+            program, so that a run ends with an error instead of never; 0 for no watchdog.
+        per_operator: on a GPU, launch the kernel once for each operator, to compare with.
+        device: number of the GPU that runs the model.
 
     Returns:
         The compiled model, ready to run.
@@ -75,22 +106,29 @@ def compile(
         RammerError: with one line that says what is wrong and what to do.
     """
     from rammer_mlir.compiler import compile_model, emulate_model
+    from rammer_mlir.options import check_options
 
+    options = check_options(
+        target, policy, num_veus, costs=costs, watchdog=watchdog, per_operator=per_operator
+    )
     if emulate:
-        return emulate_model(
-            model, target=target, policy=policy, num_veus=num_veus, shapes=shapes, check=check
-        )
+        return emulate_model(model, options, shapes, check=check)
     if check:
         raise OptionError("check: expected emulation, found none; emulate as well")
-    return compile_model(model, target=target, policy=policy, num_veus=num_veus, shapes=shapes)
+    return compile_model(model, options, shapes, device)
 
 
-def load(path: str | os.PathLike[str]) -> Executable:
+def load(path: str | os.PathLike[str], device: int = 0) -> Executable | GpuExecutable:
     """Load a model that ``Executable.save`` or ``rammer-compile`` wrote.
+
+    Args:
+        path: the artifact.
+        device: number of the GPU that runs a model compiled for one; it is opened with the first
+            run.
 
     Raises:
         ArtifactError: if the file is missing, foreign, corrupt, or made for another machine.
     """
     from rammer_mlir.runtime.loader import load as load_artifact
 
-    return load_artifact(path)
+    return load_artifact(path, device)

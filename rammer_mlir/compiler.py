@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
-from rammer_mlir.errors import OptionError, TargetError
+from rammer_mlir.errors import OptionError
 from rammer_mlir.frontends.onnx import import_model
 from rammer_mlir.image import CpuImage
 from rammer_mlir.lowering.cpu.image import build_image, lower_program
@@ -33,14 +34,17 @@ from rammer_mlir.passes.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
 from rammer_mlir.passes.task_graph import graph_of_operators
 from rammer_mlir.pipeline import BINARY_STAGES, CompileOptions, check_stage, portable_stages
-from rammer_mlir.runtime.emulated_model import EmulatedExecutable, EmulatedProgram
-from rammer_mlir.runtime.emulator import Grid
+from rammer_mlir.runtime.emulated_model import EmulatedExecutable
 from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
+from rammer_mlir.runtime.gpu.opening import open_driver
 from rammer_mlir.runtime.pool import native_code
-from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.minimize import minimize
 from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.policies.checked import ask
 from rammer_mlir.scheduling.report import summary
+from rammer_mlir.scheduling.supersteps import supersteps
 from rammer_mlir.signature import Signature
 from rammer_mlir.timeline.predicted import predicted_timeline
 from rammer_mlir.timeline.spans import Timeline
@@ -53,50 +57,29 @@ _LONGEST_CONSTANT = 16
 """Elements up to which constants are printed whole."""
 
 
-def check_options(target: str, policy: str, num_veus: int | None) -> CompileOptions:
-    """Return checked options; ``num_veus`` defaults to the number of cores or multiprocessors.
-
-    Raises:
-        OptionError: if the target, the policy or the number of vEUs is not one that exists.
-        TargetError: if the target's chip is unknown or too old.
-    """
-    gpu = find_gpu(target)
-    get_policy(policy)
-    if num_veus is None:
-        num_veus = gpu.num_veus if gpu else len(os.sched_getaffinity(0))
-    cpu_device(num_veus)
-    return CompileOptions(target=target, policy=policy, num_veus=num_veus)
-
-
 def compile_model(
     source: Source,
-    *,
-    target: str = "cpu",
-    policy: str = "wavefront",
-    num_veus: int | None = None,
+    options: CompileOptions,
     shapes: Mapping[str, Sequence[int]] | None = None,
-) -> Executable:
+    device: int = 0,
+) -> Executable | GpuExecutable:
     """Compile a model; see ``rammer_mlir.compile``."""
-    options = check_options(target, policy, num_veus)
-    return Compilation.of_model(source, options, shapes).executable()
+    return Compilation.of_model(source, options, shapes).compiled(device)
 
 
 def emulate_model(
     source: Source,
-    *,
-    target: str,
-    policy: str = "wavefront",
-    num_veus: int | None = None,
+    options: CompileOptions,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    *,
     check: bool = False,
 ) -> EmulatedExecutable:
     """Compile a model for a GPU, to be executed by the emulator; see ``rammer_mlir.compile``."""
-    if find_gpu(target) is None:
+    if find_gpu(options.target) is None:
         raise OptionError(
-            f"target '{target}': expected a GPU to emulate, found the CPU; choose "
+            f"target '{options.target}': expected a GPU to emulate, found the CPU; choose "
             f"{' or '.join(GPU_BACKENDS)}, or do not emulate"
         )
-    options = check_options(target, policy, num_veus)
     return Compilation.of_model(source, options, shapes).emulated(checked=check)
 
 
@@ -200,12 +183,16 @@ class Compilation:
             return self._text().encode()
         with self._stage(stage):
             emit = GPU_BACKENDS[gpu.kind].emit
-            return emit(self.module, gpu, self._options.num_veus, stage)
+            return emit(self.module, gpu, self._resident_blocks(), stage)
 
     def _lower_to_gpu(self, gpu: GpuTarget) -> GpuProgram:
+        options = self._options
         with self._stage("target"):
             weights = packed_weights(entry_function(self.module), self._constants)
-            return lower_to_gpu(self.module, weights, self._options.num_veus, gpu)
+            return lower_to_gpu(
+                self.module, weights, options.num_veus, gpu,
+                watchdog=options.watchdog, per_operator=options.per_operator,
+            )  # fmt: skip
 
     def gpu_program(self) -> GpuProgram:
         """Compile for a GPU up to the gpu dialect, which ``module`` then holds.
@@ -218,6 +205,52 @@ class Compilation:
         self._run_stages("program")
         return self._lower_to_gpu(self._gpu)
 
+    def compiled(self, device: int = 0) -> Executable | GpuExecutable:
+        """Compile for the target that the options name; ``device`` is the GPU to run on."""
+        return self.executable() if self._gpu is None else self.gpu_executable(device)
+
+    def gpu_executable(self, device: int = 0) -> GpuExecutable:
+        """Compile to what a GPU's driver loads.
+
+        Args:
+            device: number of the GPU to run on; it is opened with the first run.
+
+        Raises:
+            OptionError: if the target is not a GPU.
+            TargetError: if a tool fails, or not all vEUs can be resident at once.
+        """
+        words = self._gpu_summary()
+        operations = self._operations()
+        program = self.gpu_program()
+        gpu = program.target
+        with self._stage("object"):
+            code = GPU_BACKENDS[gpu.kind].code(self.module, gpu, self._resident_blocks())
+        image = program.image(self._signature, code.kind, code.resources, words)
+        stats = {
+            "seconds": dict(self.seconds),
+            "constant_bytes": int(program.constants.nbytes),
+            "code_bytes": len(code.data),
+            "operations": operations,
+        }
+        return GpuExecutable(image, code.data, partial(open_driver, gpu.name, device), stats)
+
+    def _operations(self) -> int:
+        """Count the scalar operations of a run."""
+        with self._context, ir.Location.unknown():
+            scheduled = read_plan(self.module)
+            operators = scheduled.builder.graph().operators
+        chosen = [o.kernels[k] for o, k in zip(operators, scheduled.plan.kernels, strict=True)]
+        return sum(kernel.flops_per_rtask * kernel.num_rtasks for kernel in chosen)
+
+    def _resident_blocks(self) -> int:
+        """Return how many blocks have to be resident at once: launches per operator may queue."""
+        return 1 if self._options.per_operator else self._options.num_veus
+
+    def _gpu_summary(self) -> str:
+        """Return the schedule in words; before lowering, which erases it."""
+        self._run_stages("program")
+        return self._summary()
+
     def emulated(self, *, checked: bool = False) -> EmulatedExecutable:
         """Compile the GPU's kernel to native code of this machine.
 
@@ -225,11 +258,8 @@ class Compilation:
             OptionError: if the target is not a GPU.
             UnsupportedError: if the kernel uses what cannot be emulated.
         """
-        if self._gpu is None:
-            raise OptionError(f"target '{self._options.target}': expected a GPU; choose another")
-        self._run_stages("program")
-        words = self._summary()
-        return self.emulate(self._lower_to_gpu(self._gpu), words, checked=checked)
+        words = self._gpu_summary()
+        return self.emulate(self.gpu_program(), words, checked=checked)
 
     def emulate(
         self, program: GpuProgram, words: str = "", *, checked: bool = False
@@ -244,17 +274,9 @@ class Compilation:
         with self._stage("object"):
             (name,) = kernel_names(self.module)
             kernel = compile_kernel(self.module, name, checked=checked)
-        emulated = EmulatedProgram(
-            kernel=kernel,
-            grid=Grid(program.num_veus, program.block_threads, program.target.warp_size),
-            signature=self._signature,
-            arguments=program.arguments,
-            argument_bytes=program.argument_bytes,
-            constants=program.constants,
-            table=program.table.words,
-            summary=words,
-        )
-        return EmulatedExecutable(emulated, {"seconds": dict(self.seconds)})
+        image = program.image(self._signature, "ptx", summary=words)
+        stats = {"seconds": dict(self.seconds)}
+        return EmulatedExecutable(image, kernel, program.target.warp_size, stats)
 
     def predict(self, policies: Sequence[str] = ()) -> list[Timeline]:
         """Simulate the program, then what other policies make of the same rOperators.
@@ -262,8 +284,9 @@ class Compilation:
         Raises:
             OptionError: if there is no such policy.
         """
-        others = [(name, get_policy(name)) for name in policies]
-        device = cpu_device(self._options.num_veus)
+        for name in policies:
+            get_policy(name)
+        device = find_device(self._options.device).device(self._options.num_veus)
         self._run_stages("buffers")
         with self._context, ir.Location.unknown():
             graph = graph_of_operators(self.module).graph()
@@ -271,7 +294,13 @@ class Compilation:
         with self._context, ir.Location.unknown():
             own = read_plan(self.module)
             runs = [(self._options.policy, own.builder.graph(), own.plan)]
-        runs.extend((name, graph, minimize(p.schedule(graph, device))) for name, p in others)
+        if self._options.fold_to:  # what is executed here is not what the device would execute
+            runs, policies = [], (self._options.policy, *policies)
+        for name in policies:
+            plan = minimize(ask(get_policy(name), graph, device))
+            if device.is_bulk_synchronous:
+                plan = supersteps(graph, plan, device)
+            runs.append((name, graph, plan))
         place = f"predicted on '{device.name}' with {device.num_veus} vEUs"
         return [
             predicted_timeline(graph, plan, device, f"{name}, {place}")
@@ -289,22 +318,13 @@ class Compilation:
         with self._stage("target"):
             weights = packed_weights(entry_function(self.module), self._constants)
             image, tables = build_image(
-                self.module, weights, self._signature, self._options.num_veus
+                self.module, weights, self._signature, self._options.launched_veus
             )
             lower_program(self.module, tables, host_machine())
         return image
 
     def executable(self) -> Executable:
-        """Compile to native code in this process.
-
-        Raises:
-            TargetError: if the target is a GPU: its code can be emitted, not launched from here.
-        """
-        if self._gpu is not None:
-            raise TargetError(
-                f"target '{self._options.target}': expected a target that can be executed here, "
-                "found a GPU; use --emit to write its code"
-            )
+        """Compile to native code in this process, for the CPU."""
         self._run_stages("program")
         memory = memory_sizes(entry_function(self.module))
         image = self._lower()

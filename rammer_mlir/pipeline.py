@@ -11,13 +11,28 @@ from rammer_mlir.errors import OptionError
 class CompileOptions:
     """What the user decides: scheduling policy, number of vEUs, candidate rKernels per operator.
 
-    ``target`` is as the command line spells it, for example ``cpu`` or ``nvvm:sm_90``.
+    ``target`` is as the command line spells it, for example ``cpu`` or ``nvvm:sm_90``;
+    ``device`` is the device description, by name or file, whose costs schedules follow. For a
+    bulk-synchronous one, no rTask touches more than ``tile_bytes``, and ``fold_to`` vEUs execute
+    what was scheduled for ``num_veus``; both are 0 for others. On a GPU,
+    ``watchdog`` is how often a waiting vEU looks before it stops the program (0: for ever), and
+    ``per_operator`` launches the kernel once for each operator instead of once.
     """
 
     policy: str = "wavefront"
     num_veus: int = 1
     candidates: int = 2
     target: str = "cpu"
+    device: str = "cpu"
+    tile_bytes: int = 0
+    fold_to: int = 0
+    watchdog: int = 0
+    per_operator: bool = False
+
+    @property
+    def launched_veus(self) -> int:
+        """Number of vEUs that execute the program."""
+        return min(self.fold_to, self.num_veus) or self.num_veus
 
 
 @dataclass(frozen=True)
@@ -62,18 +77,32 @@ def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
                 "cse",
             ),
         ),
-        Stage("tasks", (f"rtask-tile{{candidates={options.candidates}}}", "canonicalize", "cse")),
+        Stage("tasks", (_tile(options), "canonicalize", "cse")),
         Stage("buffers", ("rtask-bufferize",)),
         Stage(
             "program",
             (
-                f"rtask-schedule{{policy={options.policy} num-veus={options.num_veus}}}",
+                f"rtask-schedule{{policy={options.policy} num-veus={options.num_veus}"
+                f' device="{options.device}"'
+                f"{' per-operator=true' if options.per_operator else ''}}}",
                 "rtask-minimize-barriers",
+                *_folding(options),
                 "rtask-plan-memory",
                 "rtask-verify-schedule",
             ),
         ),
     )
+
+
+def _tile(options: CompileOptions) -> str:
+    memory = f" memory={options.tile_bytes}" if options.tile_bytes else ""
+    return f"rtask-tile{{candidates={options.candidates}{memory}}}"
+
+
+def _folding(options: CompileOptions) -> tuple[str, ...]:
+    if not options.fold_to:
+        return ()
+    return ("rtask-verify-schedule", f"rtask-fold-veus{{num-veus={options.fold_to}}}")
 
 
 def check_stage(name: str) -> str:

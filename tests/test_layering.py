@@ -15,10 +15,12 @@ PACKAGE = ROOT / "rammer_mlir"
 
 LAYERS = (
     {"errors", "bindings", "aligned", "cpu_features", "layout", "signature"},
-    {"dialects", "scheduling", "atomic_file", "image", "emulated"},
+    {"dialects", "scheduling", "atomic_file", "image", "emulated", "residency"},
+    {"gpu_image"},
     {"passes", "timeline"},
     {"lowering", "frontends", "weights"},
     {"pipeline"},
+    {"options"},
     {"runtime"},
     {"compiler"},
     {"rammer_mlir"},

@@ -1,8 +1,9 @@
 // RUN: rammer-opt %s --rtask-plan-memory --rtask-verify-schedule | filecheck %s
 
-// A chain of three intermediates: the third takes the place of the first. What nobody uses is gone.
+// A chain of three intermediates: the third takes the place of the first. What nobody uses is gone, with its views.
 // CHECK: func.func @main(%[[X:.*]]: memref<4x16xf32>, %[[Y:.*]]: memref<4x16xf32> {rtask.output}, %[[ARENA:.*]]: memref<512xi8> {rtask.arena, rtask.intermediate_bytes = 768 : i64, rtask.live_bytes = {{[0-9]+}} : i64})
 // CHECK-NOT: memref.alloc
+// CHECK-NOT: memref.subview
 // CHECK: %[[START:.*]] = arith.constant 0 : index
 // CHECK: %[[A:.*]] = memref.view %[[ARENA]][%[[START]]][]
 // CHECK: %[[SECOND:.*]] = arith.constant 256 : index
@@ -26,6 +27,8 @@ func.func @main(%x: memref<4x16xf32>, %y: memref<4x16xf32> {rtask.output}) {
   %b = memref.alloc() : memref<4x16xf32>
   %c = memref.alloc() : memref<4x16xf32>
   %unused = memref.alloc() : memref<4x16xf32>
+  %view = memref.collapse_shape %unused [[0, 1]] : memref<4x16xf32> into memref<64xf32>
+  %part = memref.subview %view[0] [16] [1] : memref<64xf32> to memref<16xf32>
   "rtask.program"() ({
     "rtask.veu"() ({
       "rtask.run"(%x, %a) {kernel = @rows, operator_id = 0 : i64, first = 0 : i64, count = 4 : i64}

@@ -40,7 +40,11 @@ class Tables:
 
 
 def build_tables(
-    scheduled: ScheduledModule, constant_offsets: Mapping[int, int], num_veus: int
+    scheduled: ScheduledModule,
+    constant_offsets: Mapping[int, int],
+    num_veus: int,
+    *,
+    separate: bool = False,
 ) -> Tables:
     """Write down a plan's programs one after the other, with a global barrier between them.
 
@@ -48,6 +52,7 @@ def build_tables(
         scheduled: a module at the `program` stage whose memory is planned.
         constant_offsets: byte offset of each weight argument in the constants.
         num_veus: vEUs that run it, at least as many as any program has.
+        separate: leave the global barriers out, where each program is a launch of its own.
 
     Raises:
         PassError: if a run's buffer is neither an argument nor in the arena, or an offset is not
@@ -55,7 +60,7 @@ def build_tables(
     """
     writer = _Writer(scheduled, constant_offsets, num_veus)
     for program in scheduled.plan.programs:
-        writer.program(program)
+        writer.program(program, separate=separate)
     return writer.finish()
 
 
@@ -78,11 +83,11 @@ class _Writer:
         self._arguments: list[int] = []
         self._argument_starts: dict[int, int] = {}
 
-    def program(self, program: RProgram) -> None:
+    def program(self, program: RProgram, *, separate: bool) -> None:
         before = [veu.steps for veu in self._veus]
         for number, items in enumerate(program.veus):
             veu = self._veus[number]
-            others = [(v, s) for v, s in enumerate(before) if v != number and s]
+            others = [(v, s) for v, s in enumerate(before) if v != number and s and not separate]
             if others:
                 self._barrier(veu, others)
             for item in items:

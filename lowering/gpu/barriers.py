@@ -21,8 +21,8 @@ PAUSE = "rammer_pause"
 AWAIT, PUBLISH = "rammer_await", "rammer_publish"
 
 
-def barrier_functions(target: GpuTarget, num_veus: int, table: str) -> str:
-    """Return the functions of the gpu module that publish and await step counters.
+def await_function(target: GpuTarget, num_veus: int, table: str) -> str:
+    """Return the function of the gpu module that awaits step counters.
 
     ``table`` is the type of the task table.
     """
@@ -49,7 +49,7 @@ func.func private @{AWAIT}(%counters: {counters}, %table: {table}, %at: index, %
     %total = memref.load %table[%total_at] : {table}
     %before = arith.muli %total, %run : i64
     %wanted = arith.addi %before, %steps : i64
-{_counter_pointer("%veu", counters)}
+{counter_pointer("%veu", counters)}
     scf.while : () -> () {{
       %now = llvm.load %pointer atomic syncscope("{target.scope}") acquire {{alignment = 8 : i64}} : !llvm.ptr<1> -> i64
       %early = arith.cmpi slt, %now, %wanted : i64
@@ -60,18 +60,24 @@ func.func private @{AWAIT}(%counters: {counters}, %table: {table}, %at: index, %
     }}
   }}
   gpu.barrier
-{_fence(target, "acquire")}  return
+{fence(target, "acquire")}  return
 }}
+"""  # noqa: E501
 
+
+def publish_function(target: GpuTarget, num_veus: int) -> str:
+    """Return the function of the gpu module that publishes a step counter."""
+    counters = f"memref<{num_veus * COUNTER_WORDS}xi64>"
+    return f"""
 // Tell the other vEUs that this one has completed {{done}} rTasks in all runs so far.
 func.func private @{PUBLISH}(%counters: {counters}, %veu: i64, %done: i64) {{
   %line = arith.constant {COUNTER_WORDS} : i64
   %zero = arith.constant 0 : index
-{_fence(target, "release")}  gpu.barrier
+{fence(target, "release")}  gpu.barrier
   %thread = gpu.thread_id x
   %is_first = arith.cmpi eq, %thread, %zero : index
   scf.if %is_first {{
-{_counter_pointer("%veu", counters)}
+{counter_pointer("%veu", counters)}
     llvm.store %done, %pointer atomic syncscope("{target.scope}") release {{alignment = 8 : i64}} : i64, !llvm.ptr<1>
   }}
   return
@@ -79,7 +85,7 @@ func.func private @{PUBLISH}(%counters: {counters}, %veu: i64, %done: i64) {{
 """  # noqa: E501
 
 
-def _counter_pointer(veu: str, counters: str) -> str:
+def counter_pointer(veu: str, counters: str) -> str:
     """Compute %pointer, the address of a vEU's counter. The memref dialect has no atomic load."""
     return f"""    %word = arith.muli {veu}, %line : i64
     %start = memref.extract_aligned_pointer_as_index %counters : {counters} -> index
@@ -88,5 +94,5 @@ def _counter_pointer(veu: str, counters: str) -> str:
     %pointer = llvm.getelementptr %base[%word] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, i64"""
 
 
-def _fence(target: GpuTarget, order: str) -> str:
+def fence(target: GpuTarget, order: str) -> str:
     return f'  llvm.fence syncscope("{target.scope}") {order}\n' if target.fences else ""

@@ -24,6 +24,7 @@ from rammer_mlir.lowering.gpu.task_table import (
     RunRecord,
 )
 from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT, WORKGROUP
+from rammer_mlir.lowering.gpu.watchdog import watch_type
 
 ENTRY = "rammer_program"
 """The kernel's symbol."""
@@ -41,17 +42,21 @@ class KernelLayout:
         table: the schedule.
         buffer_bytes: size of each of the kernel's buffers.
         kernels: what the rKernels take.
+        table_words: words of the longest task table that the kernel is launched with.
+        watchdog: looks after which a waiting vEU stops the program, 0 for none.
     """
 
     target: GpuTarget
     table: GpuTable
     buffer_bytes: Mapping[Buffer, int]
     kernels: MappedKernels
+    table_words: int
+    watchdog: int = 0
 
     @property
     def table_type(self) -> str:
         """Return the type of the task table."""
-        return f"memref<{len(self.table.words)}xi64>"
+        return f"memref<{self.table_words}xi64>"
 
     @property
     def num_veus(self) -> int:
@@ -89,11 +94,13 @@ def kernel_arguments(layout: KernelLayout) -> list[tuple[str, str]]:
         (buffer_name(buffer), f"memref<{layout.buffer_bytes[buffer]}xi8>")
         for buffer in layout.table.buffers
     ]
+    watch = [("watch", watch_type(layout.num_veus))] if layout.watchdog else []
     return [
         *buffers,
         ("scratches", f"memref<{layout.kernels.scratch_bytes * layout.num_veus}xi8>"),
         ("counters", f"memref<{layout.num_veus * COUNTER_WORDS}xi64>"),
         ("table", layout.table_type),
+        *watch,
     ]
 
 
@@ -178,9 +185,7 @@ def _dispatch_loop(layout: KernelLayout) -> str:
     %third_at = arith.addi %pc, %two : index
     %after:2 = scf.index_switch %kernel -> index, i64
 {cases}    default {{
-{_await(layout, "%third_at", "%second")}      %pair_words = arith.muli %second, %two : index
-      %next = arith.addi %third_at, %pair_words : index
-      scf.yield %next, %done : index, i64
+{_await_in_loop(layout)}      scf.yield %next, %done : index, i64
     }}
     scf.yield %after#0, %after#1 : index, i64
   }}
@@ -306,6 +311,25 @@ def _await(layout: KernelLayout, at: str, count: str) -> str:
         f"    func.call @{AWAIT}(%counters, %table, {at}, {count}, %run) : "
         f"({counters}, {layout.table_type}, index, index, i64) -> ()\n"
     )
+
+
+def _await_in_loop(layout: KernelLayout) -> str:
+    """Wait, and compute %next, the record to go on with: an end where the watchdog stopped."""
+    step = """      %pair_words = arith.muli %second, %two : index
+      %behind = arith.addi %third_at, %pair_words : index
+"""
+    if not layout.watchdog:
+        return (
+            _await(layout, "%third_at", "%second")
+            + step
+            + "      %next = arith.addi %behind, %zero : index\n"
+        )
+    counters = f"memref<{layout.num_veus * COUNTER_WORDS}xi64>"
+    kinds = f"{counters}, {layout.table_type}, index, index, i64"
+    return f"""      %stopped = func.call @{AWAIT}(%counters, %table, %third_at, %second, %run, %watch, %veu64) : ({kinds}, {watch_type(layout.num_veus)}, i64) -> i1
+{step}      %end_at = arith.constant {layout.table.end} : index
+      %next = arith.select %stopped, %end_at, %behind : index
+"""  # noqa: E501
 
 
 def _publish(layout: KernelLayout, done: str) -> str:

@@ -10,11 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.gpu_image import GpuCodeKind, GpuImage
+from rammer_mlir.image import TraceItem
 from rammer_mlir.lowering.cpu.image import KERNEL_PREFIX, pack_constants
 from rammer_mlir.lowering.cpu.kernels_to_llvm import find_kernels
-from rammer_mlir.lowering.cpu.task_table import build_tables
-from rammer_mlir.lowering.gpu.barriers import COUNTER_WORDS, barrier_functions
+from rammer_mlir.lowering.cpu.task_table import Tables, build_tables
+from rammer_mlir.lowering.gpu.barriers import COUNTER_WORDS, await_function, publish_function
 from rammer_mlir.lowering.gpu.dispatch import (
+    ENTRY,
     STRAIGHT_LINE_LIMIT,
     KernelLayout,
     buffer_name,
@@ -22,13 +25,16 @@ from rammer_mlir.lowering.gpu.dispatch import (
 )
 from rammer_mlir.lowering.gpu.kernels import map_kernels, run_passes, symbol
 from rammer_mlir.lowering.gpu.target import GpuTarget
-from rammer_mlir.lowering.gpu.task_table import Buffer, GpuTable, build_gpu_table
+from rammer_mlir.lowering.gpu.task_table import Buffer, GpuTable, build_gpu_table, split_operators
 from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT
+from rammer_mlir.lowering.gpu.watchdog import watch_words, watched_await_function
 from rammer_mlir.passes.constants import CONSTANT, argument_attributes
 from rammer_mlir.passes.entry import entry_function
 from rammer_mlir.passes.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import ARENA, memory_sizes
 from rammer_mlir.passes.structured import element_bytes
+from rammer_mlir.residency import KernelResources
+from rammer_mlir.signature import Signature
 
 MODULE = "rammer"
 """Symbol of the gpu module."""
@@ -48,6 +54,8 @@ class GpuProgram:
         argument_bytes: size of each.
         constants: uint8, all weights.
         table: the schedule.
+        tables: int64 [launches, words], the task table of each launch.
+        items: for each vEU, what it does, in order.
         shared_bytes: static shared memory of a block.
     """
 
@@ -58,7 +66,34 @@ class GpuProgram:
     argument_bytes: tuple[int, ...]
     constants: NDArray[np.uint8]
     table: GpuTable
+    tables: NDArray[np.int64]
+    items: tuple[tuple[TraceItem, ...], ...]
     shared_bytes: int
+
+    def image(
+        self,
+        signature: Signature,
+        code_kind: GpuCodeKind,
+        resources: KernelResources | None = None,
+        summary: str = "",
+    ) -> GpuImage:
+        """Return what launching needs, besides the code."""
+        return GpuImage(
+            target=self.target.name,
+            signature=signature,
+            entry=ENTRY,
+            num_veus=self.num_veus,
+            block_threads=self.block_threads,
+            arguments=self.arguments,
+            argument_bytes=self.argument_bytes,
+            constants=self.constants,
+            tables=self.tables,
+            items=self.items,
+            shared_bytes=self.shared_bytes,
+            code_kind=code_kind,
+            resources=resources,
+            summary=summary,
+        )
 
 
 def lower_to_gpu(
@@ -67,6 +102,9 @@ def lower_to_gpu(
     num_veus: int,
     target: GpuTarget,
     straight_line_limit: int = STRAIGHT_LINE_LIMIT,
+    *,
+    watchdog: int = 0,
+    per_operator: bool = False,
 ) -> GpuProgram:
     """Replace a module at the `program` stage by a ``gpu.module``, in place.
 
@@ -76,19 +114,40 @@ def lower_to_gpu(
         num_veus: blocks of the kernel.
         target: the GPU.
         straight_line_limit: records up to which a program becomes straight-line code.
+        watchdog: looks at a step counter after which a waiting vEU stops the program, 0 for none.
+        per_operator: launch the kernel once for each rProgram of a plan that has one for each
+            operator, and not once for all.
     """
     scheduled = read_plan(module)
     constants = pack_constants(weights)
-    tables = build_tables(scheduled, constants.offsets, num_veus)
+    tables = build_tables(scheduled, constants.offsets, num_veus, separate=per_operator)
     tables = replace(
         tables, kernels=tuple(replace(k, name=KERNEL_PREFIX + k.name) for k in tables.kernels)
     )
     sizes = _buffer_bytes(module, len(constants.blob))
     table = build_gpu_table(tables, list(sizes))
+    launches = _launches(tables, table, per_operator)
     _erase_schedule(module)
-    layout = _lower_kernels(module, target, table, sizes)
-    _assemble(module, layout, straight_line_limit)
-    return _describe(layout, constants.blob)
+    layout = replace(
+        _lower_kernels(module, target, table, sizes),
+        table_words=launches.shape[1],
+        watchdog=watchdog,
+    )
+    # Straight-line code has its table built in, and does not stop half-way.
+    _assemble(module, layout, 0 if watchdog or per_operator else straight_line_limit)
+    return _describe(layout, constants.blob, launches, tables.table.items)
+
+
+def _launches(tables: Tables, table: GpuTable, per_operator: bool) -> NDArray[np.int64]:
+    """Return the task tables of the launches, all of one length."""
+    words = [table.words]
+    if per_operator:
+        parts = split_operators(tables)
+        words = [build_gpu_table(p, table.buffers, counts_runs=False).words for p in parts]
+    result = np.zeros((len(words), max(map(len, words), default=1)), np.int64)
+    for row, found in zip(result, words, strict=True):
+        row[: len(found)] = found
+    return result
 
 
 def _buffer_bytes(module: ir.Module, constant_bytes: int) -> dict[Buffer, int]:
@@ -125,7 +184,7 @@ def _lower_kernels(
     for kernel in kernels:
         kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + symbol(kernel))
     mapped = map_kernels(module, kernels, target.shared_limit, target.block_threads)
-    return KernelLayout(target=target, table=table, buffer_bytes=sizes, kernels=mapped)
+    return KernelLayout(target, table, sizes, mapped, len(table.words))
 
 
 def _assemble(module: ir.Module, layout: KernelLayout, straight_line_limit: int) -> None:
@@ -134,7 +193,7 @@ def _assemble(module: ir.Module, layout: KernelLayout, straight_line_limit: int)
     text = f"""
 module attributes {{gpu.container_module}} {{
 gpu.module @{MODULE} {{
-{barrier_functions(layout.target, layout.num_veus, layout.table_type)}
+{_barrier_functions(layout)}
 {declared}
 {kernel_function(layout, straight_line_limit)}
 }}
@@ -155,6 +214,15 @@ gpu.module @{MODULE} {{
     run_passes(module, "gpu.module(canonicalize{region-simplify=disabled},cse),symbol-dce")
 
 
+def _barrier_functions(layout: KernelLayout) -> str:
+    target, num_veus, table = layout.target, layout.num_veus, layout.table_type
+    if layout.watchdog:
+        waiting = watched_await_function(target, num_veus, table, layout.watchdog)
+    else:
+        waiting = await_function(target, num_veus, table)
+    return waiting + publish_function(target, num_veus)
+
+
 def _declaration(layout: KernelLayout, kernel: str) -> str:
     kinds = [kind.text for kind in layout.kernels.signatures[kernel]]
     shared = f"memref<{layout.kernels.shared_bytes}xi8, #gpu.address_space<workgroup>>"
@@ -162,11 +230,18 @@ def _declaration(layout: KernelLayout, kernel: str) -> str:
     return f"func.func private @{kernel}({types})"
 
 
-def _describe(layout: KernelLayout, constants: NDArray[np.uint8]) -> GpuProgram:
+def _describe(
+    layout: KernelLayout,
+    constants: NDArray[np.uint8],
+    launches: NDArray[np.int64],
+    items: tuple[tuple[TraceItem, ...], ...],
+) -> GpuProgram:
     sizes = {buffer_name(buffer): size for buffer, size in layout.buffer_bytes.items()}
     sizes["scratches"] = layout.kernels.scratch_bytes * layout.num_veus
     sizes["counters"] = layout.num_veus * COUNTER_WORDS * 8
-    sizes["table"] = layout.table.words.nbytes
+    sizes["table"] = 8 * layout.table_words
+    if layout.watchdog:
+        sizes["watch"] = 8 * watch_words(layout.num_veus)
     return GpuProgram(
         target=layout.target,
         num_veus=layout.num_veus,
@@ -175,5 +250,7 @@ def _describe(layout: KernelLayout, constants: NDArray[np.uint8]) -> GpuProgram:
         argument_bytes=tuple(sizes.values()),
         constants=constants,
         table=layout.table,
+        tables=launches,
+        items=items,
         shared_bytes=layout.kernels.shared_bytes,
     )

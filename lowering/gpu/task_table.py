@@ -17,12 +17,12 @@ rTasks, and at a vEU's last run, whose counter tells the next launch how many ru
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.image import Slot, TaskTable
+from rammer_mlir.image import Slot, TaskTable, TraceItem
 from rammer_mlir.lowering.cpu.task_table import BARRIER, END, KernelSymbol, Tables
 
 RUN_WORDS = 5
@@ -66,6 +66,7 @@ class GpuTable:
         kernels: the rKernels by number.
         buffers: the kernel's buffers by number: inputs, outputs, constants, arena.
         totals: rTasks of each vEU in one run.
+        end: position of a record at the end of a vEU.
     """
 
     words: NDArray[np.int64]
@@ -73,6 +74,7 @@ class GpuTable:
     kernels: tuple[KernelSymbol, ...]
     buffers: tuple[Buffer, ...]
     totals: tuple[int, ...]
+    end: int
 
     @property
     def num_records(self) -> int:
@@ -80,10 +82,16 @@ class GpuTable:
         return sum(len(records) for records in self.veus)
 
 
-def build_gpu_table(tables: Tables, buffers: Sequence[Buffer]) -> GpuTable:
-    """Write a schedule's task table for the kernel's ``buffers``."""
+def build_gpu_table(
+    tables: Tables, buffers: Sequence[Buffer], *, counts_runs: bool = True
+) -> GpuTable:
+    """Write a schedule's task table for the kernel's ``buffers``.
+
+    Without ``counts_runs``, step counters stay as they are where nobody waits for them.
+    """
     awaited = _awaited(tables.table)
     num_veus = len(tables.table.starts)
+    numbers = tables.table.records.tolist()
     words = [0] * (2 * num_veus)
     arguments = _Arguments(tables.slots, {buffer: n for n, buffer in enumerate(buffers)})
     veus: list[tuple[Record, ...]] = []
@@ -91,8 +99,8 @@ def build_gpu_table(tables: Tables, buffers: Sequence[Buffer]) -> GpuTable:
         words[veu] = len(words)
         total = int(tables.table.totals[veu])
         words[num_veus + veu] = total
-        wanted = awaited.get(veu, set()) | {total}
-        veus.append(_write_veu(tables, veu, wanted, words, arguments))
+        wanted = awaited.get(veu, set()) | ({total} if counts_runs else set[int]())
+        veus.append(_write_veu(tables, numbers, veu, wanted, words, arguments))
     base = len(words)
     for place in arguments.patches:
         words[place] += base
@@ -102,7 +110,59 @@ def build_gpu_table(tables: Tables, buffers: Sequence[Buffer]) -> GpuTable:
         kernels=tables.kernels,
         buffers=tuple(buffers),
         totals=tuple(int(total) for total in tables.table.totals),
+        end=base - 1,
     )
+
+
+def split_operators(tables: Tables) -> list[Tables]:
+    """Return a table for each operator, to be launched one after the other without barriers.
+
+    Args:
+        tables: of a plan that runs one operator after the other; each has arguments of its own.
+    """
+    num_veus = len(tables.table.starts)
+    chosen: dict[int, list[list[tuple[_Run, TraceItem]]]] = {}
+    for veu, runs in enumerate(_runs(tables.table)):
+        for run, item in zip(runs, tables.table.items[veu], strict=True):
+            chosen.setdefault(run[3], [[] for _ in range(num_veus)])[veu].append((run, item))
+    return [_only(tables, chosen[start]) for start in sorted(chosen)]
+
+
+_Run = tuple[int, int, int, int]
+"""rKernel, first rTask, count, place of the arguments."""
+
+
+def _runs(table: TaskTable) -> list[list[_Run]]:
+    """Return the runs of each vEU in a table without barriers."""
+    numbers = table.records.tolist()
+    found: list[list[_Run]] = []
+    for start in table.starts.tolist():
+        runs: list[_Run] = []
+        for pc in range(start, len(numbers), 4):
+            if numbers[pc] == END:
+                break
+            kernel, first, count, arguments = numbers[pc : pc + 4]
+            runs.append((kernel, first, count, arguments))
+        found.append(runs)
+    return found
+
+
+def _only(tables: Tables, veus: Sequence[Sequence[tuple[_Run, TraceItem]]]) -> Tables:
+    """Leave all runs out but those given for each vEU."""
+    records: list[int] = []
+    starts: list[int] = []
+    for chosen in veus:
+        starts.append(len(records))
+        records.extend(number for run, _ in chosen for number in run)
+        records.append(END)
+    table = TaskTable(
+        records=np.array(records, np.int32),
+        starts=np.array(starts, np.int32),
+        arguments=tables.table.arguments,
+        totals=np.array([sum(run[2] for run, _ in chosen) for chosen in veus], np.int64),
+        items=tuple(tuple(item for _, item in chosen) for chosen in veus),
+    )
+    return replace(tables, table=table)
 
 
 class _Arguments:
@@ -124,10 +184,15 @@ class _Arguments:
 
 
 def _write_veu(
-    tables: Tables, veu: int, wanted: set[int], words: list[int], arguments: _Arguments
+    tables: Tables,
+    numbers: Sequence[int],
+    veu: int,
+    wanted: set[int],
+    words: list[int],
+    arguments: _Arguments,
 ) -> tuple[Record, ...]:
+    """Write the records of one vEU; ``numbers`` are those of the table, read once for all."""
     found: list[Record] = []
-    numbers = tables.table.records.tolist()
     pc, steps = int(tables.table.starts[veu]), 0
     while numbers[pc] != END:
         position = len(words)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rammer_mlir.errors import TargetError
+from rammer_mlir.residency import KernelResources
 
 _REPORT = {
     "registers": re.compile(r"Used (\d+) registers"),
@@ -22,25 +23,11 @@ _REPORT = {
 
 
 @dataclass(frozen=True)
-class Resources:
-    """What a kernel takes of a multiprocessor, as ptxas reports it, largest of all functions.
-
-    Registers are per thread, shared memory is per block; stack and spills are bytes per thread.
-    """
-
-    registers: int
-    shared_bytes: int
-    stack_bytes: int
-    spill_store_bytes: int
-    spill_load_bytes: int
-
-
-@dataclass(frozen=True)
 class Assembled:
     """A cubin and its report."""
 
     cubin: bytes
-    resources: Resources
+    resources: KernelResources
 
 
 def find_ptxas() -> str | None:
@@ -83,10 +70,10 @@ def assemble(ptx: str, chip: str) -> Assembled:
         return Assembled(cubin.read_bytes(), read_report(output))
 
 
-def read_report(output: str) -> Resources:
+def read_report(output: str) -> KernelResources:
     """Read what ``ptxas -v`` prints; what it does not name is 0."""
     found = {
         name: max([0, *(int(number) for number in pattern.findall(output))])
         for name, pattern in _REPORT.items()
     }
-    return Resources(**found)
+    return KernelResources(**found)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rammer_mlir.errors import TargetError
-from rammer_mlir.lowering.gpu.residency import Multiprocessors
 from rammer_mlir.lowering.gpu.target import GpuTarget
+from rammer_mlir.residency import Multiprocessors
 
 DEFAULT_CHIP = "sm_90"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rammer_mlir.lowering.llvm.codegen import emit_assembly, emit_object
 from rammer_mlir.lowering.llvm.link import link_shared
 from rammer_mlir.lowering.llvm.machine import Machine
+from rammer_mlir.residency import KernelResources
 
 TRIPLE = "amdgcn-amd-amdhsa"
 
@@ -26,3 +27,35 @@ def emit_hsaco(ir_text: str, chip: str) -> bytes:
         TargetError: if no linker is found or it fails.
     """
     return link_shared(emit_object(ir_text, amd_machine(chip)), needs_amdgpu=True)
+
+
+def read_resources(code: bytes) -> KernelResources:
+    """Read what the only kernel of a code object takes from its metadata.
+
+    The metadata is MessagePack (LLVM's AMDGPU user guide, code object version 3 and later); of the
+    map, only the integers behind the names are read. Spilled registers have 4 bytes;
+    the vector registers include the accumulation registers.
+    """
+    spilled = 4 * _metadata(code, ".vgpr_spill_count")
+    return KernelResources(
+        registers=_metadata(code, ".vgpr_count"),
+        shared_bytes=_metadata(code, ".group_segment_fixed_size"),
+        stack_bytes=_metadata(code, ".private_segment_fixed_size"),
+        spill_store_bytes=spilled,
+        spill_load_bytes=spilled,
+    )
+
+
+_WIDE_UNSIGNED = {0xCC: 1, 0xCD: 2, 0xCE: 4}
+"""MessagePack's marks of longer unsigned integers, and their bytes."""
+
+
+def _metadata(code: bytes, name: str) -> int:
+    """Return the integer that stands behind a name of at most 31 letters, 0 without the name."""
+    key = bytes([0xA0 | len(name)]) + name.encode()
+    at = code.find(key)
+    if at < 0:
+        return 0
+    value = code[at + len(key) :]
+    width = _WIDE_UNSIGNED.get(value[0])
+    return value[0] if width is None else int.from_bytes(value[1 : 1 + width], "big")

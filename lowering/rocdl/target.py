@@ -6,25 +6,48 @@ from dataclasses import dataclass
 
 from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.gpu.target import GpuTarget
+from rammer_mlir.residency import Multiprocessors
 
 DEFAULT_CHIP = "gfx90a"
 
 
 @dataclass(frozen=True)
 class AmdChip:
-    """An AMD processor: compute units of its usual board, and lanes of a wave."""
+    """An AMD processor.
+
+    Attributes:
+        compute_units: of its usual board.
+        wave_size: lanes of a wave.
+        waves: most resident waves of a compute unit.
+        registers: vector registers that a compute unit has for each lane of a wave (LLVM's AMDGPU
+            user guide; AMD's instruction set documents).
+    """
 
     compute_units: int
     wave_size: int
+    waves: int
+    registers: int
+
+    @property
+    def resources(self) -> Multiprocessors:
+        """Return what the usual board has; every chip has 64 KiB of shared memory for blocks."""
+        return Multiprocessors(
+            count=self.compute_units,
+            threads=self.waves * self.wave_size,
+            registers=self.registers * self.wave_size,
+            shared_bytes=64 << 10,
+            warp=self.wave_size,
+            register_unit=8 * self.wave_size,
+        )
 
 
 CHIPS = {
-    "gfx906": AmdChip(60, 64),
-    "gfx908": AmdChip(120, 64),
-    "gfx90a": AmdChip(104, 64),
-    "gfx942": AmdChip(304, 64),
-    "gfx1030": AmdChip(80, 32),
-    "gfx1100": AmdChip(96, 32),
+    "gfx906": AmdChip(60, 64, 40, 4 * 256),
+    "gfx908": AmdChip(120, 64, 40, 4 * 256),
+    "gfx90a": AmdChip(104, 64, 32, 4 * 512),
+    "gfx942": AmdChip(304, 64, 32, 4 * 512),
+    "gfx1030": AmdChip(80, 32, 32, 2 * 1024),
+    "gfx1100": AmdChip(96, 32, 32, 2 * 1536),
 }
 """By LLVM's name."""
 

@@ -16,9 +16,10 @@ from typing import Protocol
 
 import onnx
 
+from rammer_mlir.benchmarks.comparison import Array, compare
 from rammer_mlir.benchmarks.memory import peak_bytes
 from rammer_mlir.benchmarks.models import Scale, build, random_feeds
-from rammer_mlir.benchmarks.reference import Array, Reference, compare
+from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.benchmarks.timing import Latency, interleave
 from rammer_mlir.errors import RammerError
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import onnx
 
 import rammer_mlir
+from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.models import LIGHT, Scale, build, random_feeds
-from rammer_mlir.benchmarks.reference import Reference, compare
+from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.benchmarks.timing import interleave
 from rammer_mlir.cli import run as run_tool
 from rammer_mlir.errors import RammerError

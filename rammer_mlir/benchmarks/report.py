@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
-import importlib.metadata
 import json
-import os
-import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rammer_mlir.benchmarks.bench import REFERENCE, CompileCost, Result
 from rammer_mlir.benchmarks.launch import LaunchTime
+from rammer_mlir.benchmarks.machine import machine, table
 from rammer_mlir.benchmarks.node_cases import Result as NodeResult
 from rammer_mlir.benchmarks.node_tests import summary
 
-PACKAGES = ("rammer-mlir", "torch-mlir", "llvmlite", "onnx", "onnxruntime", "numpy")
 MB = 1e6
 
 
@@ -28,17 +24,6 @@ class Report:
     models: list[Result] = field(default_factory=list[Result])
     launches: list[LaunchTime] = field(default_factory=list[LaunchTime])
     nodes: list[NodeResult] = field(default_factory=list[NodeResult])
-
-
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Lay out rows, the first of which is the heading, as a Markdown table."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    heading, *body = (
-        "| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) + " |"
-        for row in rows
-    )
-    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
-    return "\n".join([heading, rule, *body])
 
 
 def latency_table(results: Iterable[Result]) -> str:
@@ -111,33 +96,6 @@ def launch_table(launches: Iterable[LaunchTime]) -> str:
     """One row for each number of vEUs."""
     rows = [[str(one.num_veus), f"{one.native:.2f}", f"{one.run:.2f}"] for one in launches]
     return table([["vEUs", "native launch us", "Executable.run us"], *rows])
-
-
-def machine() -> dict[str, str | int | None]:
-    """Describe what the measurements ran on."""
-    return {
-        "date": datetime.date.today().isoformat(),
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        **{package: _version(package) for package in PACKAGES},
-    }
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    for line in info.read_text().splitlines() if info.exists() else ():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor()
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def write(report: Report, folder: Path) -> list[Path]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from rammer_mlir.cli.common import STREAM, ArgumentParser, run_tool, write_output
 from rammer_mlir.cli.model_options import (
     DEFAULT_POLICY,
+    DEFAULT_TARGET,
     add_model_options,
     add_timeline_options,
     parse_compared,
@@ -44,12 +45,20 @@ def _compile(arguments: Sequence[str]) -> int:
         check_stage(options.emit)
         if options.timeline is not None:
             raise OptionError("--timeline: expected a whole compilation; leave --emit out")
-    from rammer_mlir.compiler import Compilation, check_options
+    from rammer_mlir.compiler import Compilation
+    from rammer_mlir.options import check_options
     from rammer_mlir.scheduling.policies import get_policy
 
     for name in compared:
         get_policy(name)
-    checked = check_options(options.target, options.policy or DEFAULT_POLICY, options.veus)
+    checked = check_options(
+        options.target or DEFAULT_TARGET,
+        options.policy or DEFAULT_POLICY,
+        options.veus,
+        costs=options.costs,
+        watchdog=options.watchdog,
+        per_operator=options.per_operator,
+    )
     compilation = Compilation.of_model(options.model, checked, shapes)
     if options.timeline is not None:
         write_timelines(options.timeline, compilation.predict(compared))
@@ -59,7 +68,7 @@ def _compile(arguments: Sequence[str]) -> int:
     output = options.output or Path(options.model).with_suffix(".rammer").name
     if output == STREAM:
         raise OptionError("an artifact cannot be written to standard output: give a file with -o")
-    with compilation.executable() as executable:
+    with compilation.compiled() as executable:
         executable.save(output)
         print(executable.summary)
     print(f"compiled in {sum(compilation.seconds.values()):.1f} s, written to {output}")

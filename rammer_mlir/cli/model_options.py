@@ -7,12 +7,12 @@ import argparse
 from rammer_mlir.cli.common import ArgumentParser
 from rammer_mlir.errors import OptionError
 
-DEFAULT_POLICY = "wavefront"
+DEFAULT_TARGET, DEFAULT_POLICY = "cpu", "wavefront"
 
 
 def add_model_options(parser: ArgumentParser) -> None:
     """Add the options that say how a model is compiled."""
-    parser.add_argument("--target", default="cpu", help="what to compile for (default: cpu)")
+    parser.add_argument("--target", help=f"what to compile for (default: {DEFAULT_TARGET})")
     parser.add_argument("--policy", help=f"scheduling policy (default: {DEFAULT_POLICY})")
     parser.add_argument(
         "--veus", type=_count, metavar="N", help="number of vEUs (default: one for each core)"
@@ -23,6 +23,24 @@ def add_model_options(parser: ArgumentParser) -> None:
         default=[],
         metavar="NAME=1,3,224,224",
         help="shape of an input whose dimensions the model leaves open; may be repeated",
+    )
+    parser.add_argument(
+        "--costs",
+        metavar="DEVICE",
+        help="device whose costs the schedule follows: a name (a100), or a file that ends with "
+        ".toml (default: one like the target)",
+    )
+    parser.add_argument(
+        "--watchdog",
+        type=_count,
+        default=0,
+        metavar="LOOKS",
+        help="GPU: stop the program when a vEU has looked so often in vain (default: never)",
+    )
+    parser.add_argument(
+        "--per-operator",
+        action="store_true",
+        help="GPU: one launch for each operator instead of one for all, to compare with",
     )
     parser.add_argument("--debug", action="store_true", help="print a traceback with an error")
 

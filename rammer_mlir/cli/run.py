@@ -20,6 +20,7 @@ from rammer_mlir.atomic_file import open_atomically
 from rammer_mlir.cli.common import ArgumentParser, run_tool
 from rammer_mlir.cli.model_options import (
     DEFAULT_POLICY,
+    DEFAULT_TARGET,
     add_model_options,
     add_timeline_options,
     parse_compared,
@@ -29,6 +30,7 @@ from rammer_mlir.errors import InputError, OptionError
 from rammer_mlir.runtime.emulated_model import EmulatedExecutable
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.feeds import check_inputs, random_feeds
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.signature import Signature
 from rammer_mlir.timeline.files import write_timelines
@@ -66,6 +68,9 @@ def _parser() -> ArgumentParser:
         action="store_true",
         help="with --emulate: find overruns, unwritten memory, data races",
     )
+    parser.add_argument(
+        "--device", type=int, default=0, metavar="N", help="number of the GPU to run on"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of random inputs")
     return parser
 
@@ -90,26 +95,30 @@ def _run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _open_model(options: argparse.Namespace) -> Executable | EmulatedExecutable:
+def _open_model(options: argparse.Namespace) -> Executable | GpuExecutable:
     shapes = parse_shapes(options.shape)
     if options.check and not options.emulate:
         raise OptionError("--check: expected --emulate with it, found none; give both")
     if options.emulate:
         return _emulate(options, shapes)
     if _is_artifact(Path(options.model)):
-        executable = rammer_mlir.load(options.model)
+        executable = rammer_mlir.load(options.model, options.device)
         _check_compiled_so(executable, options, shapes)
         return executable
     return _compile(options, options.policy or DEFAULT_POLICY)
 
 
-def _compile(options: argparse.Namespace, policy: str) -> Executable:
+def _compile(options: argparse.Namespace, policy: str) -> Executable | GpuExecutable:
     return rammer_mlir.compile(
         options.model,
-        target=options.target,
+        target=options.target or DEFAULT_TARGET,
         policy=policy,
         num_veus=options.veus,
         shapes=parse_shapes(options.shape),
+        costs=options.costs,
+        watchdog=options.watchdog,
+        per_operator=options.per_operator,
+        device=options.device,
     )
 
 
@@ -127,7 +136,7 @@ def _check_compared(options: argparse.Namespace) -> list[str]:
 
 def _record(
     options: argparse.Namespace,
-    executable: Executable | EmulatedExecutable,
+    executable: Executable | GpuExecutable,
     feeds: Arrays,
     compared: Sequence[str],
 ) -> list[Timeline]:
@@ -152,26 +161,39 @@ def _emulate(
         )
     return rammer_mlir.compile(
         options.model,
-        target=options.target,
+        target=options.target or DEFAULT_TARGET,
         policy=options.policy or DEFAULT_POLICY,
         num_veus=options.veus,
         shapes=shapes,
         emulate=True,
         check=options.check,
+        costs=options.costs,
+        watchdog=options.watchdog,
+        per_operator=options.per_operator,
     )
 
 
 def _check_compiled_so(
-    executable: Executable, options: argparse.Namespace, shapes: Mapping[str, tuple[int, ...]]
+    executable: Executable | GpuExecutable,
+    options: argparse.Namespace,
+    shapes: Mapping[str, tuple[int, ...]],
 ) -> None:
     """Refuse options that an artifact was not compiled with."""
-    if options.policy is not None:
+    given = {
+        "--policy": options.policy is not None,
+        "--costs": options.costs is not None,
+        "--watchdog": options.watchdog,
+        "--per-operator": options.per_operator,
+    }
+    for option in (name for name, is_given in given.items() if is_given):
         raise OptionError(
-            f"--policy: expected an ONNX model, but '{options.model}' holds a finished schedule; "
+            f"{option}: expected an ONNX model, but '{options.model}' holds a finished schedule; "
             "leave the option out, or compile the ONNX model again"
         )
     has: dict[str, object] = {spec.name: spec.shape for spec in executable.signature.inputs}
-    wanted: list[tuple[str, object, object]] = [("--target", options.target, "cpu")]
+    wanted: list[tuple[str, object, object]] = []
+    if options.target is not None:
+        wanted.append(("--target", options.target, executable.target))
     if options.veus is not None:
         wanted.append(("--veus", options.veus, executable.num_veus))
     wanted.extend((f"--shape {name}", shape, has.get(name)) for name, shape in shapes.items())
@@ -191,7 +213,7 @@ def _is_artifact(path: Path) -> bool:
         raise OptionError(f"cannot read '{path}': {error.strerror or error}") from error
 
 
-def _time_runs(executable: Executable | EmulatedExecutable, feeds: Arrays, repeat: int) -> Arrays:
+def _time_runs(executable: Executable | GpuExecutable, feeds: Arrays, repeat: int) -> Arrays:
     outputs = executable.run(feeds)
     seconds: list[float] = []
     for _ in range(repeat):

@@ -1,18 +1,18 @@
 """Artifacts: a compiled model in one file that runs without a compiler.
 
-The file is a ZIP archive of uncompressed members: ``manifest.json``, ``code.so``, the task table,
-and ``constants.bin``. Each begins at a multiple of 64 bytes: constants are mapped, not read.
+The file is a ZIP archive of uncompressed members: ``manifest.json``, the code (``code.so`` for a
+CPU; ``code.cubin``, ``code.ptx`` or ``code.hsaco`` for a GPU), the schedule, and ``constants.bin``.
+Each begins at a multiple of 64 bytes: constants are mapped, not read.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import platform
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,22 +21,23 @@ from numpy.typing import NDArray
 
 from rammer_mlir.aligned import ALIGNMENT
 from rammer_mlir.atomic_file import open_atomically
-from rammer_mlir.cpu_features import cpu_features
 from rammer_mlir.errors import ArtifactError
-from rammer_mlir.image import CpuImage, Slot, TaskTable, TraceItem
-from rammer_mlir.signature import Signature, TensorSpec
+from rammer_mlir.gpu_image import GpuImage
+from rammer_mlir.image import CpuImage
+from rammer_mlir.runtime import cpu_parts, gpu_parts
+from rammer_mlir.runtime.parts import Members
 
-FORMAT, VERSION = "rammer-mlir", 1
+FORMAT, VERSION = "rammer-mlir", 2
 
-_MANIFEST, _CODE, _CONSTANTS, _ITEMS = "manifest.json", "code.so", "constants.bin", "items.json"
-_TABLE = {"records": np.int32, "starts": np.int32, "arguments": np.int32, "totals": np.int64}
+Image = CpuImage | GpuImage
+
+_MANIFEST, _CONSTANTS = "manifest.json", "constants.bin"
 _LOCAL_HEADER = 30
 _LARGE, _LARGE_FIELD = 1 << 31, 20
 """Bytes from which a member gets a ZIP64 field, and that field's size."""
 
 _PADDING_FIELD = 0xD935
 """Identifies an extra field that only aligns what follows (as Android's zipalign uses it)."""
-
 
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, LookupError, ValueError, TypeError, AttributeError, EOFError,
@@ -45,19 +46,41 @@ _DAMAGE = (
 """What reading a file that is not a whole artifact can raise."""
 
 
-def write_artifact(path: Path, image: CpuImage, code: bytes) -> None:
-    """Write a compiled program and its shared library.
+@dataclass(frozen=True)
+class _CodeKind:
+    """How programs with one kind of code are read.
+
+    Attributes:
+        check: raises ``ArtifactError`` if this machine is not the manifest's.
+        read: makes the image from the members.
+    """
+
+    check: Callable[[Path, Mapping[str, Any]], None]
+    read: Callable[[Members], Image]
+
+
+_CPU = _CodeKind(cpu_parts.check_machine, cpu_parts.read_image)
+_GPU = _CodeKind(gpu_parts.check_machine, gpu_parts.read_image)
+_CODE_KINDS = {"so": _CPU, "cubin": _GPU, "ptx": _GPU, "hsaco": _GPU}
+"""By the last part of the code member's name."""
+
+
+def write_artifact(path: Path, image: Image, code: bytes) -> None:
+    """Write a compiled program and its code.
 
     Raises:
         ArtifactError: if the file cannot be written.
     """
+    if isinstance(image, CpuImage):
+        kind, parts = "so", cpu_parts.write_image(image)
+    else:
+        kind, parts = image.code_kind, gpu_parts.write_image(image)
+    manifest = {"format": FORMAT, "version": VERSION, "code": kind, **parts.manifest}
     with open_atomically(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        _add(archive, file, _MANIFEST, json.dumps(_manifest(image), indent=1).encode())
-        _add(archive, file, _CODE, code)
-        for name in _TABLE:
-            _add(archive, file, f"{name}.bin", getattr(image.table, name).tobytes())
-        items = [[dataclasses.astuple(item) for item in veu] for veu in image.table.items]
-        _add(archive, file, _ITEMS, json.dumps(items).encode())
+        _add(archive, file, _MANIFEST, json.dumps(manifest, indent=1).encode())
+        _add(archive, file, f"code.{kind}", code)
+        for name, data in parts.members.items():
+            _add(archive, file, name, data)
         _add(archive, file, _CONSTANTS, image.constants.data)
 
 
@@ -72,27 +95,8 @@ def _add(archive: zipfile.ZipFile, file: IO[bytes], name: str, data: bytes | mem
         member.write(data)
 
 
-def _manifest(image: CpuImage) -> dict[str, Any]:
-    def specs(tensors: tuple[TensorSpec, ...]) -> list[dict[str, Any]]:
-        return [{"name": t.name, "shape": t.shape, "dtype": str(t.dtype)} for t in tensors]
-
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "target": "cpu",
-        "machine": image.machine,
-        "features": image.features,
-        "num_veus": image.num_veus,
-        "arena_bytes": image.arena_bytes,
-        "inputs": specs(image.signature.inputs),
-        "outputs": specs(image.signature.outputs),
-        "slots": [dataclasses.astuple(slot) for slot in image.slots],
-        "summary": image.summary,
-    }
-
-
-def read_artifact(path: Path) -> tuple[CpuImage, bytes]:
-    """Read a compiled program and its shared library.
+def read_artifact(path: Path) -> tuple[Image, bytes]:
+    """Read a compiled program and its code.
 
     Raises:
         ArtifactError: if the file is missing, foreign, corrupt, of another version, or made for
@@ -104,7 +108,10 @@ def read_artifact(path: Path) -> tuple[CpuImage, bytes]:
             if damaged is not None:
                 raise ArtifactError(f"'{path}' is corrupt in '{damaged}': compile the model again")
             manifest = _checked_manifest(path, archive)
-            return _image(path, archive, manifest), archive.read(_CODE)
+            kind = _CODE_KINDS[manifest["code"]]
+            kind.check(path, manifest)
+            image = kind.read(Members(manifest, archive.read, _mapped(path, archive)))
+            return image, archive.read(f"code.{manifest['code']}")
     except OSError as error:
         raise ArtifactError(f"cannot read '{path}': {error.strerror or error}") from error
     except _DAMAGE as error:
@@ -125,50 +132,7 @@ def _checked_manifest(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
             f"'{path}' has format version {manifest['version']}: expected {VERSION}; compile the "
             "model again with this version"
         )
-    if manifest["machine"] != platform.machine():
-        raise ArtifactError(
-            f"'{path}' was compiled for {manifest['machine']}, and this machine is "
-            f"{platform.machine()}: compile the model here"
-        )
-    missing = sorted(set(manifest["features"]) - set(cpu_features()))
-    if missing:
-        raise ArtifactError(
-            f"'{path}' needs a processor with {', '.join(missing)}, which this one lacks: compile "
-            "the model here"
-        )
     return manifest
-
-
-def _image(path: Path, archive: zipfile.ZipFile, manifest: Mapping[str, Any]) -> CpuImage:
-    def specs(entries: list[dict[str, Any]]) -> tuple[TensorSpec, ...]:
-        return tuple(TensorSpec(e["name"], tuple(e["shape"]), _dtype(e["dtype"])) for e in entries)
-
-    def integers(name: str) -> NDArray[Any]:
-        return np.frombuffer(archive.read(f"{name}.bin"), dtype=_TABLE[name])
-
-    items = tuple(
-        tuple(TraceItem(*item) for item in veu) for veu in json.loads(archive.read(_ITEMS))
-    )
-    return CpuImage(
-        signature=Signature(specs(manifest["inputs"]), specs(manifest["outputs"])),
-        num_veus=manifest["num_veus"],
-        slots=tuple(Slot(*slot) for slot in manifest["slots"]),
-        constants=_mapped(path, archive),
-        arena_bytes=manifest["arena_bytes"],
-        table=TaskTable(*(integers(name) for name in _TABLE), items=items),
-        features=tuple(manifest["features"]),
-        machine=manifest["machine"],
-        summary=manifest["summary"],
-    )
-
-
-def _dtype(name: str) -> np.dtype[np.generic]:
-    try:
-        return np.dtype(name)
-    except TypeError:
-        import ml_dtypes
-
-        return np.dtype(getattr(ml_dtypes, name))
 
 
 def _mapped(path: Path, archive: zipfile.ZipFile) -> NDArray[np.uint8]:

@@ -76,6 +76,11 @@ class Executable:
         return self._image.summary
 
     @property
+    def target(self) -> str:
+        """What it is compiled for."""
+        return "cpu"
+
+    @property
     def num_veus(self) -> int:
         """Threads that run the program."""
         return self._image.num_veus

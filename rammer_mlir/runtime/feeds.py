@@ -24,7 +24,7 @@ def check_inputs(signature: Signature, feeds: Mapping[str, Any]) -> list[Array]:
         found: list[Any] = [feeds.get(spec.name) for spec in signature.inputs]
         if all(map(_is_ready, signature.inputs, found)):
             return found
-    _check_names(signature.inputs, feeds, "input")
+    check_names(signature.inputs, feeds, "input")
     missing = [spec.name for spec in signature.inputs if spec.name not in feeds]
     if missing:
         raise InputError(f"input '{missing[0]}' is missing: give {_listing(signature.inputs)}")
@@ -42,7 +42,7 @@ def check_outputs(
     """
     if not out and hasattr(out, "keys"):
         return [np.empty(spec.shape, spec.dtype) for spec in signature.outputs]
-    _check_names(signature.outputs, out, "output")
+    check_names(signature.outputs, out, "output")
     arrays: list[Array] = []
     for spec in signature.outputs:
         array = out.get(spec.name)
@@ -64,7 +64,8 @@ def check_outputs(
     return arrays
 
 
-def _check_names(specs: Sequence[TensorSpec], given: Mapping[str, Any], what: str) -> None:
+def check_names(specs: Sequence[TensorSpec], given: Mapping[str, Any], what: str) -> None:
+    """Raise ``InputError`` unless all names are those of inputs or outputs."""
     if not hasattr(given, "keys"):
         raise InputError(
             f"{what}s: expected a mapping from names to arrays, found {type(given).__name__}; give "

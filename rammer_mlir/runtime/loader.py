@@ -5,22 +5,37 @@ from __future__ import annotations
 import ctypes
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from rammer_mlir.errors import ArtifactError
+from rammer_mlir.gpu_image import GpuImage
+from rammer_mlir.image import CpuImage
 from rammer_mlir.runtime.artifact import read_artifact
 from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
+from rammer_mlir.runtime.gpu.opening import open_driver
 from rammer_mlir.runtime.pool import native_code
 
 
-def load(path: str | os.PathLike[str]) -> Executable:
+def load(path: str | os.PathLike[str], device: int = 0) -> Executable | GpuExecutable:
     """Load a compiled model.
+
+    Args:
+        path: the artifact.
+        device: number of the GPU that a GPU's program runs on.
 
     Raises:
         ArtifactError: if the file is missing, foreign, corrupt, or made for another machine.
     """
     image, code = read_artifact(Path(path))
-    library = _open_library(Path(path), code)
+    if isinstance(image, GpuImage):
+        return GpuExecutable(image, code, partial(open_driver, image.target, device))
+    return _load_for_cpu(Path(path), image, code)
+
+
+def _load_for_cpu(path: Path, image: CpuImage, code: bytes) -> Executable:
+    library = _open_library(path, code)
 
     def address_of(symbol: str) -> int:
         try:

@@ -93,6 +93,17 @@ class _Ends:
         return np.where(steps > 0, self._table[self._veus, steps - 1], 0.0)
 
 
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """rTasks of an operator for one vEU: ids, what each waits for and until when, time of one."""
+
+    operator: int
+    ids: Int64Array
+    steps: Int64Array
+    ready: FloatArray
+    seconds: float
+
+
 class ProgramBuilder:
     """One rProgram being written for a device."""
 
@@ -175,27 +186,28 @@ class ProgramBuilder:
             nowhere = np.full(count, -1, dtype=np.int64)
             self._placed[operator] = Placed(nowhere, nowhere.copy())
         self._appended.append((operator, ids))
+        own = needs.steps[np.arange(len(veus)), veus]
+        self.requested_waits += int(np.count_nonzero(needs.steps)) - int(np.count_nonzero(own))
+        ready = needs.ready.max(axis=1)
+        seconds = rtask_seconds(self._context.kernel(operator), self._context.device)
         goals: dict[bytes, Goal] = {}
         by_veu = np.argsort(veus, kind="stable")
         cuts = [0, *(np.flatnonzero(np.diff(veus[by_veu])) + 1).tolist(), len(veus)]
         for begin, end in pairwise(cuts):
             rows = by_veu[begin:end]
             if len(rows):
-                part = Needs(needs.steps[rows], needs.ready[rows])
-                self._append_to(int(veus[rows[0]]), operator, ids[rows], part, goals)
+                work = _Work(operator, ids[rows], needs.steps[rows], ready[rows], seconds)
+                self._append_to(int(veus[rows[0]]), work, goals)
 
-    def _append_to(
-        self, veu: int, operator: int, ids: Int64Array, needs: Needs, goals: dict[bytes, Goal]
-    ) -> None:
+    def _append_to(self, veu: int, work: _Work, goals: dict[bytes, Goal]) -> None:
         """Append rTasks to one vEU, cutting their runs where a barrier is needed."""
-        steps = needs.steps
-        self.requested_waits += int(np.count_nonzero(steps)) - int(np.count_nonzero(steps[:, veu]))
-        ready = needs.ready.max(axis=1)
+        steps, ready = work.steps, work.ready
         start = 0
-        for row in _growing(steps, self._clocks.now(veu), veu):
+        rows = [0] if len(steps) == 1 else _growing(steps, self._clocks.now(veu), veu)
+        for row in rows:
             if not self._clocks.misses(veu, steps[row]):
                 continue
-            self._run(veu, operator, ids[start:row])
+            self._run(veu, work, start, row)
             start = row
             begin = max(float(self._available[veu]), float(ready[row]))
             # What later rTasks need and is complete by then anyway costs no barrier of its own.
@@ -205,27 +217,36 @@ class ProgramBuilder:
                 goals[key] = self._clocks.goal(required)
             self._items[veu].append(Barrier(self._clocks.wait(veu, goals[key])))
             self._available[veu] = begin + self._context.device.barrier_seconds
-        self._run(veu, operator, ids[start:])
+        self._run(veu, work, start, len(steps))
 
-    def _run(self, veu: int, operator: int, ids: Int64Array) -> None:
+    def _run(self, veu: int, work: _Work, start: int, stop: int) -> None:
         """Append rTasks to a vEU without a barrier."""
-        count = len(ids)
+        count = stop - start
         if not count:
             return
-        seconds = rtask_seconds(self._context.kernel(operator), self._context.device)
+        done, placed = self._clocks.done[veu], self._placed[work.operator]
+        if count == 1:
+            rtask = int(work.ids[start])
+            placed.veus[rtask], placed.orders[rtask] = veu, done
+            self._ends.put(veu, done, self._available[veu : veu + 1] + work.seconds)
+            self._items[veu].append(Run(work.operator, rtask, 1))
+        else:
+            self._run_several(veu, work, work.ids[start:stop])
+        self._clocks.done[veu] += count
+        self._available[veu] += work.seconds * count
+
+    def _run_several(self, veu: int, work: _Work, ids: Int64Array) -> None:
+        count = len(ids)
         steps = np.arange(1, count + 1)
-        done = self._clocks.done[veu]
-        placed = self._placed[operator]
+        done, placed = self._clocks.done[veu], self._placed[work.operator]
         placed.veus[ids] = veu
         placed.orders[ids] = done - 1 + steps
-        self._ends.put(veu, done, self._available[veu] + seconds * steps)
+        self._ends.put(veu, done, self._available[veu] + work.seconds * steps)
         cuts = [0, count]
         if int(ids[-1]) - int(ids[0]) != count - 1:
             cuts[1:1] = (np.flatnonzero(np.diff(ids) != 1) + 1).tolist()
         for begin, end in pairwise(cuts):
-            self._items[veu].append(Run(operator, int(ids[begin]), end - begin))
-        self._clocks.done[veu] += count
-        self._available[veu] += seconds * count
+            self._items[veu].append(Run(work.operator, int(ids[begin]), end - begin))
 
     def mark(self) -> Mark:
         """Return the state, for ``reset``."""

@@ -59,7 +59,7 @@ class Clocks:
 
         What one of them implies about another is the same for every vEU that waits.
         """
-        veus = np.flatnonzero(required)
+        veus = required.nonzero()[0]
         direct = np.zeros(len(required), dtype=bool)
         if not len(veus):
             return Goal(required, direct, np.zeros(len(required), dtype=np.int32))
@@ -71,7 +71,7 @@ class Clocks:
 
     def misses(self, veu: int, required: Int64Array) -> bool:
         """Return whether the vEU does not know yet that ``required[w]`` rTasks are complete."""
-        missing = required > self.now(veu)
+        missing = required > self._known[veu][-1]
         missing[veu] = False
         return bool(missing.any())
 
@@ -80,7 +80,7 @@ class Clocks:
         known = self.now(veu)
         missing = goal.direct & (goal.required > known)
         missing[veu] = False
-        others = np.flatnonzero(missing).tolist()
+        others = missing.nonzero()[0].tolist()
         if not others:
             return ()
         clock = np.maximum(known, goal.clock)

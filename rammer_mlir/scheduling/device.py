@@ -7,9 +7,6 @@ from math import inf
 
 from rammer_mlir.errors import OptionError
 
-MAX_CPU_VEUS = 1024
-"""Each is a thread, and clocks of happens-before have an entry for each."""
-
 
 @dataclass(frozen=True)
 class Device:
@@ -26,6 +23,8 @@ class Device:
         launch_seconds: cost of starting one rProgram.
         max_threads: most threads of one rTask.
         max_shared_memory: most bytes of block-local memory of one rTask.
+        is_bulk_synchronous: vEUs synchronise all together only, between rPrograms, each time for
+            ``barrier_seconds``; and all that an rTask touches has to be in block-local memory.
     """
 
     name: str
@@ -38,6 +37,7 @@ class Device:
     launch_seconds: float
     max_threads: int = 1
     max_shared_memory: int = 0
+    is_bulk_synchronous: bool = False
 
     def __post_init__(self) -> None:
         """Refuse figures that no device has.
@@ -57,29 +57,3 @@ class Device:
     def _senseless(self, field: str, expected: str) -> str:
         found = getattr(self, field)
         return f"device '{self.name}': {field}: expected {expected}, found {found}"
-
-
-def cpu_device(num_veus: int) -> Device:
-    """Return a CPU with ``num_veus`` threads.
-
-    The figures are round ones for one core of a present server processor: what a vectorised
-    rKernel sustains, and the time in which two spinning threads meet.
-
-    Raises:
-        OptionError: if there is no vEU, or more than ``MAX_CPU_VEUS``.
-    """
-    if num_veus < 1:
-        raise OptionError(f"number of vEUs: expected at least 1, found {num_veus}")
-    if num_veus > MAX_CPU_VEUS:
-        raise OptionError(f"number of vEUs: expected at most {MAX_CPU_VEUS}, found {num_veus}")
-    return Device(
-        name="cpu",
-        num_veus=num_veus,
-        flops_per_second=40e9,
-        bytes_per_second=8e9,
-        total_bytes_per_second=100e9,
-        rtask_seconds=0.05e-6,
-        barrier_seconds=0.25e-6,
-        launch_seconds=4e-6,
-        max_shared_memory=1 << 20,
-    )

@@ -82,7 +82,8 @@ def simulate(graph: TaskGraph, plan: Plan, device: Device) -> Simulation:
     for number, program in enumerate(plan.programs):
         if not program.num_rtasks:
             continue
-        now += device.launch_seconds
+        follows = bool(events) and device.is_bulk_synchronous
+        now += device.barrier_seconds if follows else device.launch_seconds
         part = _simulate_program(number, program, costs, device, now)
         events.extend(part)
         now = max((event.end for event in part), default=now)

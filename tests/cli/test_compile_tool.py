@@ -126,7 +126,12 @@ BAD_OPTIONS = {
     "policy": (["--policy", "fastest"], "unknown policy 'fastest': expected one of "),
     "stage": (["--emit", "asm"], "unknown stage 'asm': expected one of linalg, operators, tasks,"),
     "target": (["--target", "tpu"], "unknown target 'tpu': expected one of cpu"),
-    "no CPU": (["--target", "nvvm:sm_90"], "target 'nvvm:sm_90': expected a target that can"),
+    "watchdog on a CPU": (["--watchdog", "9"], "watchdog: expected a GPU as target, found 'cpu'"),
+    "impatience": (
+        ["--target", "nvvm", "--watchdog", "-1"],
+        "watchdog: expected a number of looks, at least",
+    ),
+    "launches on a CPU": (["--per-operator"], "one launch per operator: expected a GPU as target"),
     "old chip": (["--target", "nvvm:sm_60"], "target 'nvvm:sm_60': expected sm_70 or newer, "),
     "NVIDIA chip": (["--target", "nvvm:sm_1"], "target 'nvvm:sm_1': expected sm_70 or newer, "),
     "AMD chip": (["--target", "rocdl:gfx1"], "target 'rocdl:gfx1': expected one of gfx906, "),

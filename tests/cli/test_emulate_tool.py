@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from rammer_mlir.cli.compile import main as compile_main
 from rammer_mlir.cli.run import main
 from tests.cli.tools import save_layer
 
@@ -51,7 +53,7 @@ def test_emulation_agrees_with_the_cpu(
         (["--emulate", "--target", "nvvm:sm_1"], "sm_1"),
         (
             ["--emulate", "--target", "nvvm", "--veus", "2", "--timeline", "t.json"],
-            "timeline: expected a target that runs on the device",
+            "timeline: expected the target cpu, whose vEUs record times",
         ),
     ],
 )
@@ -70,3 +72,32 @@ def test_refusals(
     assert errors.count("\n") == 1
     assert message in errors
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("target", ["nvvm:sm_90", "rocdl:gfx90a"])
+def test_an_artifact_for_a_gpu(
+    target: str, model: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """It is written without a GPU; running it without one is refused in one line."""
+    path = tmp_path / "model.rammer"
+    options = ["--target", target, "--veus", "2", "--watchdog", "1000000", "-o", str(path)]
+    assert compile_main([model, *options]) == 0
+    assert "2 vEUs" in capsys.readouterr().out
+    assert path.stat().st_size > 0
+    for extra, message in (
+        ([], "GPU: expected "),
+        (["--target", "cpu"], f"--target: expected cpu, but '{path}' is compiled for {target}"),
+        (["--watchdog", "5"], "--watchdog: expected an ONNX model, but"),
+        (["--per-operator"], "--per-operator: expected an ONNX model, but"),
+    ):
+        if not extra and shutil.which("nvidia-smi" if "nvvm" in target else "rocm-smi"):
+            continue
+        assert main([str(path), *extra]) == 1
+        errors = capsys.readouterr().err
+        assert message in errors and errors.count("\n") == 1
+
+
+def test_emulated_launches_per_operator(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--target", "nvvm", "--veus", "2", "--emulate", "--check", "--per-operator"]
+    assert main([model, *options]) == 0
+    assert "emulation" in capsys.readouterr().out

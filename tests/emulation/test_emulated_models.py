@@ -9,12 +9,14 @@ import onnx
 import pytest
 
 import rammer_mlir
+from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.models import MODELS, build, random_feeds
-from rammer_mlir.benchmarks.reference import Reference, compare
+from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.bindings import arith, ir
-from rammer_mlir.compiler import Compilation, check_options
+from rammer_mlir.compiler import Compilation
 from rammer_mlir.errors import EmulationError, OptionError
 from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.options import check_options
 
 VARIED = ("mlp", "nas_cell", "lstm_bidirectional", "light_shufflenet")
 """Models that are run under every policy, on several numbers of vEUs, for several GPUs."""

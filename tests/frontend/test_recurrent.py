@@ -11,7 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import rammer_mlir
-from rammer_mlir.benchmarks.reference import Reference, compare
+from rammer_mlir.benchmarks.comparison import compare
+from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.errors import UnsupportedError
 
 STEPS, BATCH, FEATURES, HIDDEN = 4, 2, 3, 5

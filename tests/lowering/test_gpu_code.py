@@ -13,21 +13,22 @@ import pytest
 from code_objects import CodeObject, read_code_object
 from onnx import TensorProto, helper, numpy_helper
 
-from rammer_mlir.benchmarks.gpu_code import AMD, NVIDIA, compile_for_gpu
+from rammer_mlir.benchmarks.gpu.code import AMD, NVIDIA, compile_for_gpu
 from rammer_mlir.benchmarks.models import LIGHT, TABLE_1, build
-from rammer_mlir.compiler import Compilation, check_options
+from rammer_mlir.compiler import Compilation
 from rammer_mlir.errors import TargetError, UnsupportedError
-from rammer_mlir.lowering.gpu.residency import (
-    BlockNeeds,
-    Multiprocessors,
-    check_residency,
-    resident_blocks,
-)
 from rammer_mlir.lowering.gpu.to_llvm import gpu_llvm_ir
 from rammer_mlir.lowering.nvvm.ptxas import assemble, find_ptxas, read_report
 from rammer_mlir.lowering.nvvm.target import CHIPS
 from rammer_mlir.lowering.rocdl.gpu_to_rocdl import lower_to_rocdl
 from rammer_mlir.lowering.rocdl.hsaco import emit_isa
+from rammer_mlir.options import check_options
+from rammer_mlir.residency import (
+    BlockNeeds,
+    Multiprocessors,
+    check_residency,
+    resident_blocks,
+)
 
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="needs ptxas")
 
@@ -224,8 +225,8 @@ def test_residency(block: BlockNeeds, most: int) -> None:
 @needs_ptxas
 def test_a_program_that_cannot_be_resident_is_refused() -> None:
     """More blocks than the chip's board holds."""
-    with pytest.raises(TargetError, match=r"'nvvm:sm_75': expected at most .* vEUs.*found 1000"):
-        emit(small("mlp"), "nvvm:sm_75", "cubin", veus=1000)
+    with pytest.raises(TargetError, match=r"'nvvm:sm_75': expected at most .* vEUs.*found 600"):
+        emit(small("mlp"), "nvvm:sm_75", "cubin", veus=600)
 
 
 def test_reports_are_read() -> None:

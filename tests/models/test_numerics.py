@@ -6,8 +6,8 @@ from collections import defaultdict
 
 import pytest
 
+from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.models import MODELS, Scale, build
-from rammer_mlir.benchmarks.reference import compare
 from tests.models.variants import Array, Variants
 
 POLICIES = ("wavefront", "sequential")

@@ -21,6 +21,7 @@ import rammer_mlir
 from rammer_mlir.errors import ArtifactError, TargetError
 from rammer_mlir.runtime import artifact as format_module
 from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from tests.runtime.elementwise import Elementwise
 from tests.runtime.ring import Ring
 
@@ -49,7 +50,7 @@ def loads_and_runs(path: Path) -> bool:
         return is_right(loaded)
 
 
-def is_right(executable: Executable) -> bool:
+def is_right(executable: Executable | GpuExecutable) -> bool:
     """Run into memory that holds no earlier result, and compare with NumPy."""
     x = RING.input()
     y = np.full_like(x, np.nan)
@@ -223,7 +224,7 @@ def test_a_rewritten_artifact_still_loads(saved: Path, tmp_path: Path) -> None:
 def test_another_version(saved: Path, tmp_path: Path) -> None:
     """The versions found and expected are named."""
     path = rewritten(saved, tmp_path / "new.rammer", lambda m: m.update(version=99))
-    assert "has format version 99: expected 1; compile the model again" in refusal(path)
+    assert "has format version 99: expected 2; compile the model again" in refusal(path)
 
 
 def test_another_machine(saved: Path, tmp_path: Path) -> None:
@@ -258,7 +259,7 @@ def test_code_of_another_library(saved: Path, tmp_path: Path) -> None:
     assert "its code lacks 'rammer_start'" in refusal(path)
 
 
-def refused_saving(executable: Executable, path: Path, reason: str) -> None:
+def refused_saving(executable: Executable | GpuExecutable, path: Path, reason: str) -> None:
     """Require that saving fails for this reason and leaves nothing behind."""
     before = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
     with pytest.raises(ArtifactError) as caught:

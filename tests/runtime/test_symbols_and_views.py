@@ -13,6 +13,7 @@ import pytest
 import rammer_mlir
 from rammer_mlir.errors import PassError
 from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.signature import Signature, TensorSpec
 from tests.runtime.ring import Array, Ring, build
 
@@ -28,7 +29,7 @@ def long_ring(kernel: str) -> str:
     return text.replace(statement, statement * 30)
 
 
-def is_right(executable: Executable, seed: int) -> bool:
+def is_right(executable: Executable | GpuExecutable, seed: int) -> bool:
     """Run into memory that holds no earlier result, and compare with NumPy."""
     x = RING.input(seed)
     y = np.full_like(x, np.nan)

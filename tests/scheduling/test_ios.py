@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from rammer_mlir.benchmarks.experiments.ios_table_1 import BLOCKS, Block
-from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.endings import (
     EndingSearch,
     Pruning,

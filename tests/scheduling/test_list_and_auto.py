@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rammer_mlir.errors import OptionError
-from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.memory import plan_memory
 from rammer_mlir.scheduling.policies import POLICIES, get_policy
 from rammer_mlir.scheduling.policies.auto import Auto

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.lifetimes import lifetimes
 from rammer_mlir.scheduling.memory import plan_memory

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rammer_mlir.errors import ScheduleError
-from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.minimize import minimize
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.program import Barrier, Plan, RProgram, Run

@@ -9,7 +9,7 @@ from math import inf, nan
 import pytest
 
 from rammer_mlir.errors import OptionError
-from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.policies.optimal import Optimal
 from rammer_mlir.scheduling.tasks import task_table

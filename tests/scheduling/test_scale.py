@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 
-from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.memory import plan_memory
 from rammer_mlir.scheduling.minimize import minimize

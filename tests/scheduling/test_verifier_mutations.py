@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from rammer_mlir.errors import ScheduleError
-from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.memory import plan_memory
 from rammer_mlir.scheduling.policies import get_policy

@@ -9,7 +9,7 @@ import pytest
 
 from rammer_mlir.scheduling.assignment import earliest, spread_evenly
 from rammer_mlir.scheduling.builder import Context, Needs, ProgramBuilder
-from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.memory import plan_memory
 from rammer_mlir.scheduling.policies.wavefront import Wavefront, least_seconds, schedule_wave, waves

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.minimize import minimize
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.program import Plan

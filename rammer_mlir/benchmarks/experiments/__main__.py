@@ -11,7 +11,7 @@ from statistics import mean, quantiles
 
 from rammer_mlir.benchmarks.experiments.nasbench import random_module
 from rammer_mlir.errors import OptionError, RammerError
-from rammer_mlir.scheduling.device import cpu_device
+from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.policies.optimal import Optimal
 from rammer_mlir.scheduling.verifier import verify

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,12 +24,16 @@ class Auto:
     Attributes:
         budget_seconds: no further policy is tried after this time; the first always is.
         max_list_rtasks: `list` handles rTasks one by one; larger graphs go without it.
+        executor: where policies are tried side by side: threads, processes, or a cluster (Dask's
+            ``client.get_executor()``); one after the other here if None. Of policies with equal
+            times the first one is taken, so that the result does not depend on it.
     """
 
     name: ClassVar[str] = "auto"
 
     budget_seconds: float = 60.0
     max_list_rtasks: int = 50_000
+    executor: Executor | None = None
 
     def __post_init__(self) -> None:
         """Refuse a budget in which nothing can be tried.
@@ -42,15 +48,36 @@ class Auto:
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
         """Return the best plan that was found within the budget."""
-        start = time.monotonic()
-        best = Wavefront().schedule(graph, device)
+        deadline = time.monotonic() + self.budget_seconds
         rtasks = sum(max(k.num_rtasks for k in o.kernels) for o in graph.operators)
-        for policy in (Sequential(), ListScheduling()):
-            if time.monotonic() - start > self.budget_seconds:
-                break
-            if isinstance(policy, ListScheduling) and rtasks > self.max_list_rtasks:
-                continue
-            plan = policy.schedule(graph, device)
-            if plan.predicted_seconds < best.predicted_seconds:
-                best = plan
-        return best
+        policies = [Sequential(), *([ListScheduling()] if rtasks <= self.max_list_rtasks else [])]
+        if self.executor is None:
+            others = _one_by_one(policies, graph, device, deadline)
+            return _best([Wavefront().schedule(graph, device), *others])
+        futures = [self.executor.submit(p.schedule, graph, device) for p in policies]
+        first = Wavefront().schedule(graph, device)
+        return _best([first, *_finished(futures, deadline)])
+
+
+def _one_by_one(
+    policies: Sequence[Sequential | ListScheduling],
+    graph: TaskGraph,
+    device: Device,
+    deadline: float,
+) -> Iterator[Plan]:
+    for policy in policies:
+        if time.monotonic() < deadline:
+            yield policy.schedule(graph, device)
+
+
+def _finished(futures: Sequence[Future[Plan]], deadline: float) -> Iterator[Plan]:
+    """Yield what is ready in time; what waits to be started is given up."""
+    for future in futures:
+        try:
+            yield future.result(max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            future.cancel()
+
+
+def _best(plans: Sequence[Plan]) -> Plan:
+    return min(plans, key=lambda plan: plan.predicted_seconds)

@@ -1,4 +1,4 @@
-"""What the tools say of the models' GPU code: ``python -m rammer_mlir.benchmarks.gpu_code``.
+"""What the tools say of the models' GPU code: ``python -m rammer_mlir.benchmarks.gpu.code``.
 
 No GPU is needed: ptxas assembles the PTX and reports registers and spills, and the linker refuses
 an hsaco with an undefined symbol. Every model is compiled in a process of its own.
@@ -15,26 +15,28 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import LIGHT, TABLE_1, Scale, build
-from rammer_mlir.benchmarks.report import table
-from rammer_mlir.compiler import Compilation, check_options
+from rammer_mlir.compiler import Compilation
 from rammer_mlir.errors import RammerError
 from rammer_mlir.lowering.nvvm.ptxas import assemble
+from rammer_mlir.lowering.rocdl.hsaco import read_resources
+from rammer_mlir.options import check_options
 
 NVIDIA = ("sm_80", "sm_90")
 AMD = ("gfx90a", "gfx942")
 
 
 @dataclass(frozen=True)
-class GpuCode:
+class CodeReport:
     """One model's code for one chip.
 
     Attributes:
         seconds: compile time, from the ONNX model to the binary.
         text_bytes: size of the PTX; 0 on AMD.
         binary_bytes: size of the cubin or the hsaco.
-        registers: per thread, as ptxas reports them.
-        spill_bytes: stores and loads per thread that ptxas adds for lack of registers.
+        registers: per thread, as ptxas or the code object's metadata report them.
+        spill_bytes: stores and loads per thread for lack of registers.
         error: what went wrong, in one line.
     """
 
@@ -48,7 +50,7 @@ class GpuCode:
     error: str = ""
 
 
-def compile_for_gpu(model: str, chip: str, scale: Scale = "full") -> GpuCode:
+def compile_for_gpu(model: str, chip: str, scale: Scale = "full") -> CodeReport:
     """Compile a model with the default policy and number of vEUs of a chip."""
     begin = time.perf_counter()
     try:
@@ -57,38 +59,38 @@ def compile_for_gpu(model: str, chip: str, scale: Scale = "full") -> GpuCode:
             build(model, scale=scale), check_options(target, "wavefront", None)
         )
         if chip in AMD:
-            binary = compilation.emit("hsaco")
-            return GpuCode(model, chip, time.perf_counter() - begin, 0, len(binary))
-        ptx = compilation.emit("ptx")
-        assembled = assemble(ptx.decode(), chip)
+            ptx, binary = b"", compilation.emit("hsaco")
+            found = read_resources(binary)
+        else:
+            ptx = compilation.emit("ptx")
+            assembled = assemble(ptx.decode(), chip)
+            binary, found = assembled.cubin, assembled.resources
     except RammerError as error:
-        return GpuCode(model, chip, error=str(error))
-    found = assembled.resources
-    return GpuCode(
+        return CodeReport(model, chip, error=str(error))
+    return CodeReport(
         model,
         chip,
         seconds=time.perf_counter() - begin,
         text_bytes=len(ptx),
-        binary_bytes=len(assembled.cubin),
+        binary_bytes=len(binary),
         registers=found.registers,
         spill_bytes=found.spill_store_bytes + found.spill_load_bytes,
     )
 
 
-def report(found: Sequence[GpuCode]) -> str:
+def report(found: Sequence[CodeReport]) -> str:
     """Return a row for each model and chip, in Markdown."""
     rows = [["model", "chip", "seconds", "PTX kB", "binary kB", "registers", "spills", "error"]]
     for code in found:
-        nvidia = code.chip in NVIDIA and not code.error
         rows.append(
             [
                 code.model,
                 code.chip,
                 f"{code.seconds:.1f}",
-                f"{code.text_bytes / 1e3:.0f}" if nvidia else "",
+                f"{code.text_bytes / 1e3:.0f}" if code.text_bytes else "",
                 "" if code.error else f"{code.binary_bytes / 1e3:.0f}",
-                str(code.registers) if nvidia else "",
-                str(code.spill_bytes) if nvidia else "",
+                "" if code.error else str(code.registers),
+                "" if code.error else str(code.spill_bytes),
                 code.error,
             ]
         )
@@ -98,14 +100,14 @@ def report(found: Sequence[GpuCode]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compile the models, print the table and write it; return 1 where one failed."""
     parser = argparse.ArgumentParser(
-        prog="python -m rammer_mlir.benchmarks.gpu_code", description=__doc__
+        prog="python -m rammer_mlir.benchmarks.gpu.code", description=__doc__
     )
     parser.add_argument("models", nargs="*", metavar="MODEL", default=[*TABLE_1, *LIGHT])
     parser.add_argument("--chips", nargs="+", choices=(*NVIDIA, *AMD), default=[*NVIDIA, *AMD])
     parser.add_argument("--scale", choices=("full", "small"), default="full")
     parser.add_argument("--output", type=Path, default=Path("build/gpu_code.md"))
     options = parser.parse_args(arguments)
-    found: list[GpuCode] = []
+    found: list[CodeReport] = []
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as pool:
         for model in options.models:

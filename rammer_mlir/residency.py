@@ -21,12 +21,30 @@ class Multiprocessors:
         threads: most resident threads of one.
         registers: 32-bit registers of one.
         shared_bytes: shared memory of one.
+        warp: threads that execute together.
+        register_unit: registers are given to a warp in units of this many.
     """
 
     count: int
     threads: int
     registers: int
     shared_bytes: int
+    warp: int = 32
+    register_unit: int = 256
+
+
+@dataclass(frozen=True)
+class KernelResources:
+    """What a kernel takes of a multiprocessor, as the assembler reports it.
+
+    Registers are per thread, shared memory is per block; stack and spills are bytes per thread.
+    """
+
+    registers: int
+    shared_bytes: int
+    stack_bytes: int
+    spill_store_bytes: int
+    spill_load_bytes: int
 
 
 @dataclass(frozen=True)
@@ -38,16 +56,11 @@ class BlockNeeds:
     shared_bytes: int
 
 
-_REGISTER_UNIT = 256
-"""Registers are given to a warp in units of this many."""
-
-_WARP = 32
-
-
 def resident_blocks(device: Multiprocessors, block: BlockNeeds) -> int:
     """Return how many blocks are resident on the whole device at once."""
-    per_warp = -(-block.registers * _WARP // _REGISTER_UNIT) * _REGISTER_UNIT
-    warps = -(-block.threads // _WARP)
+    unit = device.register_unit
+    per_warp = -(-block.registers * device.warp // unit) * unit
+    warps = -(-block.threads // device.warp)
     limits = [device.threads // block.threads]
     if per_warp:
         limits.append(device.registers // (per_warp * warps))
@@ -62,11 +75,19 @@ def check_residency(name: str, num_veus: int, device: Multiprocessors, block: Bl
     Raises:
         TargetError: saying how many vEUs can be.
     """
-    most = resident_blocks(device, block)
+    require_resident(name, num_veus, resident_blocks(device, block), block)
+
+
+def require_resident(name: str, num_veus: int, most: int, block: BlockNeeds) -> None:
+    """Refuse a program of more vEUs than blocks are resident at once.
+
+    Raises:
+        TargetError: naming the need and the limit.
+    """
     if num_veus > most:
+        advice = "compile for fewer vEUs (--veus)" if most else "compile for another chip"
         raise TargetError(
             f"target '{name}': expected at most {most} vEUs, which is how many blocks of "
             f"{block.threads} threads, {block.registers} registers each and {block.shared_bytes} "
-            f"bytes of shared memory are resident at once, found {num_veus}; compile for fewer "
-            "vEUs (--veus)"
+            f"bytes of shared memory are resident at once, found {num_veus}; {advice}"
         )

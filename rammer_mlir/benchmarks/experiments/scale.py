@@ -1,0 +1,131 @@
+"""Large graphs: ``python -m rammer_mlir.benchmarks.experiments.scale``.
+
+Layers of operators, each tiled by rows, read two operators of the layer before; tiles read their
+own rows and one above and below. `wavefront` schedules them, barriers are minimised, and the result
+is verified, each size in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import random
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from rammer_mlir.benchmarks.machine import machine, table
+from rammer_mlir.benchmarks.memory import peak_bytes
+from rammer_mlir.scheduling.devices.catalog import find_device
+from rammer_mlir.scheduling.graph import (
+    Access,
+    Boxes,
+    Buffer,
+    RKernel,
+    ROperator,
+    TaskGraph,
+    View,
+)
+from rammer_mlir.scheduling.minimize import minimize
+from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.verifier import verify
+
+WIDTH, TILES = 10, 100
+"""Operators of a layer, and rTasks of an operator."""
+_ROW_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Seconds and bytes that a number of rTasks takes."""
+
+    operators: int
+    rtasks: int
+    schedule: float
+    minimize: float
+    verify: float
+    peak_bytes: int
+
+    @property
+    def seconds(self) -> float:
+        """Everything."""
+        return self.schedule + self.minimize + self.verify
+
+
+def layered_graph(num_operators: int, seed: int = 0) -> TaskGraph:
+    """Return layers of WIDTH operators of TILES rTasks; equal operators share an rKernel."""
+    rng = random.Random(seed)
+    kernel = _kernel()
+    buffers = [Buffer("x", TILES, _ROW_BYTES, "input")]
+    before, layer = [0], list[int]()
+    operators: list[ROperator] = []
+    for number in range(num_operators):
+        sources = [rng.choice(before), rng.choice(before)]
+        buffers.append(Buffer(f"b{number}", TILES, _ROW_BYTES, "intermediate"))
+        views = tuple(View(buffer) for buffer in (*sources, number + 1))
+        operators.append(ROperator(f"o{number}", (kernel,), views))
+        layer.append(number + 1)
+        if len(layer) == WIDTH:
+            before, layer = layer, []
+    return TaskGraph(tuple(buffers), tuple(operators))
+
+
+def _kernel() -> RKernel:
+    rows = np.arange(TILES)
+    low, high = np.maximum(rows - 1, 0), np.minimum(rows + 2, TILES)
+    reads = tuple(Access(n, Boxes(low, (high - low)[:, None], (1,))) for n in range(2))
+    written = Boxes(rows, np.ones((TILES, 1), np.int64), (1,))
+    return RKernel("rows", TILES, reads, (Access(2, written),), 100_000, 7 * _ROW_BYTES)
+
+
+def measure(num_operators: int, num_veus: int) -> Scale:
+    """Schedule and verify one graph."""
+    graph = layered_graph(num_operators)
+    device = find_device("a100").device(num_veus)
+    begin = time.perf_counter()
+    plan = get_policy("wavefront").schedule(graph, device)
+    scheduled = time.perf_counter()
+    plan = minimize(plan)
+    minimized = time.perf_counter()
+    verify(graph, plan)
+    end = time.perf_counter()
+    return Scale(
+        num_operators, num_operators * TILES, scheduled - begin, minimized - scheduled,
+        end - minimized, peak_bytes(),
+    )  # fmt: skip
+
+
+def report(found: Sequence[Scale]) -> str:
+    """Return a row for each size."""
+    rows = [["operators", "rTasks", "wavefront s", "minimise s", "verify s", "all s", "us/rTask",
+             "peak MB"]]  # fmt: skip
+    rows += [
+        [
+            f"{s.operators:,}", f"{s.rtasks:,}", f"{s.schedule:.2f}", f"{s.minimize:.2f}",
+            f"{s.verify:.2f}", f"{s.seconds:.2f}", f"{s.seconds / s.rtasks * 1e6:.1f}",
+            f"{s.peak_bytes / 1e6:.0f}",
+        ]
+        for s in found
+    ]  # fmt: skip
+    return table(rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.experiments.scale")
+    parser.add_argument("--operators", type=int, nargs="+", default=[100, 1000, 10_000])
+    parser.add_argument("--veus", type=int, default=108)
+    options = parser.parse_args(arguments)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as pool:
+        found = [pool.submit(measure, n, options.veus).result() for n in options.operators]
+    print(", ".join(f"{key} {value}" for key, value in machine().items()))
+    print(report(found))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""Benchmarks of GPU programs: what the tools say of their code, and what a GPU measures."""

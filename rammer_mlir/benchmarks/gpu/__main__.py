@@ -1,0 +1,159 @@
+"""Latency on a GPU: ``python -m rammer_mlir.benchmarks.gpu [MODEL ...]``.
+
+Models run with inputs and outputs on the device: one persistent kernel for the whole model
+(`wavefront`), and one launch for each operator (`sequential`), both launched each time and as a
+graph. What else is installed runs in turns with them. Says so and stops where there is no GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+import rammer_mlir
+from rammer_mlir.benchmarks.comparison import compare
+from rammer_mlir.benchmarks.gpu.kit import RELAYS, relay_costs, ways_to_run
+from rammer_mlir.benchmarks.gpu.rivals import missing, rivals
+from rammer_mlir.benchmarks.machine import machine, table
+from rammer_mlir.benchmarks.models import TABLE_1, build, random_feeds
+from rammer_mlir.benchmarks.reference import Reference
+from rammer_mlir.benchmarks.relay import Relay
+from rammer_mlir.benchmarks.timing import Latency, interleave
+from rammer_mlir.errors import RammerError, TargetError
+from rammer_mlir.lowering.targets import GPU_BACKENDS
+from rammer_mlir.runtime.gpu.driver import Driver, Peaks
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
+from rammer_mlir.runtime.gpu.opening import open_driver
+
+
+@dataclass(frozen=True)
+class Result:
+    """One model's latencies by contender; the floor in seconds; what went wrong, in one line."""
+
+    model: str
+    batch: int
+    latencies: dict[str, Latency]
+    floor: float = 0.0
+    error: str = ""
+
+
+def find_gpu(kinds: Sequence[str] = tuple(GPU_BACKENDS)) -> tuple[str, Driver]:
+    """Return the first kind of target that has a device here, and its driver.
+
+    Raises:
+        TargetError: if there is none, with what was missing.
+    """
+    reasons: list[str] = []
+    for kind in kinds:
+        try:
+            return kind, open_driver(f"{kind}:")
+        except TargetError as error:
+            reasons.append(str(error))
+    raise TargetError(f"no GPU to measure on: {'; '.join(reasons)}")
+
+
+def measure_model(
+    name: str, batch: int, target: str, peaks: Peaks | None, seconds: float
+) -> Result:
+    """Check and time one model."""
+    model = build(name, batch=batch)
+    feeds = random_feeds(model, 1)
+    expected = Reference(model).run(feeds)
+    try:
+        whole = _compiled(model, target, "wavefront", per_operator=False)
+        split = _compiled(model, target, "sequential", per_operator=True)
+        contenders: dict[str, Callable[[], object]] = {}
+        for label, executable in (("wavefront", whole), ("sequential", split)):
+            comparison = compare(expected, executable.run(feeds))
+            if not comparison.ok:
+                raise RammerError(f"{label} computes wrong numbers: {comparison}")
+            contenders |= ways_to_run(label, executable, feeds)
+    except RammerError as error:
+        return Result(name, batch, {}, error=str(error))
+    contenders |= dict(rivals(model, feeds))
+    return Result(name, batch, interleave(contenders, seconds), _floor(whole, peaks))
+
+
+def _compiled(
+    model: onnx.ModelProto, target: str, policy: str, *, per_operator: bool
+) -> GpuExecutable:
+    compiled = rammer_mlir.compile(model, target=target, policy=policy, per_operator=per_operator)
+    assert isinstance(compiled, GpuExecutable)
+    return compiled
+
+
+def _floor(executable: GpuExecutable, peaks: Peaks | None) -> float:
+    """Return the seconds below which no run can be: every weight read, every operation done."""
+    if peaks is None:
+        return 0.0
+    signature = executable.signature
+    tensors = sum(spec.num_bytes for spec in (*signature.inputs, *signature.outputs))
+    moved = (executable.stats["constant_bytes"] + tensors) / peaks.bandwidth
+    return max(moved, executable.stats["operations"] / peaks.operations)
+
+
+def measure_relays(target: str) -> dict[str, float]:
+    """Return the seconds of a launch of nothing, and of a wait for another vEU."""
+    gpu = GPU_BACKENDS[target.partition(":")[0]].describe(target.partition(":")[2])
+    x = np.zeros(1, np.float32)
+    contenders: dict[str, Callable[[], object]] = {}
+    for label, (num_veus, steps) in RELAYS.items():
+        executable = Relay(num_veus, steps).compile(gpu)
+        if steps and executable.run({"x": x})["y"][0] != steps:
+            raise RammerError(f"a relay of {steps} steps computes a wrong number")
+        contenders |= ways_to_run(label, executable, {"x": x})
+    return relay_costs(interleave(contenders, 3.0), RELAYS["relay"][1])
+
+
+def report(found: Sequence[Result]) -> str:
+    """Return a row for each model: medians in ms, quartiles, the floor, and ratios to ours."""
+    names = list(dict.fromkeys(name for result in found for name in result.latencies))
+    rows = [["model", "batch", "floor ms", *(f"{name} ms" for name in names)]]
+    for result in found:
+        cells = [str(result.latencies.get(name, result.error or "-")) for name in names]
+        rows.append([result.model, str(result.batch), f"{result.floor * 1e3:.4f}", *cells])
+    return table(rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, and write ``gpu.json`` and ``gpu.md``; 1 if a model failed."""
+    parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.gpu")
+    parser.add_argument("models", nargs="*", metavar="MODEL", default=list(TABLE_1))
+    parser.add_argument("--batch", type=int, nargs="+", default=[1, 16])
+    parser.add_argument("--seconds", type=float, default=3.0, help="timing for each model")
+    parser.add_argument("--output", type=Path, default=Path("build/bench-gpu"))
+    options = parser.parse_args(arguments)
+    try:
+        kind, driver = find_gpu()
+    except TargetError as error:
+        print(error)
+        return 0
+    target = f"{kind}:{driver.chip}"
+    print(f"{driver.name}, {target}; not installed: {', '.join(missing()) or 'nothing'}")
+    relays = measure_relays(target)
+    for name, seconds in relays.items():
+        print(f"{name}: {seconds * 1e6:.2f} us", flush=True)
+    found: list[Result] = []
+    for name in options.models:
+        for batch in options.batch:
+            print(f"{name}, batch {batch} ...", file=sys.stderr, flush=True)
+            found.append(measure_model(name, batch, target, driver.peaks(), options.seconds))
+    text = report(found)
+    print(text)
+    options.output.mkdir(parents=True, exist_ok=True)
+    place = {"device": driver.name, "target": target, **machine()}
+    results = {"machine": place, "relays": relays, "models": [asdict(r) for r in found]}
+    (options.output / "gpu.json").write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+    (options.output / "gpu.md").write_text(text + "\n", encoding="utf-8")
+    return 1 if any(result.error for result in found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

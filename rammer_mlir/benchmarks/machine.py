@@ -1,0 +1,50 @@
+"""What measurements ran on, and how they are laid out."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+PACKAGES = ("rammer-mlir", "torch-mlir", "llvmlite", "onnx", "onnxruntime", "numpy")
+
+
+def machine() -> dict[str, str | int | None]:
+    """Describe what the measurements ran on."""
+    return {
+        "date": datetime.date.today().isoformat(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        **{package: _version(package) for package in PACKAGES},
+    }
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    for line in info.read_text().splitlines() if info.exists() else ():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Lay out rows, the first of which is the heading, as a Markdown table."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    heading, *body = (
+        "| " + " | ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) + " |"
+        for row in rows
+    )
+    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+    return "\n".join([heading, rule, *body])

@@ -1,0 +1,134 @@
+"""Programs that only wait: the cost of a launch, and of a barrier between two vEUs.
+
+An rTask adds 1 to what the one before it wrote, and the next vEU runs the next one: each step waits
+for another vEU, and the output tells how many steps there were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from rammer_mlir import dialects
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.cpu.image import build_image, lower_program
+from rammer_mlir.lowering.emulation.gpu_to_func import kernel_names
+from rammer_mlir.lowering.emulation.kernel import compile_kernel
+from rammer_mlir.lowering.gpu.program_to_gpu import GpuProgram, lower_to_gpu
+from rammer_mlir.lowering.gpu.target import GpuTarget
+from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.jit import load_object
+from rammer_mlir.lowering.llvm.link import link_shared
+from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.lowering.targets import GPU_BACKENDS
+from rammer_mlir.runtime.emulated_model import EmulatedExecutable
+from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
+from rammer_mlir.runtime.gpu.opening import open_driver
+from rammer_mlir.runtime.pool import native_code
+from rammer_mlir.signature import Signature, TensorSpec
+
+_ONE = "memref<1xf32>"
+_BYTES = 64
+"""Between the values of two steps."""
+
+_KERNEL = f"""
+func.func private @step(%id: index, %x: {_ONE}, %y: {_ONE}) {{
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1.0 : f32
+  %before = memref.load %x[%zero] : {_ONE}
+  %after = arith.addf %before, %one : f32
+  memref.store %after, %y[%zero] : {_ONE}
+  return
+}}
+"rtask.kernel"() {{function = @step, num_rtasks = 1 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 1 : i64, bytes = 8 : i64,
+  reads = [{{argument = 0 : i64, offsets = affine_map<(d0) -> (d0)>, sizes = array<i64: 1>}}],
+  writes = [{{argument = 1 : i64, offsets = affine_map<(d0) -> (d0)>, sizes = array<i64: 1>}}]}}
+  : () -> ()"""
+
+
+@dataclass(frozen=True)
+class Relay:
+    """``steps`` rTasks, one after the other on ``num_veus`` vEUs in turn."""
+
+    num_veus: int
+    steps: int
+
+    @property
+    def signature(self) -> Signature:
+        """One number in, one out."""
+        spec = (1,), np.dtype(np.float32)
+        return Signature((TensorSpec("x", *spec),), (TensorSpec("y", *spec),))
+
+    def text(self) -> str:
+        """Return the module at the `program` stage."""
+        size = _BYTES * max(self.steps, 1)
+        views = "".join(
+            f"  %at{n} = arith.constant {n * _BYTES} : index\n"
+            f"  %b{n} = memref.view %arena[%at{n}][] : memref<{size}xi8> to {_ONE}\n"
+            for n in range(self.steps - 1)
+        )
+        veus = "\n".join(self._veu(veu) for veu in range(self.num_veus))
+        return f"""{_KERNEL if self.steps else ""}
+func.func @main(%x: {_ONE} {{rtask.name = "x"}}, %y: {_ONE} {{rtask.name = "y", rtask.output}},
+                %arena: memref<{size}xi8> {{rtask.arena}}) {{
+{views}  "rtask.program"() ({{ {veus} }}) {{device = "cpu", num_veus = {self.num_veus} : i64}}
+    : () -> ()
+  return
+}}"""
+
+    def _veu(self, veu: int) -> str:
+        items: list[str] = []
+        for step in range(veu, self.steps, self.num_veus):
+            if step and self.num_veus > 1:
+                waits = f"{(step - 1) % self.num_veus}, {(step - 1) // self.num_veus}"
+                items.append(f'"rtask.barrier"() {{waits = array<i64: {waits}>}} : () -> ()')
+            source = "%x" if step == 0 else f"%b{step - 1}"
+            target = "%y" if step == self.steps - 1 else f"%b{step}"
+            items.append(
+                f'"rtask.run"({source}, {target}) {{kernel = @step, operator_id = {step} : i64, '
+                f"first = 0 : i64, count = 1 : i64}} : ({_ONE}, {_ONE}) -> ()"
+            )
+        return f'"rtask.veu"() ({{ ^bb0: {" ".join(items)} }}) {{id = {veu} : i64}} : () -> ()'
+
+    def _lower(self, target: GpuTarget) -> tuple[Any, GpuProgram]:
+        module = ir.Module.parse(self.text())
+        return module, lower_to_gpu(module, {}, self.num_veus, target, straight_line_limit=0)
+
+    def compile(self, target: GpuTarget, device: int = 0) -> GpuExecutable:
+        """Compile for a GPU."""
+        with _context(), ir.Location.unknown():
+            module, program = self._lower(target)
+            code = GPU_BACKENDS[target.kind].code(module, target, self.num_veus)
+        image = program.image(self.signature, code.kind, code.resources)
+        return GpuExecutable(image, code.data, partial(open_driver, target.name, device))
+
+    def for_cpu(self) -> Executable:
+        """Compile for this process."""
+        with _context(), ir.Location.unknown():
+            module = ir.Module.parse(self.text())
+            image, tables = build_image(module, {}, self.signature, self.num_veus)
+            lower_program(module, tables, host_machine(), 0)
+            object_file = emit_object(to_llvm_ir(module), host_machine())
+        library = load_object(object_file)
+        code = native_code(library.address, library)
+        return Executable(image, code, lambda: link_shared(object_file))
+
+    def emulate(self, target: GpuTarget) -> EmulatedExecutable:
+        """Compile for the emulator, with all checks."""
+        with _context(), ir.Location.unknown():
+            module, program = self._lower(target)
+            (name,) = kernel_names(module)
+            kernel = compile_kernel(module, name, checked=True)
+        image = program.image(self.signature, "ptx")
+        return EmulatedExecutable(image, kernel, target.warp_size)
+
+
+def _context() -> ir.Context:
+    context = ir.Context()
+    dialects.register(context)
+    return context

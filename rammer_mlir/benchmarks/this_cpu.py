@@ -1,0 +1,150 @@
+"""Measure this machine: ``python -m rammer_mlir.benchmarks.this_cpu -o this_cpu.toml``.
+
+The file describes the CPU as schedules see it, for ``--costs this_cpu.toml``. What an rKernel gets
+out of a core is measured with our own rKernels: a matrix product, and an addition of long vectors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+import rammer_mlir
+from rammer_mlir.atomic_file import open_atomically
+from rammer_mlir.benchmarks.launch import measure_launch
+from rammer_mlir.benchmarks.machine import machine
+from rammer_mlir.benchmarks.relay import Relay
+from rammer_mlir.errors import RammerError
+from rammer_mlir.scheduling.devices.description import read_description
+
+_SIZE = 256
+"""Rows and columns of the matrix product."""
+_ELEMENTS = 1 << 24
+"""Elements of the vectors that are added: beyond the caches."""
+_STEPS = 512
+"""rTasks of the programs that barriers and calls are timed with."""
+
+
+def measure(repeats: int = 15) -> dict[str, float]:
+    """Return what was measured, in the units of a device file."""
+    cores = len(os.sched_getaffinity(0))
+    relay = {veus: _relay_seconds(veus, repeats) for veus in (1, 2)}
+    launches = {veus: measure_launch(veus).native * 1e-6 for veus in (1, 2)}
+    alone = (relay[1] - launches[1]) / _STEPS
+    together = (relay[2] - launches[2]) / _STEPS if cores > 1 else alone
+    return {
+        "units": cores,
+        "flops_per_second": cores * _flops(repeats),
+        "unit_bytes_per_second": _bandwidth(1, repeats),
+        "bytes_per_second": _bandwidth(cores, repeats),
+        "launch_seconds": launches[min(cores, 2)],
+        "rtask_seconds": max(alone, 0.0),
+        "barrier_seconds": max(together - alone, 0.0),
+    }
+
+
+def _median(run: Callable[[], object], repeats: int) -> float:
+    run()
+    seconds: list[float] = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - begin)
+    return statistics.median(seconds)
+
+
+def _relay_seconds(num_veus: int, repeats: int) -> float:
+    x = np.zeros(1, np.float32)
+    with Relay(num_veus, _STEPS).for_cpu() as executable:
+        assert executable.run({"x": x})["y"][0] == _STEPS
+        return _median(lambda: executable.run({"x": x}), 10 * repeats)
+
+
+def _flops(repeats: int) -> float:
+    """Return operations per second of one core in a matrix product."""
+    generator = np.random.default_rng(1)
+    a, b = (generator.standard_normal((_SIZE, _SIZE)).astype(np.float32) for _ in range(2))
+    model = _model("MatMul", [_SIZE, _SIZE], {"b": b})
+    with rammer_mlir.compile(model, num_veus=1) as executable:
+        return 2 * _SIZE**3 / _median(lambda: executable.run({"a": a}), repeats)
+
+
+def _bandwidth(num_veus: int, repeats: int) -> float:
+    """Return bytes per second of several cores that read and write long vectors."""
+    a = np.random.default_rng(2).standard_normal(_ELEMENTS).astype(np.float32)
+    model = _model("Relu", [_ELEMENTS], {})
+    with rammer_mlir.compile(model, num_veus=num_veus) as executable:
+        out = {"y": np.zeros(_ELEMENTS, np.float32)}
+        return 2 * a.nbytes / _median(lambda: executable.run({"a": a}, out), repeats)
+
+
+def _model(operator: str, shape: list[int], weights: dict[str, Any]) -> onnx.ModelProto:
+    info, kind = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    node = onnx.helper.make_node(operator, ["a", *weights], ["y"])
+    constants = [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = onnx.helper.make_graph(
+        [node], operator, [info("a", kind, shape)], [info("y", kind, shape)], constants
+    )
+    return onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9
+    )
+
+
+def description(found: dict[str, float]) -> str:
+    """Return a device file."""
+    place = machine()
+    source = f"measured by rammer_mlir.benchmarks.this_cpu on {place['date']}"
+    guess = "as in the description of a round CPU"
+    figures: dict[str, tuple[object, str]] = {
+        "units": (int(found["units"]), "cores that this process may use"),
+        "veus_per_unit": (64, "threads that take turns on a core"),
+        "threads_per_unit": (64, "threads that take turns on a core"),
+        "threads_per_veu": (1, "a vEU is a thread"),
+        "registers_per_unit": (0, "they limit nothing"),
+        "shared_bytes_per_unit": (16 << 20, guess),
+        "shared_bytes_per_veu": (1 << 20, guess),
+        "clock_hertz": (3e9, guess),
+        "cache_bytes": (32 << 20, guess),
+        **{
+            name: (float(f"{found[name]:.4g}"), source)
+            for name in ("bytes_per_second", "unit_bytes_per_second", "launch_seconds",
+                         "barrier_seconds", "rtask_seconds")
+        },
+    }  # fmt: skip
+    figures["is_bulk_synchronous"] = (False, "a thread may wait for another one")
+    lines = [f'title = "{place["processor"]}"', "targets = []"]
+    lines += [f"{name} = {str(value).lower()}" for name, (value, _) in figures.items()]
+    lines += ["", "[flops_per_second]", f"f32 = {found['flops_per_second']:.4e}", "", "[sources]"]
+    lines += [f'{name} = "{text}"' for name, (_, text) in figures.items()]
+    lines.append(f'flops_per_second = "{source}: a matrix product of {_SIZE} cubed, times cores"')
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and write a device file."""
+    parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.this_cpu")
+    parser.add_argument("-o", "--output", type=Path, default=Path("this_cpu.toml"))
+    path = parser.parse_args(arguments).output
+    try:
+        text = description(measure())
+        with open_atomically(path) as file:
+            file.write(text.encode())
+        read_description(path)
+    except RammerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(text, end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

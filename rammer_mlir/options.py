@@ -1,0 +1,63 @@
+"""What the user may ask of the compiler, checked."""
+
+from __future__ import annotations
+
+import os
+
+from rammer_mlir.errors import OptionError
+from rammer_mlir.lowering.targets import find_gpu
+from rammer_mlir.pipeline import CompileOptions
+from rammer_mlir.scheduling.devices.catalog import CPU, device_for, find_device
+from rammer_mlir.scheduling.policies import get_policy
+
+
+def check_options(
+    target: str,
+    policy: str,
+    num_veus: int | None,
+    *,
+    costs: str | None = None,
+    watchdog: int = 0,
+    per_operator: bool = False,
+) -> CompileOptions:
+    """Return checked options; ``num_veus`` defaults to the number of cores or multiprocessors.
+
+    ``costs`` names the device whose costs schedules follow, by default one like the target.
+
+    Raises:
+        OptionError: if the target, the policy or the number of vEUs is not one that exists, or an
+            option does not fit the target.
+        TargetError: if the target's chip is unknown or too old.
+    """
+    gpu = find_gpu(target)
+    get_policy(policy)
+    own = device_for(gpu.name if gpu else CPU)
+    described = own if costs is None else find_device(costs)
+    cores = len(os.sched_getaffinity(0))
+    if num_veus is None:
+        num_veus = gpu.num_veus if gpu else cores
+        num_veus = described.units if described.is_bulk_synchronous else num_veus
+    if not described.is_bulk_synchronous:
+        own.device(num_veus)
+    elif gpu is not None:
+        raise OptionError(
+            f"costs '{costs}': expected target cpu, which executes supersteps with few threads, "
+            f"found '{target}'; choose another device or target"
+        )
+    vdevice = described.device(num_veus)
+    if watchdog < 0:
+        raise OptionError(f"watchdog: expected a number of looks, at least 0, found {watchdog}")
+    if gpu is None and (watchdog or per_operator):
+        option = "watchdog" if watchdog else "one launch per operator"
+        raise OptionError(f"{option}: expected a GPU as target, found '{target}'; leave it out")
+    if watchdog and per_operator:
+        raise OptionError(
+            "watchdog: expected one launch of the whole program, found one per operator, where "
+            "nothing waits; leave one of the options out"
+        )
+    return CompileOptions(
+        target=target, policy=policy, num_veus=num_veus, device=costs or described.name,
+        tile_bytes=vdevice.max_shared_memory if vdevice.is_bulk_synchronous else 0,
+        fold_to=cores if vdevice.is_bulk_synchronous else 0,
+        watchdog=watchdog, per_operator=per_operator,
+    )  # fmt: skip

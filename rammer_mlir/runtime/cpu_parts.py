@@ -1,0 +1,85 @@
+"""A CPU's program in an artifact."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.cpu_features import cpu_features
+from rammer_mlir.errors import ArtifactError
+from rammer_mlir.image import CpuImage, Slot, TaskTable
+from rammer_mlir.runtime.parts import (
+    Members,
+    Parts,
+    read_items,
+    read_signature,
+    write_items,
+    write_signature,
+)
+
+_ITEMS = "items.json"
+_TABLE = {"records": np.int32, "starts": np.int32, "arguments": np.int32, "totals": np.int64}
+
+
+def write_image(image: CpuImage) -> Parts:
+    """Return the manifest's entries and the members, but for code and constants."""
+    manifest = {
+        "target": "cpu",
+        "machine": image.machine,
+        "features": image.features,
+        "num_veus": image.num_veus,
+        "arena_bytes": image.arena_bytes,
+        **write_signature(image.signature),
+        "slots": [astuple(slot) for slot in image.slots],
+        "summary": image.summary,
+    }
+    members = {f"{name}.bin": getattr(image.table, name).tobytes() for name in _TABLE}
+    members[_ITEMS] = json.dumps(write_items(image.table.items)).encode()
+    return Parts(manifest, members)
+
+
+def check_machine(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Refuse code that this processor does not run.
+
+    Raises:
+        ArtifactError: naming the family or the features that differ.
+    """
+    if manifest["machine"] != platform.machine():
+        raise ArtifactError(
+            f"'{path}' was compiled for {manifest['machine']}, and this machine is "
+            f"{platform.machine()}: compile the model here"
+        )
+    missing = sorted(set(manifest["features"]) - set(cpu_features()))
+    if missing:
+        raise ArtifactError(
+            f"'{path}' needs a processor with {', '.join(missing)}, which this one lacks: compile "
+            "the model here"
+        )
+
+
+def read_image(members: Members) -> CpuImage:
+    """Read the program's data."""
+
+    def integers(name: str) -> NDArray[Any]:
+        return np.frombuffer(members.read(f"{name}.bin"), dtype=_TABLE[name])
+
+    manifest = members.manifest
+    items = read_items(json.loads(members.read(_ITEMS)))
+    return CpuImage(
+        signature=read_signature(manifest),
+        num_veus=manifest["num_veus"],
+        slots=tuple(Slot(*slot) for slot in manifest["slots"]),
+        constants=members.constants,
+        arena_bytes=manifest["arena_bytes"],
+        table=TaskTable(*(integers(name) for name in _TABLE), items=items),
+        features=tuple(manifest["features"]),
+        machine=manifest["machine"],
+        summary=manifest["summary"],
+    )

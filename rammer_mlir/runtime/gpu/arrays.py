@@ -1,0 +1,157 @@
+"""Tensors on a device: what a run takes without a copy, and what it returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.errors import InputError
+from rammer_mlir.runtime.gpu.dlpack import CPU, Borrowed, borrow, is_dense, lend
+from rammer_mlir.runtime.gpu.driver import Driver
+from rammer_mlir.runtime.gpu.memory import DeviceMemory
+from rammer_mlir.signature import TensorSpec
+
+_DEFAULT_STREAMS = (None, 0, 1, 2)
+"""Streams of ``__cuda_array_interface__`` that order themselves with ours."""
+
+
+class DeviceArray:
+    """A dense tensor in row-major order on a device.
+
+    Other packages take it without a copy: by ``__dlpack__``, and on NVIDIA GPUs by
+    ``__cuda_array_interface__``. ``numpy`` copies it to the host.
+    """
+
+    def __init__(self, driver: Driver, spec: TensorSpec, stream: object) -> None:
+        """Allocate; the content is undefined."""
+        self.spec, self.stream = spec, stream
+        self._driver = driver
+        self.memory = DeviceMemory(driver, spec.num_bytes)
+
+    @property
+    def address(self) -> int:
+        """Where it begins on the device."""
+        return self.memory.address
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its sizes."""
+        return self.spec.shape
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Its element type."""
+        return self.spec.dtype
+
+    def numpy(self) -> NDArray[np.generic]:
+        """Return a copy on the host, once the work that writes it is done."""
+        array: NDArray[np.generic] = np.empty(self.spec.shape, self.spec.dtype)
+        self._driver.activate()
+        self._driver.download(array, self.address, self.stream)
+        self._driver.synchronize(self.stream)
+        return array
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Numba's interface, version 3."""
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.address, False),
+            "strides": None,
+            "version": 3,
+            "stream": self._driver.stream_handle(self.stream) or 1,
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's type and number of the device."""
+        return self._driver.dlpack_device
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """Return a capsule, once the work that writes the array is done.
+
+        Raises:
+            BufferError: if a copy or another device is asked for.
+        """
+        del stream, max_version
+        if copy or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
+            raise BufferError("expected a tensor that stays where it is; copy it after taking it")
+        self._driver.activate()
+        self._driver.synchronize(self.stream)
+        return lend(self.address, self.spec, self.__dlpack_device__(), self)
+
+
+def find_on_device(driver: Driver, value: Any, spec: TensorSpec, stream: object) -> Borrowed | None:
+    """Return a tensor on the device as it is; None for what is on the host.
+
+    Later work of ``stream`` waits for what writes the tensor.
+
+    Raises:
+        InputError: if it is on another device, or is not dense and of the specified type.
+    """
+    if isinstance(value, DeviceArray):
+        driver.order(value.stream, stream)
+        found = Borrowed(value.address, value.shape, value.dtype, True, value)
+    elif isinstance(value, np.ndarray):
+        return None
+    elif hasattr(value, "__dlpack_device__"):
+        kind, number = (int(part) for part in value.__dlpack_device__())
+        if kind == CPU and driver.dlpack_device[0] != CPU:
+            return None
+        if (kind, number) != driver.dlpack_device:
+            raise InputError(
+                f"input '{spec.name}': expected a tensor on {driver.name} (DLPack device "
+                f"{driver.dlpack_device}), found one on DLPack device {(kind, number)}; move it"
+            )
+        found = _from_dlpack(driver, value, spec, stream)
+    elif hasattr(value, "__cuda_array_interface__"):
+        found = _from_interface(driver, value, stream)
+    else:
+        return None
+    _check(found, spec)
+    return found
+
+
+def _from_dlpack(driver: Driver, value: Any, spec: TensorSpec, stream: object) -> Borrowed:
+    handle = None if driver.dlpack_device[0] == CPU else driver.stream_handle(stream)
+    try:
+        return borrow(value.__dlpack__(stream=handle))
+    except BufferError as error:
+        raise InputError(
+            f"input '{spec.name}': expected a tensor that DLPack can hand over, found one that "
+            f"{type(value).__name__} keeps ({error}); copy it"
+        ) from error
+
+
+def _from_interface(driver: Driver, value: Any, stream: object) -> Borrowed:
+    fields = value.__cuda_array_interface__
+    dtype = np.dtype(fields["typestr"])
+    shape, strides = tuple(fields["shape"]), fields.get("strides")
+    dense = strides is None or is_dense(shape, tuple(strides), dtype.itemsize)
+    if fields.get("stream") not in _DEFAULT_STREAMS:
+        driver.order(driver.stream_of(int(fields["stream"])), stream)
+    return Borrowed(int(fields["data"][0]), shape, dtype, dense, value)
+
+
+def _check(found: Borrowed, spec: TensorSpec) -> None:
+    rules: list[tuple[str, object, object, str]] = [
+        ("dtype", spec.dtype, found.dtype, "convert it"),
+        ("shape", spec.shape, found.shape, "the model was compiled for this shape alone"),
+        ("dense", True, found.is_dense, "copy it into row-major order"),
+        ("address in bytes modulo 16", 0, found.address % 16, "copy it"),
+    ]
+    for what, expected, actual, advice in rules:
+        if expected != actual:
+            raise InputError(
+                f"input '{spec.name}' on the device: expected {what} {expected}, found {actual}; "
+                f"{advice}"
+            )

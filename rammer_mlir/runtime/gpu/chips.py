@@ -1,0 +1,40 @@
+"""Which devices run code that was compiled for a chip."""
+
+from __future__ import annotations
+
+from rammer_mlir.errors import TargetError
+from rammer_mlir.gpu_image import GpuImage
+
+
+def check_chip(image: GpuImage, chip: str, device: str) -> None:
+    """Refuse a program that was compiled for another chip than the device has.
+
+    A cubin runs on its compute capability and later minor versions of the same major one; PTX on
+    all later ones (CUDA programming guide, application compatibility); an hsaco on its chip alone.
+
+    Raises:
+        TargetError: naming both.
+    """
+    if not _runs(image, chip):
+        raise TargetError(
+            f"{device}: expected code for {chip}, found an artifact for {image.chip} "
+            f"({image.code_kind}); compile the model with --target {_family(image)}:{chip}"
+        )
+
+
+def _family(image: GpuImage) -> str:
+    return image.target.partition(":")[0]
+
+
+def _runs(image: GpuImage, chip: str) -> bool:
+    if image.code_kind == "hsaco":
+        return chip == image.chip
+    has, needs = _capability(chip), _capability(image.chip)
+    if image.code_kind == "ptx":
+        return has >= needs
+    return has[0] == needs[0] and has >= needs
+
+
+def _capability(chip: str) -> tuple[int, int]:
+    digits = chip.removeprefix("sm_")
+    return (int(digits[:-1]), int(digits[-1])) if digits.isdigit() else (0, 0)

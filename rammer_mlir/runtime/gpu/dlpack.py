@@ -1,0 +1,154 @@
+"""DLPack tensors (version 0.8's capsules), read and made with ``ctypes``.
+
+Reference: the structures in the Python specification of DLPack, https://dmlc.github.io/dlpack.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rammer_mlir.signature import TensorSpec
+
+CPU, CUDA, ROCM = 1, 2, 10
+"""DLPack's types of devices."""
+
+_NAME = b"dltensor"
+_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+_BFLOAT16 = 4
+
+
+class _Device(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_int32), ("number", ctypes.c_int32)]
+
+
+class _DataType(ctypes.Structure):
+    _fields_ = [
+        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+    ]  # fmt: skip
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device", _Device),
+        ("ndim", ctypes.c_int32),
+        ("dtype", _DataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = [
+        ("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter),
+    ]  # fmt: skip
+
+
+_CapsuleDestructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+_new_capsule: Any = ctypes.pythonapi.PyCapsule_New
+_new_capsule.restype = ctypes.py_object
+_new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, _CapsuleDestructor)
+
+_pointer_of: Any = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype = ctypes.c_void_p
+_pointer_of.argtypes = (ctypes.py_object, ctypes.c_char_p)
+
+# A second pair of prototypes: while a capsule is destroyed, nothing may own it again.
+_raw: Any = ctypes.PyDLL(None)
+_is_unused: Callable[[int, bytes], int] = _raw.PyCapsule_IsValid
+_raw.PyCapsule_IsValid.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
+_raw_pointer: Callable[[int, bytes], int] = _raw.PyCapsule_GetPointer
+_raw.PyCapsule_GetPointer.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
+_raw.PyCapsule_GetPointer.restype = ctypes.c_void_p
+
+
+@dataclass(frozen=True)
+class Borrowed:
+    """A foreign tensor: what it is, whether it is dense in row-major order, and what keeps it."""
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic] | None
+    is_dense: bool
+    owner: object
+
+
+def borrow(capsule: object) -> Borrowed:
+    """Read a capsule that ``__dlpack__`` returned; it stays unconsumed, and frees its tensor."""
+    managed = ctypes.cast(_pointer_of(capsule, _NAME), ctypes.POINTER(_Managed)).contents
+    tensor = managed.tensor
+    shape = tuple(tensor.shape[: tensor.ndim])
+    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else _dense_strides(shape)
+    address = (tensor.data or 0) + tensor.byte_offset
+    kind = tensor.dtype
+    dtype = _dtype(kind.code, kind.bits) if kind.lanes == 1 else None
+    return Borrowed(address, shape, dtype, is_dense(shape, strides), capsule)
+
+
+def is_dense(shape: tuple[int, ...], strides: tuple[int, ...], unit: int = 1) -> bool:
+    """Return whether strides, in multiples of ``unit``, are those of row-major order."""
+    expected = _dense_strides(shape)
+    pairs = zip(shape, strides, expected, strict=True)
+    return 0 in shape or all(size == 1 or found == unit * want for size, found, want in pairs)
+
+
+def _dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.insert(0, step)
+        step *= size
+    return tuple(strides)
+
+
+def _dtype(code: int, bits: int) -> np.dtype[np.generic] | None:
+    if code == _BFLOAT16 and bits == 16:
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    letters = {number: letter for letter, number in _CODES.items()}
+    letter = letters.get(code)
+    return None if letter is None else np.dtype(f"{letter}{bits // 8}")
+
+
+_lent: dict[int, tuple[_Managed, object, object]] = {}
+"""Tensors that others use: the structure, its arrays, and the owner of the memory."""
+
+
+def lend(address: int, spec: TensorSpec, device: tuple[int, int], owner: object) -> object:
+    """Return a capsule of a dense tensor; ``owner`` lives until the consumer has done with it."""
+    ndim = len(spec.shape)
+    sizes = (ctypes.c_int64 * max(ndim, 1))(*spec.shape)
+    strides = (ctypes.c_int64 * max(ndim, 1))(*_dense_strides(spec.shape))
+    code = _BFLOAT16 if spec.dtype.name == "bfloat16" else _CODES[spec.dtype.kind]
+    managed = _Managed()
+    managed.tensor = _Tensor(
+        address, _Device(*device), ndim, _DataType(code, spec.dtype.itemsize * 8, 1),
+        sizes, strides, 0,
+    )  # fmt: skip
+    managed.deleter = _give_back
+    place = ctypes.addressof(managed)
+    _lent[place] = managed, (sizes, strides), owner
+    return _new_capsule(place, _NAME, _destroy)
+
+
+@_Deleter
+def _give_back(place: int) -> None:
+    _lent.pop(place, None)
+
+
+@_CapsuleDestructor
+def _destroy(capsule: int) -> None:
+    """Free a tensor that nobody took from its capsule."""
+    if _is_unused(capsule, _NAME):
+        _lent.pop(_raw_pointer(capsule, _NAME), None)

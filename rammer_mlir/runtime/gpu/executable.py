@@ -1,0 +1,368 @@
+"""A model compiled for a GPU, ready to run."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.errors import InputError, OptionError, TargetError
+from rammer_mlir.gpu_image import GpuImage
+from rammer_mlir.runtime.artifact import write_artifact
+from rammer_mlir.runtime.feeds import check_inputs, check_names, check_outputs
+from rammer_mlir.runtime.gpu.arrays import DeviceArray, find_on_device
+from rammer_mlir.runtime.gpu.driver import Driver
+from rammer_mlir.runtime.gpu.program import DeviceProgram
+from rammer_mlir.signature import Signature, TensorSpec
+
+Array = NDArray[np.generic]
+
+OpenDriver = Callable[[], Driver]
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """An input on the device: its address, and what keeps it there."""
+
+    address: int
+    owner: object
+
+
+class CapturedRun:
+    """A run recorded as a graph: it repeats on the same memory, with one call of the driver."""
+
+    def __init__(
+        self, program: DeviceProgram, lock: threading.Lock, graph: object, stream: object,
+        inputs: Sequence[_Placed], outputs: Mapping[str, DeviceArray],
+    ) -> None:  # fmt: skip
+        """Keep what the graph refers to, and the executable's lock."""
+        self._lock = lock
+        self._program, self._graph, self._stream, self._inputs = program, graph, stream, inputs
+        self.outputs = dict(outputs)
+
+    def replay(self) -> dict[str, DeviceArray]:
+        """Start the run again, after all earlier ones, and return the outputs that it writes."""
+        with self._lock:
+            self._program.driver.activate()
+            self._program.continue_on(self._stream)
+            self._program.driver.replay(self._graph, self._stream)
+        return self.outputs
+
+    def synchronize(self) -> None:
+        """Wait for the last run.
+
+        Raises:
+            TargetError: if the watchdog stopped it.
+        """
+        with self._lock:
+            self._program.driver.activate()
+            self._program.check(self._stream)
+
+
+class GpuExecutable:
+    """A model compiled for a GPU.
+
+    The driver is opened, and weights are uploaded, with the first run. Methods may be called from
+    several Python threads; runs of one executable follow each other on the device.
+    """
+
+    def __init__(
+        self,
+        image: GpuImage,
+        code: bytes,
+        open_driver: OpenDriver,
+        stats: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Wrap compiled code.
+
+        Args:
+            image: the program's data.
+            code: the kernel, of ``image.code_kind``.
+            open_driver: gives the device; raises ``TargetError`` where there is none.
+            stats: what the compiler measured.
+        """
+        self._image, self._code, self._open_driver = image, code, open_driver
+        self._lock = threading.Lock()
+        self._program: DeviceProgram | None = None
+        self._outputs: list[DeviceArray] = []
+        self._inputs: dict[int, DeviceArray] = {}
+        self._closed = False
+        self.stats: dict[str, Any] = dict(stats or {})
+
+    @property
+    def image(self) -> GpuImage:
+        """The program's data."""
+        return self._image
+
+    @property
+    def code(self) -> bytes:
+        """The kernel, of ``image.code_kind``."""
+        return self._code
+
+    @property
+    def signature(self) -> Signature:
+        """Names, shapes and types of inputs and outputs."""
+        return self._image.signature
+
+    @property
+    def summary(self) -> str:
+        """The schedule in words."""
+        return self._image.summary
+
+    @property
+    def num_veus(self) -> int:
+        """Blocks of the kernel."""
+        return self._image.num_veus
+
+    @property
+    def target(self) -> str:
+        """What it is compiled for, ``nvvm:sm_90``."""
+        return self._image.target
+
+    @property
+    def program(self) -> DeviceProgram:
+        """The program on the device.
+
+        Raises:
+            TargetError: if there is no driver or device, the device is another chip, cannot hold
+                the program or its blocks, or the executable is closed.
+        """
+        if self._closed:
+            raise TargetError("the executable is closed: compile or load it again")
+        if self._program is None:
+            self._program = DeviceProgram(self._open_driver(), self._image, self._code)
+        self._program.driver.activate()
+        return self._program
+
+    def run(
+        self, feeds: Mapping[str, Any], out: Mapping[str, Array] | None = None
+    ) -> dict[str, Array]:
+        """Run the model and wait for it.
+
+        Args:
+            feeds: by input name: arrays of the host, which are copied to the device, or tensors on
+                the device (DLPack, ``__cuda_array_interface__``), which are not.
+            out: arrays of the host to write outputs to, by name; others are allocated.
+
+        Returns:
+            Arrays of the host by output name, in the signature's order.
+
+        Raises:
+            InputError: if names, shapes or dtypes do not fit.
+            TargetError: if the device cannot run the program, or the watchdog stopped it.
+        """
+        with self._lock:
+            check_names(self.signature.inputs, feeds, "input")
+            hosts = [value for value in feeds.values() if isinstance(value, np.ndarray)]
+            outputs = check_outputs(self.signature, out or {}, hosts)
+            program = self.program
+            stream = program.stream
+            inputs = self._place(program, feeds, stream)
+            if not self._outputs:
+                self._outputs = [
+                    DeviceArray(program.driver, s, stream) for s in self.signature.outputs
+                ]
+            program.launch(
+                [placed.address for placed in inputs], [o.address for o in self._outputs], stream
+            )
+            program.check(stream)
+            for array, found in zip(outputs, self._outputs, strict=True):
+                program.driver.download(array, found.address, stream)
+            program.driver.synchronize(stream)
+        specs = self.signature.outputs
+        return {spec.name: array for spec, array in zip(specs, outputs, strict=True)}
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Run on arrays in the signature's order; return one array, or a tuple of several."""
+        specs = self.signature.inputs
+        if len(arrays) != len(specs):
+            raise InputError(f"expected {len(specs)} inputs, found {len(arrays)}")
+        outputs = self.run({s.name: a for s, a in zip(specs, arrays, strict=True)})
+        values = tuple(outputs.values())
+        return values[0] if len(values) == 1 else values
+
+    def to_device(self, feeds: Mapping[str, Any]) -> dict[str, DeviceArray]:
+        """Copy inputs to the device, for runs that read them there.
+
+        Raises:
+            InputError: if names, shapes or dtypes do not fit.
+            TargetError: if the device has not enough memory.
+        """
+        arrays = check_inputs(self.signature, feeds)
+        with self._lock:
+            driver, stream = self.program.driver, self.program.stream
+            placed: dict[str, DeviceArray] = {}
+            for spec, array in zip(self.signature.inputs, arrays, strict=True):
+                placed[spec.name] = DeviceArray(driver, spec, stream)
+                if array.nbytes:
+                    driver.upload(placed[spec.name].address, array, stream)
+            driver.synchronize(stream)
+        return placed
+
+    def run_on_device(
+        self,
+        feeds: Mapping[str, Any],
+        out: Mapping[str, DeviceArray] | None = None,
+        stream: int | None = None,
+    ) -> dict[str, DeviceArray]:
+        """Start a run, and return its outputs on the device without waiting for it.
+
+        Args:
+            feeds: as for ``run``; tensors on the device, and arrays of the host in memory that is
+                locked for the device, have to stay as they are until the run is done.
+            out: arrays of an earlier call to write to, by name; others are allocated.
+            stream: handle of the driver's stream to run on, such as ``torch``'s
+                ``stream.cuda_stream``; the executable's own one if None.
+
+        Raises:
+            InputError: if names, shapes or dtypes do not fit.
+            TargetError: if the device cannot run the program.
+        """
+        with self._lock:
+            program = self.program
+            place = program.stream if stream is None else program.driver.stream_of(stream)
+            inputs = self._place(program, feeds, place)
+            outputs = self._device_outputs(program, out or {}, place)
+            program.launch([i.address for i in inputs], [o.address for o in outputs], place)
+        return {spec.name: o for spec, o in zip(self.signature.outputs, outputs, strict=True)}
+
+    def synchronize(self) -> None:
+        """Wait for all runs.
+
+        Raises:
+            TargetError: if the watchdog stopped one.
+        """
+        with self._lock:
+            program = self.program
+            program.check(program.last_stream)
+
+    def capture(self, feeds: Mapping[str, Any]) -> CapturedRun:
+        """Record a run as a graph.
+
+        Args:
+            feeds: as for ``run``; a graph reads tensors of the device anew each time, and arrays
+                of the host as they are now.
+        """
+        with self._lock:
+            program = self.program
+            stream = program.stream
+            inputs = self._place(program, feeds, stream, fresh=True)
+            outputs = self._device_outputs(program, {}, stream)
+            program.continue_on(stream)
+            program.driver.synchronize(stream)
+            program.driver.begin_capture(stream)
+            try:
+                program.launch([i.address for i in inputs], [o.address for o in outputs], stream)
+            finally:
+                graph = program.driver.end_capture(stream)
+        named = zip(self.signature.outputs, outputs, strict=True)
+        return CapturedRun(
+            program, self._lock, graph, stream, inputs, {spec.name: o for spec, o in named}
+        )
+
+    def _place(
+        self,
+        program: DeviceProgram,
+        feeds: Mapping[str, Any],
+        stream: object,
+        *,
+        fresh: bool = False,
+    ) -> list[_Placed]:
+        """Return the inputs on the device, copying those of the host."""
+        specs = self.signature.inputs
+        check_names(specs, feeds, "input")
+        found = {
+            spec.name: find_on_device(program.driver, feeds[spec.name], spec, stream)
+            for spec in specs
+            if spec.name in feeds
+        }
+        host = {name: value for name, value in feeds.items() if found[name] is None}
+        device = [spec.name for spec in specs if found.get(spec.name) is not None]
+        rest = Signature(tuple(spec for spec in specs if spec.name not in device), ())
+        arrays = dict(zip((s.name for s in rest.inputs), check_inputs(rest, host), strict=True))
+        placed: list[_Placed] = []
+        for number, spec in enumerate(specs):
+            borrowed = found[spec.name]
+            if borrowed is not None:
+                placed.append(_Placed(borrowed.address, borrowed.owner))
+                continue
+            memory = self._input_memory(program, number, spec, stream, fresh=fresh)
+            if arrays[spec.name].nbytes:
+                program.driver.upload(memory.address, arrays[spec.name], stream)
+            placed.append(_Placed(memory.address, memory))
+        return placed
+
+    def _input_memory(
+        self, program: DeviceProgram, number: int, spec: TensorSpec, stream: object, *, fresh: bool
+    ) -> DeviceArray:
+        if fresh:
+            return DeviceArray(program.driver, spec, stream)
+        if number not in self._inputs:
+            self._inputs[number] = DeviceArray(program.driver, spec, program.stream)
+        memory = self._inputs[number]
+        program.continue_on(stream)  # an earlier run on another stream may still read it
+        return memory
+
+    def _device_outputs(
+        self, program: DeviceProgram, out: Mapping[str, DeviceArray], stream: object
+    ) -> list[DeviceArray]:
+        check_names(self.signature.outputs, out, "output")
+        outputs: list[DeviceArray] = []
+        for spec in self.signature.outputs:
+            array = out.get(spec.name)
+            if array is None:
+                array = DeviceArray(program.driver, spec, stream)
+            elif (array.shape, array.dtype) != (spec.shape, spec.dtype):
+                raise InputError(
+                    f"output '{spec.name}': expected {spec.dtype}{list(spec.shape)}, found "
+                    f"{array.dtype}{list(array.shape)}; give an array that a run returned"
+                )
+            array.stream = stream
+            outputs.append(array)
+        return outputs
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an artifact that ``rammer_mlir.load`` reads without a compiler.
+
+        Raises:
+            ArtifactError: if the file cannot be written.
+        """
+        write_artifact(Path(path), self._image, self._code)
+
+    def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
+        """Refuse, as ``record`` does."""
+        self.record(feeds, os.fspath(path))
+
+    def record(self, feeds: Mapping[str, Any], title: str = "measured") -> NoReturn:
+        """Refuse: vEUs of a GPU record no times, and emulated times say nothing about one.
+
+        Raises:
+            OptionError: always.
+        """
+        raise OptionError(
+            f"timeline: expected the target cpu, whose vEUs record times, found {self.target}; "
+            "leave --timeline out"
+        )
+
+    def close(self) -> None:
+        """Give the device's memory back; the executable cannot run any more."""
+        with self._lock:
+            self._closed = True
+            if self._program is not None:
+                self._program.close()
+            self._program = None
+            self._outputs, self._inputs = [], {}
+
+    def __enter__(self) -> GpuExecutable:
+        """Use as a context manager that closes the executable."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the executable."""
+        self.close()

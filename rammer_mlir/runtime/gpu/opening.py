@@ -1,0 +1,28 @@
+"""Opening the driver that a target needs."""
+
+from __future__ import annotations
+
+from rammer_mlir.errors import TargetError
+from rammer_mlir.runtime.gpu.driver import Driver
+
+
+def open_driver(target: str, device: int = 0) -> Driver:
+    """Open a device of this machine.
+
+    Args:
+        target: what the program is compiled for, ``nvvm:sm_90`` or ``rocdl:gfx90a``.
+        device: the device's number.
+
+    Raises:
+        TargetError: if the driver's bindings are not installed, or there is no driver or device.
+    """
+    family = target.partition(":")[0]
+    if family == "nvvm":
+        from rammer_mlir.runtime.gpu.cuda import CudaDriver
+
+        return CudaDriver(device)
+    if family == "rocdl":
+        from rammer_mlir.runtime.gpu.hip import HipDriver
+
+        return HipDriver(device)
+    raise TargetError(f"target '{target}': expected nvvm or rocdl, found no driver for another")

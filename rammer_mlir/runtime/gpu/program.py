@@ -1,0 +1,141 @@
+"""A program on a device: its code, weights and state, uploaded once, and its launches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.gpu_image import GpuImage
+from rammer_mlir.residency import require_resident
+from rammer_mlir.runtime.gpu.chips import check_chip
+from rammer_mlir.runtime.gpu.driver import Argument, Driver, Launch, Use
+from rammer_mlir.runtime.gpu.memory import DeviceMemory
+from rammer_mlir.runtime.gpu.watchdog import check_watch
+
+_USES: dict[str, Use] = {
+    "constant": "read", "table": "read", "arena": "written", "scratches": "written",
+    "counters": "kept", "watch": "kept",
+}  # fmt: skip
+
+
+class DeviceProgram:
+    """A program whose buffers but inputs and outputs are on a device."""
+
+    def __init__(self, driver: Driver, image: GpuImage, code: bytes) -> None:
+        """Load the code, and upload weights and schedule.
+
+        Raises:
+            TargetError: if the device is another chip, cannot hold all blocks at once, or has not
+                enough memory.
+        """
+        self.driver, self.image = driver, image
+        driver.activate()
+        check_chip(image, driver.chip, driver.name)
+        self._kernel = driver.load(code, image.code_kind, image.entry)
+        if image.is_persistent:
+            most = driver.resident_blocks(self._kernel, image.block_threads)
+            needs = driver.needs(self._kernel, image.block_threads)
+            require_resident(image.target, image.num_veus, most, needs)
+        self.stream = driver.create_stream()
+        self._last_stream = self.stream
+        self._sizes = dict(zip(image.arguments, image.argument_bytes, strict=True))
+        own = [name for name in image.arguments if name in _USES]
+        self._sizes["table"] = image.tables.nbytes
+        self._memory = {name: DeviceMemory(driver, self._sizes[name]) for name in own}
+        self._upload("constant", image.constants)
+        self._upload("table", image.tables)
+        self._clear_counters()
+        driver.synchronize(self.stream)
+
+    def _upload(self, name: str, values: NDArray[np.generic]) -> None:
+        if values.nbytes:
+            self.driver.upload(self._memory[name].address, values, self.stream)
+
+    def _clear_counters(self) -> None:
+        """Zero the step counters: once, and after a run that was stopped half-way."""
+        for name in ("counters", "watch"):
+            if name in self._memory:
+                self.driver.clear(self._memory[name].address, self._sizes[name], self.stream)
+
+    @property
+    def device_bytes(self) -> int:
+        """Memory that the program takes on the device, without inputs and outputs."""
+        return sum(memory.num_bytes for memory in self._memory.values())
+
+    @property
+    def last_stream(self) -> object:
+        """The stream of the last run, which is done when all are."""
+        return self._last_stream
+
+    def launch(self, inputs: Sequence[int], outputs: Sequence[int], stream: object) -> None:
+        """Start a run on device addresses, after all earlier runs, and without waiting for it."""
+        self.continue_on(stream)
+        grid = Launch(self.image.num_veus, self.image.block_threads, self.image.is_persistent)
+        addresses = self._addresses(inputs, outputs)
+        row = self.image.tables.shape[1] * 8
+        for number in range(len(self.image.tables)):
+            arguments = self._arguments(addresses, number * row)
+            self.driver.launch(self._kernel, grid, arguments, stream)
+
+    def continue_on(self, stream: object) -> None:
+        """Let later work of a stream wait for the last run, and be the next one's."""
+        if stream != self._last_stream:
+            self.driver.order(self._last_stream, stream)
+            self._last_stream = stream
+
+    def _addresses(self, inputs: Sequence[int], outputs: Sequence[int]) -> dict[str, int]:
+        addresses = {name: memory.address for name, memory in self._memory.items()}
+        addresses |= {f"input{n}": address for n, address in enumerate(inputs)}
+        addresses |= {f"output{n}": address for n, address in enumerate(outputs)}
+        return addresses
+
+    def _arguments(self, addresses: dict[str, int], table_offset: int) -> list[Argument]:
+        names = self._names()
+        sizes = zip(self.image.arguments, self.image.argument_bytes, strict=True)
+        return [
+            Argument(
+                addresses[name] + (table_offset if name == "table" else 0),
+                size,
+                names.get(name, f"the {name}"),
+                self._use(name),
+            )
+            for name, size in sizes
+        ]
+
+    def _use(self, name: str) -> Use:
+        if name == "arena" and not self.image.is_persistent:
+            return "kept"
+        if name.startswith("output"):
+            return "written" if self.image.is_persistent else "kept"
+        return _USES.get(name, "read")
+
+    def _names(self) -> dict[str, str]:
+        """Name the buffers in the model's words."""
+        signature = self.image.signature
+        names = {f"input{n}": f"input '{s.name}'" for n, s in enumerate(signature.inputs)}
+        return names | {f"output{n}": f"output '{s.name}'" for n, s in enumerate(signature.outputs)}
+
+    def check(self, stream: object) -> None:
+        """Wait for a stream, and raise ``TargetError`` if the watchdog stopped the program.
+
+        After that, the program can be run again.
+        """
+        self.driver.synchronize(stream)
+        if "watch" not in self._memory:
+            return
+        watch = np.zeros(self._sizes["watch"] // 8, np.int64)
+        self.driver.download(watch, self._memory["watch"].address, stream)
+        self.driver.synchronize(stream)
+        if watch[0]:
+            self._clear_counters()
+            self.driver.synchronize(self.stream)
+        check_watch(self.image, watch)
+
+    def close(self) -> None:
+        """Give the device's memory back."""
+        self.driver.activate()
+        self.driver.synchronize(self._last_stream)
+        for memory in self._memory.values():
+            memory.free()

@@ -1,0 +1,71 @@
+"""A GPU's program in an artifact."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rammer_mlir.gpu_image import GpuImage
+from rammer_mlir.residency import KernelResources
+from rammer_mlir.runtime.parts import (
+    Members,
+    Parts,
+    read_items,
+    read_signature,
+    write_items,
+    write_signature,
+)
+
+_ITEMS, _TABLES = "items.json", "tables.bin"
+
+
+def write_image(image: GpuImage) -> Parts:
+    """Return the manifest's entries and the members, but for code and constants."""
+    resources = image.resources
+    manifest = {
+        "target": image.target,
+        "entry": image.entry,
+        "num_veus": image.num_veus,
+        "block_threads": image.block_threads,
+        "shared_bytes": image.shared_bytes,
+        "resources": None if resources is None else asdict(resources),
+        "arguments": list(zip(image.arguments, image.argument_bytes, strict=True)),
+        "launches": len(image.tables),
+        **write_signature(image.signature),
+        "summary": image.summary,
+    }
+    items = json.dumps(write_items(image.items)).encode()
+    return Parts(manifest, {_TABLES: image.tables.tobytes(), _ITEMS: items})
+
+
+def check_machine(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Accept every machine: the device is checked when it is opened."""
+    del path, manifest
+
+
+def read_image(members: Members) -> GpuImage:
+    """Read the program's data."""
+    manifest = members.manifest
+    tables = np.frombuffer(members.read(_TABLES), np.int64)
+    resources = manifest["resources"]
+    return GpuImage(
+        target=manifest["target"],
+        signature=read_signature(manifest),
+        entry=manifest["entry"],
+        num_veus=manifest["num_veus"],
+        block_threads=manifest["block_threads"],
+        arguments=tuple(name for name, _ in manifest["arguments"]),
+        argument_bytes=tuple(size for _, size in manifest["arguments"]),
+        constants=members.constants,
+        tables=tables.reshape(manifest["launches"], -1),
+        items=read_items(json.loads(members.read(_ITEMS))),
+        shared_bytes=manifest["shared_bytes"],
+        code_kind=manifest["code"],
+        resources=None if resources is None else KernelResources(**resources),
+        summary=manifest["summary"],
+    )

@@ -1,0 +1,69 @@
+"""What the artifacts of all targets are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.image import TraceItem
+from rammer_mlir.signature import Signature, TensorSpec
+
+Items = tuple[tuple[TraceItem, ...], ...]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A program as it is written: entries of the manifest, and members by name."""
+
+    manifest: Mapping[str, Any]
+    members: Mapping[str, bytes]
+
+
+@dataclass(frozen=True)
+class Members:
+    """A program as it is read: the manifest, how to read a member, and the constants."""
+
+    manifest: Mapping[str, Any]
+    read: Callable[[str], bytes]
+    constants: NDArray[np.uint8]
+
+
+def write_signature(signature: Signature) -> dict[str, Any]:
+    """Return the manifest's entries for inputs and outputs."""
+
+    def specs(tensors: Sequence[TensorSpec]) -> list[dict[str, Any]]:
+        return [{"name": t.name, "shape": t.shape, "dtype": str(t.dtype)} for t in tensors]
+
+    return {"inputs": specs(signature.inputs), "outputs": specs(signature.outputs)}
+
+
+def read_signature(manifest: Mapping[str, Any]) -> Signature:
+    """Read inputs and outputs."""
+
+    def specs(entries: list[dict[str, Any]]) -> tuple[TensorSpec, ...]:
+        return tuple(TensorSpec(e["name"], tuple(e["shape"]), _dtype(e["dtype"])) for e in entries)
+
+    return Signature(specs(manifest["inputs"]), specs(manifest["outputs"]))
+
+
+def _dtype(name: str) -> np.dtype[np.generic]:
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, name))
+
+
+def write_items(items: Items) -> list[list[tuple[Any, ...]]]:
+    """Return what each vEU does, for JSON."""
+    return [[astuple(item) for item in veu] for veu in items]
+
+
+def read_items(items: list[list[list[Any]]]) -> Items:
+    """Read what each vEU does."""
+    return tuple(tuple(TraceItem(*item) for item in veu) for veu in items)

@@ -1,0 +1,1 @@
+"""Devices as data: a file for each, and what reads them."""

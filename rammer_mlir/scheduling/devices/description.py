@@ -1,0 +1,208 @@
+"""Device descriptions: TOML files with the figures of a device, each with its source."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from rammer_mlir.errors import OptionError
+from rammer_mlir.scheduling.device import Device
+
+_DTYPES = ("f64", "f32", "tf32", "f16", "bf16", "f8", "i8")
+_COSTS = ("launch_seconds", "barrier_seconds", "rtask_seconds")
+"""These may be 0."""
+
+
+@dataclass(frozen=True)
+class DeviceDescription:
+    """What a device has; a unit is a core, multiprocessor, compute unit or tile.
+
+    Attributes:
+        name: the file's name without its ending.
+        title: maker and model.
+        targets: what is scheduled for this device unless another one is named.
+        units: units of the device.
+        veus_per_unit: most vEUs that a unit holds at once.
+        threads_per_unit, threads_per_veu: most resident threads of a unit, and of one vEU.
+        registers_per_unit: 32-bit registers of a unit; 0 where they limit nothing.
+        shared_bytes_per_unit, shared_bytes_per_veu: memory that a unit's threads share, and the
+            most that one vEU gets.
+        clock_hertz: cycles per second at most.
+        flops_per_second: scalar operations per second of the whole device by element type.
+        cache_bytes: the last cache that all units share; 0 if there is none.
+        bytes_per_second: memory bandwidth of the whole device.
+        unit_bytes_per_second: bandwidth of one unit that has the memory to itself.
+        launch_seconds: cost of starting one rProgram.
+        barrier_seconds: cost of one barrier-rTask whose waits are already satisfied.
+        rtask_seconds: fixed cost of starting one rTask.
+        is_bulk_synchronous: units synchronise all together only, and an rTask finds its data in its
+            unit's memory only.
+        sources: where each figure is from, by its name.
+    """
+
+    name: str
+    title: str
+    targets: tuple[str, ...]
+    units: int
+    veus_per_unit: int
+    threads_per_unit: int
+    threads_per_veu: int
+    registers_per_unit: int
+    shared_bytes_per_unit: int
+    shared_bytes_per_veu: int
+    clock_hertz: float
+    flops_per_second: Mapping[str, float]
+    cache_bytes: int
+    bytes_per_second: float
+    unit_bytes_per_second: float
+    launch_seconds: float
+    barrier_seconds: float
+    rtask_seconds: float
+    is_bulk_synchronous: bool
+    sources: Mapping[str, str]
+
+    @property
+    def max_veus(self) -> int:
+        """Most vEUs at once."""
+        return self.units * self.veus_per_unit
+
+    def device(self, num_veus: int | None = None, dtype: str = "f32") -> Device:
+        """Return the device as ``num_veus`` equal vEUs, one for each unit if None.
+
+        vEUs are spread over units; those of one unit share its arithmetic and its bandwidth.
+
+        Raises:
+            OptionError: if there is no vEU, there are more than fit, or no figure for the type.
+        """
+        count = self.units if num_veus is None else num_veus
+        if not 1 <= count <= self.max_veus:
+            bound = f"at most {self.max_veus} on '{self.name}'" if count > 0 else "at least 1"
+            raise OptionError(f"number of vEUs: expected {bound}, found {count}")
+        if dtype not in self.flops_per_second:
+            raise OptionError(
+                f"device '{self.name}': expected one of {', '.join(self.flops_per_second)} in "
+                f"flops_per_second, found no '{dtype}'"
+            )
+        sharing = -(-count // self.units)
+        return Device(
+            name=self.name,
+            num_veus=count,
+            flops_per_second=self.flops_per_second[dtype] / self.units / sharing,
+            bytes_per_second=self.unit_bytes_per_second / sharing,
+            total_bytes_per_second=self.bytes_per_second,
+            rtask_seconds=self.rtask_seconds,
+            barrier_seconds=self.barrier_seconds,
+            launch_seconds=self.launch_seconds,
+            max_threads=self.threads_per_veu,
+            max_shared_memory=min(self.shared_bytes_per_veu, self.shared_bytes_per_unit // sharing),
+            is_bulk_synchronous=self.is_bulk_synchronous,
+        )
+
+
+def read_description(path: Path) -> DeviceDescription:
+    """Read a device file.
+
+    Raises:
+        OptionError: if it cannot be read, is not TOML, or an entry is missing, unknown, of another
+            type, senseless, or without a source.
+    """
+    try:
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise OptionError(f"cannot read '{path}': {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise OptionError(f"'{path}' is not a device file in TOML: {error}") from error
+    return _Reader(path, entries).read()
+
+
+@dataclass(frozen=True)
+class _Reader:
+    path: Path
+    entries: Mapping[str, Any]
+
+    def read(self) -> DeviceDescription:
+        names = [field.name for field in fields(DeviceDescription) if field.name != "name"]
+        missing = [name for name in names if name not in self.entries]
+        if missing:
+            raise self._error(f"expected '{missing[0]}', found none; add it")
+        unknown = sorted(set(self.entries) - set(names))
+        if unknown:
+            raise self._error(f"expected one of {', '.join(names)}, found '{unknown[0]}'")
+        values: dict[str, Any] = {
+            "name": self.path.stem,
+            "title": self._text("title"),
+            "targets": tuple(self._texts("targets")),
+            "is_bulk_synchronous": self._truth("is_bulk_synchronous"),
+            "flops_per_second": self._rates(),
+            "sources": self._sources(),
+        }
+        for field in fields(DeviceDescription):
+            if field.type in ("int", "float"):
+                values[field.name] = self._number(field.name, self.entries[field.name], field.type)
+        numbers = [name for name in names if name not in ("title", "targets", "sources")]
+        without = [name for name in numbers if name not in values["sources"]]
+        if without:
+            raise self._error(f"sources: expected where '{without[0]}' is from, found nothing")
+        return DeviceDescription(**values)
+
+    def _error(self, message: str) -> OptionError:
+        return OptionError(f"device file '{self.path}': {message}")
+
+    def _number(self, name: str, value: Any, kind: str) -> float:
+        least = 0 if name in (*_COSTS, "registers_per_unit", "cache_bytes") else None
+        expected = "a whole number" if kind == "int" else "a finite number"
+        expected += " of at least 0" if least == 0 else " above 0"
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        is_kind = is_number and (kind == "float" or isinstance(value, int))
+        if not is_kind or not (value >= 0 if least == 0 else value > 0) or not value < inf:
+            raise self._error(f"{name}: expected {expected}, found {value!r}")
+        return value if kind == "int" else float(value)
+
+    def _truth(self, name: str) -> bool:
+        value = self.entries[name]
+        if not isinstance(value, bool):
+            raise self._error(f"{name}: expected true or false, found {value!r}")
+        return value
+
+    def _text(self, name: str) -> str:
+        value = self.entries[name]
+        if not isinstance(value, str) or not value:
+            raise self._error(f"{name}: expected a text, found {value!r}")
+        return value
+
+    def _texts(self, name: str) -> list[str]:
+        value = self.entries[name]
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):  # pyright: ignore[reportUnknownVariableType]
+            raise self._error(f"{name}: expected a list of texts, found {value!r}")
+        return [str(item) for item in value]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+    def _table(self, name: str) -> dict[str, Any]:
+        value = self.entries[name]
+        if not isinstance(value, dict) or not value:
+            raise self._error(f"{name}: expected a table, found {value!r}")
+        return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+    def _rates(self) -> dict[str, float]:
+        table = self._table("flops_per_second")
+        unknown = [dtype for dtype in table if dtype not in _DTYPES]
+        if unknown:
+            raise self._error(
+                f"flops_per_second: expected some of {', '.join(_DTYPES)}, found '{unknown[0]}'"
+            )
+        if "f32" not in table:
+            raise self._error("flops_per_second: expected 'f32', found none; add it")
+        return {
+            dtype: self._number(f"flops_per_second.{dtype}", value, "float")
+            for dtype, value in table.items()
+        }
+
+    def _sources(self) -> dict[str, str]:
+        table = self._table("sources")
+        for name, value in table.items():
+            if not isinstance(value, str) or not value:
+                raise self._error(f"sources.{name}: expected a text, found {value!r}")
+        return {name: str(value) for name, value in table.items()}

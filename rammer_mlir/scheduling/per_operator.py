@@ -1,0 +1,26 @@
+"""Plans that launch each operator on its own, as frameworks do: what RAMMER is compared with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.program import Plan, RProgram, Run
+from rammer_mlir.scheduling.simulator import simulate
+
+
+def one_by_one(graph: TaskGraph, plan: Plan, device: Device) -> Plan:
+    """Return a plan with an rProgram for each operator, in the graph's order.
+
+    rKernels and the vEUs of rTasks stay as they are; a launch orders all that is before it.
+    """
+    num_veus = max((program.num_veus for program in plan.programs), default=0)
+    of_operator: list[list[list[Run]]] = [[[] for _ in range(num_veus)] for _ in graph.operators]
+    for program in plan.programs:
+        for veu, items in enumerate(program.veus):
+            for run in (item for item in items if isinstance(item, Run)):
+                of_operator[run.operator][veu].append(run)
+    programs = tuple(RProgram(num_veus, tuple(tuple(veu) for veu in veus)) for veus in of_operator)
+    split = replace(plan, programs=programs, requested_waits=0)
+    return replace(split, predicted_seconds=simulate(graph, split, device).seconds)

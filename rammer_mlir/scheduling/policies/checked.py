@@ -1,0 +1,92 @@
+"""Asking a policy, and refusing an answer that is no schedule before anything reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any
+
+from rammer_mlir.errors import RammerError, ScheduleError
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.policies import Policy
+from rammer_mlir.scheduling.program import Barrier, Plan, RProgram, Run
+
+
+def ask(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
+    """Return the policy's plan for a graph.
+
+    That it is well-formed is checked here; that it is correct, by the verifier.
+
+    Raises:
+        ScheduleError: if the policy fails, or returns what is no plan of this graph and device.
+    """
+    try:
+        plan: Any = policy.schedule(graph, device)
+    except RammerError:
+        raise
+    except Exception as error:
+        raise ScheduleError(
+            f"policy '{policy.name}' failed with {type(error).__name__}: {error}; mend it, or "
+            "choose another one"
+        ) from error
+    wrong = _wrong_plan(plan, graph, device)
+    if wrong:
+        raise ScheduleError(f"policy '{policy.name}': {wrong}")
+    return plan
+
+
+def _wrong_plan(plan: Any, graph: TaskGraph, device: Device) -> str:
+    if not isinstance(plan, Plan):
+        return f"expected a Plan, found {type(plan).__name__}"
+    choices = [len(operator.kernels) for operator in graph.operators]
+    if not isinstance(plan.kernels, Sequence) or len(plan.kernels) != len(choices):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return f"expected an rKernel for each of {len(choices)} operators, found {plan.kernels!r}"
+    for number, (kernel, count) in enumerate(zip(plan.kernels, choices, strict=True)):
+        if not _is_in(kernel, count):
+            return (
+                f"expected a number below {count} as rKernel of operator "
+                f"'{graph.operators[number].name}', found {kernel!r}"
+            )
+    seconds: Any = plan.predicted_seconds
+    if not isinstance(seconds, int | float) or not isfinite(seconds) or seconds < 0:
+        return f"expected a finite time of at least 0 as prediction, found {seconds!r}"
+    programs = ((n, p) for n, p in enumerate(plan.programs))
+    wrong = (_wrong_program(program, graph, plan, device) for _, program in programs)
+    return next((message for message in wrong if message), "")
+
+
+def _wrong_program(program: Any, graph: TaskGraph, plan: Plan, device: Device) -> str:
+    if not isinstance(program, RProgram) or len(program.veus) != program.num_veus:
+        return f"expected rPrograms with a list for each vEU, found {type(program).__name__}"
+    if program.num_veus > device.num_veus:
+        return f"expected at most {device.num_veus} vEUs, found {program.num_veus}"
+    for veu in program.veus:
+        for item in veu:
+            wrong = _wrong_item(item, program, graph, plan)
+            if wrong:
+                return wrong
+    return ""
+
+
+def _wrong_item(item: Any, program: RProgram, graph: TaskGraph, plan: Plan) -> str:
+    if isinstance(item, Barrier):
+        lengths = [sum(i.count for i in veu if isinstance(i, Run)) for veu in program.veus]
+        for veu, order in item.waits:
+            if not _is_in(veu, program.num_veus) or not _is_in(order, lengths[veu]):
+                return f"expected waits for rTasks that exist, found {(veu, order)!r}"
+        return ""
+    if not isinstance(item, Run):
+        return f"expected Run and Barrier as items, found {type(item).__name__}"
+    if not _is_in(item.operator, len(graph.operators)):
+        return f"expected an operator below {len(graph.operators)}, found {item.operator!r}"
+    total = graph.operators[item.operator].kernels[plan.kernels[item.operator]].num_rtasks
+    last = item.first + item.count - 1
+    if item.count < 1 or not _is_in(item.first, total) or not _is_in(last, total):
+        name = graph.operators[item.operator].name
+        return f"expected rTasks of '{name}' from 0 to {total - 1}, found {item.first} to {last}"
+    return ""
+
+
+def _is_in(value: Any, count: int) -> bool:
+    return isinstance(value, int) and 0 <= value < count

@@ -1,0 +1,93 @@
+"""Schedules for devices that only synchronise as a whole (bulk-synchronous, RAMMER section 4.2).
+
+A superstep is an rProgram: within it no vEU waits for another one, and everything of one superstep
+comes before anything of the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rammer_mlir.errors import ScheduleError
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.execution import execution_order
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run
+from rammer_mlir.scheduling.simulator import simulate
+from rammer_mlir.scheduling.tasks import TaskTable, task_table
+
+
+def supersteps(graph: TaskGraph, plan: Plan, device: Device) -> Plan:
+    """Return a plan with the same rKernels, vEUs and orders, and the fewest supersteps for them.
+
+    Each rTask is in the first superstep that its vEU has reached and in which all that it reads
+    from other vEUs is complete.
+    """
+    table = task_table(graph, device, plan.kernels)
+    veu_of = [-1] * len(table.operators)
+    step_of = [0] * len(table.operators)
+    reached = [0] * max((program.num_veus for program in plan.programs), default=0)
+    steps: list[list[list[Item]]] = []
+    for program in plan.programs:
+        for veu, item in execution_order(program):
+            if isinstance(item, Barrier):
+                continue
+            for rtask in range(item.first, item.first + item.count):
+                task = table.base[item.operator] + rtask
+                step = max([reached[veu], *_ready(table.sources[task], veu, veu_of, step_of)])
+                veu_of[task], step_of[task], reached[veu] = veu, step, step
+                while len(steps) <= step:
+                    steps.append([[] for _ in reached])
+                _append(steps[step][veu], item.operator, rtask)
+    programs = tuple(RProgram(len(reached), tuple(map(tuple, veus))) for veus in steps)
+    split = replace(plan, programs=programs, requested_waits=_crossings(table, veu_of))
+    return replace(split, predicted_seconds=simulate(graph, split, device).seconds)
+
+
+def _ready(
+    sources: Sequence[int], veu: int, veu_of: Sequence[int], step_of: Sequence[int]
+) -> list[int]:
+    """Return for each source the first superstep in which a vEU may read it."""
+    return [step_of[source] + (veu_of[source] != veu) for source in sources]
+
+
+def _crossings(table: TaskTable, veu_of: Sequence[int]) -> int:
+    """Count the dependencies between rTasks of different vEUs."""
+    return sum(
+        veu_of[source] != veu_of[task]
+        for task, sources in enumerate(table.sources)
+        for source in sources
+    )
+
+
+def _append(items: list[Item], operator: int, rtask: int) -> None:
+    last = items[-1] if items else None
+    if isinstance(last, Run) and last.operator == operator and last.first + last.count == rtask:
+        items[-1] = Run(operator, last.first, last.count + 1)
+    else:
+        items.append(Run(operator, rtask, 1))
+
+
+def fold(plan: Plan, num_veus: int) -> Plan:
+    """Return the plan on fewer vEUs, each of which does what several did, one after the other.
+
+    Raises:
+        ScheduleError: if vEUs wait for each other within an rProgram: one after the other, they
+            could wait for ever.
+    """
+    for number, program in enumerate(plan.programs):
+        if program.num_waits:
+            raise ScheduleError(
+                f"rProgram {number}: expected no barriers between vEUs that are folded into one, "
+                f"found {program.num_waits} waits; schedule for a bulk-synchronous device"
+            )
+    return replace(plan, programs=tuple(_fold(program, num_veus) for program in plan.programs))
+
+
+def _fold(program: RProgram, num_veus: int) -> RProgram:
+    folded: list[list[Item]] = [[] for _ in range(min(num_veus, program.num_veus))]
+    busy = [items for items in program.veus if items]
+    for number, items in enumerate(busy):
+        folded[number * len(folded) // len(busy)].extend(items)
+    return RProgram(len(folded), tuple(map(tuple, folded)))

@@ -1,0 +1,432 @@
+"""Launching GPU programs: everything but the GPU, whose driver the emulator stands in for."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import rammer_mlir
+from rammer_mlir.aligned import aligned_bytes
+from rammer_mlir.benchmarks.comparison import compare
+from rammer_mlir.benchmarks.models import build, random_feeds
+from rammer_mlir.benchmarks.reference import Reference
+from rammer_mlir.errors import InputError, OptionError, TargetError
+from rammer_mlir.gpu_image import GpuImage
+from rammer_mlir.residency import Multiprocessors
+from rammer_mlir.runtime.emulated_model import NO_CODE, EmulatedExecutable
+from rammer_mlir.runtime.gpu.arrays import DeviceArray
+from rammer_mlir.runtime.gpu.emulated import EmulatedDriver
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
+
+MODEL = build("attention", scale="small")
+REFERENCE = Reference(MODEL)
+
+
+def compiled(**options: Any) -> EmulatedExecutable:
+    return rammer_mlir.compile(
+        MODEL, target="nvvm:sm_90", num_veus=options.pop("num_veus", 3), emulate=True, **options
+    )
+
+
+@pytest.fixture(scope="module")
+def executable() -> EmulatedExecutable:
+    return compiled()
+
+
+def with_driver(
+    executable: EmulatedExecutable,
+    change: Callable[[GpuImage], GpuImage] = lambda image: image,
+    chip: str = "sm_90",
+    **options: Any,
+) -> tuple[GpuExecutable, EmulatedDriver]:
+    """Return the same program on a device of its own."""
+    own = executable.program.driver
+    assert isinstance(own, EmulatedDriver)
+    driver = EmulatedDriver(chip, own.kernels, **options)
+    return GpuExecutable(change(executable.image), NO_CODE, lambda: driver), driver
+
+
+def feeds_of(seed: int) -> dict[str, Any]:
+    return dict(random_feeds(MODEL, seed))
+
+
+def agrees(outputs: Any, seed: int) -> bool:
+    values = {name: np.asarray(array) for name, array in outputs.items()}
+    return compare(REFERENCE.run(feeds_of(seed)), values).ok
+
+
+def test_weights_are_uploaded_once(executable: EmulatedExecutable) -> None:
+    again, driver = with_driver(executable)
+    assert agrees(again.run(feeds_of(1)), 1)
+    first = driver.uploaded_bytes
+    constants = again.image.constants.nbytes
+    assert first > constants > 0
+    for seed in (2, 3):
+        assert agrees(again.run(feeds_of(seed)), seed)
+    inputs = sum(spec.num_bytes for spec in again.signature.inputs)
+    assert driver.uploaded_bytes == first + 2 * inputs
+    assert driver.launches == 3
+
+
+def test_outputs_go_where_the_caller_says(executable: EmulatedExecutable) -> None:
+    feeds = feeds_of(4)
+    (spec,) = executable.signature.outputs
+    out = {spec.name: np.empty(spec.shape, spec.dtype)}
+    found = executable.run(feeds, out)
+    assert found[spec.name] is out[spec.name]
+    assert agrees(out, 4)
+
+
+def test_one_launch_per_operator_gives_the_same(executable: EmulatedExecutable) -> None:
+    """The comparison of policies with one launch for each operator computes the same numbers."""
+    for policy in ("sequential", "wavefront"):
+        split = compiled(per_operator=True, policy=policy, check=True)
+        found = split.run(feeds_of(5))
+        assert agrees(found, 5)
+        assert agrees(split.run(feeds_of(6)), 6)
+        driver = split.program.driver
+        assert isinstance(driver, EmulatedDriver)
+        launches = len(split.image.tables)
+        assert launches > 1 and driver.launches == 2 * launches
+        whole = executable.run(feeds_of(5))
+        for name, array in whole.items():
+            np.testing.assert_array_equal(found[name], array)
+
+
+def test_launches_per_operator_have_memory_of_their_own() -> None:
+    """Operators run in another order than in the schedule, which decides who may share memory."""
+    model = build("nas_cell", scale="small")
+    feeds = random_feeds(model, 5)
+    for policy in ("wavefront", "ios"):
+        split = rammer_mlir.compile(
+            model, target="nvvm:sm_90", num_veus=3, policy=policy, emulate=True, check=True,
+            per_operator=True,
+        )  # fmt: skip
+        assert compare(Reference(model).run(feeds), split.run(feeds)).ok
+
+
+def test_device_tensors_are_not_copied(executable: EmulatedExecutable) -> None:
+    again, driver = with_driver(executable)
+    feeds = feeds_of(7)
+    again.run(feeds)
+    uploaded = driver.uploaded_bytes
+    (spec,) = again.signature.inputs
+    tensor = DeviceArray(driver, spec, driver.create_stream())
+    driver.upload(tensor.address, feeds[spec.name], tensor.stream)
+    outputs = again.run_on_device({spec.name: tensor})
+    assert driver.uploaded_bytes == uploaded + spec.num_bytes
+    again.synchronize()
+    assert agrees({name: array.numpy() for name, array in outputs.items()}, 7)
+    # An output may be written to again.
+    feeds = feeds_of(8)
+    driver.upload(tensor.address, feeds[spec.name], tensor.stream)
+    repeated = again.run_on_device({spec.name: tensor}, outputs)
+    assert all(repeated[name] is outputs[name] for name in outputs)
+    assert agrees({name: array.numpy() for name, array in outputs.items()}, 8)
+
+
+class OnlyDlpack:
+    """A tensor of another package."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: Any) -> object:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+
+class OnlyInterface:
+    """A tensor of a package that knows Numba's interface alone."""
+
+    def __init__(self, array: Any, **changes: Any) -> None:
+        self.kept = kept = array
+        fields: dict[str, Any] = {
+            "shape": kept.shape, "typestr": kept.dtype.str, "data": (kept.ctypes.data, False),
+            "strides": None, "version": 3, "stream": 1,
+        }  # fmt: skip
+        self.__cuda_array_interface__ = fields | changes
+
+
+def test_foreign_tensors_come_in_by_both_protocols(executable: EmulatedExecutable) -> None:
+    again, driver = with_driver(executable)
+    (spec,) = again.signature.inputs
+    feeds = feeds_of(9)
+    again.run(feeds)
+    uploaded = driver.uploaded_bytes
+    aligned = aligned_bytes(spec.num_bytes).view(spec.dtype).reshape(spec.shape)
+    aligned[...] = feeds[spec.name]
+    for wrapper in (OnlyDlpack, OnlyInterface):
+        outputs = again.run_on_device({spec.name: wrapper(aligned)})
+        assert driver.uploaded_bytes == uploaded
+        assert agrees({name: array.numpy() for name, array in outputs.items()}, 9)
+
+
+def test_outputs_leave_by_dlpack_and_live_on(executable: EmulatedExecutable) -> None:
+    again, driver = with_driver(executable)
+    outputs = again.run_on_device(feeds_of(10))
+    (name,) = outputs
+    before = driver.used_bytes
+    taken = np.from_dlpack(outputs.pop(name))  # type: ignore[arg-type]
+    del outputs
+    gc.collect()
+    assert driver.used_bytes == before  # NumPy's array keeps the memory
+    assert agrees({name: taken}, 10)
+    del taken
+    gc.collect()
+    assert driver.used_bytes < before
+
+
+def test_device_tensors_that_do_not_fit(executable: EmulatedExecutable) -> None:
+    (spec,) = executable.signature.inputs
+    *rest, last = spec.shape
+    cases: list[tuple[Any, str]] = [
+        (np.ones(spec.shape, np.float64), "dtype float32, found float64"),
+        (np.ones((*rest, last + 1), np.float32), "shape"),
+        (np.ones((*rest, 2 * last), np.float32)[..., ::2], "dense True"),
+        (np.ones(spec.num_bytes // 4 + 1, np.float32)[1:].reshape(spec.shape), "address in bytes"),
+    ]
+    for array, message in cases:
+        with pytest.raises(InputError, match=f"input '{spec.name}' on .* expected {message}"):
+            executable.run_on_device({spec.name: OnlyDlpack(array)})
+
+
+def test_a_tensor_that_its_package_does_not_give(executable: EmulatedExecutable) -> None:
+    (spec,) = executable.signature.inputs
+    locked = np.zeros(spec.shape, spec.dtype)
+    locked.flags.writeable = False
+    with pytest.raises(InputError, match=f"input '{spec.name}': .*readonly"):
+        executable.run_on_device({spec.name: OnlyDlpack(locked)})
+
+
+def test_a_tensor_of_another_device(executable: EmulatedExecutable) -> None:
+    class Elsewhere(OnlyDlpack):
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (2, 1)
+
+    (spec,) = executable.signature.inputs
+    with pytest.raises(InputError, match=r"found one on DLPack device \(2, 1\); move it"):
+        executable.run_on_device({spec.name: Elsewhere(np.zeros(spec.shape, spec.dtype))})
+
+
+def test_a_captured_run_repeats(executable: EmulatedExecutable) -> None:
+    again, driver = with_driver(executable)
+    (spec,) = again.signature.inputs
+    tensor = DeviceArray(driver, spec, driver.create_stream())
+    captured = again.capture({spec.name: tensor})
+    assert driver.launches == 0
+    for seed in (11, 12, 13):
+        driver.upload(tensor.address, feeds_of(seed)[spec.name], tensor.stream)
+        outputs = captured.replay()
+        captured.synchronize()
+        assert agrees({name: array.numpy() for name, array in outputs.items()}, seed)
+    assert driver.launches == 3
+    assert agrees(again.run(feeds_of(14)), 14)  # counters go on from the graph's runs
+    assert agrees({n: a.numpy() for n, a in captured.replay().items()}, 13)
+
+
+class Ordered(EmulatedDriver):
+    """Notes on which streams work is put, and which wait for which."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.notes: list[tuple[object, ...]] = []
+
+    def order(self, before: object, after: object) -> None:
+        self.notes.append(("order", before, after))
+
+    def launch(self, kernel: Any, grid: Any, arguments: Any, stream: object) -> None:
+        self.notes.append(("run", stream))
+
+    def synchronize(self, stream: object) -> None:
+        self.notes.append(("wait", stream))
+
+    def begin_capture(self, stream: object) -> None: ...
+
+    def end_capture(self, stream: object) -> object:
+        self.notes.clear()
+        return []
+
+    def replay(self, graph: object, stream: object) -> None:
+        self.notes.append(("run", stream))
+
+
+def test_runs_on_several_streams_follow_each_other(executable: EmulatedExecutable) -> None:
+    """Step counters are shared, so each run waits for the one before, launched or replayed."""
+    own = executable.program.driver
+    assert isinstance(own, EmulatedDriver)
+    driver = Ordered("sm_90", own.kernels)
+    again = GpuExecutable(executable.image, NO_CODE, lambda: driver)
+    inputs = again.to_device(feeds_of(1))
+    captured = again.capture(inputs)
+    home = again.program.stream
+    for stream in (70, 71, None, 72):
+        again.run_on_device(inputs, stream=stream)
+        captured.replay()
+    last = home
+    for note in driver.notes:
+        if note[0] == "order" and note[1] == last:
+            last = note[2]
+        elif note[0] == "run":
+            assert note[1] == last, driver.notes
+    assert sum(note[0] == "run" for note in driver.notes) == 8
+    again.run_on_device(inputs, stream=73)
+    again.synchronize()
+    assert ("wait", 73) in driver.notes
+
+
+def test_too_many_blocks_are_refused_before_a_launch(executable: EmulatedExecutable) -> None:
+    small = Multiprocessors(2, 256, 65536, 48 << 10)
+    again, driver = with_driver(executable, resources=small)
+    with pytest.raises(TargetError, match=r"at most 2 vEUs, .*found 3; compile for fewer vEUs"):
+        again.run(feeds_of(1))
+    assert driver.launches == 0
+
+
+def test_out_of_device_memory(executable: EmulatedExecutable) -> None:
+    again, driver = with_driver(executable, memory_bytes=1000)
+    with pytest.raises(TargetError, match=r"emulated sm_90: expected [\d,]+ bytes of device mem"):
+        again.run(feeds_of(1))
+    assert driver.launches == 0
+    del again
+    gc.collect()
+    assert driver.used_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("chip", "kind", "runs"),
+    [
+        ("sm_90", "cubin", True), ("sm_80", "cubin", False), ("sm_100", "cubin", False),
+        ("sm_100", "ptx", True), ("sm_80", "ptx", False), ("gfx90a", "hsaco", False),
+    ],
+)  # fmt: skip
+def test_the_chip_has_to_fit(
+    executable: EmulatedExecutable, chip: str, kind: Any, runs: bool
+) -> None:
+    again, _ = with_driver(executable, lambda image: replace(image, code_kind=kind), chip)
+    if runs:
+        assert agrees(again.run(feeds_of(2)), 2)
+        return
+    with pytest.raises(TargetError, match=f"expected code for {chip}, found an artifact for sm_90"):
+        again.run(feeds_of(2))
+
+
+@pytest.mark.parametrize(("target", "package"), [("nvvm:sm_90", "NVIDIA"), ("rocdl:gfx90a", "AMD")])
+def test_no_driver(target: str, package: str) -> None:
+    """Compiling for a GPU works everywhere; running says in one line what is missing."""
+    found = rammer_mlir.compile(MODEL, target=target, num_veus=2)
+    try:
+        outputs = found.run(feeds_of(3))
+    except TargetError as error:
+        assert f"running on an {package} GPU: expected" in str(error)
+        assert "\n" not in str(error)
+    else:  # there is one
+        assert agrees(outputs, 3)
+
+
+def test_closing_gives_the_memory_back(executable: EmulatedExecutable) -> None:
+    again, driver = with_driver(executable)
+    with again:
+        again.run(feeds_of(1))
+        assert driver.used_bytes > 0
+    gc.collect()
+    assert driver.used_bytes == 0
+    with pytest.raises(TargetError, match="the executable is closed"):
+        again.run(feeds_of(1))
+
+
+@pytest.fixture(scope="module")
+def watched() -> EmulatedExecutable:
+    return compiled(watchdog=50, num_veus=4)
+
+
+def test_a_watchdog_lets_good_runs_be(watched: EmulatedExecutable) -> None:
+    for seed in (1, 2, 3):
+        assert agrees(watched.run(feeds_of(seed)), seed)
+
+
+def awaits_one_step_more(image: GpuImage) -> tuple[GpuImage, int, int]:
+    """Let the last barrier of a program await a step that never comes; name both vEUs."""
+    tables = image.tables.copy()
+    table = tables[0]
+    for veu in reversed(range(image.num_veus)):
+        pc, last = int(table[veu]), None
+        for item in image.items[veu]:
+            if item.is_barrier:
+                last = pc + 2
+            pc += 2 + 2 * int(table[pc + 1]) if item.is_barrier else 5
+        if last is not None:
+            table[last + 1] += 1000
+            return replace(image, tables=tables), veu, int(table[last])
+    raise AssertionError("no barrier")
+
+
+def test_a_watchdog_tells_who_waits_for_whom(watched: EmulatedExecutable) -> None:
+    assert agrees(watched.run(feeds_of(1)), 1)
+    changed, veu, other = awaits_one_step_more(watched.image)
+    again, _ = with_driver(watched, lambda _: changed)
+    message = rf"watchdog: vEU {veu}, before .*waited in vain for step \d+ of vEU {other} "
+    for _ in range(2):  # it can be started again, and says so again
+        with pytest.raises(TargetError, match=message):
+            again.run(feeds_of(1))
+
+
+def test_options_that_do_not_fit() -> None:
+    with pytest.raises(OptionError, match="watchdog: expected a number of looks, at least 0"):
+        rammer_mlir.compile(MODEL, target="nvvm", watchdog=-1)
+    with pytest.raises(OptionError, match="watchdog: expected a GPU as target, found 'cpu'"):
+        rammer_mlir.compile(MODEL, target="cpu", watchdog=5)  # type: ignore[call-overload]
+    with pytest.raises(OptionError, match="watchdog: expected one launch of the whole program"):
+        rammer_mlir.compile(MODEL, target="nvvm", watchdog=5, per_operator=True)
+
+
+def test_an_artifact_holds_all_that_a_launch_needs(
+    tmp_path: Any, executable: EmulatedExecutable
+) -> None:
+    path = tmp_path / "cell.rammer"
+    made = rammer_mlir.compile(MODEL, target="nvvm:sm_90", num_veus=3)
+    made.save(path)
+    loaded = rammer_mlir.load(path)
+    assert isinstance(loaded, GpuExecutable) and isinstance(made, GpuExecutable)
+    assert loaded.signature == made.signature and loaded.target == "nvvm:sm_90"
+    assert loaded.summary == made.summary
+    for field in ("entry", "num_veus", "block_threads", "arguments", "argument_bytes", "items",
+                  "shared_bytes", "code_kind", "resources"):  # fmt: skip
+        assert getattr(loaded.image, field) == getattr(made.image, field), field
+    np.testing.assert_array_equal(loaded.image.constants, made.image.constants)
+    np.testing.assert_array_equal(loaded.image.tables, made.image.tables)
+    driver = executable.program.driver
+    assert isinstance(driver, EmulatedDriver)
+    own = EmulatedDriver("sm_90", {loaded.code: driver.kernels[NO_CODE]})
+    runs = GpuExecutable(loaded.image, loaded.code, lambda: own)
+    assert agrees(runs.run(feeds_of(15)), 15)
+
+
+def test_emulated_code_is_not_saved(executable: EmulatedExecutable, tmp_path: Any) -> None:
+    with pytest.raises(OptionError, match="found emulated code; compile without emulation"):
+        executable.save(tmp_path / "x.rammer")
+    with pytest.raises(OptionError, match="timeline: expected the target cpu"):
+        executable.timeline(tmp_path / "x.json", feeds_of(1))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_without_weights_or_intermediates() -> None:
+    info = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Exp", ["x"], ["y"])], "one",
+        [info("x", onnx.TensorProto.FLOAT, [5])], [info("y", onnx.TensorProto.FLOAT, [5])],
+    )  # fmt: skip
+    model = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9
+    )
+    found = rammer_mlir.compile(model, target="rocdl:gfx90a", num_veus=2, emulate=True)
+    x = np.random.default_rng(3).standard_normal(5).astype(np.float32)
+    assert np.allclose(np.asarray(found.run({"x": x})["y"], np.float64), np.exp(x), rtol=1e-5)

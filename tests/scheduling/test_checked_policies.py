@@ -1,0 +1,169 @@
+"""Policies that return nonsense or fail; a search that is shared with other processes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from math import inf, nan
+from multiprocessing import get_context
+from typing import Any, ClassVar
+
+import pytest
+
+import rammer_mlir
+from rammer_mlir.benchmarks.experiments.scale import layered_graph, measure
+from rammer_mlir.benchmarks.models import build
+from rammer_mlir.errors import OptionError, ScheduleError
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.devices.catalog import cpu_device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.policies import POLICIES, get_policy, register_policy
+from rammer_mlir.scheduling.policies.auto import Auto
+from rammer_mlir.scheduling.policies.checked import ask
+from rammer_mlir.scheduling.policies.sequential import Sequential
+from rammer_mlir.scheduling.program import Barrier, Plan, RProgram, Run
+from rammer_mlir.scheduling.verifier import verify
+from tests.scheduling.graphs import random_graph
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What `sequential` returns, after a change."""
+
+    change: Callable[[Plan], Any]
+    name: ClassVar[str] = "changed"
+
+    def schedule(self, graph: TaskGraph, device: Device) -> Any:
+        return self.change(Sequential().schedule(graph, device))
+
+
+def first_item(item: Any) -> Callable[[Plan], Plan]:
+    """Return a change that puts an item first on the first vEU."""
+
+    def change(plan: Plan) -> Plan:
+        program = plan.programs[0]
+        veus = ((item, *program.veus[0]), *program.veus[1:])
+        return replace(plan, programs=(replace(program, veus=veus), *plan.programs[1:]))
+
+    return change
+
+
+NONSENSE: dict[str, tuple[Callable[[Plan], Any], str]] = {
+    "nothing": (lambda _: None, "expected a Plan, found NoneType"),
+    "a number": (lambda _: 7, "expected a Plan, found int"),
+    "too few rKernels": (
+        lambda p: replace(p, kernels=p.kernels[1:]), "expected an rKernel for each of "
+    ),
+    "an rKernel too high": (
+        lambda p: replace(p, kernels=(99, *p.kernels[1:])), "expected a number below 1 as rKernel"
+    ),
+    "a negative rKernel": (
+        lambda p: replace(p, kernels=(-1, *p.kernels[1:])), "as rKernel of operator .*, found -1"
+    ),
+    "infinite time": (lambda p: replace(p, predicted_seconds=inf), "a finite time .* found inf"),
+    "no number": (lambda p: replace(p, predicted_seconds=nan), "a finite time .* found nan"),
+    "negative time": (lambda p: replace(p, predicted_seconds=-1.0), "found -1.0"),
+    "too many vEUs": (
+        lambda p: replace(p, programs=(RProgram(9, ((),) * 9),)), "at most 3 vEUs, found 9"
+    ),
+    "too few lists": (
+        lambda p: replace(p, programs=(RProgram(3, ((),)),)), "rPrograms with a list for each vEU"
+    ),
+    "no rProgram": (lambda p: replace(p, programs=("x",)), "for each vEU, found str"),
+    "another item": (first_item("run"), "expected Run and Barrier as items, found str"),
+    "an operator too high": (first_item(Run(99, 0, 1)), "expected an operator below .*, found 99"),
+    "an rTask too high": (first_item(Run(0, 0, 10**6)), "expected rTasks of .* found 0 to 999999"),
+    "an empty run": (first_item(Run(0, 0, 0)), "expected rTasks of .* found 0 to -1"),
+    "a vEU too high": (first_item(Barrier(((9, 0),))), r"rTasks that exist, found \(9, 0\)"),
+    "an order too high": (first_item(Barrier(((1, 999),))), r"that exist, found \(1, 999\)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_nonsense_is_refused_in_a_line(name: str) -> None:
+    change, message = NONSENSE[name]
+    with pytest.raises(ScheduleError, match=f"policy 'changed': .*{message}") as raised:
+        ask(Changed(change), random_graph(1), cpu_device(3))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_policy_that_fails_is_named() -> None:
+    def fail(_: Plan) -> Any:
+        raise ZeroDivisionError("no rTasks left")
+
+    with pytest.raises(ScheduleError, match="'changed' failed with ZeroDivisionError: no rTasks"):
+        ask(Changed(fail), random_graph(1), cpu_device(3))
+
+
+def test_what_is_well_formed_passes() -> None:
+    for seed in range(10):
+        graph = random_graph(seed)
+        for name in sorted(POLICIES.keys() - {"optimal"}):
+            verify(graph, ask(get_policy(name), graph, cpu_device(3)))
+
+
+def test_compiling_with_a_policy_of_ones_own() -> None:
+    """It is registered and chosen by name; a wrong schedule of it never runs."""
+
+    class Empty:
+        name: ClassVar[str] = "empty"
+
+        def schedule(self, graph: TaskGraph, device: Device) -> Plan:
+            plan = Sequential().schedule(graph, device)
+            return replace(plan, programs=(RProgram(device.num_veus, ((),) * device.num_veus),))
+
+    register_policy(Empty())
+    try:
+        with pytest.raises(ScheduleError, match=r"output .* elements written, found 0"):
+            rammer_mlir.compile(build("attention", scale="small"), policy="empty", num_veus=2)
+        with pytest.raises(OptionError, match="policy 'empty' exists already"):
+            register_policy(Empty())
+    finally:
+        del POLICIES["empty"]
+
+
+def same_as_alone(executor: Executor) -> None:
+    for seed in range(4):
+        graph, device = random_graph(seed, length=10), cpu_device(3)
+        alone = Auto().schedule(graph, device)
+        shared = Auto(executor=executor).schedule(graph, device)
+        assert shared == alone
+
+
+def test_a_search_with_threads_and_processes_finds_the_same() -> None:
+    with ThreadPoolExecutor(2) as threads:
+        same_as_alone(threads)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
+        same_as_alone(processes)
+
+
+def test_a_search_on_a_dask_cluster_finds_the_same() -> None:
+    distributed: Any = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        same_as_alone(client.get_executor())
+
+
+def test_a_search_ends_with_its_budget() -> None:
+    """What others have not begun by then is given up, and the first policy's plan is there."""
+    graph, device = random_graph(3, length=10), cpu_device(3)
+    with ThreadPoolExecutor(1) as busy:
+        busy.submit(time.sleep, 0.5)
+        begin = time.monotonic()
+        plan = Auto(budget_seconds=0.05, executor=busy).schedule(graph, device)
+        assert time.monotonic() - begin < 0.45
+        assert plan == get_policy("wavefront").schedule(graph, device)
+
+
+def test_large_graphs_take_linear_time() -> None:
+    """The full sizes are measured by rammer_mlir.benchmarks.experiments.scale."""
+    found = measure(60, 16)
+    assert (found.operators, found.rtasks) == (60, 6000)
+    assert len(layered_graph(60).operators) == 60
+    assert found.seconds > 0

@@ -1,0 +1,131 @@
+"""Device descriptions: the files that come with the project, and what is refused in others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rammer_mlir.errors import OptionError
+from rammer_mlir.lowering.nvvm.target import CHIPS as NVIDIA_CHIPS
+from rammer_mlir.lowering.rocdl.target import CHIPS as AMD_CHIPS
+from rammer_mlir.scheduling.devices.catalog import CPU, cpu_device, device_for, find_device, names
+from rammer_mlir.scheduling.devices.description import read_description
+from rammer_mlir.scheduling.minimize import minimize
+from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.verifier import verify
+from tests.scheduling.graphs import random_graph
+
+FOLDER = Path(read_description.__code__.co_filename).parent
+
+LANES = {"v100": 64, "a100": 64, "h100": 128, "h200": 128, "mi50": 64, "mi300x": 128}
+"""f32 operations a cycle and unit, halved, as the makers' documents say."""
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_policy_schedules_for_every_device(name: str) -> None:
+    device = find_device(name).device(6)
+    for policy in ("sequential", "wavefront", "ios", "list", "auto"):
+        for seed in (1, 2, 3):
+            graph = random_graph(seed)
+            plan = minimize(get_policy(policy).schedule(graph, device))
+            verify(graph, plan)
+            assert plan.predicted_seconds >= device.launch_seconds
+
+
+def test_the_devices_that_are_described() -> None:
+    assert set(names()) == {"v100", "a100", "h100", "h200", "mi50", "mi250x", "mi300x", "ipu", CPU}
+    assert find_device("ipu").max_veus == 1216
+    assert find_device("A100").name == "a100"
+
+
+@pytest.mark.parametrize(("name", "lanes"), LANES.items())
+def test_figures_agree_with_each_other(name: str, lanes: int) -> None:
+    """Peak arithmetic follows from units, lanes and clock."""
+    found = find_device(name)
+    peak = found.units * lanes * 2 * found.clock_hertz
+    assert found.flops_per_second["f32"] == pytest.approx(peak, rel=0.03)
+    assert found.unit_bytes_per_second * found.units > found.bytes_per_second
+
+
+def test_units_are_shared() -> None:
+    one = find_device("a100").device()
+    assert one.num_veus == 108
+    two = find_device("a100").device(109)
+    assert two.flops_per_second == one.flops_per_second / 2
+    assert two.bytes_per_second == one.bytes_per_second / 2
+    assert two.total_bytes_per_second == one.total_bytes_per_second
+    assert find_device("a100").device(4).flops_per_second == one.flops_per_second
+    half = find_device("a100").device(4, "f16")
+    assert half.flops_per_second == 16 * one.flops_per_second
+
+
+def test_targets_have_a_device_like_them() -> None:
+    assert device_for("nvvm:sm_80").name == "a100"
+    assert device_for("rocdl:gfx90a").name == "mi250x"
+    assert device_for("cpu").name == "cpu"
+    for target in (*(f"nvvm:{c}" for c in NVIDIA_CHIPS), *(f"rocdl:{c}" for c in AMD_CHIPS)):
+        assert device_for(target).name != "cpu", target
+
+
+@pytest.mark.parametrize("num_veus", [0, -1, 1025])
+def test_numbers_of_veus(num_veus: int) -> None:
+    with pytest.raises(OptionError, match=rf"number of vEUs: expected at .*, found {num_veus}"):
+        cpu_device(num_veus)
+
+
+def test_a_type_without_a_figure() -> None:
+    with pytest.raises(OptionError, match="device 'v100': expected one of f64, f32, f16 in"):
+        find_device("v100").device(4, "i8")
+
+
+def test_an_unknown_device() -> None:
+    with pytest.raises(OptionError, match="unknown device 'b300': expected one of a100, cpu, "):
+        find_device("b300")
+    with pytest.raises(OptionError, match=r"cannot read 'nowhere.toml': No such file"):
+        find_device("nowhere.toml")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("units = 80\n", "", "expected 'units', found none; add it"),
+        ("units = 80", "units = 0", "units: expected a whole number above 0, found 0"),
+        ("units = 80", "units = 80.5", "units: expected a whole number above 0, found 80.5"),
+        ("units = 80", "units = true", "units: expected a whole number above 0, found True"),
+        ("units = 80", "units = -3", "units: expected a whole number above 0, found -3"),
+        ("units = 80", "unites = 80\nunits = 80", "expected one of title, targets, units, "),
+        ("bytes_per_second = 9e11", "bytes_per_second = inf", "above 0, found inf"),
+        ("bytes_per_second = 9e11", "bytes_per_second = nan", "above 0, found nan"),
+        ("bytes_per_second = 9e11", 'bytes_per_second = "fast"', "found 'fast'"),
+        ("launch_seconds = 4e-06", "launch_seconds = -1", "a finite number of at least 0, found"),
+        ("f32 = 1.57e13", "f32 = 0", r"flops_per_second.f32: expected a finite number above 0"),
+        ("f32 = 1.57e13\n", "", "flops_per_second: expected 'f32', found none"),
+        ("f32 = 1.57e13", "f32 = 1.57e13\nf31 = 1", "flops_per_second: expected some of .* 'f31'"),
+        ('units = "NVIDIA', 'unit = "NVIDIA', "sources: expected where 'units' is from, found not"),
+        ("targets = [", "targets = [3, ", r"targets: expected a list of texts, found \[3"),
+        ("units = 80", "units = 80 80", "is not a device file in TOML: "),
+        ('title = "NVIDIA', 'title = ""\n#', "title: expected a text, found ''"),
+    ],
+)
+def test_files_that_are_wrong(before: str, after: str, message: str, tmp_path: Path) -> None:
+    text = (FOLDER / "v100.toml").read_text(encoding="utf-8")
+    assert before in text
+    path = tmp_path / "mine.toml"
+    path.write_text(text.replace(before, after, 1), encoding="utf-8")
+    with pytest.raises(OptionError, match=message) as raised:
+        find_device(str(path))
+    assert "\n" not in str(raised.value) and str(path) in str(raised.value)
+
+
+def test_a_file_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    text = (FOLDER / "v100.toml").read_text(encoding="utf-8")
+    path.write_text(text.replace("units = 80", "units = 7", 1), encoding="utf-8")
+    mine = find_device(str(path))
+    assert (mine.name, mine.max_veus) == ("mine", 56)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(OptionError, match="is not a device file in TOML"):
+        find_device(str(path))
+    with pytest.raises(OptionError, match="cannot read"):
+        find_device(f"{tmp_path}.toml")
