@@ -81,7 +81,9 @@ def _check(op: ir.Operation) -> None:
     writes = read_accesses(op, "writes")
     updates = read_accesses(op, UPDATES) if UPDATES in op.attributes else []
     if not writes and not updates:
-        raise Broken(op, "at least one access in writes", "none", "an rTask has an output")
+        raise Broken(
+            op, "at least one access in writes or updates", "none", "an rTask has an output"
+        )
     for access in updates:
         _check_access(op, UPDATES, access, arguments)
     for access in writes:

@@ -63,7 +63,7 @@ class Dependencies:
             for operator in graph.operators
             for kernel in operator.kernels
             for update in kernel.updates
-        }
+        } | graph.inouts
         self._writers = self._index_writers()
 
     def _index_writers(self) -> dict[int, _Writers]:
@@ -101,7 +101,7 @@ class Dependencies:
     def edges(self, consumer: int, kernels: Sequence[int]) -> Iterator[Edge]:
         """Yield the dependencies of an operator when ``kernels[o]`` is operator o's choice.
 
-        The graph's order is a valid one, so what comes later never writes what is read here.
+        The graph's order is a valid one: what comes later is nothing to wait for.
         """
         operator = self._graph.operators[consumer]
         kernel = operator.kernels[kernels[consumer]]
@@ -119,7 +119,7 @@ class Dependencies:
         low, high = self._hull(access)
         writers = self._writers.get(view.buffer, _NOBODY)
         touching = writers.touching(view.offset + low, view.offset + high)
-        for producer, argument in dict.fromkeys(touching):
+        for producer, argument in touching:
             if producer >= consumer:
                 continue
             source = self._graph.operators[producer]

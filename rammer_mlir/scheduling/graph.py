@@ -111,6 +111,11 @@ class TaskGraph:
     buffers: tuple[Buffer, ...]
     operators: tuple[ROperator, ...]
 
+    @property
+    def inouts(self) -> frozenset[int]:
+        """Return the buffers that have values before the run, and others behind it."""
+        return frozenset(n for n, buffer in enumerate(self.buffers) if buffer.kind == "inout")
+
     def task_name(self, operator: int, rtask: int) -> str:
         """Return how messages name an rTask."""
         return f"{self.operators[operator].name}[{rtask}]"

@@ -37,7 +37,7 @@ class _Touch:
 
 
 def check_updates(graph: TaskGraph, plan: Plan, found: History) -> set[int]:
-    """Check the buffers that some operator updates, and return their numbers.
+    """Check the buffers that some operator updates and all ``inout``s; return their numbers.
 
     Raises:
         ScheduleError: if a conflict is not ordered, elements do not exist, an input or constant is
@@ -48,7 +48,7 @@ def check_updates(graph: TaskGraph, plan: Plan, found: History) -> set[int]:
         operator.operands[update.argument].buffer
         for operator, kernel in zip(graph.operators, chosen, strict=True)
         for update in kernel.updates
-    }
+    } | graph.inouts
     if not updated:
         return updated
     elements = Elements()
