@@ -11,6 +11,12 @@ from rammer_mlir.lowering.cpu.kernel_buffers import expand_copies, store_boolean
 from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT, add_buffers, place_temporaries
 from rammer_mlir.lowering.gpu.thread_mapping import map_to_threads
 
+BLOCK_THREADS = "rtask.block_threads"
+"""Attribute of an rKernel that is written for the threads of a block, and for how many."""
+
+SUBGROUP = "rtask.subgroup"
+"""Attribute of such an rKernel whose lanes exchange values: lanes of a warp or wave."""
+
 
 @dataclass(frozen=True)
 class BufferType:
@@ -51,6 +57,8 @@ def map_kernels(
 ) -> MappedKernels:
     """Map the rKernels of a module to the threads of a block, in place.
 
+    Those that are written for a block's threads stay as they are but for their temporaries.
+
     Args:
         module: the module that holds them.
         kernels: functions ``(rTask id, memrefs...)`` on linalg operations.
@@ -61,7 +69,8 @@ def map_kernels(
         UnsupportedError: if a temporary has no static bound.
     """
     run_passes(module, "linalg-generalize-named-ops")
-    for kernel in kernels:
+    spread = [kernel for kernel in kernels if BLOCK_THREADS not in kernel.attributes]
+    for kernel in spread:
         expand_copies(kernel)
         store_booleans_as_bytes(kernel)
     signatures = {symbol(kernel): _buffer_types(kernel) for kernel in kernels}
@@ -71,7 +80,7 @@ def map_kernels(
     for kernel, memory in zip(kernels, memories, strict=True):
         add_buffers(kernel, memory, shared, scratch)
     run_passes(module, "affine-expand-index-ops,expand-strided-metadata,lower-affine,cse")
-    for kernel in kernels:
+    for kernel in spread:
         map_to_threads(kernel, block_threads)
     pairs = zip(kernels, memories, strict=True)
     busy = frozenset(symbol(kernel) for kernel, memory in pairs if memory.placements)
