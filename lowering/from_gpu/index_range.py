@@ -39,21 +39,17 @@ class Range:
     def scaled(self, factor: int) -> Range:
         """Return the multiples by a constant."""
         low, high = sorted((self.low * factor, self.high * factor))
-        return Range(low, high, _each(lambda f: f * factor, self.factors))
+        x, y, z = self.factors
+        return Range(low, high, (x * factor, y * factor, z * factor))
 
     def __add__(self, other: Range) -> Range:
         """Return the sums of a value of each."""
-        factors = _each(lambda a, b: a + b, self.factors, other.factors)
-        return Range(self.low + other.low, self.high + other.high, factors)
+        (a, b, c), (x, y, z) = self.factors, other.factors
+        return Range(self.low + other.low, self.high + other.high, (a + x, b + y, c + z))
 
     def __sub__(self, other: Range) -> Range:
         """Return the differences of a value of each."""
         return self + other.scaled(-1)
-
-
-def _each(function: Callable[..., int], *factors: Dim3) -> Dim3:
-    x, y, z = (function(*each) for each in zip(*factors, strict=True))
-    return x, y, z
 
 
 def exactly(value: int) -> Range:
@@ -73,8 +69,7 @@ class Arithmetic:
 
     def _seen_from(self, a: Range, base: Dim3) -> Range:
         """Return a range that moves as ``base`` does and contains the given one."""
-        rest = Range(a.low, a.high, _each(lambda f, b: f - b, a.factors, base))
-        low, high = rest.bounds(self.grid)
+        low, high = (a - Range(0, 0, base)).bounds(self.grid)
         return Range(low, high, base)
 
     def hull(self, a: Range, b: Range) -> Range:
@@ -115,8 +110,8 @@ class Arithmetic:
             return None
         if any(factor % divisor for factor in a.factors):
             a = self.absolute(a)
-        factors = _each(lambda f: f // divisor, a.factors)
-        return Range(a.low // divisor, a.high // divisor, factors)
+        x, y, z = (factor // divisor for factor in a.factors)
+        return Range(a.low // divisor, a.high // divisor, (x, y, z))
 
     def remainder(self, a: Range, b: Range) -> Range | None:
         """Return the remainders, never negative, by a positive constant."""

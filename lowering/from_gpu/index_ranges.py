@@ -134,6 +134,14 @@ def _same(_: Arithmetic, a: Range) -> Range:
     return a
 
 
+def _sum(_: Arithmetic, a: Range, b: Range) -> Range:
+    return a + b
+
+
+def _difference(_: Arithmetic, a: Range, b: Range) -> Range:
+    return a - b
+
+
 def _if_not_negative(rule: _Rule) -> _Rule:
     """Restrict a rule to numbers for which all ways to round and to read bits agree."""
 
@@ -172,8 +180,8 @@ _RULES: Mapping[str, _Rule] = {
     "arith.trunci": _same,
     "arith.index_castui": _if_not_negative(_same),
     "arith.extui": _if_not_negative(_same),
-    "arith.addi": lambda a, x, y: x + y,
-    "arith.subi": lambda a, x, y: x - y,
+    "arith.addi": _sum,
+    "arith.subi": _difference,
     "arith.muli": Arithmetic.product,
     "arith.floordivsi": Arithmetic.quotient,
     "arith.divsi": _if_not_negative(Arithmetic.quotient),

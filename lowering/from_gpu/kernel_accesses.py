@@ -17,7 +17,6 @@ from rammer_mlir.lowering.from_gpu.memory_operations import (
     MEMORY_OPERATIONS,
     VIEWS,
     MemoryOperation,
-    is_memref,
 )
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.passes.base import OperationError
@@ -51,7 +50,7 @@ class _View:
 
 
 def find_accesses(
-    kernel: Any, arguments: Mapping[ir.Value, int], ranges: IndexRanges, grid: Dim3
+    kernel: Any, arguments: Mapping[Any, int], ranges: IndexRanges, grid: Dim3
 ) -> KernelAccesses:
     """Find what a block of a kernel touches.
 
@@ -158,8 +157,10 @@ def _place(
     indices = _indices(operation, effect.indices, ranges)
     place: list[Range | None] = []
     for index, offset, stride in zip(indices, view.offsets, view.strides, strict=True):
-        known = index is not None and offset is not None
-        place.append(offset + index.scaled(stride) if known else None)
+        known = None
+        if index is not None and offset is not None:
+            known = offset + index.scaled(stride)
+        place.append(known)
     return tuple(place)
 
 

@@ -1,8 +1,8 @@
 """Blocks with more threads than a kernel was launched with: the spare ones touch no memory.
 
 They meet every block barrier, so they follow the kernel's control flow around barriers; all that
-reads or writes memory is left to the kernel's own threads. Operations without effect are executed by
-all, with the ids of thread 0 for spare ones, so that no index is out of bounds.
+reads or writes memory is left to the kernel's own threads. Operations without effect are executed
+by all, with the ids of thread 0 for spare ones, so that no index is out of bounds.
 """
 
 from __future__ import annotations

@@ -157,8 +157,8 @@ def _with_block_of(target: GpuTarget, kernels: Sequence[Any]) -> GpuTarget:
             lanes = ir.IntegerAttr(kernel.attributes[SUBGROUP]).value
             if lanes != target.warp_size:
                 raise TargetError(
-                    f"rKernel @{symbol(kernel)}: expected {target.warp_size} lanes in a subgroup, as "
-                    f"{target.name} has, found a kernel for {lanes}; choose another target"
+                    f"rKernel @{symbol(kernel)}: expected {target.warp_size} lanes in a subgroup, "
+                    f"as {target.name} has, found a kernel for {lanes}; choose another target"
                 )
     sizes = {
         ir.IntegerAttr(kernel.attributes[BLOCK_THREADS]).value: symbol(kernel)
