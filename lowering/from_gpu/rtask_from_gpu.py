@@ -18,9 +18,6 @@ from rammer_mlir.passes.constants import ArgumentList, argument_attributes
 from rammer_mlir.passes.entry import functions, is_private, symbol_name
 from rammer_mlir.passes.task_graph import root_of
 
-_GRANULE = 64
-"""A block's threads are a multiple of this: a subgroup of any GPU."""
-
 _CLEAN_UP = "canonicalize{region-simplify=disabled},cse"
 
 _CONTAINER = "gpu.container_module"
@@ -31,7 +28,8 @@ class FromGpu(Pass):
     """Turn the kernels that a host function launches into a data-flow graph of rOperators.
 
     Each launch becomes an rOperator, each of its blocks an rTask, with dependencies from what the
-    kernels do to memory. ``subgroup`` is the lanes of a warp or wave that kernels count on.
+    kernels do to memory. The persistent block has the threads of the largest one, in whole
+    subgroups; ``subgroup`` is the lanes of a warp or wave, which kernels may count on.
     """
 
     name: ClassVar[str] = "rtask-from-gpu"
@@ -58,7 +56,8 @@ class _Writer:
         self._taken = {symbol_name(function) for function in functions(module)}
 
     def write(self, launches: Sequence[Launch]) -> None:
-        block_threads = max(-(-launch.num_threads // _GRANULE) * _GRANULE for launch in launches)
+        most = max(launch.num_threads for launch in launches)
+        block_threads = -(-most // self._subgroup) * self._subgroup
         written: set[Any] = set()
         number = 0
         for launch in launches:

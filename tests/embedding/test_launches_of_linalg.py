@@ -50,9 +50,17 @@ def perceptron(x: Array, w: Array, b: Array) -> Array:
     return h / h.sum(axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("policy", ["wavefront", "sequential", "list"])
-@pytest.mark.parametrize("num_veus", [1, 4])
-@pytest.mark.parametrize("tiles", ["", "4,4", "4,8", "5,3"])
+@pytest.mark.parametrize(
+    ("tiles", "num_veus", "policy"),
+    [
+        ("", 3, "wavefront"),
+        ("4,4", 1, "wavefront"),
+        ("4,4", 4, "list"),
+        ("4,8", 4, "sequential"),
+        ("4,8", 5, "ios"),
+        ("5,3", 4, "wavefront"),
+    ],
+)
 def test_perceptron(tiles: str, num_veus: int, policy: str) -> None:
     """Tiles that do not divide the shape leave threads of the last blocks idle."""
     before = TO_TILED_LAUNCHES.replace("TILES", tiles) if tiles else TO_LAUNCHES
@@ -70,7 +78,8 @@ func.func @convolution(%x: memref<2x3x10x9xf32>, %w: memref<4x3x3x3xf32>,
                        %y: memref<2x4x8x7xf32>, %z: memref<2x4x8x7xf32>) {
   %zero = arith.constant 0.0 : f32
   linalg.fill ins(%zero : f32) outs(%y : memref<2x4x8x7xf32>)
-  linalg.conv_2d_nchw_fchw {dilations = dense<1> : tensor<2xi64>, strides = dense<1> : tensor<2xi64>}
+  linalg.conv_2d_nchw_fchw
+      {dilations = dense<1> : tensor<2xi64>, strides = dense<1> : tensor<2xi64>}
       ins(%x, %w : memref<2x3x10x9xf32>, memref<4x3x3x3xf32>) outs(%y : memref<2x4x8x7xf32>)
   linalg.generic {indexing_maps = [#out, #out],
       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}

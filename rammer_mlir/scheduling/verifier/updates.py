@@ -41,7 +41,7 @@ def check_updates(graph: TaskGraph, plan: Plan, found: History) -> set[int]:
 
     Raises:
         ScheduleError: if a conflict is not ordered, elements do not exist, an input or constant is
-            updated, what is read was never written, or an output is not written whole.
+            updated, nothing of what is read was written, or an output is not written whole.
     """
     chosen = [o.kernels[k] for o, k in zip(graph.operators, plan.kernels, strict=True)]
     updated = {
@@ -142,21 +142,25 @@ def _check_order(
 
 
 def _check_written(graph: TaskGraph, found: History, buffer: int, uses: Sequence[_Touch]) -> None:
-    """Check that what is read may have been written: by an earlier operator, or by the same one."""
+    """Check that of what an rTask reads, an earlier operator or its own may have written a part.
+
+    Boxes are what is touched at most, so that the rest need not be read at all.
+    """
     name, size = graph.buffers[buffer].name, graph.buffers[buffer].num_elements
     for use in uses:
         if use.writes:
             continue
         start, end = _union([u for u in uses if u.writes and u.operator <= use.operator])
-        at = np.searchsorted(start, use.start, side="right") - 1
-        held = (at >= 0) & (use.end <= end[at]) if len(start) else np.zeros(len(at), dtype=bool)
-        missing = np.flatnonzero(~held & (use.end > use.start))
+        first = np.searchsorted(end, use.start, side="right")
+        begins = np.append(start, np.iinfo(np.int64).max)
+        meets = begins[first] < use.end
+        missing = np.setdiff1d(use.task[use.end > use.start], use.task[meets])
         if len(missing):
-            row = int(missing[0])
+            row = int(np.argmax(use.task == missing[0]))
             raise ScheduleError(
-                f"{found.describe(int(use.task[row]))} reads elements {int(use.start[row])} to "
-                f"{int(use.end[row]) - 1} of '{name}', of which some are never written: expected "
-                "all"
+                f"{found.describe(int(missing[0]))} reads elements {int(use.start[row])} to "
+                f"{int(use.end[row]) - 1} of '{name}', which are never written before: expected "
+                "an operator that writes them"
             )
     if graph.buffers[buffer].kind == "output":
         start, end = _union([use for use in uses if use.writes])
