@@ -1,8 +1,8 @@
 // Launches that upstream's own pipeline makes of linalg, as a graph, a schedule, and one kernel.
-// RUN: rammer-opt %s --pass-pipeline='builtin.module(func.func(convert-linalg-to-parallel-loops,scf-parallel-loop-tiling{parallel-loop-tile-sizes=4,8 no-min-max-bounds=true},gpu-map-parallel-loops),convert-parallel-loops-to-gpu,gpu-kernel-outlining,rtask-from-gpu)' | filecheck %s
-// RUN: rammer-opt %s --pass-pipeline='builtin.module(func.func(convert-linalg-to-parallel-loops,scf-parallel-loop-tiling{parallel-loop-tile-sizes=4,8 no-min-max-bounds=true},gpu-map-parallel-loops),convert-parallel-loops-to-gpu,gpu-kernel-outlining,rtask-from-gpu,rtask-schedule{num-veus=2},rtask-minimize-barriers,rtask-plan-memory,rtask-verify-schedule)' | filecheck %s --check-prefix=SCHEDULE
-// RUN: rammer-opt %s --pass-pipeline='builtin.module(func.func(convert-linalg-to-parallel-loops,scf-parallel-loop-tiling{parallel-loop-tile-sizes=4,8 no-min-max-bounds=true},gpu-map-parallel-loops),convert-parallel-loops-to-gpu,gpu-kernel-outlining,rtask-from-gpu,rtask-schedule{num-veus=2},rtask-minimize-barriers,rtask-plan-memory,rtask-lower-to-gpu)' | filecheck %s --check-prefix=KERNEL
-// RUN: rammer-opt %s --pass-pipeline='builtin.module(func.func(convert-linalg-to-parallel-loops,scf-parallel-loop-tiling{parallel-loop-tile-sizes=4,8 no-min-max-bounds=true},gpu-map-parallel-loops),convert-parallel-loops-to-gpu,gpu-kernel-outlining,rtask-from-gpu,rtask-schedule{num-veus=2},rtask-minimize-barriers,rtask-plan-memory,rtask-lower-to-gpu,rtask-gpu-to-nvvm)' | filecheck %s --check-prefix=NVVM
+// RUN: rammer-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(convert-linalg-to-parallel-loops,scf-parallel-loop-tiling{parallel-loop-tile-sizes=4,8 no-min-max-bounds=true},gpu-map-parallel-loops),convert-parallel-loops-to-gpu,gpu-kernel-outlining,rtask-from-gpu)' | filecheck %s
+// RUN: rammer-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(convert-linalg-to-parallel-loops,scf-parallel-loop-tiling{parallel-loop-tile-sizes=4,8 no-min-max-bounds=true},gpu-map-parallel-loops),convert-parallel-loops-to-gpu,gpu-kernel-outlining,rtask-from-gpu,rtask-schedule{num-veus=2},rtask-minimize-barriers,rtask-plan-memory,rtask-verify-schedule)' | filecheck %s --check-prefix=SCHEDULE
+// RUN: rammer-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(convert-linalg-to-parallel-loops,scf-parallel-loop-tiling{parallel-loop-tile-sizes=4,8 no-min-max-bounds=true},gpu-map-parallel-loops),convert-parallel-loops-to-gpu,gpu-kernel-outlining,rtask-from-gpu,rtask-schedule{num-veus=2},rtask-minimize-barriers,rtask-plan-memory,rtask-lower-to-gpu)' | filecheck %s --check-prefix=KERNEL
+// RUN: rammer-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(convert-linalg-to-parallel-loops,scf-parallel-loop-tiling{parallel-loop-tile-sizes=4,8 no-min-max-bounds=true},gpu-map-parallel-loops),convert-parallel-loops-to-gpu,gpu-kernel-outlining,rtask-from-gpu,rtask-schedule{num-veus=2},rtask-minimize-barriers,rtask-plan-memory,rtask-lower-to-gpu,rtask-gpu-to-nvvm)' | filecheck %s --check-prefix=NVVM
 
 // 2 x 3 blocks of 4 x 8 threads fill the product's tiles; rTasks count the rows of blocks first.
 // CHECK-DAG: #[[TILE:.*]] = affine_map<(d0) -> ((d0 mod 2) * 4, (d0 floordiv 2) * 8)>
@@ -81,4 +81,92 @@ func.func @host(%a: memref<8x16xf32>, %b: memref<16x24xf32>, %s: memref<8xf32>) 
   }
   memref.dealloc %c : memref<8x24xf32>
   return
+}
+
+// -----
+
+// Blocks of 8 and of 64 threads. Around a barrier, spare threads follow the control flow, but all
+// that touches memory is left to the block's own ones; shared memory is a buffer of the block.
+// CHECK: "rtask.kernel"() {barriers = 4 : i64
+// CHECK-SAME: function = @k.sum, num_rtasks = 6 : i64
+// CHECK-SAME: reads = [{argument = 0 : i64, offsets = #{{.*}}, sizes = array<i64: 1, 32>}, 
+// CHECK-SAME: shared_memory = 32 : i64, threads = 8 : i64
+// CHECK-LABEL: func.func private @k.sum(
+// CHECK-SAME: %[[ID:.*]]: index, %[[X:.*]]: memref<6x32xf32>
+// CHECK: %[[TILE:.*]] = memref.alloc() : memref<8xf32>
+// CHECK: %[[OWN:.*]] = arith.cmpi ult, %{{.*}}, %c8
+// CHECK: %[[T:.*]] = arith.select %[[OWN]]
+// CHECK: scf.for
+// CHECK: affine.apply
+// CHECK: scf.if %[[OWN]] {
+// CHECK-NEXT: %[[V:.*]] = memref.load %[[X]][%[[ID]], %{{.*}}]
+// CHECK-NEXT: memref.store %[[V]], %[[TILE]][%[[T]]]
+// CHECK-NEXT: }
+// CHECK-NEXT: gpu.barrier
+// CHECK: scf.if %[[OWN]] {
+// CHECK: scf.for
+// CHECK: }
+// CHECK: gpu.barrier
+// CHECK-NEXT: }
+// CHECK-NEXT: return
+
+// The same kernel twice is one rKernel; other sizes or constants make another.
+// CHECK-LABEL: func.func private @k.scale(
+// CHECK-NOT: scf.if
+// CHECK-LABEL: func.func private @k.scale.0(
+// CHECK: "rtask.operator"{{.*}}kernels = [@k.sum]
+// CHECK-NEXT: "rtask.operator"{{.*}}kernels = [@k.scale]
+// CHECK-NEXT: "rtask.operator"{{.*}}kernels = [@k.scale.0]
+// CHECK-NEXT: "rtask.operator"{{.*}}kernels = [@k.scale]
+module attributes {gpu.container_module} {
+func.func @sums(%x: memref<6x32xf32>, %s: memref<6x64xf32>) {
+  %c1 = arith.constant 1 : index
+  %c6 = arith.constant 6 : index
+  %c8 = arith.constant 8 : index
+  %c64 = arith.constant 64 : index
+  %f = arith.constant 2.0 : f32
+  %g = arith.constant 3.0 : f32
+  gpu.launch_func @k::@sum blocks in (%c6, %c1, %c1) threads in (%c8, %c1, %c1)
+      args(%x : memref<6x32xf32>, %s : memref<6x64xf32>)
+  gpu.launch_func @k::@scale blocks in (%c6, %c1, %c1) threads in (%c64, %c1, %c1)
+      args(%s : memref<6x64xf32>, %f : f32)
+  gpu.launch_func @k::@scale blocks in (%c6, %c1, %c1) threads in (%c64, %c1, %c1)
+      args(%s : memref<6x64xf32>, %g : f32)
+  gpu.launch_func @k::@scale blocks in (%c6, %c1, %c1) threads in (%c64, %c1, %c1)
+      args(%s : memref<6x64xf32>, %f : f32)
+  return
+}
+gpu.module @k {
+gpu.func @sum(%x: memref<6x32xf32>, %s: memref<6x64xf32>)
+    workgroup(%tile: memref<8xf32, #gpu.address_space<workgroup>>) kernel {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c8 = arith.constant 8 : index
+  %b = gpu.block_id x
+  %t = gpu.thread_id x
+  scf.for %r = %c0 to %c2 step %c1 {
+    %j = affine.apply affine_map<(r)[t] -> (r * 24 + t)>(%r)[%t]
+    %v = memref.load %x[%b, %j] : memref<6x32xf32>
+    memref.store %v, %tile[%t] : memref<8xf32, #gpu.address_space<workgroup>>
+    gpu.barrier
+    scf.for %i = %c0 to %c8 step %c1 {
+      %p = memref.load %tile[%i] : memref<8xf32, #gpu.address_space<workgroup>>
+      %o = memref.load %s[%b, %t] : memref<6x64xf32>
+      %q = arith.addf %o, %p : f32
+      memref.store %q, %s[%b, %t] : memref<6x64xf32>
+    }
+    gpu.barrier
+  }
+  gpu.return
+}
+gpu.func @scale(%s: memref<6x64xf32>, %f: f32) kernel {
+  %b = gpu.block_id x
+  %t = gpu.thread_id x
+  %v = memref.load %s[%b, %t] : memref<6x64xf32>
+  %w = arith.mulf %v, %f : f32
+  memref.store %w, %s[%b, %t] : memref<6x64xf32>
+  gpu.return
+}
+}
 }
