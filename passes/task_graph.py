@@ -113,6 +113,8 @@ class GraphBuilder:
         if CONSTANT in attributes:
             return "constant", str(attributes[CONSTANT])
         name = str(attributes.get("rtask.name", f"argument {ir.BlockArgument(root).arg_number}"))
+        if "rtask.inout" in attributes:
+            return "inout", name
         return ("output" if "rtask.output" in attributes else "input"), name
 
 
@@ -172,6 +174,7 @@ def _rkernel(description: ir.OpView, function: ir.OpView) -> RKernel:
         num_rtasks=num_rtasks,
         reads=accesses("reads"),
         writes=accesses("writes"),
+        updates=accesses("updates") if "updates" in op.attributes else (),
         flops_per_rtask=integer("operations"),
         bytes_per_rtask=integer("bytes"),
         threads=integer("threads"),

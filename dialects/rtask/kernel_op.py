@@ -23,6 +23,8 @@ from rammer_mlir.dialects.rtask.functions import (
     signature,
 )
 
+UPDATES = "updates"
+
 _LEAST = {
     "num_rtasks": 1,
     "threads": 1,
@@ -40,6 +42,8 @@ class KernelOp(RTask.Operation, name="kernel"):
     Every rTask needs ``threads`` threads, ``shared_memory`` bytes and ``barriers`` block-level
     synchronisations; it does ``operations`` arithmetic operations and moves ``bytes`` bytes.
     ``reads`` and ``writes`` hold, per argument, the box that rTask ``d0`` touches (see ``Access``).
+    A further attribute ``updates`` holds boxes that it may read and write, at most: they need not
+    cover the argument and may overlap, and operators update a buffer in the order of their ids.
     """
 
     function: ir.FlatSymbolRefAttr
@@ -75,8 +79,13 @@ def _check(op: ir.Operation) -> None:
     for access in read_accesses(op, "reads"):
         _check_access(op, "reads", access, arguments)
     writes = read_accesses(op, "writes")
-    if not writes:
-        raise Broken(op, "at least one access in writes", "none", "an rTask has an output")
+    updates = read_accesses(op, UPDATES) if UPDATES in op.attributes else []
+    if not writes and not updates:
+        raise Broken(
+            op, "at least one access in writes or updates", "none", "an rTask has an output"
+        )
+    for access in updates:
+        _check_access(op, UPDATES, access, arguments)
     for access in writes:
         _check_access(op, "writes", access, arguments)
     _check_coverage(op, writes, arguments)
@@ -120,6 +129,8 @@ def _check_access(op: ir.Operation, key: str, access: Access, arguments: list[ir
 
 def _check_coverage(op: ir.Operation, writes: list[Access], arguments: list[ir.Type]) -> None:
     num_rtasks = ir.IntegerAttr(op.attributes["num_rtasks"]).value
+    if not writes:
+        return
     shapes = {w.argument: buffer_shape(arguments[w.argument]) or () for w in writes}
     elements = max(prod(shape) for shape in shapes.values())
     if num_rtasks > max(elements, 1):

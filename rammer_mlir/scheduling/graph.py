@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 Int64Array = NDArray[np.int64]
 
-BufferKind = Literal["input", "output", "constant", "intermediate"]
+BufferKind = Literal["input", "output", "constant", "intermediate", "inout"]
+"""An ``inout`` has values before the run, and others behind it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +48,9 @@ class RKernel:
 
     Attributes:
         num_rtasks: the paper's ``get_total_rtask_num``.
+        writes: what each rTask writes; no other rTask writes these elements.
+        updates: what each rTask may read and write, at most; rTasks of one rKernel may share
+            elements (atomics), and operators that update one buffer do so in the graph's order.
         flops_per_rtask: scalar operations of one full rTask.
         bytes_per_rtask: bytes that one full rTask reads and writes.
         threads, shared_memory, barriers: threads, bytes of block-local memory, and block-level
@@ -62,11 +66,15 @@ class RKernel:
     threads: int = 1
     shared_memory: int = 0
     barriers: int = 0
+    updates: tuple[Access, ...] = ()
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory that rOperators read and write: every element is written by exactly one rTask."""
+    """Memory that rOperators read and write.
+
+    Every element is written by exactly one rTask, unless an rKernel updates the buffer.
+    """
 
     name: str
     num_elements: int
@@ -102,6 +110,11 @@ class TaskGraph:
 
     buffers: tuple[Buffer, ...]
     operators: tuple[ROperator, ...]
+
+    @property
+    def inouts(self) -> frozenset[int]:
+        """Return the buffers that have values before the run, and others behind it."""
+        return frozenset(n for n, buffer in enumerate(self.buffers) if buffer.kind == "inout")
 
     def task_name(self, operator: int, rtask: int) -> str:
         """Return how messages name an rTask."""
