@@ -16,7 +16,7 @@ PACKAGE = ROOT / "rammer_mlir"
 LAYERS = (
     {"errors", "bindings", "aligned", "cpu_features", "layout", "signature"},
     {"dialects", "scheduling", "atomic_file", "image", "emulated", "residency"},
-    {"gpu_image"},
+    {"gpu_image", "profiles"},
     {"passes", "timeline"},
     {"lowering", "frontends", "weights"},
     {"pipeline"},

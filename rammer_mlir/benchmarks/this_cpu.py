@@ -99,6 +99,14 @@ def _model(operator: str, shape: list[int], weights: dict[str, Any]) -> onnx.Mod
     )
 
 
+def _cache_bytes(level: int, otherwise: int) -> int:
+    """Return what the system says of a cache's size; many virtual machines do not."""
+    try:
+        return os.sysconf(f"SC_LEVEL{level}_CACHE_SIZE") or otherwise
+    except (ValueError, OSError):
+        return otherwise
+
+
 def description(found: dict[str, float]) -> str:
     """Return a device file."""
     place = machine()
@@ -113,7 +121,8 @@ def description(found: dict[str, float]) -> str:
         "shared_bytes_per_unit": (16 << 20, guess),
         "shared_bytes_per_veu": (1 << 20, guess),
         "clock_hertz": (3e9, guess),
-        "cache_bytes": (32 << 20, guess),
+        "cache_bytes": (_cache_bytes(3, 32 << 20), "what the system says, or else a guess"),
+        "unit_cache_bytes": (_cache_bytes(2, 1 << 20), "what the system says, or else a guess"),
         **{
             name: (float(f"{found[name]:.4g}"), source)
             for name in ("bytes_per_second", "unit_bytes_per_second", "launch_seconds",

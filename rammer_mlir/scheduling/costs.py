@@ -1,4 +1,4 @@
-"""The profiler's three questions, answered from a model of the device (RAMMER section 3.3).
+"""The profiler's three questions, answered by measurement or a model (RAMMER section 3.3).
 
 The time of an rTask is ``rtask_seconds`` and what it occupies is ``resources``. The time of an
 rProgram is ``simulator.simulate`` once finished, ``ProgramBuilder.seconds`` while being written.
@@ -7,9 +7,17 @@ rProgram is ``simulator.simulate`` once finished, ``ProgramBuilder.seconds`` whi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
 
 from rammer_mlir.scheduling.device import Device
-from rammer_mlir.scheduling.graph import RKernel, ROperator
+from rammer_mlir.scheduling.graph import (
+    COLD_BYTES,
+    FAR_BYTES,
+    MeasuredSeconds,
+    Reuse,
+    RKernel,
+    ROperator,
+)
 
 
 @dataclass(frozen=True)
@@ -21,14 +29,42 @@ class Resources:
 
 
 def rtask_seconds(kernel: RKernel, device: Device) -> float:
-    """Return the time of one rTask on a vEU: its arithmetic or its traffic, whichever is longer.
+    """Return the time of one rTask on a vEU: as measured, or else by a model.
 
-    An operator's rTasks run side by side, so as many vEUs as it fills share the memory.
+    The model takes its arithmetic or its traffic, whichever is longer. An operator's rTasks run
+    side by side, so as many vEUs as it fills share the memory, also for those that were measured
+    alone. Memory that the vEU's cache still holds costs no traffic.
     """
     active = max(1, min(kernel.num_rtasks, device.num_veus))
-    bandwidth = min(device.bytes_per_second, device.total_bytes_per_second / active)
-    arithmetic = kernel.flops_per_rtask / device.flops_per_second
-    return device.rtask_seconds + max(arithmetic, kernel.bytes_per_rtask / bandwidth)
+    traffic = kernel.bytes_per_rtask * far_share(kernel, device)
+    if kernel.measured is not None:
+        alone = _measured_seconds(kernel, kernel.measured, device)
+        bandwidth = device.total_bytes_per_second / active
+    else:
+        alone = kernel.flops_per_rtask / device.flops_per_second
+        bandwidth = min(device.bytes_per_second, device.total_bytes_per_second / active)
+    return device.rtask_seconds + max(alone, traffic / bandwidth)
+
+
+def far_share(kernel: RKernel, device: Device) -> float:
+    """Return the share of an rKernel's memory that a vEU's cache does not hold any more."""
+    if not kernel.reuse:
+        return 1.0
+    return sum(use.share for use in kernel.reuse if use.distance > device.cache_bytes)
+
+
+def _measured_seconds(kernel: RKernel, measured: MeasuredSeconds, device: Device) -> float:
+    """Weigh what was measured by where the rKernel's memory is; nothing known counts as cold."""
+    uses = kernel.reuse or (Reuse(COLD_BYTES, 1.0),)
+    return sum(use.share * _seconds_at(use.distance, measured, device) for use in uses)
+
+
+def _seconds_at(distance: int, measured: MeasuredSeconds, device: Device) -> float:
+    """Return the time with memory used so long ago: between two points the logarithm decides."""
+    if distance <= min(device.cache_bytes, COLD_BYTES):
+        return measured.hot
+    place = log(max(distance, COLD_BYTES) / COLD_BYTES) / log(FAR_BYTES / COLD_BYTES)
+    return measured.cold + min(place, 1.0) * (measured.far - measured.cold)
 
 
 def resources(kernel: RKernel) -> Resources:
