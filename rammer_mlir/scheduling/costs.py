@@ -14,7 +14,6 @@ from rammer_mlir.scheduling.graph import (
     COLD_BYTES,
     FAR_BYTES,
     MeasuredSeconds,
-    Reuse,
     RKernel,
     ROperator,
 )
@@ -36,27 +35,35 @@ def rtask_seconds(kernel: RKernel, device: Device) -> float:
     alone. Memory that the vEU's cache still holds costs no traffic.
     """
     active = max(1, min(kernel.num_rtasks, device.num_veus))
-    traffic = kernel.bytes_per_rtask * far_share(kernel, device)
+    shared = device.total_bytes_per_second / active
+    traffic = _traffic(kernel, device)
     if kernel.measured is not None:
         alone = _measured_seconds(kernel, kernel.measured, device)
-        bandwidth = device.total_bytes_per_second / active
-    else:
-        alone = kernel.flops_per_rtask / device.flops_per_second
-        bandwidth = min(device.bytes_per_second, device.total_bytes_per_second / active)
-    return device.rtask_seconds + max(alone, traffic / bandwidth)
+        together = traffic / shared if active > 1 else 0.0
+        return device.rtask_seconds + max(alone, together)
+    arithmetic = kernel.flops_per_rtask / device.flops_per_second
+    bandwidth = min(device.bytes_per_second, shared)
+    return device.rtask_seconds + max(arithmetic, traffic / bandwidth)
 
 
-def far_share(kernel: RKernel, device: Device) -> float:
-    """Return the share of an rKernel's memory that a vEU's cache does not hold any more."""
-    if not kernel.reuse:
-        return 1.0
-    return sum(use.share for use in kernel.reuse if use.distance > device.cache_bytes)
+def _traffic(kernel: RKernel, device: Device) -> float:
+    """Return the bytes that an rTask moves between its vEU's cache and what lies beyond it.
+
+    What several rTasks touch is brought in once, and not at all if it is there still.
+    """
+    if not kernel.reuse or not device.cache_bytes:
+        return kernel.bytes_per_rtask
+    far = sum(use.num_bytes for use in kernel.reuse if use.distance > device.cache_bytes)
+    return min(kernel.bytes_per_rtask, far / kernel.num_rtasks)
 
 
 def _measured_seconds(kernel: RKernel, measured: MeasuredSeconds, device: Device) -> float:
     """Weigh what was measured by where the rKernel's memory is; nothing known counts as cold."""
-    uses = kernel.reuse or (Reuse(COLD_BYTES, 1.0),)
-    return sum(use.share * _seconds_at(use.distance, measured, device) for use in uses)
+    total = sum(use.num_bytes for use in kernel.reuse)
+    if not total:
+        return measured.cold
+    seconds = ((use.num_bytes, _seconds_at(use.distance, measured, device)) for use in kernel.reuse)
+    return sum(num_bytes * at for num_bytes, at in seconds) / total
 
 
 def _seconds_at(distance: int, measured: MeasuredSeconds, device: Device) -> float:

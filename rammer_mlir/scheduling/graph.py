@@ -61,15 +61,15 @@ class MeasuredSeconds:
 
 @dataclass(frozen=True)
 class Reuse:
-    """A part of the memory that an rKernel touches, and for how long nobody else has touched it.
+    """A part of the memory that an rOperator touches, and for how long nobody has touched it.
 
     Attributes:
         distance: bytes that the program touches between two uses of this memory, itself included.
-        share: the part of the rKernel's memory, between 0 and 1.
+        num_bytes: size of this part, for all rTasks together.
     """
 
     distance: int
-    share: float
+    num_bytes: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ class RKernel:
             synchronisations of one rTask.
         measured: time of one rTask where it was measured.
         reuse: where in a program that runs again and again its memory was used last; empty if
-            unknown. The shares add up to 1.
+            unknown.
     """
 
     name: str

@@ -27,15 +27,20 @@ def with_reuse(graph: TaskGraph) -> TaskGraph:
     Operators that share an rKernel share the average: what an rKernel costs depends on it alone.
     """
     bytes_at: dict[RKernel, Counter[int]] = {}
+    users: Counter[RKernel] = Counter()
     touched = [[_footprints(graph, n, kernel) for kernel in operator.kernels]
                for n, operator in enumerate(graph.operators)]  # fmt: skip
     for number, distances in _distances([candidates[0] for candidates in touched]):
         candidates = graph.operators[number].kernels
         for kernel, footprint in zip(candidates, touched[number], strict=True):
+            users[kernel] += 1
             for buffer, amount in footprint.items():
                 if buffer in distances:
                     bytes_at.setdefault(kernel, Counter())[_step(distances[buffer])] += amount
-    new = {kernel: replace(kernel, reuse=_shares(found)) for kernel, found in bytes_at.items()}
+    new = {
+        kernel: replace(kernel, reuse=_averages(found, users[kernel]))
+        for kernel, found in bytes_at.items()
+    }
     operators = tuple(
         replace(operator, kernels=tuple(new.get(kernel, kernel) for kernel in operator.kernels))
         for operator in graph.operators
@@ -47,10 +52,9 @@ def _step(distance: int) -> int:
     return ceil(_STEPS_PER_OCTAVE * log2(max(distance, 1)))
 
 
-def _shares(bytes_at: Counter[int]) -> tuple[Reuse, ...]:
-    total = sum(bytes_at.values())
+def _averages(bytes_at: Counter[int], users: int) -> tuple[Reuse, ...]:
     return tuple(
-        Reuse(round(2 ** (step / _STEPS_PER_OCTAVE)), amount / total)
+        Reuse(round(2 ** (step / _STEPS_PER_OCTAVE)), amount / users)
         for step, amount in sorted(bytes_at.items())
         if amount
     )
