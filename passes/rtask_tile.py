@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.entry import functions, is_private, symbol_name
 from rammer_mlir.passes.tile_builder import build_tiled, build_whole
@@ -54,6 +55,8 @@ class Tile(Pass):
 
     def run(self, module: ir.Module) -> None:
         """Replace computations on whole tensors by rKernels and describe each with an op."""
+        if self.candidates < 1:
+            raise OptionError(f"candidates: expected at least 1, found {self.candidates}")
         kernels: dict[str, list[str]] = {}
         callers = {_callee(op): op for op in reversed(_operators(module))}
         for function in list(functions(module)):
