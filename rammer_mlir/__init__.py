@@ -32,6 +32,7 @@ def compile(
     shapes: Mapping[str, Sequence[int]] | None = None,
     costs: str | None = None,
     emulate: Literal[False] = False,
+    cache: bool = True,
 ) -> Executable: ...
 
 
@@ -64,6 +65,7 @@ def compile(
     watchdog: int = 0,
     per_operator: bool = False,
     device: int = 0,
+    cache: bool = True,
 ) -> Executable | GpuExecutable: ...
 
 
@@ -80,6 +82,7 @@ def compile(
     watchdog: int = 0,
     per_operator: bool = False,
     device: int = 0,
+    cache: bool = True,
 ) -> Executable | GpuExecutable:
     """Compile an ONNX model.
 
@@ -98,6 +101,8 @@ def compile(
             program, so that a run ends with an error instead of never; 0 for no watchdog.
         per_operator: on a GPU, launch the kernel once for each operator, to compare with.
         device: number of the GPU that runs the model.
+        cache: take the program from the user's cache if nothing has changed since it was compiled,
+            and keep it there (``RAMMER_CACHE_DIR``); what is emulated is compiled each time.
 
     Returns:
         The compiled model, ready to run.
@@ -105,16 +110,23 @@ def compile(
     Raises:
         RammerError: with one line that says what is wrong and what to do.
     """
-    from rammer_mlir.compiler import compile_model, emulate_model
     from rammer_mlir.options import check_options
 
     options = check_options(
         target, policy, num_veus, costs=costs, watchdog=watchdog, per_operator=per_operator
     )
     if emulate:
+        from rammer_mlir.compiler import emulate_model
+
         return emulate_model(model, options, shapes, check=check)
     if check:
         raise OptionError("check: expected emulation, found none; emulate as well")
+    if cache:
+        from rammer_mlir.compile_cache import compile_or_find
+
+        return compile_or_find(model, options, shapes, device)
+    from rammer_mlir.compiler import compile_model
+
     return compile_model(model, options, shapes, device)
 
 

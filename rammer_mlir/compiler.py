@@ -219,8 +219,7 @@ class Compilation:
             OptionError: if the target is not a GPU.
             TargetError: if a tool fails, or not all vEUs can be resident at once.
         """
-        words = self._gpu_summary()
-        operations = self._operations()
+        words, operations = self._describe()
         program = self.gpu_program()
         gpu = program.target
         with self._stage("object"):
@@ -234,22 +233,21 @@ class Compilation:
         }
         return GpuExecutable(image, code.data, partial(open_driver, gpu.name, device), stats)
 
-    def _operations(self) -> int:
-        """Count the scalar operations of a run."""
-        with self._context, ir.Location.unknown():
-            scheduled = read_plan(self.module)
-            operators = scheduled.builder.graph().operators
-        chosen = [o.kernels[k] for o, k in zip(operators, scheduled.plan.kernels, strict=True)]
-        return sum(kernel.flops_per_rtask * kernel.num_rtasks for kernel in chosen)
-
     def _resident_blocks(self) -> int:
         """Return how many blocks have to be resident at once: launches per operator may queue."""
         return 1 if self._options.per_operator else self._options.num_veus
 
-    def _gpu_summary(self) -> str:
-        """Return the schedule in words; before lowering, which erases it."""
+    def _describe(self) -> tuple[str, int]:
+        """Return the schedule in words, and a run's scalar operations; lowering erases both."""
         self._run_stages("program")
-        return self._summary()
+        with self._context, ir.Location.unknown():
+            scheduled = read_plan(self.module)
+            graph = scheduled.builder.graph()
+            memory = memory_sizes(entry_function(self.module))
+        choices = zip(graph.operators, scheduled.plan.kernels, strict=True)
+        chosen = [operator.kernels[number] for operator, number in choices]
+        operations = sum(kernel.flops_per_rtask * kernel.num_rtasks for kernel in chosen)
+        return summary(graph, scheduled.plan, memory), operations
 
     def emulated(self, *, checked: bool = False) -> EmulatedExecutable:
         """Compile the GPU's kernel to native code of this machine.
@@ -258,7 +256,7 @@ class Compilation:
             OptionError: if the target is not a GPU.
             UnsupportedError: if the kernel uses what cannot be emulated.
         """
-        words = self._gpu_summary()
+        words, _ = self._describe()
         return self.emulate(self.gpu_program(), words, checked=checked)
 
     def emulate(
@@ -306,13 +304,6 @@ class Compilation:
             predicted_timeline(graph, plan, device, f"{name}, {place}")
             for name, graph, plan in runs
         ]
-
-    def _summary(self) -> str:
-        """Return the schedule in words."""
-        with self._context, ir.Location.unknown():
-            plan = read_plan(self.module)
-            memory = memory_sizes(entry_function(self.module))
-            return summary(plan.builder.graph(), plan.plan, memory)
 
     def _lower(self) -> CpuImage:
         with self._stage("target"):

@@ -23,6 +23,7 @@ LAYERS = (
     {"options"},
     {"runtime"},
     {"compiler"},
+    {"compile_cache"},
     {"rammer_mlir"},
     {"backend", "cli"},
     {"benchmarks"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any
@@ -26,7 +26,7 @@ from rammer_mlir.lowering.gpu.dispatch import (
     buffer_name,
     kernel_function,
 )
-from rammer_mlir.lowering.gpu.kernels import map_kernels, run_passes, symbol
+from rammer_mlir.lowering.gpu.kernels import MappedKernels, map_kernels, run_passes, symbol
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.gpu.task_table import (
     Buffer,
@@ -137,11 +137,8 @@ def lower_to_gpu(
     table = build_gpu_table(tables, list(sizes))
     launches = _launches(tables, table, per_operator)
     _erase_schedule(module)
-    layout = replace(
-        _lower_kernels(module, target, table, sizes),
-        table_words=launches.shape[1],
-        watchdog=watchdog,
-    )
+    mapped = _lower_kernels(module, target, table)
+    layout = KernelLayout(target, table, sizes, mapped, launches.shape[1], watchdog)
     # Straight-line code has its table built in, and does not stop half-way.
     _assemble(module, layout, 0 if watchdog or per_operator else straight_line_limit)
     return _describe(layout, constants.blob, launches, tables.table.items)
@@ -185,39 +182,36 @@ def _erase_schedule(module: ir.Module) -> None:
             op.operation.erase()
 
 
-def _lower_kernels(
-    module: ir.Module, target: GpuTarget, table: GpuTable, sizes: Mapping[Buffer, int]
-) -> KernelLayout:
+def _lower_kernels(module: ir.Module, target: GpuTarget, table: GpuTable) -> MappedKernels:
     """Map every rKernel to a block's threads, in place."""
     kernels: list[Any] = list(find_kernels(module))
     for kernel in kernels:
         kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + symbol(kernel))
-    for kernel in kernels:
-        _note_alignment(kernel, table)
-    mapped = map_kernels(
+    _note_alignments(kernels, table)
+    return map_kernels(
         module, kernels, target.shared_limit, target.block_threads,
         async_copies=target.async_copies,
     )  # fmt: skip
-    return KernelLayout(target, table, sizes, mapped, len(table.words))
 
 
-def _note_alignment(kernel: Any, table: GpuTable) -> None:
-    """Write to an rKernel's arguments what the addresses of all its runs are multiples of."""
-    numbers = {k.name: n for n, k in enumerate(table.kernels)}
-    number = numbers.get(symbol(kernel))
-    runs = [
-        record.slots
-        for records in table.veus
-        for record in records
-        if isinstance(record, RunRecord) and record.kernel == number
-    ]
+def _note_alignments(kernels: Sequence[Any], table: GpuTable) -> None:
+    """Write to the rKernels' arguments what the addresses of all their runs are multiples of."""
+    known: dict[str, list[int]] = {}
+    for record in (record for records in table.veus for record in records):
+        if isinstance(record, RunRecord):
+            name = table.kernels[record.kernel].name
+            before = known.get(name, [WIDEST] * len(record.slots))
+            known[name] = [
+                gcd(n, slot.offset) for n, slot in zip(before, record.slots, strict=True)
+            ]
     i64 = ir.IntegerType.get_signless(64)
-    attributes = [ir.DictAttr.get({})]  # the rTask's id
-    for slots in zip(*runs, strict=True):
-        bytes_known = gcd(WIDEST, *(slot.offset for slot in slots))
-        attributes.append(ir.DictAttr.get({ALIGNED: ir.IntegerAttr.get(i64, bytes_known)}))
-    if runs:
-        kernel.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
+    for kernel in kernels:
+        if symbol(kernel) in known:
+            marks = ({ALIGNED: ir.IntegerAttr.get(i64, n)} for n in known[symbol(kernel)])
+            attributes = [{}, *marks]  # the rTask's id comes first
+            kernel.attributes["arg_attrs"] = ir.ArrayAttr.get(
+                [ir.DictAttr.get(found) for found in attributes]
+            )
 
 
 def _assemble(module: ir.Module, layout: KernelLayout, straight_line_limit: int) -> None:

@@ -104,7 +104,7 @@ def compile_for_cpu(model: onnx.ModelProto, policy: str, num_veus: int) -> Execu
     """Compile by the package's own interface."""
     import rammer_mlir  # here, so that its import counts as the compiler's memory
 
-    return rammer_mlir.compile(model, target="cpu", policy=policy, num_veus=num_veus)
+    return rammer_mlir.compile(model, target="cpu", policy=policy, num_veus=num_veus, cache=False)
 
 
 def measure(request: Request, compile_model: CompileFunction = compile_for_cpu) -> Result:

@@ -42,6 +42,12 @@ def add_model_options(parser: ArgumentParser) -> None:
         action="store_true",
         help="GPU: one launch for each operator instead of one for all, to compare with",
     )
+    parser.add_argument(
+        "--no-cache",
+        dest="cache",
+        action="store_false",
+        help="compile anew, whatever the cache in ~/.cache/rammer-mlir holds",
+    )
     parser.add_argument("--debug", action="store_true", help="print a traceback with an error")
 
 

@@ -198,9 +198,12 @@ def test_functions_without_an_expansion_are_refused() -> None:
         emit(model.SerializeToString(), "nvvm:sm_90", "ptx")
 
 
-def test_remainders_are_refused() -> None:
-    """They would be calls of a vendor's library."""
-    kind = TensorProto.FLOAT
+@pytest.mark.parametrize(
+    ("kind", "name"), [(TensorProto.FLOAT16, "f16"), (TensorProto.FLOAT, "f32"),
+                       (TensorProto.DOUBLE, "f64")]
+)  # fmt: skip
+def test_remainders(kind: int, name: str) -> None:
+    """They become arithmetic; on f64 they would be calls of a vendor's library."""
     graph = helper.make_graph(
         [helper.make_node("Mod", ["x", "y"], ["z"], fmod=1)],
         "remainder",
@@ -208,8 +211,13 @@ def test_remainders_are_refused() -> None:
         [helper.make_tensor_value_info("z", kind, [4])],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
-    with pytest.raises(UnsupportedError, match=r"found arith\.remf on f32; use the CPU target"):
-        emit(model.SerializeToString(), "rocdl:gfx90a", "hsaco")
+    if name == "f64":
+        with pytest.raises(UnsupportedError, match=r"found arith\.remf on f64; use the CPU target"):
+            emit(model.SerializeToString(), "rocdl:gfx90a", "hsaco")
+        return
+    code = emit(model.SerializeToString(), "rocdl:gfx90a", "hsaco")  # refuses undefined symbols
+    assert code.startswith(b"\x7fELF")
+    assert b".rem.f" not in emit(model.SerializeToString(), "nvvm:sm_80", "ptx")
 
 
 DEVICE = Multiprocessors(count=10, threads=2048, registers=65536, shared_bytes=100 << 10)
