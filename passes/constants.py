@@ -70,6 +70,10 @@ class ArgumentList:
         self._attributes.append(dict(attributes))
         return self._block.add_argument(kind, ir.Location.unknown())
 
+    def mark(self, number: int, key: str, value: ir.Attribute) -> None:
+        """Give an argument an attribute."""
+        self._attributes[number][key] = value
+
     def finish(self) -> None:
         """Drop the weights that nothing uses and bring the function's type up to date."""
         for number in reversed(range(len(self._attributes))):

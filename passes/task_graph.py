@@ -21,11 +21,13 @@ from rammer_mlir.scheduling.graph import (
     Boxes,
     Buffer,
     BufferKind,
+    MeasuredSeconds,
     RKernel,
     ROperator,
     TaskGraph,
     View,
 )
+from rammer_mlir.scheduling.reuse import with_reuse
 
 _VIEWS = frozenset(
     f"memref.{name}"
@@ -67,7 +69,7 @@ class GraphBuilder:
 
     def graph(self) -> TaskGraph:
         """Return the finished graph."""
-        return TaskGraph(buffers=tuple(self.buffers), operators=tuple(self.operators))
+        return with_reuse(TaskGraph(tuple(self.buffers), tuple(self.operators)))
 
     def kernel(self, name: str) -> RKernel:
         """Return the rKernel of a described function, the same object for the same name.
@@ -113,6 +115,8 @@ class GraphBuilder:
         if CONSTANT in attributes:
             return "constant", str(attributes[CONSTANT])
         name = str(attributes.get("rtask.name", f"argument {ir.BlockArgument(root).arg_number}"))
+        if "rtask.inout" in attributes:
+            return "inout", name
         return ("output" if "rtask.output" in attributes else "input"), name
 
 
@@ -172,12 +176,20 @@ def _rkernel(description: ir.OpView, function: ir.OpView) -> RKernel:
         num_rtasks=num_rtasks,
         reads=accesses("reads"),
         writes=accesses("writes"),
+        updates=accesses("updates") if "updates" in op.attributes else (),
         flops_per_rtask=integer("operations"),
         bytes_per_rtask=integer("bytes"),
         threads=integer("threads"),
         shared_memory=integer("shared_memory"),
         barriers=integer("barriers"),
+        measured=_measured(op),
     )
+
+
+def _measured(description: ir.Operation) -> MeasuredSeconds | None:
+    if "seconds" not in description.attributes:
+        return None
+    return MeasuredSeconds(*ir.DenseF64ArrayAttr(description.attributes["seconds"]))
 
 
 def _access(access: rtask.Access, kind: ir.Type, num_rtasks: int) -> Access:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from rammer_mlir.errors import OptionError, RammerError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from rammer_mlir.runtime.emulated_model import EmulatedExecutable
     from rammer_mlir.runtime.executable import Executable
     from rammer_mlir.runtime.gpu.executable import GpuExecutable
@@ -31,6 +33,7 @@ def compile(
     num_veus: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     costs: str | None = None,
+    executor: Executor | None = None,
     emulate: Literal[False] = False,
     cache: bool = True,
 ) -> Executable: ...
@@ -77,6 +80,7 @@ def compile(
     num_veus: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     costs: str | None = None,
+    executor: Executor | None = None,
     emulate: bool = False,
     check: bool = False,
     watchdog: int = 0,
@@ -93,7 +97,10 @@ def compile(
         num_veus: virtual execution units, threads on a CPU; the number of cores if None.
         shapes: static shapes of inputs whose dimensions the model leaves open, by name.
         costs: the device whose costs the schedule follows, a name (``a100``) or a file that ends
-            with ``.toml``; by default one like the target.
+            with ``.toml``; by default one like the target. ``measured`` measures the rKernels on
+            this processor, once: times are kept (``rammer_mlir.profiles``); ``measured:DEVICE``
+            takes what is not measured from that device.
+        executor: with ``measured``, where rKernels are measured; here, one by one, if None.
         emulate: execute the GPU's kernel on this machine's processor.
         check: let emulation find what a GPU would not forgive: accesses out of bounds, reads of
             memory never written, and data races, at many times the run time.
@@ -115,6 +122,8 @@ def compile(
     options = check_options(
         target, policy, num_veus, costs=costs, watchdog=watchdog, per_operator=per_operator
     )
+    if executor is not None and not options.measured:
+        raise OptionError("executor: expected measured costs, found none; ask for them as well")
     if emulate:
         from rammer_mlir.compiler import emulate_model
 
@@ -124,10 +133,10 @@ def compile(
     if cache:
         from rammer_mlir.compile_cache import compile_or_find
 
-        return compile_or_find(model, options, shapes, device)
+        return compile_or_find(model, options, shapes, device, executor)
     from rammer_mlir.compiler import compile_model
 
-    return compile_model(model, options, shapes, device)
+    return compile_model(model, options, shapes, device, executor)
 
 
 def load(path: str | os.PathLike[str], device: int = 0) -> Executable | GpuExecutable:

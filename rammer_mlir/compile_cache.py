@@ -19,6 +19,7 @@ import os
 import platform
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import asdict
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.loader import load
 from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.user_folder import user_folder
 
 FOLDER_VARIABLE, BYTES_VARIABLE = "RAMMER_CACHE_DIR", "RAMMER_CACHE_BYTES"
 
@@ -113,10 +115,9 @@ def user_cache() -> CompileCache | None:
     folder = os.environ.get(FOLDER_VARIABLE)
     if folder is None:
         try:
-            base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        except RuntimeError:  # no home
+            folder = str(user_folder())
+        except RuntimeError:
             return None
-        folder = str(Path(base, "rammer-mlir"))
     return CompileCache(Path(folder), int(text)) if folder else None
 
 
@@ -125,6 +126,7 @@ def compile_or_find(
     options: CompileOptions,
     shapes: Mapping[str, Sequence[int]] | None = None,
     device: int = 0,
+    executor: Executor | None = None,
 ) -> Executable | GpuExecutable:
     """Return what the user's cache has of a model, or else compile it for the cache.
 
@@ -138,7 +140,7 @@ def compile_or_find(
         # The compiler's own packages take a while to import.
         from rammer_mlir.compiler import compile_model
 
-        found = compile_model(source, options, shapes, device)
+        found = compile_model(source, options, shapes, device, executor)
         if cache is not None and key is not None:
             cache.keep(key, found)
     return found
@@ -149,12 +151,12 @@ def compile_key(
 ) -> str | None:
     """Return the key of a compilation; None if it cannot be kept.
 
-    That is so where the model or the device's file cannot be read, and for policies of the user's,
-    whose source is not known.
+    That is so where the model or the device's file cannot be read, for policies of the user's,
+    whose source is not known, and for costs that are measured, which have a cache of their own.
     """
     policy = get_policy(options.policy)
     model = model_digest(source)
-    if model is None or not type(policy).__module__.startswith("rammer_mlir."):
+    if model is None or options.measured or not type(policy).__module__.startswith("rammer_mlir."):
         return None
     try:
         device = Path(options.device).read_text("utf-8") if "." in options.device else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -27,10 +28,13 @@ from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.link import link_shared
 from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.lowering.profiling.profiler import profile_kernels
+from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.lowering.targets import GPU_BACKENDS, binary_stages, find_gpu
 from rammer_mlir.passes.entry import entry_function
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.passes.registry import PASSES
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
 from rammer_mlir.passes.task_graph import graph_of_operators
 from rammer_mlir.pipeline import BINARY_STAGES, CompileOptions, check_stage, portable_stages
@@ -62,9 +66,13 @@ def compile_model(
     options: CompileOptions,
     shapes: Mapping[str, Sequence[int]] | None = None,
     device: int = 0,
+    executor: Executor | None = None,
 ) -> Executable | GpuExecutable:
     """Compile a model; see ``rammer_mlir.compile``."""
-    return Compilation.of_model(source, options, shapes).compiled(device)
+    compilation = Compilation.of_model(source, options, shapes)
+    if executor is not None:
+        compilation.profile(executor)
+    return compilation.compiled(device)
 
 
 def emulate_model(
@@ -133,12 +141,22 @@ class Compilation:
 
     def _run_stages(self, last: str) -> None:
         """Go on to a stage; those that were reached before stay as they are."""
-        names = [stage.name for stage in self._stages]
-        ahead = names.index(last) + 1 if last in names else len(names)
+        names = [stage.name for stage in portable_stages(self._options)]
+        wanted = names[: names.index(last) + 1] if last in names else names
+        ahead = sum(stage.name in wanted for stage in self._stages)
         for stage in self._stages[:ahead]:
             with self._stage(stage.name):
-                run_pipeline(self.module, stage.pipeline)
+                run_pipeline(self.module, stage.pipeline, passes=(*PASSES, *LOWERING_PASSES))
         del self._stages[:ahead]
+
+    def profile(self, executor: Executor | None = None) -> int:
+        """Measure the rKernels that no measurement is known of; return their number.
+
+        Compiling with measured costs does so by itself, but on no executor.
+        """
+        self._run_stages("buffers")
+        with self._stage("profile"):
+            return profile_kernels(self.module, executor=executor)
 
     def _text(self) -> str:
         return self.module.operation.get_asm(
@@ -285,6 +303,8 @@ class Compilation:
         for name in policies:
             get_policy(name)
         device = find_device(self._options.device).device(self._options.num_veus)
+        if self._options.measured:
+            self.profile()
         self._run_stages("buffers")
         with self._context, ir.Location.unknown():
             graph = graph_of_operators(self.module).graph()

@@ -182,13 +182,26 @@ func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
 // -----
 
 // No output.
-// expected-error@below {{'rtask.kernel' op expected at least one access in writes, got none: an rTask has an output}}
+// expected-error@below {{'rtask.kernel' op expected at least one access in writes or updates, got none: an rTask has an output}}
 "rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
   shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
   writes = []
 } : () -> ()
 func.func private @k(%id: index, %a: memref<4xf32>, %out: memref<4xf32>) {
+  return
+}
+
+// -----
+
+// An update of an argument that is not there.
+// expected-error@below {{'rtask.kernel' op expected an argument in 0..0 in updates, got 1: arguments count from 0 after the rTask's id}}
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64,
+  reads = [], writes = [],
+  updates = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}]
+} : () -> ()
+func.func private @k(%id: index, %a: memref<4xf32>) {
   return
 }
 

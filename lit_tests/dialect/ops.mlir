@@ -46,6 +46,20 @@ func.func @tasks(%a: tensor<10xf32>) -> tensor<10xf32> {
 
 // -----
 
+// Updated in place: boxes that overlap, and do not cover the argument.
+// CHECK: "rtask.kernel"
+// CHECK-SAME: updates = [{argument = 0 : i64, offsets = #{{.*}}, sizes = array<i64: 3>}], writes = []
+"rtask.kernel"() {function = @shift, num_rtasks = 3 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 64 : i64,
+  reads = [], writes = [],
+  updates = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 3>}]
+} : () -> ()
+func.func private @shift(%id: index, %a: memref<9xf32>) {
+  return
+}
+
+// -----
+
 // On memrefs, and scheduled. The operand's offset differs from the rKernel's argument, and so does
 // the stride of a dimension of one element.
 // CHECK: "rtask.kernel"

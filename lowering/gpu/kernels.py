@@ -17,6 +17,12 @@ from rammer_mlir.lowering.gpu.temporaries import (
 )
 from rammer_mlir.lowering.gpu.thread_mapping import Staging, map_to_threads
 
+BLOCK_THREADS = "rtask.block_threads"
+"""Attribute of an rKernel that is written for the threads of a block, and for how many."""
+
+SUBGROUP = "rtask.subgroup"
+"""Attribute of such an rKernel whose lanes exchange values: lanes of a warp or wave."""
+
 
 @dataclass(frozen=True)
 class BufferType:
@@ -63,6 +69,8 @@ def map_kernels(
 ) -> MappedKernels:
     """Map the rKernels of a module to the threads of a block, in place.
 
+    Those that are written for a block's threads stay as they are but for their temporaries.
+
     Args:
         module: the module that holds them.
         kernels: functions ``(rTask id, memrefs...)`` on linalg operations.
@@ -76,7 +84,8 @@ def map_kernels(
         UnsupportedError: if a temporary has no static bound.
     """
     run_passes(module, "linalg-generalize-named-ops")
-    for kernel in kernels:
+    spread = [kernel for kernel in kernels if BLOCK_THREADS not in kernel.attributes]
+    for kernel in spread:
         expand_copies(kernel)
         store_booleans_as_bytes(kernel)
     signatures = {symbol(kernel): _buffer_types(kernel) for kernel in kernels}
@@ -99,7 +108,8 @@ def map_kernels(
     run_passes(module, "affine-expand-index-ops,expand-strided-metadata,lower-affine,cse")
     for kernel, staging in zip(kernels, stagings, strict=True):
         *_, shared_buffer, _ = kernel.regions[0].blocks[0].arguments
-        map_to_threads(kernel, shared_buffer, block_threads, staging)
+        if BLOCK_THREADS not in kernel.attributes:
+            map_to_threads(kernel, shared_buffer, block_threads, staging)
         if "arg_attrs" in kernel.attributes:
             del kernel.attributes["arg_attrs"]
     busy = frozenset(

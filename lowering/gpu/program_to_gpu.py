@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.errors import TargetError
 from rammer_mlir.gpu_image import GpuCodeKind, GpuImage
 from rammer_mlir.image import TraceItem
 from rammer_mlir.lowering.cpu.image import KERNEL_PREFIX, pack_constants
@@ -26,7 +27,14 @@ from rammer_mlir.lowering.gpu.dispatch import (
     buffer_name,
     kernel_function,
 )
-from rammer_mlir.lowering.gpu.kernels import MappedKernels, map_kernels, run_passes, symbol
+from rammer_mlir.lowering.gpu.kernels import (
+    BLOCK_THREADS,
+    SUBGROUP,
+    MappedKernels,
+    map_kernels,
+    run_passes,
+    symbol,
+)
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.gpu.task_table import (
     Buffer,
@@ -128,6 +136,7 @@ def lower_to_gpu(
             operator, and not once for all.
     """
     scheduled = read_plan(module)
+    target = _with_block_of(target, list(find_kernels(module)))
     constants = pack_constants(weights)
     tables = build_tables(scheduled, constants.offsets, num_veus, separate=per_operator)
     tables = replace(
@@ -142,6 +151,33 @@ def lower_to_gpu(
     # Straight-line code has its table built in, and does not stop half-way.
     _assemble(module, layout, 0 if watchdog or per_operator else straight_line_limit)
     return _describe(layout, constants.blob, launches, tables.table.items)
+
+
+def _with_block_of(target: GpuTarget, kernels: Sequence[Any]) -> GpuTarget:
+    """Give a block the threads that rKernels are written for, where some are.
+
+    Raises:
+        TargetError: if they are written for blocks, or for subgroups, of different sizes.
+    """
+    for kernel in kernels:
+        if SUBGROUP in kernel.attributes:
+            lanes = ir.IntegerAttr(kernel.attributes[SUBGROUP]).value
+            if lanes != target.warp_size:
+                raise TargetError(
+                    f"rKernel @{symbol(kernel)}: expected {target.warp_size} lanes in a subgroup, "
+                    f"as {target.name} has, found a kernel for {lanes}; choose another target"
+                )
+    sizes = {
+        ir.IntegerAttr(kernel.attributes[BLOCK_THREADS]).value: symbol(kernel)
+        for kernel in kernels
+        if BLOCK_THREADS in kernel.attributes
+    }
+    if len(sizes) > 1:
+        found = ", ".join(f"{threads} (@{name})" for threads, name in sizes.items())
+        raise TargetError(
+            f"expected rKernels for blocks of one size, found {found}; make them in one module"
+        )
+    return replace(target, block_threads=next(iter(sizes), target.block_threads))
 
 
 def _launches(tables: Tables, table: GpuTable, per_operator: bool) -> NDArray[np.int64]:

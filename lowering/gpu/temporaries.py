@@ -20,6 +20,9 @@ ALIGNMENT = 16
 
 WORKGROUP = "#gpu.address_space<workgroup>"
 
+PRIVATE = "#gpu.address_space<private>"
+"""Memory of a thread's own: it is no temporary of the block."""
+
 _VIEWS = frozenset(
     ("memref.subview", "memref.reinterpret_cast", "memref.cast", "memref.expand_shape",
      "memref.collapse_shape", "memref.transpose", "memref.extract_strided_metadata", "memref.view")
@@ -53,7 +56,7 @@ def place_temporaries(kernel: Any, shared_limit: int) -> TemporaryMemory:
     """
     sizes: list[tuple[int, int, Any]] = []
     for operation in walk(kernel):
-        if operation.name in ("memref.alloc", "memref.alloca"):
+        if operation.name in ("memref.alloc", "memref.alloca") and not _is_private(operation):
             elements = _bounded_elements(kernel, operation)
             width = element_bytes(operation.result.type)
             sizes.append((_align(elements * width), elements, operation))
@@ -65,6 +68,10 @@ def place_temporaries(kernel: Any, shared_limit: int) -> TemporaryMemory:
         shared += num_bytes if fits else 0
         scratch += 0 if fits else num_bytes
     return TemporaryMemory(tuple(placements), shared, scratch)
+
+
+def _is_private(allocation: Any) -> bool:
+    return str(allocation.result.type.memory_space) == PRIVATE
 
 
 def add_buffers(
@@ -115,7 +122,7 @@ def _replace(placement: Placement, buffer: Any, entry: Any) -> None:
             view = _contiguous_view(frame, in_space(kind, space), list(allocation.operands))
     allocation.result.replace_all_uses_with(view)
     allocation.erase()
-    _propagate_space(view, space)
+    propagate_space(view, space)
 
 
 def _contiguous_view(flat: Any, kind: Any, dynamic_sizes: list[Any]) -> Any:
@@ -141,8 +148,8 @@ def in_space(kind: Any, space: Any) -> Any:
     return ir.MemRefType.get(kind.shape, kind.element_type, kind.layout, space)
 
 
-def _propagate_space(value: Any, space: Any) -> None:
-    """Give all views of a buffer its memory space."""
+def propagate_space(value: Any, space: Any) -> None:
+    """Give all views of a buffer its memory space, None for the device's."""
     for use in value.uses:
         user = use.owner.operation
         if user.name not in _VIEWS:
@@ -151,7 +158,7 @@ def _propagate_space(value: Any, space: Any) -> None:
             kind = result.type
             if isinstance(kind, ir.MemRefType) and kind.memory_space != space:
                 result.set_type(in_space(kind, space))
-                _propagate_space(result, space)
+                propagate_space(result, space)
 
 
 def _bounded_elements(kernel: Any, allocation: Any) -> int:

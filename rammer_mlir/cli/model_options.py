@@ -28,7 +28,8 @@ def add_model_options(parser: ArgumentParser) -> None:
         "--costs",
         metavar="DEVICE",
         help="device whose costs the schedule follows: a name (a100), or a file that ends with "
-        ".toml (default: one like the target)",
+        ".toml, or 'measured' for rKernels as measured on this processor (default: one like the "
+        "target)",
     )
     parser.add_argument(
         "--watchdog",

@@ -1,4 +1,7 @@
-"""Which rTasks an rTask must wait for: the producers' rTasks that write what it reads."""
+"""Which rTasks an rTask must wait for: the producers' rTasks that write what it reads.
+
+Where rKernels update a buffer in place, also those of earlier operators that read or write it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from rammer_mlir.scheduling.graph import Access, TaskGraph
+from rammer_mlir.scheduling.graph import Access, RKernel, ROperator, TaskGraph
 from rammer_mlir.scheduling.overlap import TaskPairs, overlap, radix_basis, span
 
 _KEPT_INDICES = 1 << 24
@@ -29,7 +32,8 @@ class _Writers:
     """The operands that write one buffer, by the element at which they start to write.
 
     ``reach[i]`` is the last element that any of the first ``i + 1`` writes, so that the writers
-    of a part of the buffer are found by bisection.
+    of a part of the buffer are found by bisection. Where some operator updates the buffer, those
+    that only read it are here too.
     """
 
     low: Sequence[int]
@@ -54,6 +58,12 @@ class Dependencies:
         self._pairs: dict[tuple[Access, Access, int, int], TaskPairs] = {}
         self._kept = 0
         self._units: dict[tuple[Access, Access], int] = {}
+        self._updated = {
+            operator.operands[update.argument].buffer
+            for operator in graph.operators
+            for kernel in operator.kernels
+            for update in kernel.updates
+        } | graph.inouts
         self._writers = self._index_writers()
 
     def _index_writers(self) -> dict[int, _Writers]:
@@ -68,38 +78,59 @@ class Dependencies:
     def _written(self, number: int) -> dict[int, tuple[int, int]]:
         """Return the first and last element that an operator writes of each argument."""
         hulls: dict[int, tuple[int, int]] = {}
-        for kernel in self._graph.operators[number].kernels:
-            for write in kernel.writes:
+        operator = self._graph.operators[number]
+        for kernel in operator.kernels:
+            for write in (*kernel.writes, *kernel.updates, *self._reads_updated(operator, kernel)):
                 low, high = self._hull(write)
                 before = hulls.get(write.argument, (low, high))
                 hulls[write.argument] = min(low, before[0]), max(high, before[1])
         return hulls
 
+    def _reads_updated(self, operator: ROperator, kernel: RKernel) -> list[Access]:
+        """Return the reads of buffers that are updated, which an update must not overtake."""
+        return [
+            read for read in kernel.reads
+            if operator.operands[read.argument].buffer in self._updated
+        ]  # fmt: skip
+
     def producers(self, consumer: int) -> list[int]:
-        """Operators that write something which the consumer reads, without duplicates."""
+        """Operators that the consumer depends on, without duplicates."""
         edges = self.edges(consumer, [0] * (consumer + 1))
         return list(dict.fromkeys(edge.producer for edge in edges))
 
     def edges(self, consumer: int, kernels: Sequence[int]) -> Iterator[Edge]:
         """Yield the dependencies of an operator when ``kernels[o]`` is operator o's choice.
 
-        The graph's order is a valid one, so what comes later never writes what is read here.
+        The graph's order is a valid one: what comes later is nothing to wait for.
         """
         operator = self._graph.operators[consumer]
-        for read in operator.kernels[kernels[consumer]].reads:
-            view = operator.operands[read.argument]
-            low, high = self._hull(read)
-            writers = self._writers.get(view.buffer, _NOBODY)
-            for producer, argument in writers.touching(view.offset + low, view.offset + high):
-                if producer >= consumer:
-                    continue
-                source = self._graph.operators[producer]
-                start = source.operands[argument].offset
-                for write in source.kernels[kernels[producer]].writes:
-                    if write.argument == argument:
-                        pairs = self._overlap(read, write, view.offset, start)
-                        if len(pairs.indices):
-                            yield Edge(producer, pairs)
+        kernel = operator.kernels[kernels[consumer]]
+        for read in kernel.reads:
+            yield from self._edges_of(consumer, read, kernels, after_reads=False)
+        for write in (*kernel.writes, *kernel.updates):
+            if operator.operands[write.argument].buffer in self._updated:
+                yield from self._edges_of(consumer, write, kernels, after_reads=True)
+
+    def _edges_of(
+        self, consumer: int, access: Access, kernels: Sequence[int], *, after_reads: bool
+    ) -> Iterator[Edge]:
+        """Yield what one access waits for: earlier writes, and earlier reads if it writes too."""
+        view = self._graph.operators[consumer].operands[access.argument]
+        low, high = self._hull(access)
+        writers = self._writers.get(view.buffer, _NOBODY)
+        touching = writers.touching(view.offset + low, view.offset + high)
+        for producer, argument in touching:
+            if producer >= consumer:
+                continue
+            source = self._graph.operators[producer]
+            start = source.operands[argument].offset
+            kernel = source.kernels[kernels[producer]]
+            reads = kernel.reads if after_reads else ()
+            for earlier in (*kernel.writes, *kernel.updates, *reads):
+                if earlier.argument == argument:
+                    pairs = self._overlap(access, earlier, view.offset, start)
+                    if len(pairs.indices):
+                        yield Edge(producer, pairs)
 
     def _hull(self, access: Access) -> tuple[int, int]:
         if access not in self._hulls:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 Int64Array = NDArray[np.int64]
 
-BufferKind = Literal["input", "output", "constant", "intermediate"]
+BufferKind = Literal["input", "output", "constant", "intermediate", "inout"]
+"""An ``inout`` has values before the run, and others behind it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +40,39 @@ class Access:
     boxes: Boxes
 
 
+COLD_BYTES, FAR_BYTES = 16 << 20, 128 << 20
+"""Other memory that is read before an rOperator is measured: beyond a core's own cache, and beyond
+the part of a shared cache that one program can count on."""
+
+
+@dataclass(frozen=True)
+class MeasuredSeconds:
+    """Measured time of one rTask in seconds, averaged over all of an rOperator's.
+
+    Attributes:
+        hot: when what it touches was touched just before the rOperator began.
+        cold: when ``COLD_BYTES`` of other memory were touched since.
+        far: when ``FAR_BYTES`` were.
+    """
+
+    hot: float
+    cold: float
+    far: float
+
+
+@dataclass(frozen=True)
+class Reuse:
+    """A part of the memory that an rOperator touches, and for how long nobody has touched it.
+
+    Attributes:
+        distance: bytes that the program touches between two uses of this memory, itself included.
+        num_bytes: size of this part, for all rTasks together.
+    """
+
+    distance: int
+    num_bytes: float
+
+
 @dataclass(frozen=True, eq=False)
 class RKernel:
     """One implementation of an rOperator: its rTasks and what each costs (RAMMER section 3.1).
@@ -47,10 +81,16 @@ class RKernel:
 
     Attributes:
         num_rtasks: the paper's ``get_total_rtask_num``.
+        writes: what each rTask writes; no other rTask writes these elements.
+        updates: what each rTask may read and write, at most; rTasks of one rKernel may share
+            elements (atomics), and operators that update one buffer do so in the graph's order.
         flops_per_rtask: scalar operations of one full rTask.
         bytes_per_rtask: bytes that one full rTask reads and writes.
         threads, shared_memory, barriers: threads, bytes of block-local memory, and block-level
             synchronisations of one rTask.
+        measured: time of one rTask where it was measured.
+        reuse: where in a program that runs again and again its memory was used last; empty if
+            unknown.
     """
 
     name: str
@@ -62,11 +102,17 @@ class RKernel:
     threads: int = 1
     shared_memory: int = 0
     barriers: int = 0
+    updates: tuple[Access, ...] = ()
+    measured: MeasuredSeconds | None = None
+    reuse: tuple[Reuse, ...] = ()
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory that rOperators read and write: every element is written by exactly one rTask."""
+    """Memory that rOperators read and write.
+
+    Every element is written by exactly one rTask, unless an rKernel updates the buffer.
+    """
 
     name: str
     num_elements: int
@@ -102,6 +148,11 @@ class TaskGraph:
 
     buffers: tuple[Buffer, ...]
     operators: tuple[ROperator, ...]
+
+    @property
+    def inouts(self) -> frozenset[int]:
+        """Return the buffers that have values before the run, and others behind it."""
+        return frozenset(n for n, buffer in enumerate(self.buffers) if buffer.kind == "inout")
 
     def task_name(self, operator: int, rtask: int) -> str:
         """Return how messages name an rTask."""

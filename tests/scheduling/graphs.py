@@ -192,6 +192,28 @@ class GraphMaker:
             start += x.shape[1]
         return out
 
+    def update(
+        self, target: Tensor, *xs: Tensor, tile: Shape, halo: int = 0, shared: bool = False
+    ) -> None:
+        """Change ``target`` in place, tile by tile; of every operand, read the tile.
+
+        An rTask may touch ``halo`` elements around its tile too, or, ``shared``, everything.
+        """
+        parts = tiles(target.shape, tile)
+        whole = tuple((0, extent) for extent in target.shape)
+        touched = [whole if shared else _around(target.shape, halo)(part) for part in parts]
+        layout = [(x.shape, x.strides) for x in (*xs, target)]
+        name = f"update {layout} {tile} {halo} {shared}"
+        if name not in self.kernels:
+            reads = tuple(Access(number, boxes(x, parts)) for number, x in enumerate(xs))
+            updates = (Access(len(xs), boxes(target, touched)),)
+            self.kernels[name] = RKernel(
+                name, len(parts), reads, (), prod(tile) * 1000, updates=updates
+            )
+        views = tuple(View(x.buffer, x.offset) for x in (*xs, target))
+        kernels = (self.kernels[name],)
+        self.operators.append(ROperator(f"update{len(self.operators)}", kernels, views))
+
     def output(self, x: Tensor, tile: Shape) -> Tensor:
         """Copy to an output of the model."""
         return self.elementwise(x, tile=tile, out=self.tensor(*x.shape, kind="output"))
@@ -259,12 +281,28 @@ def branches() -> TaskGraph:
     return maker.graph()
 
 
+def in_place() -> TaskGraph:
+    """Return updates of a state that outlives the run, and of an intermediate that all add to."""
+    maker = GraphMaker()
+    x, state = maker.tensor(8, kind="input"), maker.tensor(8, kind="inout")
+    a = maker.stencil(state, 1, (4,))
+    maker.update(state, a, x, tile=(2,))
+    total = maker.tensor(2)
+    maker.update(total, tile=(2,))
+    maker.update(total, state.part((0, 2)), tile=(1,), shared=True)
+    maker.update(state, x, tile=(4,), halo=1)
+    maker.update(total, state.part((6, 2)), tile=(2,))
+    maker.output(total, (1,))
+    return maker.graph()
+
+
 SMALL: dict[str, Callable[[], TaskGraph]] = {
     "chain": chain,
     "stencils": stencils,
     "perceptron": perceptron,
     "convolution": convolution,
     "branches": branches,
+    "in_place": in_place,
 }
 
 
@@ -279,6 +317,30 @@ def random_graph(seed: int, length: int = 8) -> TaskGraph:
         pool.append(_random_operator(rng, maker, x, pool))
         if prod(pool[-1].shape) > 60:
             pool.pop()
+    for x in pool[-2:]:
+        maker.output(x, _random_tile(rng, x.shape))
+    return maker.graph()
+
+
+def random_updates(seed: int, length: int = 8) -> TaskGraph:
+    """Return a random graph that updates two states and an intermediate in place."""
+    rng = random.Random(seed)
+    maker = GraphMaker()
+    rows, columns = rng.randint(2, 4), rng.randint(2, 4)
+    pool = [maker.tensor(rows, columns, kind=kind) for kind in ("input", "inout", "inout")]
+    pool.append(maker.elementwise(pool[0], tile=_random_tile(rng, (rows, columns))))
+    while len(maker.operators) < length:
+        x, tile = rng.choice(pool), _random_tile(rng, (rows, columns))
+        if rng.random() < 0.4:
+            pool.append(maker.stencil(x, rng.randint(0, 1), tile))
+            continue
+        target = rng.choice(pool[1:4])
+        if rng.random() < 0.3:
+            first = rng.randrange(rows)
+            view = (first, rng.randint(1, rows - first)), (0, columns)
+            target, x = target.part(*view), x.part(*view)
+            tile = _random_tile(rng, target.shape)
+        maker.update(target, x, tile=tile, halo=rng.randint(0, 1), shared=rng.random() < 0.2)
     for x in pool[-2:]:
         maker.output(x, _random_tile(rng, x.shape))
     return maker.graph()

@@ -40,20 +40,27 @@ class Tasks:
         counts = [kernel.num_rtasks for kernel in self._kernels]
         self.base = np.concatenate(([0], np.cumsum(counts))).astype(int).tolist()
         self.count = self.base[-1]
-        self.writer = {key: task for key, task in self._touched("writes")}
         self.needs = [0] * self.count
-        """For each rTask, the mask of those that write what it reads."""
-        for key, task in self._touched("reads"):
-            if graph.buffers[key[0]].kind == "intermediate":
-                self.needs[task] |= 1 << self.writer[key]
+        """For each rTask, those of earlier operators that touch what it touches, one writing it."""
+        touched: dict[tuple[int, int], list[tuple[int, int, bool]]] = {}
+        for key, use in self._touched():
+            touched.setdefault(key, []).append(use)
+        for uses in touched.values():
+            for (before, first, wrote), (operator, task, writes) in combinations(uses, 2):
+                if before != operator and (wrote or writes):
+                    self.needs[task] |= 1 << first
 
-    def _touched(self, what: str) -> Iterator[tuple[tuple[int, int], int]]:
+    def _touched(self) -> Iterator[tuple[tuple[int, int], tuple[int, int, bool]]]:
+        """Yield buffer and element with operator, rTask and whether it may write, in order."""
         for number, kernel in enumerate(self._kernels):
-            for access in kernel.writes if what == "writes" else kernel.reads:
+            accesses = [(access, False) for access in kernel.reads]
+            accesses += [(access, True) for access in (*kernel.writes, *kernel.updates)]
+            for access, writes in accesses:
                 view = self.graph.operators[number].operands[access.argument]
                 for rtask in range(kernel.num_rtasks):
                     for element in elements(access.boxes, rtask):
-                        yield (view.buffer, view.offset + element), self.base[number] + rtask
+                        use = number, self.base[number] + rtask, writes
+                        yield (view.buffer, view.offset + element), use
 
     def users(self, buffer: int) -> int:
         """Return the mask of all rTasks of operators that work on a buffer."""
@@ -77,7 +84,7 @@ class Verdict:
         exactly_once: whether the plan holds every rTask once.
         deadlock: whether an execution comes to a stop early.
         ahead: for each rTask, the mask of those that ran before it in every execution.
-        disordered: (writer, reader) pairs of which an execution runs the reader first.
+        disordered: pairs in the order that is needed, of which an execution runs the second first.
     """
 
     exactly_once: bool

@@ -7,12 +7,13 @@ import pytest
 from rammer_mlir.scheduling.dependencies import Dependencies
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.overlap import TaskPairs
-from tests.scheduling.graphs import SMALL, GraphMaker, Tensor, random_graph
+from tests.scheduling.graphs import SMALL, GraphMaker, Tensor, random_graph, random_updates
 from tests.scheduling.interleavings import Tasks
 
 GRAPHS = {
     **{name: make() for name, make in SMALL.items()},
     **{f"random{seed}": random_graph(seed, length=12) for seed in range(20)},
+    **{f"updates{seed}": random_updates(seed, length=12) for seed in range(20)},
 }
 
 

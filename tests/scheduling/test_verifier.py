@@ -125,6 +125,54 @@ def test_broken_writes(kind: BufferKind, writes: list[tuple[int, int]], message:
         verify(graph_of(kind, *writes), plan)
 
 
+def graph_of_updates(kind: BufferKind, *updates: tuple[int, int], reads: bool) -> TaskGraph:
+    """Return operators of one rTask that update stretches of a buffer of 8; another reads it."""
+    operators: list[ROperator] = []
+    for number, (first, length) in enumerate(updates):
+        boxes = Boxes(np.array([first]), np.array([[length]]), (1,))
+        kernel = RKernel("k", 1, (), (), updates=(Access(0, boxes),))
+        operators.append(ROperator(f"op{number}", (kernel,), (View(0),)))
+    if reads:
+        whole = Access(0, Boxes(np.array([0]), np.array([[8]]), (1,)))
+        operators.append(ROperator("reader", (RKernel("read", 1, (whole,), ()),), (View(0),)))
+    return TaskGraph((Buffer("b", 8, 4, kind),), tuple(operators))
+
+
+@pytest.mark.parametrize(
+    ("kind", "updates", "reads", "message"),
+    [
+        ("output", [(0, 4), (5, 3)], False, "'b': expected 8 elements written, found 7"),
+        ("inout", [(0, 4), (5, 4)], True, r"op1\[0\] .* expected elements from 0 to 7"),
+        ("inout", [(-1, 4)], False, r"op0\[0\] .* expected elements from 0 to 7"),
+        ("input", [(0, 4)], False, "updates input 'b': expected only reads"),
+        ("constant", [(0, 4)], True, "updates constant 'b': expected only reads"),
+        ("intermediate", [(0, 0), (3, 0)], True, r"reader\[0\] .* 0 to 7 .* never written before"),
+    ],
+)
+def test_broken_updates(
+    kind: BufferKind, updates: list[tuple[int, int]], reads: bool, message: str
+) -> None:
+    graph = graph_of_updates(kind, *updates, reads=reads)
+    runs = tuple(Run(number, 0, 1) for number in range(len(graph.operators)))
+    with pytest.raises(ScheduleError, match=message):
+        verify(graph, Plan((RProgram(1, (runs,)),), (0,) * len(runs)))
+
+
+def test_updates_keep_their_order() -> None:
+    """Also where nobody reads, and not only between the last one and a reader."""
+    graph = graph_of_updates("inout", (0, 4), (3, 5), (2, 2), reads=True)
+    in_order = Plan((RProgram(1, (tuple(Run(n, 0, 1) for n in range(4)),)),), (0,) * 4)
+    verify(graph, in_order)
+    for first, second in ((0, 1), (1, 2), (2, 3)):
+        order = [0, 1, 2, 3]
+        order[first], order[second] = second, first
+        runs = tuple(Run(number, 0, 1) for number in order)
+        names = [graph.operators[number].name for number in (second, first)]
+        message = rf"{names[0]}\[0\] .* what {names[1]}\[0\] .* no barrier orders them"
+        with pytest.raises(ScheduleError, match=message):
+            verify(graph, Plan((RProgram(1, (runs,)),), (0,) * 4))
+
+
 @pytest.mark.parametrize("kind", ["input", "constant", "intermediate"])
 @pytest.mark.parametrize("first", [-1, 5])
 def test_reads_outside_of_a_buffer(kind: BufferKind, first: int) -> None:

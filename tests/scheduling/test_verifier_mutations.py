@@ -14,7 +14,7 @@ from rammer_mlir.scheduling.memory import plan_memory
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.verifier import verify
-from tests.scheduling.graphs import SMALL, random_graph
+from tests.scheduling.graphs import SMALL, random_graph, random_updates
 from tests.scheduling.interleavings import Tasks, Verdict, in_use_together, judge
 from tests.scheduling.mutations import HARMLESS, MUTATIONS, mutants
 
@@ -70,6 +70,19 @@ def test_every_mutation_is_seen_to_harm_and_not_to_harm() -> None:
     for mutation in MUTATIONS:
         assert bool(found[mutation, True]) == (mutation not in HARMLESS), mutation
         assert bool(found[mutation, False]) == (mutation not in always), mutation
+
+
+@pytest.mark.parametrize("policy", ["wavefront", "sequential", "list", "ios"])
+def test_mutants_of_programs_that_update_in_place(policy: str) -> None:
+    found: Counter[bool] = Counter()
+    for seed in range(12):
+        graph = random_updates(seed, length=5)
+        plan = get_policy(policy).schedule(graph, cpu_device(3))
+        tasks = Tasks(graph, plan.kernels)
+        assert not compare(tasks, plan, "unchanged").harmful
+        for mutation, mutant in mutants(plan, seed, rounds=3):
+            found[compare(tasks, mutant, mutation).harmful] += 1
+    assert min(found.values()) > 50
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -1,0 +1,178 @@
+"""A kernel's block as an rKernel: a function of the rTask's id that a persistent block executes.
+
+The rTask's id gives the block's ids, and a thread's number in the persistent block, which is
+one-dimensional, gives its ids in the launched one (RAMMER section 4.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rammer_mlir.bindings import arith, func, gpu, ir, memref, scf
+from rammer_mlir.lowering.cpu.vectorize_affine import as_value, constant
+from rammer_mlir.lowering.from_gpu.index_range import Dim3
+from rammer_mlir.lowering.from_gpu.index_ranges import axis_of
+from rammer_mlir.lowering.from_gpu.launches import Launch
+from rammer_mlir.lowering.from_gpu.memory_operations import COLLECTIVES
+from rammer_mlir.lowering.from_gpu.spare_threads import guard
+from rammer_mlir.lowering.gpu.iteration_space import unflatten
+from rammer_mlir.lowering.gpu.kernels import BLOCK_THREADS, SUBGROUP
+from rammer_mlir.lowering.gpu.temporaries import PRIVATE, in_space, propagate_space
+from rammer_mlir.lowering.ir_walk import walk
+
+
+def block_function(
+    launch: Launch, name: str, block_threads: int, subgroup: int, ip: ir.InsertionPoint
+) -> Any:
+    """Emit the rKernel of a launch, a private ``func.func (rTask id, memrefs...)``.
+
+    Args:
+        launch: what it is made from; it stays as it is.
+        name: the function's symbol.
+        block_threads: threads of the persistent block, at least the launch's.
+        subgroup: lanes of a subgroup that the kernel counts on, 0 if it does not.
+        ip: where to put it.
+    """
+    copy = launch.kernel.clone(ip=ip).operation
+    source = copy.regions[0].blocks[0]
+    buffers = [source.arguments[number].type for number in launch.memrefs]
+    with ip, launch.kernel.location:
+        function = func.FuncOp(name, ([ir.IndexType.get(), *buffers], []), visibility="private")
+    function.operation.attributes[BLOCK_THREADS] = _integer(block_threads)
+    if subgroup:
+        function.operation.attributes[SUBGROUP] = _integer(subgroup)
+    block = function.add_entry_block()
+    kernel_operations = [operation.operation for operation in source.operations]
+    with ir.InsertionPoint(block), launch.kernel.location:
+        _replace_arguments(launch, source, list(block.arguments)[1:])
+        number = gpu.thread_id(gpu.Dimension.x)
+        is_own, thread = _own_thread(number, launch.num_threads, block_threads)
+        ids = _Ids(
+            _unpacked(block.arguments[0], launch.grid), _unpacked(thread, launch.block),
+            launch.grid, launch.block,
+        )  # fmt: skip
+        end = func.ReturnOp([])
+    for operation in kernel_operations[:-1]:
+        operation.move_before(end.operation)
+    copy.erase()
+    for operation in kernel_operations[:-1]:
+        _rewrite(operation, ids, launch)
+    _guard_body(block, end, is_own, number)
+    return function.operation
+
+
+def _integer(value: int) -> ir.IntegerAttr:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+
+
+def _replace_arguments(launch: Launch, source: Any, buffers: Sequence[Any]) -> None:
+    """Put buffers, constants and temporaries in the place of a kernel's arguments."""
+    arguments = list(source.arguments)
+    for number, buffer in zip(launch.memrefs, buffers, strict=True):
+        arguments[number].replace_all_uses_with(buffer)
+    for number, value in launch.scalars.items():
+        constant_value = arith.ConstantOp(arguments[number].type, value).result
+        arguments[number].replace_all_uses_with(constant_value)
+    attributes = launch.kernel.attributes
+    first = len(launch.scalars) + len(launch.memrefs)
+    shared = 0
+    if "workgroup_attributions" in attributes:
+        shared = ir.IntegerAttr(attributes["workgroup_attributions"]).value
+    for number, argument in enumerate(arguments[first:]):
+        if number < shared:
+            kind = in_space(argument.type, None)
+            temporary: Any = memref.AllocOp(kind, [], []).result
+            argument.replace_all_uses_with(temporary)
+            propagate_space(temporary, None)
+        else:
+            argument.replace_all_uses_with(_private(argument.type))
+
+
+def _private(kind: Any) -> Any:
+    """Emit memory of a thread's own."""
+    return memref.AllocaOp(in_space(kind, ir.Attribute.parse(PRIVATE)), [], []).result
+
+
+def _own_thread(number: Any, threads: int, block_threads: int) -> tuple[Any, Any]:
+    """Return whether the thread is one of the kernel's, None if all are, and its number there."""
+    if threads == block_threads:
+        return None, number
+    is_own = arith.cmpi(arith.CmpIPredicate.ult, number, constant(threads))
+    return is_own, arith.select(is_own, number, constant(0))
+
+
+def _unpacked(number: Any, sizes: Dim3) -> tuple[Any, Any, Any]:
+    """Return the x, y and z that a number stands for, x the fastest."""
+    wide = [axis for axis in reversed(range(3)) if sizes[axis] > 1]
+    found: list[Any] = [constant(0)] * 3
+    for axis, value in zip(wide, unflatten(number, [sizes[axis] for axis in wide]), strict=True):
+        found[axis] = as_value(value)
+    return found[0], found[1], found[2]
+
+
+class _Ids:
+    """What the operations that read ids and sizes stand for."""
+
+    def __init__(
+        self, block: Sequence[Any], thread: Sequence[Any], grid: Dim3, threads: Dim3
+    ) -> None:
+        self._block, self._thread, self._grid, self._threads = block, thread, grid, threads
+
+    def value(self, operation: Any) -> Any:
+        """Return the value, None if the operation stays as it is."""
+        name = operation.name
+        if name == "gpu.num_subgroups":
+            size = gpu.subgroup_size()
+            count = self._threads[0] * self._threads[1] * self._threads[2]
+            return arith.ceildivui(constant(count), size)
+        if "dimension" not in operation.attributes:
+            return None
+        axis = axis_of(operation)
+        if name == "gpu.global_id":
+            before = arith.muli(self._block[axis], constant(self._threads[axis]))
+            return arith.addi(before, self._thread[axis])
+        if name == "gpu.block_id":
+            return self._block[axis]
+        if name == "gpu.thread_id":
+            return self._thread[axis]
+        sizes = self._grid if name == "gpu.grid_dim" else self._threads
+        return constant(sizes[axis])
+
+
+def _rewrite(operation: Any, ids: _Ids, launch: Launch) -> None:
+    for nested in [operation, *walk(operation)]:
+        if nested.name.startswith("gpu."):
+            with ir.InsertionPoint(nested), nested.location:
+                value = ids.value(nested)
+            if value is not None:
+                nested.results[0].replace_all_uses_with(value)
+                nested.erase()
+        elif nested.name == "memref.memory_space_cast":
+            nested.results[0].replace_all_uses_with(nested.operands[0])
+            propagate_space(nested.operands[0], nested.operands[0].type.memory_space)
+            nested.erase()
+        elif nested.name == "memref.alloca" and str(nested.result.type.memory_space) != PRIVATE:
+            with ir.InsertionPoint(nested), nested.location:
+                memory = _private(nested.result.type)
+            nested.result.replace_all_uses_with(memory)
+            propagate_space(memory, memory.type.memory_space)
+            nested.erase()
+
+
+def _guard_body(block: Any, end: Any, is_own: Any, number: Any) -> None:
+    if is_own is None:
+        return
+    operations = [operation.operation for operation in block.operations]
+    names = {nested.name for operation in operations for nested in [operation, *walk(operation)]}
+    if names & COLLECTIVES:
+        first = is_own.owner.operation
+        guard(block, is_own, operations[operations.index(first) + 1])
+        return
+    body = operations[operations.index(is_own.owner.operation) + 1 : -1]
+    with ir.InsertionPoint(end.operation), end.operation.location:
+        condition = scf.IfOp(is_own)
+        with ir.InsertionPoint(condition.then_block):
+            inner: Any = scf.YieldOp([])
+    for operation in body:
+        operation.move_before(inner.operation)

@@ -1,0 +1,150 @@
+"""What an index of a kernel can be: an interval that moves with the block.
+
+Thread ids and loop counters become intervals; block ids stay symbols. So the elements that one
+block touches are known as a function of the block's ids, which is all that dependencies need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rammer_mlir.bindings import ir
+
+Dim3 = tuple[int, int, int]
+"""Numbers for x, y and z."""
+
+NO_FACTORS: Dim3 = (0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Range:
+    """The integers from ``low`` to ``high``, moved by ``factors[d]`` per block in dimension d."""
+
+    low: int
+    high: int
+    factors: Dim3 = NO_FACTORS
+
+    @property
+    def constant(self) -> int | None:
+        """Return the value if it is only one."""
+        return self.low if self.low == self.high and self.factors == NO_FACTORS else None
+
+    def bounds(self, grid: Dim3) -> tuple[int, int]:
+        """Return the least and the greatest value in any block."""
+        ends = [factor * (size - 1) for factor, size in zip(self.factors, grid, strict=True)]
+        return self.low + sum(min(0, e) for e in ends), self.high + sum(max(0, e) for e in ends)
+
+    def scaled(self, factor: int) -> Range:
+        """Return the multiples by a constant."""
+        low, high = sorted((self.low * factor, self.high * factor))
+        x, y, z = self.factors
+        return Range(low, high, (x * factor, y * factor, z * factor))
+
+    def __add__(self, other: Range) -> Range:
+        """Return the sums of a value of each."""
+        (a, b, c), (x, y, z) = self.factors, other.factors
+        return Range(self.low + other.low, self.high + other.high, (a + x, b + y, c + z))
+
+    def __sub__(self, other: Range) -> Range:
+        """Return the differences of a value of each."""
+        return self + other.scaled(-1)
+
+
+def exactly(value: int) -> Range:
+    """Return the range of one value."""
+    return Range(value, value)
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Operations on ranges, for blocks of a grid. None stands for any value."""
+
+    grid: Dim3
+
+    def absolute(self, a: Range) -> Range:
+        """Forget how the range moves with the block."""
+        return Range(*a.bounds(self.grid))
+
+    def _seen_from(self, a: Range, base: Dim3) -> Range:
+        """Return a range that moves as ``base`` does and contains the given one."""
+        low, high = (a - Range(0, 0, base)).bounds(self.grid)
+        return Range(low, high, base)
+
+    def hull(self, a: Range, b: Range) -> Range:
+        """Return a range that contains both."""
+        return self._narrowest(a, b, lambda x, y: (min(x.low, y.low), max(x.high, y.high)))
+
+    def minimum(self, a: Range, b: Range) -> Range:
+        """Return the lesser of a value of each."""
+        return self._narrowest(a, b, lambda x, y: (min(x.low, y.low), min(x.high, y.high)))
+
+    def maximum(self, a: Range, b: Range) -> Range:
+        """Return the greater of a value of each."""
+        return self._narrowest(a, b, lambda x, y: (max(x.low, y.low), max(x.high, y.high)))
+
+    def _narrowest(
+        self, a: Range, b: Range, ends: Callable[[Range, Range], tuple[int, int]]
+    ) -> Range:
+        bases = dict.fromkeys((a.factors, b.factors))
+        found = [
+            Range(*ends(self._seen_from(a, base), self._seen_from(b, base)), base)
+            for base in bases
+        ]  # fmt: skip
+        return min(found, key=lambda r: r.high - r.low)
+
+    def product(self, a: Range, b: Range) -> Range:
+        """Return the products of a value of each."""
+        for one, other in ((a, b), (b, a)):
+            if one.constant is not None:
+                return other.scaled(one.constant)
+        first, second = a.bounds(self.grid), b.bounds(self.grid)
+        corners = [x * y for x in first for y in second]
+        return Range(min(corners), max(corners))
+
+    def quotient(self, a: Range, b: Range) -> Range | None:
+        """Return the quotients, rounded down, by a positive constant."""
+        divisor = b.constant
+        if divisor is None or divisor <= 0:
+            return None
+        if any(factor % divisor for factor in a.factors):
+            a = self.absolute(a)
+        x, y, z = (factor // divisor for factor in a.factors)
+        return Range(a.low // divisor, a.high // divisor, (x, y, z))
+
+    def remainder(self, a: Range, b: Range) -> Range | None:
+        """Return the remainders, never negative, by a positive constant."""
+        quotient, divisor = self.quotient(a, b), b.constant
+        if quotient is None or divisor is None:
+            return None
+        if quotient.low != quotient.high:
+            return Range(0, divisor - 1)
+        return a - quotient.scaled(divisor)
+
+    def is_negative(self, a: Range) -> bool:
+        """Whether a value may be negative."""
+        return a.bounds(self.grid)[0] < 0
+
+    def affine(self, expression: Any, dims: Sequence[Range], symbols: Sequence[Range]) -> Any:
+        """Evaluate an affine expression; None where that is any value."""
+        if isinstance(expression, ir.AffineConstantExpr):
+            return exactly(expression.value)
+        if isinstance(expression, ir.AffineDimExpr):
+            return dims[expression.position]
+        if isinstance(expression, ir.AffineSymbolExpr):
+            return symbols[expression.position]
+        left = self.affine(expression.lhs, dims, symbols)
+        right = self.affine(expression.rhs, dims, symbols)
+        if left is None or right is None:
+            return None
+        if isinstance(expression, ir.AffineAddExpr):
+            return left + right
+        if isinstance(expression, ir.AffineMulExpr):
+            return self.product(left, right)
+        if isinstance(expression, ir.AffineModExpr):
+            return self.remainder(left, right)
+        if isinstance(expression, ir.AffineFloorDivExpr):
+            return self.quotient(left, right)
+        negative = self.quotient(left.scaled(-1), right)
+        return None if negative is None else negative.scaled(-1)

@@ -1,0 +1,239 @@
+"""The boxes of its arguments that one block of a kernel touches, as functions of the block's ids.
+
+A box is what the block touches at most: indices that are not affine, and guards, make it larger
+than what is touched, never smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.from_gpu.index_range import NO_FACTORS, Dim3, Range, exactly
+from rammer_mlir.lowering.from_gpu.index_ranges import IndexRanges
+from rammer_mlir.lowering.from_gpu.memory_operations import (
+    MEMORY_OPERATIONS,
+    VIEWS,
+    MemoryOperation,
+)
+from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.passes.base import OperationError
+from rammer_mlir.passes.boxes import Box
+
+_MOST_BOXES = 4
+"""Boxes of one argument that move differently; with more, the whole argument counts."""
+
+_Place = tuple[Range | None, ...]
+"""What each index of an access can be; None for a whole dimension."""
+
+
+@dataclass(frozen=True)
+class KernelAccesses:
+    """Boxes by argument, counted among the memrefs: what is read, and what may be written."""
+
+    reads: tuple[tuple[int, Box], ...]
+    updates: tuple[tuple[int, Box], ...]
+
+
+@dataclass(frozen=True)
+class _View:
+    """A memref of a kernel: an argument's number, and what its indices add to the argument's.
+
+    ``offsets`` is None where the view's indices say nothing of the argument's.
+    """
+
+    argument: int
+    offsets: tuple[Range | None, ...] | None
+    strides: tuple[int, ...] = ()
+
+
+def find_accesses(
+    kernel: Any, arguments: Mapping[Any, int], ranges: IndexRanges, grid: Dim3
+) -> KernelAccesses:
+    """Find what a block of a kernel touches.
+
+    Args:
+        kernel: a ``gpu.func``.
+        arguments: numbers of its memref arguments.
+        ranges: its integers.
+        grid: its grid.
+
+    Raises:
+        OperationError: if it cannot be told which argument an operation touches.
+    """
+    shapes = {number: list(value.type.shape) for value, number in arguments.items()}
+    views = _Views(arguments, ranges)
+    reads: dict[int, list[_Place]] = {number: [] for number in shapes}
+    updates: dict[int, list[_Place]] = {number: [] for number in shapes}
+    for operation in walk(kernel):
+        for effect in MEMORY_OPERATIONS.get(operation.name, ()):
+            view = views.of(operation.operands[effect.buffer], operation)
+            if view is None:
+                continue
+            place = _place(operation, effect, view, ranges, len(shapes[view.argument]))
+            if effect.reads:
+                reads[view.argument].append(place)
+            if effect.writes:
+                updates[view.argument].append(place)
+    return KernelAccesses(tuple(_boxes(reads, shapes, grid)), tuple(_boxes(updates, shapes, grid)))
+
+
+class _Views:
+    def __init__(self, arguments: Mapping[ir.Value, int], ranges: IndexRanges) -> None:
+        self._arguments, self._ranges = arguments, ranges
+
+    def of(self, value: Any, user: Any) -> _View | None:
+        """Return the argument that a memref is a part of; None if it is a block's own memory."""
+        if isinstance(value.owner, ir.Block):
+            return self._of_argument(value, user)
+        operation = value.owner.operation
+        if operation.name == "memref.alloca":
+            return None
+        if operation.name not in VIEWS:
+            raise OperationError(
+                user, f"expected a memref that is a part of an argument of the kernel, found one "
+                f"from '{operation.name}'; pass the memref as an argument"
+            )  # fmt: skip
+        source = self.of(operation.operands[0], user)
+        if source is None or source.offsets is None:
+            return source
+        return self._through(operation, source)
+
+    def _of_argument(self, value: Any, user: Any) -> _View | None:
+        if value in self._arguments:
+            number = self._arguments[value]
+            rank = len(value.type.shape)
+            return _View(number, (exactly(0),) * rank, (1,) * rank)
+        owner = value.owner.owner.operation
+        if owner.name == "gpu.func":
+            return None  # a block's shared memory, or a thread's own
+        raise OperationError(
+            user, f"expected a memref that is a part of an argument of the kernel, found one that "
+            f"'{owner.name}' carries; use the memref itself inside of the loop"
+        )  # fmt: skip
+
+    def _through(self, operation: Any, source: _View) -> _View:
+        unknown = _View(source.argument, None)
+        if operation.name in (
+            "memref.cast", "memref.memory_space_cast", "memref.assume_alignment"
+        ):  # fmt: skip
+            return source
+        if operation.name != "memref.subview" or source.offsets is None:
+            return unknown
+        rank = len(source.offsets)
+        if len(operation.result.type.shape) != rank:
+            return unknown
+        offsets, strides = self._subview(operation, rank)
+        moved = tuple(
+            None if a is None or b is None else a + b.scaled(stride)
+            for a, b, stride in zip(source.offsets, offsets, source.strides, strict=True)
+        )
+        if None in strides:
+            return unknown
+        product = [a * (b or 0) for a, b in zip(source.strides, strides, strict=True)]
+        return _View(source.argument, moved, tuple(product))
+
+    def _subview(self, operation: Any, rank: int) -> tuple[list[Range | None], list[int | None]]:
+        """Return the offsets and the strides of a subview in its source's elements."""
+        dynamic = ir.ShapedType.get_dynamic_size()
+        segments = list(operation.attributes["operandSegmentSizes"])
+        given = iter(list(operation.operands)[1 : 1 + segments[1]])
+        offsets: list[Range | None] = []
+        for offset in operation.attributes["static_offsets"]:
+            is_dynamic = offset == ir.ShapedType.get_dynamic_stride_or_offset()
+            offsets.append(self._ranges.of(next(given)) if is_dynamic else exactly(offset))
+        strides = [s if s != dynamic else None for s in operation.attributes["static_strides"]]
+        assert len(offsets) == len(strides) == rank
+        return offsets, strides
+
+
+def _place(
+    operation: Any, effect: MemoryOperation, view: _View, ranges: IndexRanges, rank: int
+) -> _Place:
+    if effect.indices is None or view.offsets is None:
+        return (None,) * rank
+    indices = _indices(operation, effect.indices, ranges)
+    place: list[Range | None] = []
+    for index, offset, stride in zip(indices, view.offsets, view.strides, strict=True):
+        known = None
+        if index is not None and offset is not None:
+            known = offset + index.scaled(stride)
+        place.append(known)
+    return tuple(place)
+
+
+def _indices(operation: Any, first: int, ranges: IndexRanges) -> list[Range | None]:
+    """Return what the indices of an access can be, all elements of a vector included."""
+    operands = [ranges.of(operand) for operand in list(operation.operands)[first:]]
+    if operation.name.startswith("affine."):
+        if None in operands:
+            return [None] * len(operation.attributes["map"].value.results)
+        known = [operand for operand in operands if operand is not None]
+        found = operation.attributes["map"].value
+        dims, symbols = known[: found.n_dims], known[found.n_dims :]
+        return [ranges.arithmetic.affine(r, dims, symbols) for r in found.results]
+    kind = (operation.results[0] if len(operation.results) else operation.operands[0]).type
+    if operation.name.startswith("vector."):
+        extents = list(kind.shape)
+        for number, extent in zip(range(-len(extents), 0), extents, strict=True):
+            index = operands[number]
+            operands[number] = None if index is None else index + Range(0, extent - 1)
+    return operands
+
+
+def _boxes(
+    places: Mapping[int, Sequence[_Place]], shapes: Mapping[int, Sequence[int]], grid: Dim3
+) -> Iterator[tuple[int, Box]]:
+    for argument, found in places.items():
+        for box in _joined(found, shapes[argument], grid):
+            yield argument, box
+
+
+def _joined(places: Sequence[_Place], shape: Sequence[int], grid: Dim3) -> list[Box]:
+    """Join boxes that move alike."""
+    alike: dict[tuple[Dim3 | None, ...], list[_Place]] = {}
+    for place in dict.fromkeys(places):
+        moves = tuple(None if index is None else index.factors for index in place)
+        alike.setdefault(moves, []).append(place)
+    if len(alike) > _MOST_BOXES:
+        alike = {(): [(None,) * len(shape)]}
+    return list(dict.fromkeys(_box(group, shape, grid) for group in alike.values()))
+
+
+def _box(places: Sequence[_Place], shape: Sequence[int], grid: Dim3) -> Box:
+    offsets: list[ir.AffineExpr] = []
+    sizes: list[int] = []
+    for extent, indices in zip(shape, zip(*places, strict=True), strict=True):
+        low, high, factors = 0, extent - 1, NO_FACTORS
+        known = [index for index in indices if index is not None]
+        if len(known) == len(indices):
+            low, high = min(i.low for i in known), max(i.high for i in known)
+            factors = known[0].factors
+        if factors == NO_FACTORS:
+            low, high = min(max(low, 0), extent - 1), max(min(high, extent - 1), 0)
+        offsets.append(_moved(low, factors, grid))
+        sizes.append(max(high - low + 1, 1))
+    return Box(tuple(offsets), tuple(sizes))
+
+
+def _moved(low: int, factors: Dim3, grid: Dim3) -> ir.AffineExpr:
+    """Return ``low`` plus the block's ids times their factors, as an expression of the rTask."""
+    found = ir.AffineExpr.get_constant(low)
+    before = 1
+    for factor, size in zip(factors, grid, strict=True):
+        if factor and size > 1:
+            found = found + _digit(before, size, grid) * factor
+        before *= size
+    return found
+
+
+def _digit(before: int, size: int, grid: Dim3) -> ir.AffineExpr:
+    """Return one of the block's ids: x is the fastest of rTasks' numbers."""
+    digit: Any = ir.AffineExpr.get_dim(0)
+    if before > 1:
+        digit = ir.AffineExpr.get_floor_div(digit, before)
+    if before * size < grid[0] * grid[1] * grid[2]:
+        digit = ir.AffineExpr.get_mod(digit, size)
+    return digit

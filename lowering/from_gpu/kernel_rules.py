@@ -1,0 +1,72 @@
+"""What a kernel may hold, so that all of its effects are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.from_gpu.launches import Launch
+from rammer_mlir.lowering.from_gpu.memory_operations import (
+    MEMORY_OPERATIONS,
+    SUBGROUP_OPERATIONS,
+    VIEWS,
+    is_known,
+    is_memref,
+)
+from rammer_mlir.lowering.ir_walk import walk
+
+_ON_MEMREFS = frozenset((*MEMORY_OPERATIONS, *VIEWS, "memref.dim"))
+
+
+def check_kernel(launch: Launch, subgroup: int) -> None:
+    """Refuse a kernel whose effects, or whose threads, this pass does not know.
+
+    Raises:
+        OperationError: naming the launch and the operation.
+    """
+    blocks = list(launch.kernel.regions[0].blocks)
+    if len(blocks) != 1:
+        launch.refuse(
+            f"expected structured control flow (scf), found {len(blocks)} blocks; run this pass "
+            "before convert-scf-to-cf"
+        )
+    for operation in walk(launch.kernel):
+        _check_effects(launch, operation)
+    if uses_subgroups(launch) and launch.num_threads % subgroup:
+        launch.refuse(
+            f"expected blocks of whole subgroups, as lanes exchange values, found "
+            f"{launch.num_threads} threads; use a multiple of {subgroup}"
+        )
+    for number, argument in enumerate(blocks[0].arguments):
+        kind = argument.type
+        if isinstance(kind, ir.MemRefType) and not kind.has_static_shape:
+            launch.refuse(f"expected a static shape as argument {number} of the kernel, got {kind}")
+
+
+def uses_subgroups(launch: Launch) -> bool:
+    """Whether lanes of a kernel exchange values."""
+    return any(operation.name in SUBGROUP_OPERATIONS for operation in walk(launch.kernel))
+
+
+def _check_effects(launch: Launch, operation: Any) -> None:
+    name = operation.name
+    if not is_known(name):
+        launch.refuse(
+            f"expected operations whose effects on memory are known, found '{name}' in the kernel; "
+            f"{_advice(name)}"
+        )
+    if any(map(is_memref, operation.operands)) and name not in _ON_MEMREFS:
+        launch.refuse(
+            f"expected memrefs in loads, stores and views only, found one in '{name}'; use it "
+            "inside of the loop"
+        )
+    if name == "memref.alloca" and len(operation.operands):
+        launch.refuse("expected private memory of a static size, found a dynamic one")
+
+
+def _advice(name: str) -> str:
+    if name.endswith(".call"):
+        return "inline it (inline)"
+    if name.startswith("linalg."):
+        return "run convert-linalg-to-loops"
+    return "write it with loads, stores and arithmetic"

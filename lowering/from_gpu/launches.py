@@ -1,0 +1,268 @@
+"""Reads the launches of a host function: kernel, grid, block and arguments, all static."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, NoReturn
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import PassError
+from rammer_mlir.lowering.from_gpu.index_range import Dim3
+from rammer_mlir.lowering.from_gpu.index_ranges import IndexRanges
+from rammer_mlir.lowering.from_gpu.memory_operations import is_memref
+from rammer_mlir.lowering.ir_walk import producer, walk
+from rammer_mlir.passes.base import OperationError
+from rammer_mlir.passes.entry import functions, symbol_name
+from rammer_mlir.passes.task_graph import root_of
+
+MOST_THREADS = 1024
+"""Threads of a block, on every GPU."""
+
+_LAUNCH = "gpu.launch_func"
+_ALLOCATIONS = ("memref.alloc", "memref.alloca", "gpu.alloc")
+_DROPPED = ("memref.dealloc", "gpu.dealloc", "gpu.host_register", "gpu.host_unregister")
+_HOST_VIEWS = (
+    "memref.subview", "memref.cast", "memref.collapse_shape", "memref.expand_shape",
+    "memref.reinterpret_cast",
+)  # fmt: skip
+_HOST_PURE = ("arith.", "affine.", "index.")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One ``gpu.launch_func`` whose sizes and scalars are known.
+
+    Attributes:
+        operation: the launch.
+        kernel: its ``gpu.func``.
+        grid, block: sizes in x, y and z.
+        scalars: value of each argument that is not a memref, by its number.
+        memrefs: the other arguments, by their numbers.
+    """
+
+    operation: Any
+    kernel: Any
+    grid: Dim3
+    block: Dim3
+    scalars: Mapping[int, ir.Attribute]
+    memrefs: Mapping[int, Any]
+
+    @property
+    def name(self) -> str:
+        """Return the kernel's name."""
+        return ir.StringAttr(self.kernel.attributes["sym_name"]).value
+
+    @property
+    def holder(self) -> Any:
+        """Return the ``gpu.module`` around the kernel."""
+        return self.kernel.parent.operation
+
+    @property
+    def num_blocks(self) -> int:
+        """Return the blocks of the grid."""
+        return prod(self.grid)
+
+    @property
+    def num_threads(self) -> int:
+        """Return the threads of a block."""
+        return prod(self.block)
+
+    def refuse(self, message: str) -> NoReturn:
+        """Raise an error about the launch."""
+        refuse_launch(self.operation, message)
+
+
+def refuse_launch(operation: Any, message: str) -> NoReturn:
+    """Raise an error that names a launch by its kernel."""
+    kernel = operation.attributes["kernel"]
+    raise OperationError(operation, f"launch of {kernel}: {message}")
+
+
+def host_function(module: ir.Module) -> ir.OpView:
+    """Return the one function that launches kernels.
+
+    Raises:
+        PassError: if there is none, or more than one.
+    """
+    found = [f for f in functions(module) if _launches_kernels(f)]
+    if len(found) != 1:
+        names = ", ".join(f"@{symbol_name(f)}" for f in found) or "none"
+        raise PassError(
+            f"expected one function with gpu.launch_func, found {len(found)} ({names}): "
+            "outline launches by gpu-kernel-outlining, and compile one function at a time"
+        )
+    return found[0]
+
+
+def _launches_kernels(function: ir.OpView) -> bool:
+    names = (operation.name for operation in walk(function.operation))
+    return any(name in (_LAUNCH, "gpu.launch") for name in names)
+
+
+def read_launches(module: ir.Module, host: ir.OpView) -> list[Launch]:
+    """Read the launches of a host function in order.
+
+    Raises:
+        OperationError: naming the launch or operation that cannot be part of a static program.
+    """
+    reader = _Reader(module)
+    blocks = list(host.operation.regions[0].blocks)
+    if len(blocks) != 1:
+        raise OperationError(
+            host, f"expected straight-line code, found {len(blocks)} blocks; unroll loops and "
+            "resolve branches"
+        )  # fmt: skip
+    for operation in blocks[0].operations:
+        reader.read(operation.operation)
+    return reader.launches
+
+
+class _Reader:
+    def __init__(self, module: ir.Module) -> None:
+        self._module = module
+        # On the host there are no ids: ranges are those of constants.
+        self._constants = IndexRanges((1, 1, 1), (1, 1, 1), {})
+        self.launches: list[Launch] = []
+
+    def read(self, operation: Any) -> None:
+        name = operation.name
+        if name == _LAUNCH:
+            self.launches.append(self._launch(operation))
+        elif name == "gpu.launch":
+            raise OperationError(operation, "expected outlined kernels; run gpu-kernel-outlining")
+        elif name == "func.return":
+            if len(operation.operands):
+                raise OperationError(
+                    operation, f"expected no results, found {len(operation.operands)}; write "
+                    "them to arguments (buffer-results-to-out-params)"
+                )  # fmt: skip
+        elif name in _ALLOCATIONS or name in _DROPPED:
+            self._check_allocation(operation)
+        elif not name.startswith(_HOST_PURE) and name not in _HOST_VIEWS:
+            raise OperationError(
+                operation, "expected launches, allocations, views and constants between them, "
+                "found what else may touch memory; move it into a kernel or out of the function"
+            )  # fmt: skip
+
+    def _check_allocation(self, operation: Any) -> None:
+        if operation.name in _DROPPED and operation.name.startswith("memref"):
+            return
+        results = [result.type for result in operation.results]
+        if any(not isinstance(kind, ir.MemRefType) for kind in results) or (
+            len(operation.operands) and operation.name in ("gpu.alloc",)
+        ):
+            raise OperationError(
+                operation, "expected no asynchronous token and a static size; run the operation "
+                "synchronously"
+            )  # fmt: skip
+
+    def _launch(self, operation: Any) -> Launch:
+        view = operation.opview
+        self._refuse_extras(operation, view)
+        kernel = self._find(operation)
+        grid = self._sizes(operation, (view.gridSizeX, view.gridSizeY, view.gridSizeZ), "grid")
+        block = self._sizes(operation, (view.blockSizeX, view.blockSizeY, view.blockSizeZ), "block")
+        if prod(block) > MOST_THREADS:
+            refuse_launch(
+                operation, f"expected at most {MOST_THREADS} threads in a block, found "
+                f"{' x '.join(map(str, block))}; use smaller blocks"
+            )  # fmt: skip
+        scalars: dict[int, ir.Attribute] = {}
+        memrefs: dict[int, Any] = {}
+        for number, operand in enumerate(view.kernelOperands):
+            if is_memref(operand):
+                memrefs[number] = _static(operation, operand, number)
+            else:
+                scalars[number] = self._scalar(operation, operand, number)
+        return Launch(operation, kernel, grid, block, scalars, memrefs)
+
+    def _refuse_extras(self, operation: Any, view: Any) -> None:
+        if len(view.asyncDependencies) or view.asyncObject is not None or len(operation.results):
+            refuse_launch(
+                operation, "expected a synchronous launch, found asynchronous tokens; launch in "
+                "order, dependencies are found from memory"
+            )  # fmt: skip
+        if view.dynamicSharedMemorySize is not None:
+            refuse_launch(
+                operation, "expected static shared memory, found a dynamic size; use workgroup "
+                "attributions"
+            )  # fmt: skip
+        if view.clusterSizeX is not None or "cooperative" in operation.attributes:
+            refuse_launch(operation, "expected independent blocks, found a cluster or cooperation")
+
+    def _find(self, operation: Any) -> Any:
+        path = [str(part) for part in operation.attributes["kernel"].value]
+        found: Any = self._module.operation
+        for name in path:
+            inner = found.regions[0].blocks[0].operations
+            found = next(
+                (o.operation for o in inner if _symbol(o.operation) == name), None
+            )  # fmt: skip
+            if found is None:
+                refuse_launch(operation, f"expected a gpu.func, found no symbol '{name}'")
+        if found.name != "gpu.func":
+            refuse_launch(operation, f"expected a gpu.func, found '{found.name}'")
+        return found
+
+    def _sizes(self, operation: Any, values: Sequence[Any], what: str) -> Dim3:
+        sizes: list[int] = []
+        for axis, value in zip("xyz", values, strict=True):
+            found = self._constants.of(value)
+            size = found.constant if found is not None else None
+            if size is None:
+                refuse_launch(
+                    operation, f"expected a static {what} size in {axis}, found one that depends "
+                    "on the run; give shapes statically"
+                )  # fmt: skip
+            if size < 1:
+                refuse_launch(operation, f"expected a {what} size of 1 or more, found {size}")
+            sizes.append(size)
+        return sizes[0], sizes[1], sizes[2]
+
+    def _scalar(self, operation: Any, value: Any, number: int) -> ir.Attribute:
+        if producer(value) == "arith.constant":
+            return value.owner.operation.attributes["value"]
+        found = self._constants.of(value)
+        if found is None or found.constant is None:
+            refuse_launch(
+                operation, f"expected a constant as argument {number}, found a {value.type} that "
+                "depends on the run; pass it in a memref"
+            )  # fmt: skip
+        return ir.IntegerAttr.get(value.type, found.constant)
+
+
+def _symbol(operation: Any) -> str:
+    attributes = operation.attributes
+    return ir.StringAttr(attributes["sym_name"]).value if "sym_name" in attributes else ""
+
+
+def _static(operation: Any, value: Any, number: int) -> Any:
+    """Return a memref whose place in a buffer of known identity is static."""
+    kind = value.type
+    if not isinstance(kind, ir.MemRefType) or not kind.has_static_shape:
+        refuse_launch(
+            operation, f"expected a static shape as argument {number}, found {kind}; give shapes "
+            "statically"
+        )  # fmt: skip
+    dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
+    strides, offset = kind.get_strides_and_offset()
+    if offset == dynamic or dynamic in strides:
+        refuse_launch(
+            operation, f"expected static strides and offset as argument {number}, found {kind}; "
+            "fold offsets by canonicalize"
+        )  # fmt: skip
+    if isinstance(kind.element_type, ir.IntegerType) and kind.element_type.width < 8:
+        refuse_launch(
+            operation, f"expected elements of whole bytes as argument {number}, found {kind}; "
+            "store them as i8"
+        )  # fmt: skip
+    root = root_of(value)
+    if not isinstance(root.owner, ir.Block) and root.owner.operation.name not in _ALLOCATIONS:
+        refuse_launch(
+            operation, f"expected argument {number} in an argument or allocation of the function, "
+            f"found it from '{root.owner.operation.name}', which may alias any other; allocate it, "
+            "or pass it as an argument"
+        )  # fmt: skip
+    return value

@@ -1,0 +1,155 @@
+"""`rtask-from-gpu`: launches of GPU kernels become rOperators, and their blocks rTasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import OptionError
+from rammer_mlir.lowering.from_gpu.block_kernel import block_function
+from rammer_mlir.lowering.from_gpu.kernel_description import describe_kernel
+from rammer_mlir.lowering.from_gpu.kernel_rules import check_kernel, uses_subgroups
+from rammer_mlir.lowering.from_gpu.launches import Launch, host_function, read_launches
+from rammer_mlir.lowering.gpu.kernels import run_passes
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.constants import ArgumentList, argument_attributes
+from rammer_mlir.passes.entry import functions, is_private, symbol_name
+from rammer_mlir.passes.task_graph import root_of
+
+_CLEAN_UP = "canonicalize{region-simplify=disabled},cse"
+
+_CONTAINER = "gpu.container_module"
+
+
+@dataclass(frozen=True)
+class FromGpu(Pass):
+    """Turn the kernels that a host function launches into a data-flow graph of rOperators.
+
+    Each launch becomes an rOperator, each of its blocks an rTask, with dependencies from what the
+    kernels do to memory. The persistent block has the threads of the largest one, in whole
+    subgroups; ``subgroup`` is the lanes of a warp or wave, which kernels may count on.
+    """
+
+    name: ClassVar[str] = "rtask-from-gpu"
+
+    subgroup: int = 32
+
+    def run(self, module: ir.Module) -> None:
+        """Replace the launches of the one function that has some."""
+        if self.subgroup not in (32, 64):
+            raise OptionError(f"subgroup: expected 32 or 64 lanes, found {self.subgroup}")
+        host = host_function(module)
+        with ir.Location.unknown(module.context):
+            launches = read_launches(module, host)
+            for launch in launches:
+                check_kernel(launch, self.subgroup)
+            _Writer(module, host, self.subgroup).write(launches)
+            run_passes(module, f"func.func({_CLEAN_UP})")
+
+
+class _Writer:
+    def __init__(self, module: ir.Module, host: ir.OpView, subgroup: int) -> None:
+        self._module, self._host, self._subgroup = module, host, subgroup
+        self._names: dict[tuple[Any, ...], tuple[str, frozenset[int]]] = {}
+        self._taken = {symbol_name(function) for function in functions(module)}
+
+    def write(self, launches: Sequence[Launch]) -> None:
+        most = max(launch.num_threads for launch in launches)
+        block_threads = -(-most // self._subgroup) * self._subgroup
+        written: set[Any] = set()
+        number = 0
+        for launch in launches:
+            name, updated = self._kernel(launch, block_threads)
+            buffers = list(launch.memrefs.values())
+            if updated:
+                self._operator(launch, name, number, buffers)
+                number += 1
+            written.update(root_of(buffers[argument]) for argument in updated)
+            launch.operation.erase()
+        self._clean_host()
+        self._mark_arguments(written)
+        self._erase_kernels(launches)
+
+    def _kernel(self, launch: Launch, block_threads: int) -> tuple[str, frozenset[int]]:
+        """Return the rKernel of a launch, and the numbers of the memrefs that it may write."""
+        kinds = tuple(value.type for value in launch.memrefs.values())
+        scalars = tuple(launch.scalars.items())
+        key = (launch.kernel, launch.grid, launch.block, scalars, kinds)
+        if key not in self._names:
+            name = self._name(launch)
+            ip = ir.InsertionPoint(self._host)
+            updated = describe_kernel(launch, name, ip)
+            if updated:
+                subgroup = self._subgroup if uses_subgroups(launch) else 0
+                block_function(launch, name, block_threads, subgroup, ip)
+            self._names[key] = name, updated
+        return self._names[key]
+
+    def _name(self, launch: Launch) -> str:
+        holder = ir.StringAttr(launch.holder.attributes["sym_name"]).value
+        base = launch.name if holder == launch.name else f"{holder}.{launch.name}"
+        name, number = base, 0
+        while name in self._taken:
+            name, number = f"{base}.{number}", number + 1
+        self._taken.add(name)
+        return name
+
+    def _operator(
+        self, launch: Launch, kernel: str, number: int, buffers: Sequence[ir.Value]
+    ) -> None:
+        ir.Operation.create(
+            "rtask.operator",
+            operands=buffers,
+            attributes={
+                "kernels": ir.ArrayAttr.get([ir.FlatSymbolRefAttr.get(kernel)]),
+                "operator_id": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number),
+            },
+            loc=launch.operation.location,
+            ip=ir.InsertionPoint(launch.operation),
+        )
+
+    def _clean_host(self) -> None:
+        """Leave allocations, views and operators only; memory is planned from the schedule."""
+        for operation in list(self._host.operation.regions[0].blocks[0].operations):
+            name = operation.operation.name
+            if name in ("memref.dealloc", "gpu.dealloc") or name.startswith("gpu.host_"):
+                operation.operation.erase()
+            elif name in ("gpu.alloc", "memref.alloca"):
+                _allocate(operation.operation)
+        operations = list(self._host.operation.regions[0].blocks[0].operations)
+        for operation in reversed(operations[:-1]):
+            unused = not any(list(result.uses) for result in operation.operation.results)
+            if unused and operation.operation.name != "rtask.operator":
+                operation.operation.erase()
+
+    def _mark_arguments(self, written: set[Any]) -> None:
+        arguments = ArgumentList(self._host)
+        block = self._host.operation.regions[0].blocks[0]
+        marks = argument_attributes(self._host)
+        for number, argument in enumerate(block.arguments):
+            if argument in written and "rtask.output" not in marks[number]:
+                arguments.mark(number, "rtask.inout", ir.UnitAttr.get())
+        arguments.finish()
+
+    def _erase_kernels(self, launches: Sequence[Launch]) -> None:
+        for holder in {launch.holder for launch in launches}:
+            holder.erase()
+        attributes = self._module.operation.attributes
+        left = any(op.operation.name == "gpu.module" for op in self._module.body.operations)
+        if _CONTAINER in attributes and not left:
+            del attributes[_CONTAINER]
+        if is_private(self._host):
+            del self._host.operation.attributes["sym_visibility"]
+
+
+def _allocate(operation: Any) -> None:
+    kind = ir.MemRefType(operation.results[0].type)
+    with ir.InsertionPoint(operation):
+        plain = ir.Operation.create(
+            "memref.alloc", results=[kind], loc=operation.location,
+            attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0])},
+        )  # fmt: skip
+    operation.results[0].replace_all_uses_with(plain.results[0])
+    operation.erase()

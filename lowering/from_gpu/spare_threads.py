@@ -1,0 +1,186 @@
+"""Blocks with more threads than a kernel was launched with: the spare ones touch no memory.
+
+They meet every block barrier, so they follow the kernel's control flow around barriers; all that
+reads or writes memory is left to the kernel's own threads. Operations without effect are executed
+by all, with the ids of thread 0 for spare ones, so that no index is out of bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rammer_mlir.bindings import arith, ir, scf
+from rammer_mlir.lowering.from_gpu.memory_operations import COLLECTIVES, MEMORY_OPERATIONS
+from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.passes.base import OperationError
+
+
+def guard(block: Any, is_own: Any, start: Any) -> None:
+    """Leave the operations of a kernel from ``start`` on, that touch memory, to its own threads.
+
+    Args:
+        block: the body of the rKernel.
+        is_own: an ``i1`` value, whether the thread is one of the kernel's.
+        start: the first operation that is the kernel's.
+
+    Raises:
+        OperationError: if spare threads cannot follow the control flow around a barrier.
+    """
+    body = _from(block, start)
+    uniform = _uniform(body)
+    _guard(body, is_own, uniform)
+
+
+def _from(block: Any, start: Any) -> list[Any]:
+    operations = [operation.operation for operation in block.operations]
+    return operations[operations.index(start) :]
+
+
+def _guard(operations: list[Any], is_own: Any, uniform: set[Any]) -> None:
+    run: list[Any] = []
+    for operation in operations:
+        if _touches_memory(operation) and not _has_collective(operation):
+            if operation not in uniform:
+                run.append(operation)
+                continue
+        _wrap(run, is_own)
+        run = []
+        if operation.name in COLLECTIVES or not _has_collective(operation):
+            continue
+        for region in operation.regions:
+            for block in region.blocks:
+                _guard([inner.operation for inner in block.operations], is_own, uniform)
+    _wrap(run, is_own)
+
+
+def _nested(operation: Any) -> Iterator[Any]:
+    yield operation
+    yield from walk(operation)
+
+
+def _touches_memory(operation: Any) -> bool:
+    return any(nested.name in MEMORY_OPERATIONS for nested in _nested(operation))
+
+
+def _has_collective(operation: Any) -> bool:
+    return any(nested.name in COLLECTIVES for nested in _nested(operation))
+
+
+def _wrap(run: list[Any], is_own: Any) -> None:
+    """Put neighbouring operations under one condition; spare threads get zeros as results."""
+    if not run:
+        return
+    inside = set(run)
+    used = [
+        result for operation in run for result in operation.results
+        if any(not _is_within(use.owner.operation, inside) for use in result.uses)
+    ]  # fmt: skip
+    kinds = [result.type for result in used]
+    with ir.InsertionPoint(run[0]), run[0].location:
+        condition = scf.IfOp(is_own, kinds, has_else=bool(used))
+        with ir.InsertionPoint(condition.then_block):
+            end: Any = scf.YieldOp(used)
+        if used:
+            with ir.InsertionPoint(condition.else_block):
+                scf.YieldOp([_zero(kind, run[0]) for kind in kinds])
+    for operation in run:
+        operation.move_before(end.operation)
+    inside.add(end.operation)
+    for result, value in zip(used, condition.results, strict=True):
+        for use in list(result.uses):
+            user = use.owner.operation
+            if not _is_within(user, inside):
+                user.operands[use.operand_number] = value
+
+
+def _is_within(operation: Any, holders: set[Any]) -> bool:
+    while operation is not None and operation.name != "func.func":
+        if operation in holders:
+            return True
+        operation = operation.parent.operation
+    return False
+
+
+def _zero(kind: Any, user: Any) -> Any:
+    if isinstance(kind, ir.VectorType | ir.RankedTensorType):
+        element = kind.element_type
+        splat = ir.DenseElementsAttr.get_splat(kind, _zero_attribute(element))
+        return arith.ConstantOp(kind, splat).result
+    if isinstance(kind, ir.FloatType | ir.IntegerType | ir.IndexType):
+        return arith.ConstantOp(kind, _zero_attribute(kind)).result
+    raise OperationError(
+        user, f"expected numbers and vectors as results around a block barrier, found {kind}; "
+        "launch with blocks of one size"
+    )  # fmt: skip
+
+
+def _zero_attribute(kind: Any) -> Any:
+    if isinstance(kind, ir.FloatType):
+        return ir.FloatAttr.get(kind, 0.0)
+    return ir.IntegerAttr.get(kind, 0)
+
+
+def _uniform(operations: list[Any]) -> set[Any]:
+    """Return the operations that decide about control flow around collective operations.
+
+    All threads agree there, so a spare one may read what thread 0 reads.
+    """
+    found: set[Any] = set()
+    pending: list[Any] = []
+    for operation in operations:
+        for nested in _nested(operation):
+            if nested.name not in COLLECTIVES and _has_collective(nested):
+                pending.extend(_deciding(nested))
+    seen: set[Any] = set()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if isinstance(value.owner, ir.Block):
+            pending.extend(_carried(value))
+            continue
+        operation = value.owner.operation
+        if _has_collective(operation):
+            pending.extend([*operation.operands, *_yielded(operation)])
+            continue
+        _add(found, operation)
+        for nested in _nested(operation):
+            pending.extend(nested.operands)
+    return found
+
+
+def _add(found: set[Any], operation: Any) -> None:
+    for nested in _nested(operation):
+        effects = MEMORY_OPERATIONS.get(nested.name, ())
+        if any(effect.writes for effect in effects):
+            raise OperationError(
+                nested, "expected control flow around a block barrier that depends on reads only, "
+                "found it to depend on this write; launch with blocks of one size"
+            )  # fmt: skip
+    found.add(operation)
+
+
+def _deciding(operation: Any) -> list[Any]:
+    """Return the values that decide which blocks of an operation are executed, and how often."""
+    if operation.name == "scf.for":
+        return list(operation.operands)[:3]
+    if operation.name == "scf.while":
+        return [list(operation.regions[0].blocks[0].operations)[-1].operation.operands[0]]
+    return list(operation.operands)
+
+
+def _carried(argument: Any) -> list[Any]:
+    """Return the values that a block argument may stand for."""
+    holder = argument.owner.owner.operation
+    if holder.name == "func.func":
+        return []
+    return [*holder.operands, *_yielded(holder)]
+
+
+def _yielded(operation: Any) -> list[Any]:
+    return [
+        value for region in operation.regions for block in region.blocks
+        for value in list(block.operations)[-1].operation.operands
+    ]  # fmt: skip

@@ -1,0 +1,259 @@
+"""Kernels with shared memory, barriers, shuffles, atomics, private memory and any block size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from megakernel import Array, compile_launches, random_arrays
+
+from rammer_mlir.errors import RammerError
+
+SHARED = "#gpu.address_space<workgroup>"
+PRIVATE = "#gpu.address_space<private>"
+
+
+def launch(kernel: str, grid: str, block: str, arguments: str, constants: str = "") -> str:
+    """Return a launch whose sizes are named %c1, %c8 and so on."""
+    return f"{constants}gpu.launch_func @k::@{kernel} blocks in ({grid}) threads in ({block}) args({arguments})\n"  # noqa: E501
+
+
+def module(signature: str, body: str, kernels: str) -> str:
+    """Return a host function and the module of its kernels, with constants for sizes."""
+    constants = "".join(f"%c{n} = arith.constant {n} : index\n" for n in range(33))
+    more = "".join(f"%c{n} = arith.constant {n} : index\n" for n in (64, 96, 128))
+    return f"""
+module attributes {{gpu.container_module}} {{
+func.func @host({signature}) {{
+{constants}{more}{body}
+return
+}}
+gpu.module @k {{
+{kernels}
+}}
+}}
+"""
+
+
+TRANSPOSE = f"""
+gpu.func @transpose(%x: memref<16x24xf32>, %y: memref<24x16xf32>)
+    workgroup(%tile: memref<8x8xf32, {SHARED}>) kernel {{
+  %c8 = arith.constant 8 : index
+  %bx = gpu.block_id x
+  %by = gpu.block_id y
+  %tx = gpu.thread_id x
+  %ty = gpu.thread_id y
+  %i = affine.apply affine_map<(b)[t] -> (b * 8 + t)>(%by)[%ty]
+  %j0 = arith.muli %bx, %c8 : index
+  %j = arith.addi %j0, %tx : index
+  %v = memref.load %x[%i, %j] : memref<16x24xf32>
+  memref.store %v, %tile[%ty, %tx] : memref<8x8xf32, {SHARED}>
+  gpu.barrier
+  %w = memref.load %tile[%tx, %ty] : memref<8x8xf32, {SHARED}>
+  %i1 = affine.apply affine_map<(b)[t] -> (b * 8 + t)>(%by)[%tx]
+  %j1 = affine.apply affine_map<(b)[t] -> (b * 8 + t)>(%bx)[%ty]
+  memref.store %w, %y[%j1, %i1] : memref<24x16xf32>
+  gpu.return
+}}
+"""
+"""Through shared memory, 3 x 2 blocks of 8 x 8 threads."""
+
+ROW_SUMS = f"""
+gpu.func @row_sums(%y: memref<24x16xf32>, %s: memref<24xf32>, %rounds: memref<index>)
+    workgroup(%part: memref<4xf32, {SHARED}>) private(%own: memref<2xf32, {PRIVATE}>) kernel {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %zero = arith.constant 0.0 : f32
+  %b = gpu.block_id x
+  %t = gpu.thread_id x
+  memref.store %zero, %own[%c1] : memref<2xf32, {PRIVATE}>
+  // How often the block meets is read from memory: all threads agree.
+  %n = memref.load %rounds[] : memref<index>
+  scf.for %r = %c0 to %n step %c1 {{
+    %j = affine.apply affine_map<(r)[t] -> (r * 4 + t)>(%r)[%t]
+    %v = memref.load %y[%b, %j] : memref<24x16xf32>
+    memref.store %v, %part[%t] : memref<4xf32, {SHARED}>
+    gpu.barrier
+    %leads = arith.cmpi eq, %t, %c0 : index
+    scf.if %leads {{
+      %sum = scf.for %i = %c0 to %c4 step %c1 iter_args(%a = %zero) -> f32 {{
+        %p = memref.load %part[%i] : memref<4xf32, {SHARED}>
+        %q = arith.addf %a, %p : f32
+        scf.yield %q : f32
+      }}
+      %old = memref.load %own[%c1] : memref<2xf32, {PRIVATE}>
+      %new = arith.addf %old, %sum : f32
+      memref.store %new, %own[%c1] : memref<2xf32, {PRIVATE}>
+    }}
+    gpu.barrier
+  }}
+  %leads = arith.cmpi eq, %t, %c0 : index
+  scf.if %leads {{
+    %total = memref.load %own[%c1] : memref<2xf32, {PRIVATE}>
+    memref.store %total, %s[%b] : memref<24xf32>
+  }}
+  gpu.return
+}}
+"""
+"""Each block of 4 threads sums a row; the loop around the barriers has a bound from memory."""
+
+SCALE = """
+gpu.func @scale(%y: memref<24x16xf32>, %s: memref<24xf32>, %f: f32, %first: index) kernel {
+  %i = gpu.global_id x
+  %j = gpu.global_id y
+  %k = gpu.global_id z
+  %row = arith.addi %i, %first : index
+  %j2 = affine.apply affine_map<(j)[k] -> (j * 4 + k)>(%j)[%k]
+  %v = memref.load %y[%row, %j2] : memref<24x16xf32>
+  %t = memref.load %s[%row] : memref<24xf32>
+  %p = arith.mulf %v, %f : f32
+  %q = arith.addf %p, %t : f32
+  memref.store %q, %y[%row, %j2] : memref<24x16xf32>
+  gpu.return
+}
+"""
+"""In place, 3-dimensional: blocks and threads in x, y and z."""
+
+ALL_SUM = f"""
+gpu.func @all_sum(%y: memref<24x16xf32>, %total: memref<1xf32>)
+    workgroup(%part: memref<3xf32, {SHARED}>) kernel {{
+  %c0 = arith.constant 0 : index
+  %c16 = arith.constant 16 : index
+  %one = arith.constant 1 : i32
+  %none = arith.constant 0 : i32
+  %start = arith.constant 16 : i32
+  %width = arith.constant 32 : i32
+  %i = gpu.global_id x
+  %row = arith.divui %i, %c16 : index
+  %column = arith.remui %i, %c16 : index
+  %v0 = memref.load %y[%row, %column] : memref<24x16xf32>
+  %r:2 = scf.while (%v = %v0, %d = %start) : (f32, i32) -> (f32, i32) {{
+    %more = arith.cmpi ugt, %d, %none : i32
+    scf.condition(%more) %v, %d : f32, i32
+  }} do {{
+  ^bb0(%v: f32, %d: i32):
+    %o, %valid = gpu.shuffle xor %v, %d, %width : f32
+    %sum = arith.addf %v, %o : f32
+    %next = arith.shrui %d, %one : i32
+    scf.yield %sum, %next : f32, i32
+  }}
+  %lane = gpu.lane_id
+  %leads = arith.cmpi eq, %lane, %c0 : index
+  scf.if %leads {{
+    %old = memref.atomic_rmw addf %r#0, %total[%c0] : (f32, memref<1xf32>) -> f32
+  }}
+  gpu.return
+}}
+"""
+"""Blocks of 3 warps add what their lanes hold to one number."""
+
+SIGNATURE = (
+    "%x: memref<16x24xf32>, %y: memref<24x16xf32>, %s: memref<24xf32>, %rounds: memref<index>, "
+    "%total: memref<1xf32>"
+)
+BODY = (
+    launch("transpose", "%c3, %c2, %c1", "%c8, %c8, %c1",
+           "%x : memref<16x24xf32>, %y : memref<24x16xf32>")
+    + launch("row_sums", "%c24, %c1, %c1", "%c4, %c1, %c1",
+             "%y : memref<24x16xf32>, %s : memref<24xf32>, %rounds : memref<index>")
+    + "%two = arith.constant 2.0 : f32\n"
+    + launch("scale", "%c3, %c2, %c1", "%c4, %c2, %c4",
+             "%y : memref<24x16xf32>, %s : memref<24xf32>, %two : f32, %c0 : index")
+    + launch("scale", "%c3, %c2, %c1", "%c4, %c2, %c4",
+             "%y : memref<24x16xf32>, %s : memref<24xf32>, %two : f32, %c12 : index")
+    + launch("all_sum", "%c4, %c1, %c1", "%c96, %c1, %c1",
+             "%y : memref<24x16xf32>, %total : memref<1xf32>")
+)  # fmt: skip
+PROGRAM = module(SIGNATURE, BODY, TRANSPOSE + ROW_SUMS + SCALE + ALL_SUM)
+"""Blocks of 64, 4, 32 and 96 threads: most have spare ones in the persistent block."""
+
+
+def expected(x: Array, total: Array) -> tuple[Array, Array, Array]:
+    """Return y, s and total in float64."""
+    y = x.astype(np.float64).T
+    s = y.sum(axis=1)
+    y = 2 * y + s[:, None]
+    return y, s, total + y.sum()
+
+
+@pytest.mark.parametrize("policy", ["wavefront", "list"])
+@pytest.mark.parametrize("num_veus", [1, 2, 5])
+def test_blocks_of_any_size(num_veus: int, policy: str) -> None:
+    mega = compile_launches(PROGRAM, num_veus=num_veus, policy=policy)
+    assert mega.program.block_threads == 96
+    x, y, s, total = random_arrays(4, (16, 24), (24, 16), (24,), (1,))
+    found = mega.run(x, y, s, np.array(4, np.int64), total)
+    for number, value in zip((1, 2, 4), expected(x, total), strict=True):
+        scale = np.abs(value).max()
+        assert np.abs(found[number] - value).max() < 1e-5 * scale
+
+
+def test_runs_follow_each_other() -> None:
+    """Values that a run leaves behind are those that the next one finds."""
+    mega = compile_launches(PROGRAM)
+    x, y, s, total = random_arrays(5, (16, 24), (24, 16), (24,), (1,))
+    found = mega.run(x, y, s, np.array(4, np.int64), total, runs=3)
+    value = total
+    for _ in range(3):
+        value = expected(x, value)[2]
+    assert abs(found[4] - value) < 1e-4 * abs(value)
+
+
+def test_blocks_of_one_size_have_no_spare_threads() -> None:
+    body = launch("transpose", "%c3, %c2, %c1", "%c8, %c8, %c1",
+                  "%x : memref<16x24xf32>, %y : memref<24x16xf32>")  # fmt: skip
+    text = module("%x: memref<16x24xf32>, %y: memref<24x16xf32>", body, TRANSPOSE)
+    mega = compile_launches(text, target="rocdl:gfx90a")
+    assert mega.program.block_threads == 64
+    assert "scf.if" not in mega.schedule
+    x, y = random_arrays(6, (16, 24), (24, 16))
+    assert np.array_equal(mega.run(x, y)[1], x.T)
+
+
+def test_parts_of_one_buffer() -> None:
+    """Launches on views of a buffer depend on each other only where these overlap."""
+    views = """
+%left = memref.subview %y[0, 0] [24, 8] [1, 1] : memref<24x16xf32> to memref<24x8xf32, strided<[16, 1]>>
+%right = memref.subview %y[0, 8] [24, 8] [1, 1] : memref<24x16xf32> to memref<24x8xf32, strided<[16, 1], offset: 8>>
+%rows = memref.subview %y[4, 0] [8, 16] [1, 1] : memref<24x16xf32> to memref<8x16xf32, strided<[16, 1], offset: 64>>
+"""  # noqa: E501
+    kinds = {
+        "left": (24, 8, "strided<[16, 1]>"),
+        "right": (24, 8, "strided<[16, 1], offset: 8>"),
+        "rows": (8, 16, "strided<[16, 1], offset: 64>"),
+    }
+    factors = {"left": 0.5, "right": -3.0, "rows": 1.5}
+    kernels, body = "", views
+    for name, (rows, columns, layout) in kinds.items():
+        kind = f"memref<{rows}x{columns}xf32, {layout}>"
+        kernels += f"""
+gpu.func @{name}(%y: {kind}, %f: f32) kernel {{
+  %i = gpu.block_id x
+  %j = gpu.thread_id x
+  %v = memref.load %y[%i, %j] : {kind}
+  %w = arith.mulf %v, %f : f32
+  %z = arith.addf %w, %f : f32
+  memref.store %z, %y[%i, %j] : {kind}
+  gpu.return
+}}
+"""
+        body += f"%f_{name} = arith.constant {factors[name]} : f32\n"
+        arguments = f"%{name} : {kind}, %f_{name} : f32"
+        body += launch(name, f"%c{rows}, %c1, %c1", f"%c{columns}, %c1, %c1", arguments)
+    mega = compile_launches(module("%y: memref<24x16xf32>", body, kernels), num_veus=2)
+    (y,) = random_arrays(7, (24, 16))
+    wanted = y.astype(np.float64)
+    parts = {"left": np.s_[:, :8], "right": np.s_[:, 8:], "rows": np.s_[4:12, :]}
+    for name, part in parts.items():
+        wanted[part] = wanted[part] * factors[name] + factors[name]
+    assert np.abs(mega.run(y)[0] - wanted).max() < 1e-5
+
+
+def test_a_barrier_that_is_missing_is_found() -> None:
+    """What the emulator says of a race, it says of embedded kernels too."""
+    broken = TRANSPOSE.replace("gpu.barrier", "")
+    body = launch("transpose", "%c3, %c2, %c1", "%c8, %c8, %c1",
+                  "%x : memref<16x24xf32>, %y : memref<24x16xf32>")  # fmt: skip
+    mega = compile_launches(module("%x: memref<16x24xf32>, %y: memref<24x16xf32>", body, broken))
+    with pytest.raises(RammerError, match=r"data race|not written|never written|unwritten"):
+        mega.run(*random_arrays(6, (16, 24), (24, 16)))
