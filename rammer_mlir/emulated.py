@@ -151,6 +151,7 @@ class Fault(_Place):
     NO_SOURCE_LANE = auto()
     TOO_MANY_COPIES = auto()
     COPY_NOT_AWAITED = auto()
+    MISALIGNED = auto()
 
 
 class Shuffle(_Place):

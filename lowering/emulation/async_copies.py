@@ -63,15 +63,15 @@ def _copy_arguments(operation: Any) -> list[Any]:
     taken = operation.opview.srcElements
     read: Any = size if taken is None else arith.muli(_as_word(taken), _constant(width))
     return [
-        *_address(destination, list(operation.opview.dstIndices), width),
-        *_address(source, list(operation.opview.srcIndices), width),
+        *address_of_element(destination, list(operation.opview.dstIndices), width),
+        *address_of_element(source, list(operation.opview.srcIndices), width),
         size,
         read,
     ]
 
 
-def _address(buffer: Any, indices: list[Any], width: int) -> tuple[Any, Any]:
-    """Return the address of an element, and that of the buffer's first one."""
+def address_of_element(buffer: Any, indices: list[Any], width: int) -> tuple[Any, Any]:
+    """Return the address of an element of ``width`` bytes, and that of the buffer's first one."""
     metadata = memref.ExtractStridedMetadataOp(buffer)
     element = metadata.offset
     for index, stride in zip(indices, list(metadata.strides), strict=True):
@@ -104,6 +104,8 @@ def _copy(
 ) -> None:
     lane = current()
     number = lane[Lane.COPIES_BEGUN]
+    for address in (to, source):
+        perform("emulator_aligned", address, size, site)
     with when((number - lane[Lane.COPIES_ENDED]) >= COPY_QUEUE):
         fault(Fault.TOO_MANY_COPIES, site)
     copy = _pending(lane, number)
@@ -170,9 +172,16 @@ def _check_nothing(*_: Word) -> None:
     """Do nothing."""
 
 
+def _aligned(address: Word, size: Word, site: Word) -> None:
+    """Check that an address is a multiple of the bytes that are accessed there at once."""
+    with when((address % size).differs(0)):
+        fault(Fault.MISALIGNED, site, address, address, size)
+
+
 def emit_async_copies(*, checked: bool) -> None:
     """Emit the functions that kernels call for asynchronous copies at the insertion point."""
     define("emulator_check_copy", 2, _check_copy if checked else _check_nothing)
+    define("emulator_aligned", 3, _aligned)
     define("emulator_copy", 7, _copy)
     define("emulator_end_group", 0, _end_group)
     define("emulator_await_copies", 1, _await_copies)

@@ -13,6 +13,7 @@ from typing import Any
 from rammer_mlir.bindings import arith, func, ir, llvm, memref
 from rammer_mlir.emulated import KernelArgument, Lane, SharedBuffer, Shuffle, World
 from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.lowering.emulation import matrix_units
 from rammer_mlir.lowering.emulation.async_copies import replace_copies
 from rammer_mlir.lowering.emulation.sites import Sites
 from rammer_mlir.lowering.ir_walk import walk
@@ -265,6 +266,12 @@ def _rewrite(operation: Any, number: int, sites: Sites) -> None:
             _replace(operation, _shuffle(operation, sites.add(operation, number)))
         elif name == "gpu.subgroup_reduce":
             _replace(operation, [_subgroup_reduce(operation, sites.add(operation, number))])
+        elif name == matrix_units.MMA:
+            _replace(operation, [matrix_units.mma(operation, _from_lane(sites.add(operation)))])
+        elif name == matrix_units.LOAD:
+            site = sites.add(operation)
+            loaded = matrix_units.load_matrices(operation, _from_lane(site), site)
+            _replace(operation, [loaded])
         elif name == "memref.memory_space_cast":
             _replace(operation, [operation.operands[0]])
         elif name == "gpu.return":
@@ -346,6 +353,15 @@ def _exchange(value: Any, offset: Any, width: Any, mode: Shuffle, site: int) -> 
         [_i64()], "emulator_shuffle", [_to_word(value), offset, width, _word(mode), _word(site)]
     ).results[0]
     return _from_word(value.type, bits)
+
+
+def _from_lane(site: int) -> Callable[[Any, Any], Any]:
+    """Return an exchange of words in a warp: the word of a given lane."""
+
+    def exchange(value: Any, source: Any) -> Any:
+        return _exchange(value, source, _word(32), Shuffle.IDX, site)
+
+    return exchange
 
 
 def _shuffle(operation: Any, site: int) -> list[Any]:

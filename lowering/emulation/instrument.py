@@ -158,6 +158,8 @@ def _atomic(operation: Any, sites: Sites, checked: bool) -> None:
 
 def _plain(operation: Any, sites: Sites) -> None:
     name = operation.name
+    if name in ("llvm.load", "llvm.store"):
+        _check_alignment(operation, sites)
     if name == "llvm.load":
         size = element_bytes(operation.results[0].type)
         _access(operation.operands[0], _number(size), sites.add(operation), 0)
@@ -176,6 +178,16 @@ def _plain(operation: Any, sites: Sites) -> None:
             f"emulation with checks: expected plain loads and stores, found '{name}'; run without "
             "checks"
         )
+
+
+def _check_alignment(operation: Any, sites: Sites) -> None:
+    """Check what an access of a vector says of its address."""
+    is_load = operation.name == "llvm.load"
+    kind = operation.results[0].type if is_load else operation.operands[0].type
+    if isinstance(kind, ir.VectorType) and "alignment" in operation.attributes:
+        alignment = _number(ir.IntegerAttr(operation.attributes["alignment"]).value)
+        address = _address(operation.operands[0 if is_load else 1])
+        _call("emulator_aligned", address, alignment, _number(sites.add(operation)))
 
 
 def _root(pointer: Any) -> Any:

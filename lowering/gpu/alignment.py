@@ -6,13 +6,11 @@ from math import gcd
 from typing import Any
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.gpu.contraction_plan import WIDEST
 from rammer_mlir.lowering.ir_walk import producer
 
 ALIGNMENT = "rtask.alignment"
 """Attribute of an rKernel's argument: bytes that its address is always a multiple of."""
-
-WIDEST = 16
-"""Bytes of the widest access of one thread."""
 
 _KEEPING = ("memref.cast", "memref.extract_strided_metadata", "memref.memory_space_cast")
 

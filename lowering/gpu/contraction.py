@@ -21,6 +21,7 @@ from rammer_mlir.lowering.gpu.body import emit_body, output_maps
 from rammer_mlir.lowering.gpu.contraction_plan import ContractionPlan, Staged
 from rammer_mlir.lowering.gpu.iteration_space import Loops, unflatten
 from rammer_mlir.lowering.gpu.lane_reductions import combine, combiners, identities
+from rammer_mlir.lowering.gpu.matrix_products import WarpProducts
 from rammer_mlir.lowering.gpu.shared_loads import SharedLoads
 from rammer_mlir.lowering.gpu.staging import Box, Copies, Piece, pieces
 from rammer_mlir.lowering.gpu.threads import Threads
@@ -42,11 +43,21 @@ class StagingMemory:
 
 @dataclass(frozen=True)
 class Share:
-    """A thread's part: its group, its tile along each parallel loop, whether it computes at all."""
+    """A thread's part of the block's work.
+
+    Attributes:
+        group: number of its group.
+        tile: number of its tile, or its warp's, along each parallel loop.
+        starts: its first result along each parallel loop.
+        active: None, or an i1: whether it computes at all.
+        warp: what its warp computes by matrix instructions, None where it computes alone.
+    """
 
     group: Index
     tile: tuple[Index, ...]
+    starts: tuple[Index, ...]
     active: Any
+    warp: WarpProducts | None
 
 
 def emit_contraction(
@@ -99,13 +110,22 @@ class _Emitter:
 
     def _share(self) -> Share:
         plan, threads = self._plan, self._threads
+        number, warp = threads.number, None
+        if plan.matrix:
+            lane = arith.remui(threads.number, constant(plan.lanes))
+            number = arith.divui(threads.number, constant(plan.lanes))
+            warp = WarpProducts(plan, self._boxes, lane)
         tiles = prod(plan.tiles)
-        group, tile = unflatten(threads.number, [plan.groups, tiles])
+        group, place = unflatten(number, [plan.groups, tiles])
         active = None
-        if tiles * plan.groups < threads.count:
+        if tiles * plan.groups * plan.lanes < threads.count:
             limit = constant(tiles * plan.groups)
-            active = arith.cmpi(arith.CmpIPredicate.ult, threads.number, limit)
-        return Share(group, tuple(unflatten(as_value(tile), plan.tiles)), active)
+            active = arith.cmpi(arith.CmpIPredicate.ult, number, limit)
+        tile = unflatten(as_value(place), plan.tiles)
+        own = warp.starts() if warp else {}
+        loops = zip(plan.contraction.parallel, tile, plan.scales, strict=True)
+        starts = [add(multiply(t, scale), own.get(loop, 0)) for loop, t, scale in loops]
+        return Share(group, tuple(tile), tuple(starts), active, warp)
 
     def _block(self, origin: Sequence[Index], share: Share) -> None:
         plan = self._plan
@@ -181,30 +201,33 @@ class _Emitter:
             for tile, step in zip(share.tile, plan.tile_steps(staged), strict=True):
                 base = add(base, multiply(tile, step))
             bases.append(base)
-        return self._steps(plan.nest, bases, results)
+        return self._steps(share, plan.nest, bases, results)
 
     def _steps(
         self,
+        share: Share,
         nest: Sequence[tuple[int, int, int]],
         bases: Sequence[Index],
         results: Sequence[Any],
     ) -> list[Any]:
         """Emit loops over the iterations of a chunk, the innermost one unrolled."""
         if not nest:
-            return self._products(bases, results)
+            return self._products(share, bases, results)
         (number, trips, step), *inner = nest
         if trips == 1:
-            return self._steps(inner, bases, results)
+            return self._steps(share, inner, bases, results)
         loop = scf.ForOp(constant(0), constant(trips), constant(1), results)
         with ir.InsertionPoint(loop.body):
             moved = [
                 add(base, multiply(loop.induction_variable, step * box.staged.factor(number)))
                 for base, box in zip(bases, self._boxes, strict=True)
             ]
-            scf.YieldOp(self._steps(inner, moved, list(loop.inner_iter_args)))
+            scf.YieldOp(self._steps(share, inner, moved, list(loop.inner_iter_args)))
         return list(loop.results)
 
-    def _products(self, bases: Sequence[Index], results: Sequence[Any]) -> list[Any]:
+    def _products(self, share: Share, bases: Sequence[Index], results: Sequence[Any]) -> list[Any]:
+        if share.warp:
+            return share.warp.add_products(bases, results)
         plan = self._plan
         loads = SharedLoads(self._generic, plan, self._boxes, bases)
         current = list(results)
@@ -219,10 +242,7 @@ class _Emitter:
         with ExitStack() as nest:
             if share.active is not None:
                 _enter_if(nest, share.active)
-            starts = [
-                add(begin, multiply(tile, scale))
-                for begin, tile, scale in zip(origin, share.tile, self._plan.scales, strict=True)
-            ]
+            starts = [add(o, start) for o, start in zip(origin, share.starts, strict=True)]
             for offset, value in zip(self._plan.offsets, results, strict=True):
                 at = [add(start, shift) for start, shift in zip(starts, offset, strict=True)]
                 self._add_to_output(at, value)
@@ -258,9 +278,10 @@ class _Emitter:
             own = multiply(share.group, total)
             for offset, value in zip(plan.offsets, results, strict=True):
                 place = own
-                at = zip(share.tile, plan.scales, offset, plan.block_strides, strict=True)
-                for tile, scale, shift, stride in at:
-                    place = add(place, multiply(add(multiply(tile, scale), shift), stride))
+                for start, shift, stride in zip(
+                    share.starts, offset, plan.block_strides, strict=True
+                ):
+                    place = add(place, multiply(add(start, shift), stride))
                 memref.store(value, partial, [as_value(place)])
         gpu.barrier()
         loop = scf.ForOp(self._threads.number, constant(total), constant(self._threads.count))

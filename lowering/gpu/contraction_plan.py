@@ -6,43 +6,26 @@ there are fewer tiles than threads, *groups* of threads share the chunk, and the
 meet in shared memory. All sizes are static; at edges, boxes are filled with zeros and results
 beyond the edge are dropped.
 
-The choice follows a model of one multiprocessor: in each cycle it issues the multiply-adds of four
-warps or one access of 128 bytes to shared memory.
+Where the target has matrix instructions, the threads of a warp compute a tile together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import gcd, prod
 
 WARP = 32
-MOST_RESULTS = 32
-"""Accumulators of a thread: an eighth of its registers, so that nothing is spilled."""
 
-_TILE_SIZES = (1, 2, 4, 8)
-_LEAST_REUSE = 4
-"""Results that an operand's element is needed for, below which staging it does not pay."""
+WIDEST = 16
+"""Bytes of the widest access of one thread."""
 
-_LEAST_WORK = 1 << 14
-"""Products of a whole contraction below which synchronising costs more than staging saves."""
+_BANKS = 128
+"""Bytes of shared memory that one access reaches: after so many, banks repeat."""
 
-_LONGEST_CHUNK = 64
-_MOST_COPIES = 16
-"""Copies of one thread for one chunk: their addresses stay in registers."""
-
-_MOST_GROUPS = 32
-
-_UNROLLED = 4
-_LONGEST_WINDOW = 7
-"""Steps of the innermost reduction loop that become straight-line code."""
-
-_FETCHED = 64
-"""Bytes per cycle that a multiprocessor gets from the device's second-level cache."""
-
-VECTOR = 4
-"""Elements of the widest access to shared memory, for elements of 4 bytes."""
+MATRIX = (16, 8, 16)
+"""Rows, columns and products along k that a warp's matrix instruction computes at once."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +58,14 @@ class Contraction:
         parallel: numbers of the parallel loops.
         reduced: numbers of the reduction loops, at least one, of static bounds.
         inputs: its operands in memory.
+        matrix_element: f16 or bf16 if it adds products of two such elements to an f32, else "".
     """
 
     extents: tuple[int, ...]
     parallel: tuple[int, ...]
     reduced: tuple[int, ...]
     inputs: tuple[Access, ...]
+    matrix_element: str = ""
 
     @property
     def innermost(self) -> int:
@@ -97,7 +82,7 @@ class Staged:
         access: how the operand is indexed.
         box: elements along each dimension.
         strides: elements between neighbours along each dimension.
-        elements: of one stage, a multiple of ``VECTOR``.
+        elements: of one stage, a multiple of the widest access.
         offset: bytes from the beginning of the staging memory to the first stage.
         reach: the most indices that boxes cover, along each dimension of the operand.
     """
@@ -116,21 +101,39 @@ class Staged:
 
 
 @dataclass(frozen=True)
+class MatrixLoops:
+    """The loops that a matrix instruction computes at once, besides the first reduction loop.
+
+    Attributes:
+        rows: number of the loop over rows, which the right operand does not use.
+        columns: number of the loop over columns, which the left operand does not use.
+        left: place of the left operand among the inputs.
+        right: place of the right operand among the inputs.
+    """
+
+    rows: int
+    columns: int
+    left: int
+    right: int
+
+
+@dataclass(frozen=True)
 class ContractionPlan:
     """How a block computes a contraction.
 
     Attributes:
         contraction: what is computed.
         block: results along each parallel loop that the block computes at a time.
-        tile: results along each parallel loop that a thread computes.
+        tile: results along each parallel loop that a thread computes, or a warp.
         adjacent: for each parallel loop, whether a thread's results are neighbours, or as far apart
             as there are tiles.
-        groups: groups of threads that share a chunk.
+        groups: groups of threads, or of warps, that share a chunk.
         chunk: iterations of the first reduction loop that are staged at a time.
         unrolled: iterations of the innermost reduction loop in straight-line code.
         operands: the staged operands.
         stages: 2 where the next chunk is fetched during the present one, else 1.
         shared_bytes: of staging memory, and of partial results, which follow it in time.
+        matrix: what matrix instructions compute, None where threads compute tiles alone.
     """
 
     contraction: Contraction
@@ -143,6 +146,12 @@ class ContractionPlan:
     operands: tuple[Staged, ...]
     stages: int
     shared_bytes: int
+    matrix: MatrixLoops | None = None
+
+    @property
+    def lanes(self) -> int:
+        """Return the threads that compute a tile."""
+        return WARP if self.matrix else 1
 
     @property
     def tiles(self) -> tuple[int, ...]:
@@ -162,11 +171,35 @@ class ContractionPlan:
     @property
     def offsets(self) -> list[tuple[int, ...]]:
         """Return where the results of a thread lie from its first one, for each parallel loop."""
+        if self.matrix:
+            return self._fragment_offsets(self.matrix)
         ranges = [
             range(0, t if near else b, 1 if near else b // t)
             for t, b, near in zip(self.tile, self.block, self.adjacent, strict=True)
         ]
         return list(product(*ranges))
+
+    def _fragment_offsets(self, matrix: MatrixLoops) -> list[tuple[int, ...]]:
+        """Return a lane's results: in each matrix two neighbours of a row and of the eighth one on.
+
+        Row after row of matrices (PTX, matrix fragments for ``mma.m16n8k16``, accumulators).
+        """
+        rows, columns = self.num_matrices
+        found: list[tuple[int, ...]] = []
+        for m, n, half, neighbour in product(range(rows), range(columns), range(2), range(2)):
+            at = {
+                matrix.rows: m * MATRIX[0] + 8 * half,
+                matrix.columns: n * MATRIX[1] + neighbour,
+            }
+            found.append(tuple(at.get(loop, 0) for loop in self.contraction.parallel))
+        return found
+
+    @property
+    def num_matrices(self) -> tuple[int, int]:
+        """Return the matrices of a warp's tile along rows and columns."""
+        assert self.matrix is not None
+        sizes = dict(zip(self.contraction.parallel, self.tile, strict=True))
+        return sizes[self.matrix.rows] // MATRIX[0], sizes[self.matrix.columns] // MATRIX[1]
 
     @property
     def scales(self) -> tuple[int, ...]:
@@ -184,7 +217,11 @@ class ContractionPlan:
         contraction = self.contraction
         sizes = {loop: contraction.extents[loop] for loop in contraction.reduced}
         sizes[contraction.reduced[0]] = self.span
-        steps = {loop: 1 for loop in contraction.reduced} | {contraction.innermost: self.unrolled}
+        steps = {loop: 1 for loop in contraction.reduced}
+        if self.matrix:
+            steps[contraction.reduced[0]] = MATRIX[2]
+        else:
+            steps[contraction.innermost] = self.unrolled
         return [(loop, sizes[loop] // steps[loop], steps[loop]) for loop in contraction.reduced]
 
     def point(self, offset: Sequence[int], step: int) -> list[int]:
@@ -220,108 +257,25 @@ class ContractionPlan:
         return self.chunk // self.groups
 
 
-def plan_contraction(
-    contraction: Contraction, threads: int, shared_limit: int
-) -> ContractionPlan | None:
-    """Return the fastest plan for a block, None where staging does not pay.
+@dataclass(frozen=True)
+class Tiling:
+    """Results along each parallel loop: of the block, and of a thread or a warp."""
 
-    Args:
-        contraction: what to compute.
-        threads: of the block.
-        shared_limit: bytes of shared memory for staging and partial results.
-    """
-    if not _pays(contraction):
-        return None
-    best: tuple[float, ContractionPlan] | None = None
-    for block, tile in _tilings(contraction, threads):
-        found = _with_chunks(contraction, block, tile, threads, shared_limit)
-        if found is not None:
-            cost = _cycles(found)
-            if best is None or cost < best[0]:
-                best = cost, found
-    return best[1] if best else None
+    block: tuple[int, ...]
+    tile: tuple[int, ...]
+    matrix: MatrixLoops | None = None
+
+    @property
+    def num_tiles(self) -> int:
+        """Return the number of tiles of a block."""
+        return prod(b // t for b, t in zip(self.block, self.tile, strict=True))
 
 
-def _pays(contraction: Contraction) -> bool:
-    results = prod(contraction.extents[loop] for loop in contraction.parallel)
-    reuse = [
-        prod(contraction.extents[p] for p in contraction.parallel if not access.uses(p))
-        for access in contraction.inputs
-    ]
-    work = results * prod(contraction.extents[loop] for loop in contraction.reduced)
-    first = contraction.reduced[0]
-    if not all(access.uses(first) for access in contraction.inputs):
-        return False
-    return len(reuse) > 1 and min(reuse) >= _LEAST_REUSE and work >= _LEAST_WORK
-
-
-def _adjacent(contraction: Contraction) -> tuple[bool, ...]:
-    """Return the parallel loops that walk along the last dimension of an operand."""
-    return tuple(
-        any(access.rows and access.rows[-1][loop] for access in contraction.inputs)
-        for loop in contraction.parallel
-    )
-
-
-def _tilings(
-    contraction: Contraction, threads: int
-) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Yield the results of the block and of a thread along each parallel loop."""
-    extents = [contraction.extents[loop] for loop in contraction.parallel]
-    choices = [[t for t in _TILE_SIZES if t < 2 * extent] for extent in extents]
-    for tile in product(*choices):
-        if prod(tile) <= MOST_RESULTS:
-            yield _block(extents, tile, threads), tile
-
-
-def _block(extents: Sequence[int], tile: Sequence[int], threads: int) -> tuple[int, ...]:
-    """Return the results of the block, nearly square: no more tiles than threads."""
-    tiles = [-(-extent // t) for extent, t in zip(extents, tile, strict=True)]
-    while prod(tiles) > threads:
-        widest = max(range(len(tiles)), key=lambda n: (tiles[n] > 1, tiles[n] * tile[n]))
-        parts = -(-extents[widest] // (tiles[widest] * tile[widest]))
-        whole = -(-extents[widest] // tile[widest])
-        tiles[widest] = min(-(-whole // (parts + 1)), tiles[widest] - 1)
-    return tuple(count * t for count, t in zip(tiles, tile, strict=True))
-
-
-def _with_chunks(
-    contraction: Contraction,
-    block: tuple[int, ...],
-    tile: tuple[int, ...],
-    threads: int,
-    shared_limit: int,
-) -> ContractionPlan | None:
-    """Return the plan with the most groups and the longest chunk that shared memory holds."""
-    extent = contraction.extents[contraction.reduced[0]]
-    tiles = prod(b // t for b, t in zip(block, tile, strict=True))
-    if tiles > threads:
-        return None
-    chunks = [c for c in range(min(extent, _LONGEST_CHUNK), 0, -1) if extent % c == 0]
-    groups = 1
-    while 2 * groups * tiles <= threads and groups < _MOST_GROUPS:
-        groups *= 2
-    while groups:
-        for chunk in chunks:
-            if chunk % groups == 0:
-                found = _layout(contraction, block, tile, groups, chunk)
-                if found.shared_bytes <= shared_limit and _copies(found) <= _MOST_COPIES * threads:
-                    return found
-        groups //= 2
-    return None
-
-
-def _copies(found: ContractionPlan) -> int:
-    return sum(prod(operand.box) for operand in found.operands)
-
-
-def _layout(
-    contraction: Contraction,
-    block: tuple[int, ...],
-    tile: tuple[int, ...],
-    groups: int,
-    chunk: int,
+def lay_out(
+    contraction: Contraction, tiling: Tiling, groups: int, chunk: int, unrolled: int
 ) -> ContractionPlan:
+    """Return the plan for given sizes; see ``ContractionPlan``."""
+    block = tiling.block
     stages = 1 if chunk == contraction.extents[contraction.reduced[0]] else 2
     sizes = list(contraction.extents)
     for loop, size in zip(contraction.parallel, block, strict=True):
@@ -329,21 +283,21 @@ def _layout(
     sizes[contraction.reduced[0]] = chunk
     covered = list(contraction.extents)
     for loop, size in zip(contraction.parallel, block, strict=True):
-        covered[loop] = _round_up(covered[loop], size)
+        covered[loop] = round_up(covered[loop], size)
     operands: list[Staged] = []
     offset = 0
     for access in contraction.inputs:
         box = _extent_of(access, sizes)
-        strides, elements = _padded(box)
+        strides, elements = _padded(box, access.element_bytes)
         reach = _extent_of(access, covered)
         reach = tuple(a + b for a, b in zip(reach, access.constants, strict=True))
         operands.append(Staged(access, box, strides, elements, offset, reach))
         offset += stages * elements * access.element_bytes
-        offset = _round_up(offset, 16)
+        offset = round_up(offset, WIDEST)
     partial = groups * prod(block) * 4 if groups > 1 else 0
     return ContractionPlan(
-        contraction, block, tile, _adjacent(contraction), groups, chunk,
-        _unrolled(contraction, chunk // groups), tuple(operands), stages, max(offset, partial),
+        contraction, block, tiling.tile, _adjacent(contraction, tiling), groups, chunk, unrolled,
+        tuple(operands), stages, max(offset, partial), tiling.matrix,
     )  # fmt: skip
 
 
@@ -355,63 +309,32 @@ def _extent_of(access: Access, sizes: Sequence[int]) -> tuple[int, ...]:
     )
 
 
-def _padded(box: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+def _padded(box: tuple[int, ...], element_bytes: int) -> tuple[tuple[int, ...], int]:
     """Return strides that keep rows aligned, but not all of them in the same banks."""
+    unit = WIDEST // element_bytes
     strides = [1]
     for position, size in enumerate(reversed(box[1:])):
         stride = strides[0] * size
         if position == 0:
-            stride = _round_up(size, VECTOR)
-            stride += VECTOR if stride % WARP == 0 else 0
+            stride = round_up(size, unit)
+            stride += unit if stride * element_bytes % _BANKS == 0 else 0
+            # Matrices are read in rows of 16 bytes, eight at a time.
+            stride += unit if element_bytes == 2 and stride // unit % 2 == 0 else 0
         strides.insert(0, stride)
-    return tuple(strides), _round_up(strides[0] * box[0], VECTOR)
+    return tuple(strides), round_up(strides[0] * box[0], unit)
 
 
-def _round_up(size: int, unit: int) -> int:
+def _adjacent(contraction: Contraction, tiling: Tiling) -> tuple[bool, ...]:
+    """Return the parallel loops along which a thread's results are neighbours.
+
+    They are those that walk along the last dimension of an operand.
+    """
+    return tuple(
+        tiling.matrix is not None or any(access.rows[-1][loop] for access in contraction.inputs)
+        for loop in contraction.parallel
+    )
+
+
+def round_up(size: int, unit: int) -> int:
+    """Return the next multiple of a unit."""
     return -(-size // unit) * unit
-
-
-def _unrolled(contraction: Contraction, span: int) -> int:
-    """Return how many iterations of the innermost loop become straight-line code."""
-    innermost = contraction.innermost
-    if innermost != contraction.reduced[0]:
-        window = contraction.extents[innermost]
-        return window if window <= _LONGEST_WINDOW else 1
-    return next(n for n in (_UNROLLED, 2, 1) if span % n == 0)
-
-
-def _cycles(found: ContractionPlan) -> float:
-    """Estimate the cycles that a multiprocessor takes."""
-    contraction = found.contraction
-    steps = prod(contraction.extents[loop] for loop in contraction.reduced)
-    rounds = prod(
-        -(-contraction.extents[loop] // b)
-        for loop, b in zip(contraction.parallel, found.block, strict=True)
-    )
-    results = prod(found.tile)
-    loads, waves = 0.0, 0.0
-    for operand in found.operands:
-        elements, wide = _elements_of_a_tile(found, operand.access)
-        varies = operand.access.uses(contraction.parallel[-1])
-        loads += elements / wide
-        waves += elements / wide * (wide if varies else 1)
-    warps = prod(found.tiles) * found.groups / WARP
-    busy = warps * max(results / 4, waves) / found.groups
-    # A warp alone: an instruction in each cycle at most, a product in each four at least.
-    alone = max(results + loads, 4) / found.groups
-    partial = found.groups * found.num_results / WARP if found.groups > 1 else 0
-    fetched = sum(prod(o.box) * o.access.element_bytes for o in found.operands) * found.num_chunks
-    return rounds * (steps * max(busy, alone) + fetched / _FETCHED + 2 * partial)
-
-
-def _elements_of_a_tile(found: ContractionPlan, access: Access) -> tuple[float, int]:
-    """Return the elements that a thread loads for one step, and how many at a time."""
-    contraction = found.contraction
-    elements = prod(
-        t for loop, t in zip(contraction.parallel, found.tile, strict=True) if access.uses(loop)
-    )
-    last = access.rows[-1]
-    along = [t for loop, t in zip(contraction.parallel, found.tile, strict=True) if last[loop] == 1]
-    if not along and last[contraction.innermost] == 1:
-        along = [found.unrolled]
-    return elements, max((w for w in (1, 2, 4) if along and along[0] % w == 0), default=1)

@@ -11,8 +11,8 @@ from rammer_mlir.lowering.gpu.contraction_plan import (
     Access,
     Contraction,
     ContractionPlan,
-    plan_contraction,
 )
+from rammer_mlir.lowering.gpu.contraction_search import plan_contraction
 from rammer_mlir.lowering.gpu.lane_reductions import combiners
 from rammer_mlir.lowering.ir_walk import producer, walk
 
@@ -20,20 +20,28 @@ PLAN = "rtask.contraction"
 """Attribute of a planned operation: the number of its plan."""
 
 
-def plan_contractions(kernel: Any, threads: int, shared_limit: int) -> tuple[ContractionPlan, ...]:
+_ELEMENTS = (ir.F32Type, ir.F16Type, ir.BF16Type)
+
+
+def plan_contractions(
+    kernel: Any, threads: int, shared_limit: int, *, matrix_units: bool = False
+) -> tuple[ContractionPlan, ...]:
     """Plan the contractions of an rKernel, and mark each with the number of its plan.
 
     Args:
         kernel: an rKernel whose views still have their sizes.
         threads: of the block.
         shared_limit: bytes of shared memory for staging.
+        matrix_units: whether the target has matrix instructions.
     """
     plans: list[ContractionPlan] = []
     for operation in walk(kernel):
         if operation.name != "linalg.generic":
             continue
         contraction = read_contraction(operation)
-        plan = contraction and plan_contraction(contraction, threads, shared_limit)
+        plan = contraction and plan_contraction(
+            contraction, threads, shared_limit, matrix_units=matrix_units
+        )
         if plan:
             number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(plans))
             operation.attributes[PLAN] = number
@@ -62,7 +70,8 @@ def read_contraction(generic: Any) -> Contraction | None:
         return None
     if not _static(operands, maps, reduced):
         return None
-    return Contraction(extents, parallel, reduced, tuple(a for a in memory if a is not None))
+    known = tuple(access for access in memory if access is not None)
+    return Contraction(extents, parallel, reduced, known, _matrix_element(generic))
 
 
 def _access(number: int, operand: Any, access: Any) -> Access | None:
@@ -71,7 +80,7 @@ def _access(number: int, operand: Any, access: Any) -> Access | None:
     element = operand.type.element_type
     forms = [linear_form(result, access.n_dims) for result in access.results]
     known = [form for form in forms if form is not None]
-    if len(known) < len(forms) or not isinstance(element, ir.F32Type):
+    if len(known) < len(forms) or not isinstance(element, _ELEMENTS):
         return None
     if any(factor < 0 for factors, _ in known for factor in factors):
         return None
@@ -81,6 +90,23 @@ def _access(number: int, operand: Any, access: Any) -> Access | None:
         tuple(constant for _, constant in known),
         element.width // 8,
     )
+
+
+def _matrix_element(generic: Any) -> str:
+    """Return the narrow type of which products are added to an f32, "" if it is something else."""
+    body = generic.regions[0].blocks[0]
+    *operations, end = [op.operation for op in body.operations]
+    names = sorted(op.name for op in operations)
+    *inputs, accumulator = body.arguments
+    if names != ["arith.addf", "arith.extf", "arith.extf", "arith.mulf"] or len(inputs) != 2:
+        return ""
+    kinds = {str(argument.type) for argument in inputs}
+    widened = [op.operands[0] for op in operations if op.name == "arith.extf"]
+    takes_both = all(argument in widened for argument in inputs)
+    is_sum = end.operands[0].owner.operation.name == "arith.addf"
+    single = isinstance(accumulator.type, ir.F32Type)
+    narrow = kinds in ({"f16"}, {"bf16"})
+    return kinds.pop() if narrow and single and is_sum and takes_both else ""
 
 
 def _extents(operands: Sequence[Any], maps: Sequence[Any]) -> tuple[int, ...] | None:

@@ -9,10 +9,9 @@ from typing import Any
 from rammer_mlir.bindings import passmanager
 from rammer_mlir.lowering.cpu.kernel_buffers import expand_copies, store_booleans_as_bytes
 from rammer_mlir.lowering.gpu.find_contractions import plan_contractions
-from rammer_mlir.lowering.gpu.staging import AsyncCopies, Copies, RegisterCopies
+from rammer_mlir.lowering.gpu.staging import AsyncCopies, RegisterCopies
 from rammer_mlir.lowering.gpu.temporaries import (
     ALIGNMENT,
-    TemporaryMemory,
     add_buffers,
     place_temporaries,
 )
@@ -66,6 +65,7 @@ def map_kernels(
     block_threads: int,
     *,
     async_copies: bool = False,
+    matrix_units: bool = False,
 ) -> MappedKernels:
     """Map the rKernels of a module to the threads of a block, in place.
 
@@ -78,6 +78,7 @@ def map_kernels(
             memory, and operands of contractions.
         block_threads: threads of a block, a multiple of 64.
         async_copies: whether the target copies to shared memory asynchronously.
+        matrix_units: whether it has matrix instructions.
 
     Raises:
         UnsupportedError: if a temporary has no static bound.
@@ -91,7 +92,13 @@ def map_kernels(
     memories = [place_temporaries(kernel, shared_limit) for kernel in kernels]
     copies = AsyncCopies() if async_copies else RegisterCopies()
     stagings = [
-        _plan_staging(kernel, memory, shared_limit, block_threads, copies)
+        Staging(
+            plan_contractions(
+                kernel, block_threads, shared_limit - memory.shared_bytes, matrix_units=matrix_units
+            ),
+            memory.shared_bytes,
+            copies,
+        )
         for kernel, memory in zip(kernels, memories, strict=True)
     ]
     shared = max([ALIGNMENT, *(staging.end for staging in stagings)])
@@ -111,14 +118,6 @@ def map_kernels(
         if memory.placements or staging.plans
     )
     return MappedKernels(signatures, busy, shared, scratch)
-
-
-def _plan_staging(
-    kernel: Any, memory: TemporaryMemory, shared_limit: int, block_threads: int, copies: Copies
-) -> Staging:
-    """Plan the contractions of an rKernel for the shared memory that temporaries leave."""
-    limit = shared_limit - memory.shared_bytes
-    return Staging(plan_contractions(kernel, block_threads, limit), memory.shared_bytes, copies)
 
 
 def symbol(operation: Any) -> str:

@@ -18,8 +18,8 @@ from rammer_mlir.lowering.cpu.image import KERNEL_PREFIX, pack_constants
 from rammer_mlir.lowering.cpu.kernels_to_llvm import find_kernels
 from rammer_mlir.lowering.cpu.task_table import Tables, build_tables
 from rammer_mlir.lowering.gpu.alignment import ALIGNMENT as ALIGNED
-from rammer_mlir.lowering.gpu.alignment import WIDEST
 from rammer_mlir.lowering.gpu.barriers import COUNTER_WORDS, await_function, publish_function
+from rammer_mlir.lowering.gpu.contraction_plan import WIDEST
 from rammer_mlir.lowering.gpu.dispatch import (
     ENTRY,
     STRAIGHT_LINE_LIMIT,
@@ -226,7 +226,7 @@ def _lower_kernels(module: ir.Module, target: GpuTarget, table: GpuTable) -> Map
     _note_alignments(kernels, table)
     return map_kernels(
         module, kernels, target.shared_limit, target.block_threads,
-        async_copies=target.async_copies,
+        async_copies=target.async_copies, matrix_units=target.matrix_units,
     )  # fmt: skip
 
 

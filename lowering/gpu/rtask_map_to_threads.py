@@ -15,8 +15,9 @@ from rammer_mlir.passes.base import Pass
 class MapToThreads(Pass):
     """Spread linalg operations over a block's threads, with temporaries in its shared memory.
 
-    Contractions stage their operands there, with ``async_copies`` by asynchronous copies. An
-    argument's attribute ``rtask.alignment`` tells what its address is a multiple of.
+    Contractions stage their operands there, with ``async_copies`` by asynchronous copies, and with
+    ``matrix_units``, warps compute those of f16 and bf16 by matrix instructions. An argument's
+    attribute ``rtask.alignment`` tells what its address is a multiple of.
     """
 
     name: ClassVar[str] = "rtask-map-to-threads"
@@ -24,11 +25,13 @@ class MapToThreads(Pass):
     threads: int = 256
     shared_limit: int = 48 << 10
     async_copies: bool = False
+    matrix_units: bool = False
 
     def run(self, module: ir.Module) -> None:
         """Rewrite every rKernel of the module; it gets two more arguments, shared and scratch."""
         with ir.Location.unknown(module.context):
             kernels = list(find_kernels(module))
             map_kernels(
-                module, kernels, self.shared_limit, self.threads, async_copies=self.async_copies
-            )
+                module, kernels, self.shared_limit, self.threads,
+                async_copies=self.async_copies, matrix_units=self.matrix_units,
+            )  # fmt: skip

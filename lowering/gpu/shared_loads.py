@@ -7,8 +7,11 @@ from typing import Any
 
 from rammer_mlir.bindings import ir, memref, vector
 from rammer_mlir.lowering.cpu.vectorize_affine import Index, add, as_value
-from rammer_mlir.lowering.gpu.contraction_plan import VECTOR, ContractionPlan
+from rammer_mlir.lowering.gpu.contraction_plan import ContractionPlan
 from rammer_mlir.lowering.gpu.staging import Box
+
+_VECTOR = 4
+"""Elements of the widest load."""
 
 
 class SharedLoads:
@@ -40,7 +43,7 @@ class SharedLoads:
 
     def _load(self, place: int, offset: int) -> None:
         """Load an element, and with it those beside it that are needed, too."""
-        width = VECTOR
+        width = _VECTOR
         while width > 1:
             begin = offset - offset % width
             around = range(begin, begin + width)

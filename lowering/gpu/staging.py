@@ -15,9 +15,12 @@ from typing import Any, Protocol
 
 from rammer_mlir.bindings import arith, ir, memref, nvgpu, scf, vector
 from rammer_mlir.lowering.cpu.vectorize_affine import Index, add, as_value, constant, multiply
-from rammer_mlir.lowering.gpu.alignment import WIDEST, address_alignment, divisor
-from rammer_mlir.lowering.gpu.contraction_plan import Staged
+from rammer_mlir.lowering.gpu.alignment import address_alignment, divisor
+from rammer_mlir.lowering.gpu.contraction_plan import WIDEST, Staged
 from rammer_mlir.lowering.gpu.iteration_space import unflatten
+
+_LEAST_ASYNC = 4
+"""Bytes of the smallest asynchronous copy."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,11 @@ class Piece:
     inside: Any
     mine: Any
 
+    @property
+    def num_bytes(self) -> int:
+        """Return its size."""
+        return self.width * self.box.staged.access.element_bytes
+
 
 class Copies(Protocol):
     """How a target fetches."""
@@ -65,30 +73,6 @@ class Copies(Protocol):
     def finish(self, pieces: Sequence[Piece], begun: Sequence[Any]) -> None:
         """Emit the end of a fetch; a block barrier then makes it known to other threads."""
         ...
-
-
-class AsyncCopies:
-    """Asynchronous copies (``cp.async``, from sm_80 on): no registers, no waiting in between."""
-
-    def begin(self, pieces: Sequence[Piece]) -> list[Any]:
-        """Start the copies; elements outside the operand become zeros."""
-        for piece in pieces:
-            width = constant(piece.width)
-            taken = None
-            if piece.inside is not None:
-                taken = arith.select(piece.inside, width, constant(0))
-            with _guarded(piece.mine):
-                nvgpu.device_async_copy(
-                    piece.box.shared, [piece.to], piece.box.source, list(piece.at),
-                    piece.width, src_elements=taken,
-                    bypass_l1=piece.width * piece.box.staged.access.element_bytes == WIDEST,
-                )  # fmt: skip
-        return [nvgpu.device_async_create_group([])]
-
-    def finish(self, pieces: Sequence[Piece], begun: Sequence[Any]) -> None:
-        """Wait for all copies of this thread."""
-        del pieces
-        nvgpu.device_async_wait(begun[0], num_groups=0)
 
 
 class RegisterCopies:
@@ -120,7 +104,45 @@ class RegisterCopies:
                 if piece.width == 1:
                     memref.store(value, piece.box.shared, [piece.to])
                 else:
-                    vector.store(value, piece.box.shared, [piece.to], alignment=WIDEST)
+                    vector.store(value, piece.box.shared, [piece.to], alignment=piece.num_bytes)
+
+
+class AsyncCopies:
+    """Asynchronous copies (``cp.async``, from sm_80 on): no registers, no waiting in between.
+
+    They are of at least four bytes; what is narrower goes through registers.
+    """
+
+    def __init__(self) -> None:
+        self._narrow = RegisterCopies()
+
+    def begin(self, pieces: Sequence[Piece]) -> list[Any]:
+        """Start the copies; elements outside the operand become zeros."""
+        for piece in pieces:
+            if piece.num_bytes >= _LEAST_ASYNC:
+                self._start(piece)
+        group = nvgpu.device_async_create_group([])
+        return [group, *self._narrow.begin(_narrow_ones(pieces))]
+
+    def _start(self, piece: Piece) -> None:
+        taken = None
+        if piece.inside is not None:
+            taken = arith.select(piece.inside, constant(piece.width), constant(0))
+        with _guarded(piece.mine):
+            nvgpu.device_async_copy(
+                piece.box.shared, [piece.to], piece.box.source, list(piece.at), piece.width,
+                src_elements=taken, bypass_l1=piece.num_bytes == WIDEST,
+            )  # fmt: skip
+
+    def finish(self, pieces: Sequence[Piece], begun: Sequence[Any]) -> None:
+        """Wait for all copies of this thread."""
+        group, *loaded = begun
+        self._narrow.finish(_narrow_ones(pieces), loaded)
+        nvgpu.device_async_wait(group, num_groups=0)
+
+
+def _narrow_ones(pieces: Sequence[Piece]) -> list[Piece]:
+    return [piece for piece in pieces if piece.num_bytes < _LEAST_ASYNC]
 
 
 def _loaded_type(piece: Piece) -> Any:
@@ -131,7 +153,7 @@ def _loaded_type(piece: Piece) -> Any:
 def _load(piece: Piece, kind: Any) -> Any:
     if piece.width == 1:
         return memref.load(piece.box.source, list(piece.at))
-    return vector.load(kind, piece.box.source, list(piece.at), alignment=WIDEST)
+    return vector.load(kind, piece.box.source, list(piece.at), alignment=piece.num_bytes)
 
 
 def _zero(kind: Any) -> Any:
@@ -197,20 +219,26 @@ def pieces(
 
 
 def _width(box: Box, origin: Sequence[Index]) -> int:
-    """Return how many elements a thread may copy at once: 16 bytes where alignment is provable."""
+    """Return how many elements a thread may copy at once, as far as alignment is provable."""
+    width = WIDEST // box.staged.access.element_bytes
+    while width > 1 and not _fits(box, origin[-1], width):
+        width //= 2
+    return width
+
+
+def _fits(box: Box, first: Index, width: int) -> bool:
+    """Return whether pieces of a width never cross the box's or the operand's edge."""
     staged, kind = box.staged, box.source.type
-    wide = WIDEST // staged.access.element_bytes
     strides, _ = kind.get_strides_and_offset()
-    last = origin[-1] % wide if isinstance(origin[-1], int) else divisor(origin[-1]) % wide
-    fits = (
-        staged.box[-1] % wide == 0
+    offset = first % width if isinstance(first, int) else divisor(first) % width
+    return (
+        staged.box[-1] % width == 0
         and strides[-1] == 1
-        and all(stride > 0 and stride % wide == 0 for stride in strides[:-1])
-        and last == 0
+        and all(stride > 0 and stride % width == 0 for stride in strides[:-1])
+        and offset == 0
         and not _is_cut(box, len(staged.box) - 1)
-        and address_alignment(box.source) == WIDEST
+        and address_alignment(box.source) % (width * staged.access.element_bytes) == 0
     )
-    return wide if fits else 1
 
 
 def _is_cut(box: Box, dimension: int) -> bool:

@@ -20,6 +20,7 @@ class GpuTarget:
         fences: whether each thread of a block orders its own accesses at device scope around the
             block barrier, where the target's release by one thread does not carry the others.
         async_copies: whether threads copy to shared memory asynchronously.
+        matrix_units: whether warps multiply matrices of f16 and bf16, 16 by 8 by 16.
     """
 
     kind: str
@@ -31,6 +32,7 @@ class GpuTarget:
     scope: str
     fences: bool
     async_copies: bool = False
+    matrix_units: bool = False
 
     @property
     def name(self) -> str:

@@ -46,7 +46,7 @@ CHIPS = {
 }
 """By LLVM's name. Acquire and release, and threads that progress by themselves, came with sm_70."""
 
-_OLDEST, _ASYNC_COPIES = 70, 80
+_OLDEST, _AMPERE = 70, 80
 
 
 def nvvm_target(chip: str) -> GpuTarget:
@@ -65,6 +65,7 @@ def nvvm_target(chip: str) -> GpuTarget:
         raise TargetError(
             f"target 'nvvm:{chip}': expected one of {', '.join(CHIPS)}; choose one of these"
         )
+    number = int(chip.removeprefix("sm_"))
     return GpuTarget(
         kind="nvvm",
         chip=chip,
@@ -74,5 +75,6 @@ def nvvm_target(chip: str) -> GpuTarget:
         shared_limit=48 << 10,
         scope="device",
         fences=False,
-        async_copies=int(chip.removeprefix("sm_")) >= _ASYNC_COPIES,
+        async_copies=number >= _AMPERE,
+        matrix_units=number >= _AMPERE,
     )

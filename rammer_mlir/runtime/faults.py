@@ -95,6 +95,7 @@ class _Report:
             Fault.NO_SOURCE_LANE: self._no_source,
             Fault.TOO_MANY_COPIES: self._too_many_copies,
             Fault.COPY_NOT_AWAITED: self._copy_not_awaited,
+            Fault.MISALIGNED: self._misaligned,
         }
 
     def _word(self, place: World) -> int:
@@ -218,6 +219,12 @@ class _Report:
 
     def _copy_not_awaited(self) -> str:
         return f"asynchronous copy: {self._who()} ends before its copies; wait for them"
+
+    def _misaligned(self) -> str:
+        return (
+            f"misaligned: {self._where()} accesses {self._fault_place()}: expected a multiple of "
+            f"{self._word(World.FAULT_OTHER)} bytes"
+        )
 
     def _no_source(self) -> str:
         source, lane = self._word(World.FAULT_ADDRESS), self._word(World.FAULT_BASE)

@@ -112,3 +112,10 @@ def test_copies_stay_within_their_buffers() -> None:
     message = fault_of(text)
     assert message.startswith("kernel 'reverse': out of bounds: block 0, lane 0,")
     assert "'nvgpu.device_async_copy' (fetch) accesses argument 0 at index 768 of 768" in message
+
+
+def test_copies_are_aligned() -> None:
+    text = kernel().replace("%s[%first], 4", "%s[%odd], 4")
+    message = fault_of(text.replace("%step = ", "%odd = arith.constant 2 : index\n%step = "))
+    assert message.startswith("kernel 'reverse': misaligned: block 0, lane 0,")
+    assert message.endswith("at index 2 of 256: expected a multiple of 16 bytes")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from gpu_kernels import Array
@@ -18,7 +19,7 @@ from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.runtime.emulator import Grid, launch
 
 RNG = np.random.default_rng(23)
-THREADS = 64
+THREADS = 128
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,16 @@ class Case:
     operation: str
     shapes: tuple[tuple[int, ...], ...]
     attributes: str = ""
+    element: str = "f32"
 
     @property
     def types(self) -> list[str]:
-        """Return the memref types."""
-        return [f"memref<{'x'.join(map(str, shape))}xf32>" for shape in self.shapes]
+        """Return the memref types; sums are f32."""
+        elements = (self.element, self.element, "f32")
+        return [
+            f"memref<{'x'.join(map(str, shape))}x{element}>"
+            for shape, element in zip(self.shapes, elements, strict=True)
+        ]
 
 
 def product(m: int, n: int, k: int) -> Case:
@@ -77,15 +83,31 @@ func.func @kernel(%id: index, %a: {a} {aligned}, %b: {b} {aligned}, %c: {c}) {{
 }}"""
 
 
-def compile_case(case: Case, *, asynchronous: bool, alignment: int, damage: str = "") -> Any:
+DTYPES = {"f32": np.dtype(np.float32), "f16": np.dtype(np.float16),
+          "bf16": np.dtype(ml_dtypes.bfloat16)}  # fmt: skip
+
+
+def compile_case(
+    case: Case,
+    *,
+    asynchronous: bool,
+    alignment: int,
+    matrix_units: bool = False,
+    damage: str = "",
+) -> Any:
     """Map a contraction to a block's threads, and compile it for the emulator."""
     with ir.Context() as context, ir.Location.unknown():
         context.allow_unregistered_dialects = True
         module: Any = ir.Module.parse(module_of(case, alignment))
         kernel = module.body.operations[0].operation
-        mapped = map_kernels(module, [kernel], 48 << 10, THREADS, async_copies=asynchronous)
+        mapped = map_kernels(
+            module, [kernel], 48 << 10, THREADS, async_copies=asynchronous,
+            matrix_units=matrix_units,
+        )  # fmt: skip
         assert PLAN not in str(module)
         assert mapped.shared_bytes > 16, "expected a staged contraction"
+        used = {operation.name for operation in walk(kernel)}
+        assert ("nvgpu.mma.sync" in used) == matrix_units
         for operation in walk(kernel):
             if operation.name == damage:
                 operation.erase()
@@ -113,7 +135,9 @@ gpu.func @entry(%a: {a}, %b: {b}, %c: {c}, %scratch: memref<{mapped.scratch_byte
 
 def execute(case: Case, kernel: Any, scratch: int) -> tuple[Array, Array]:
     """Run on random numbers; return what was found and what was expected."""
-    a, b, c = (RNG.standard_normal(shape).astype(np.float32) for shape in case.shapes)
+    narrow = DTYPES[case.element]
+    a, b = (RNG.standard_normal(shape).astype(narrow) for shape in case.shapes[:2])
+    c = RNG.standard_normal(case.shapes[2]).astype(np.float32)
     expected = reference(case, a, b, c)
     launch(kernel, [a, b, c, np.zeros(scratch, np.uint8)], Grid(1, THREADS, 32))
     return c, expected
@@ -153,6 +177,38 @@ def name(case: Case) -> str:
 def test_contractions(case: Case, alignment: int, asynchronous: bool) -> None:
     found, expected = execute(
         case, *compile_case(case, asynchronous=asynchronous, alignment=alignment)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+
+
+MATRICES = [
+    product(64, 64, 64),  # two tiles along rows
+    product(33, 9, 256),  # edges
+    product(16, 16, 512),  # groups of warps
+    product(130, 70, 32),  # several rounds
+    convolution(16, 16, 7, 3, 1),  # windows that no row of eight elements is aligned in
+    convolution(24, 32, 8, 1, 1),
+    convolution(17, 16, 9, 2, 2),
+]
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+@pytest.mark.parametrize("alignment", [2, 16])
+@pytest.mark.parametrize("case", MATRICES, ids=name)
+def test_matrix_instructions(case: Case, alignment: int, element: str) -> None:
+    narrow = replace(case, element=element)
+    found, expected = execute(
+        narrow, *compile_case(narrow, asynchronous=True, alignment=alignment, matrix_units=True)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["registers", "asynchronous"])
+@pytest.mark.parametrize("case", [product(20, 30, 50), convolution(9, 24, 5, 3, 1)], ids=name)
+def test_half_precision_without_matrix_instructions(case: Case, asynchronous: bool) -> None:
+    narrow = replace(case, element="f16")
+    found, expected = execute(
+        narrow, *compile_case(narrow, asynchronous=asynchronous, alignment=16)
     )
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
 
