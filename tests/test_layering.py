@@ -22,7 +22,7 @@ LAYERS = (
     {"pipeline"},
     {"options"},
     {"runtime"},
-    {"compiler"},
+    {"compiler", "embedding"},
     {"rammer_mlir"},
     {"backend", "cli"},
     {"benchmarks"},
