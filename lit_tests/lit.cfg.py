@@ -21,6 +21,7 @@ _BIN = Path(sys.executable).parent
 # The source tree first, so that the tests run on it whatever is installed.
 config.environment["PYTHONPATH"] = str(_ROOT)
 config.environment["PYTHONDONTWRITEBYTECODE"] = "1"
+config.environment["RAMMER_CACHE_DIR"] = ""  # compile every time
 config.environment["PATH"] = f"{_BIN}:/usr/bin:/bin"
 for tool in ("opt", "compile", "run"):
     command = f"{sys.executable} -m rammer_mlir.cli.{tool}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
@@ -97,6 +97,21 @@ def _write_veu(
             loc=call.location,
             ip=inner,
         )
+
+
+def rewrite_plan(module: ir.Module, change: Callable[[Plan], Plan]) -> None:
+    """Replace the rPrograms of a module by what a change makes of their plan.
+
+    Raises:
+        PassError: if there is no rProgram, or runs of one operator differ in rKernel or buffers.
+    """
+    scheduled = read_plan(module)
+    plan = change(scheduled.plan)
+    programs = program_operations(module)
+    ip = ir.InsertionPoint(programs[0])
+    write_plan(plan, dict(enumerate(scheduled.calls)), scheduled.device, ip)
+    for op in programs:
+        op.operation.erase()
 
 
 def record_predictions(module: ir.Module, plan: Plan) -> None:

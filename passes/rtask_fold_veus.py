@@ -8,7 +8,7 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.program_ir import program_operations, read_plan, write_plan
+from rammer_mlir.passes.program_ir import rewrite_plan
 from rammer_mlir.scheduling.supersteps import fold
 
 
@@ -24,10 +24,4 @@ class FoldVeus(Pass):
         """Rewrite every ``rtask.program`` that has more vEUs."""
         if self.num_veus < 1:
             raise OptionError(f"number of vEUs: expected at least 1, found {self.num_veus}")
-        scheduled = read_plan(module)
-        plan = fold(scheduled.plan, self.num_veus)
-        programs = program_operations(module)
-        ip = ir.InsertionPoint(programs[0])
-        write_plan(plan, dict(enumerate(scheduled.calls)), scheduled.device, ip)
-        for op in programs:
-            op.operation.erase()
+        rewrite_plan(module, lambda plan: fold(plan, self.num_veus))

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.program_ir import program_operations, read_plan, write_plan
+from rammer_mlir.passes.program_ir import rewrite_plan
 from rammer_mlir.scheduling.minimize import minimize
 
 
@@ -19,10 +19,4 @@ class MinimizeBarriers(Pass):
 
     def run(self, module: ir.Module) -> None:
         """Rewrite the barriers of every ``rtask.program``."""
-        scheduled = read_plan(module)
-        plan = minimize(scheduled.plan)
-        programs = program_operations(module)
-        ip = ir.InsertionPoint(programs[0])
-        write_plan(plan, dict(enumerate(scheduled.calls)), scheduled.device, ip)
-        for op in programs:
-            op.operation.erase()
+        rewrite_plan(module, minimize)

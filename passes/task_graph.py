@@ -21,11 +21,13 @@ from rammer_mlir.scheduling.graph import (
     Boxes,
     Buffer,
     BufferKind,
+    MeasuredSeconds,
     RKernel,
     ROperator,
     TaskGraph,
     View,
 )
+from rammer_mlir.scheduling.reuse import with_reuse
 
 _VIEWS = frozenset(
     f"memref.{name}"
@@ -67,7 +69,7 @@ class GraphBuilder:
 
     def graph(self) -> TaskGraph:
         """Return the finished graph."""
-        return TaskGraph(buffers=tuple(self.buffers), operators=tuple(self.operators))
+        return with_reuse(TaskGraph(tuple(self.buffers), tuple(self.operators)))
 
     def kernel(self, name: str) -> RKernel:
         """Return the rKernel of a described function, the same object for the same name.
@@ -180,7 +182,14 @@ def _rkernel(description: ir.OpView, function: ir.OpView) -> RKernel:
         threads=integer("threads"),
         shared_memory=integer("shared_memory"),
         barriers=integer("barriers"),
+        measured=_measured(op),
     )
+
+
+def _measured(description: ir.Operation) -> MeasuredSeconds | None:
+    if "seconds" not in description.attributes:
+        return None
+    return MeasuredSeconds(*ir.DenseF64ArrayAttr(description.attributes["seconds"]))
 
 
 def _access(access: rtask.Access, kind: ir.Type, num_rtasks: int) -> Access:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from rammer_mlir.errors import OptionError, RammerError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from rammer_mlir.runtime.emulated_model import EmulatedExecutable
     from rammer_mlir.runtime.executable import Executable
     from rammer_mlir.runtime.gpu.executable import GpuExecutable
@@ -31,7 +33,9 @@ def compile(
     num_veus: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     costs: str | None = None,
+    executor: Executor | None = None,
     emulate: Literal[False] = False,
+    cache: bool = True,
 ) -> Executable: ...
 
 
@@ -64,6 +68,7 @@ def compile(
     watchdog: int = 0,
     per_operator: bool = False,
     device: int = 0,
+    cache: bool = True,
 ) -> Executable | GpuExecutable: ...
 
 
@@ -75,11 +80,13 @@ def compile(
     num_veus: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     costs: str | None = None,
+    executor: Executor | None = None,
     emulate: bool = False,
     check: bool = False,
     watchdog: int = 0,
     per_operator: bool = False,
     device: int = 0,
+    cache: bool = True,
 ) -> Executable | GpuExecutable:
     """Compile an ONNX model.
 
@@ -90,7 +97,10 @@ def compile(
         num_veus: virtual execution units, threads on a CPU; the number of cores if None.
         shapes: static shapes of inputs whose dimensions the model leaves open, by name.
         costs: the device whose costs the schedule follows, a name (``a100``) or a file that ends
-            with ``.toml``; by default one like the target.
+            with ``.toml``; by default one like the target. ``measured`` measures the rKernels on
+            this processor, once: times are kept (``rammer_mlir.profiles``); ``measured:DEVICE``
+            takes what is not measured from that device.
+        executor: with ``measured``, where rKernels are measured; here, one by one, if None.
         emulate: execute the GPU's kernel on this machine's processor.
         check: let emulation find what a GPU would not forgive: accesses out of bounds, reads of
             memory never written, and data races, at many times the run time.
@@ -98,6 +108,8 @@ def compile(
             program, so that a run ends with an error instead of never; 0 for no watchdog.
         per_operator: on a GPU, launch the kernel once for each operator, to compare with.
         device: number of the GPU that runs the model.
+        cache: take the program from the user's cache if nothing has changed since it was compiled,
+            and keep it there (``RAMMER_CACHE_DIR``); what is emulated is compiled each time.
 
     Returns:
         The compiled model, ready to run.
@@ -105,17 +117,26 @@ def compile(
     Raises:
         RammerError: with one line that says what is wrong and what to do.
     """
-    from rammer_mlir.compiler import compile_model, emulate_model
     from rammer_mlir.options import check_options
 
     options = check_options(
         target, policy, num_veus, costs=costs, watchdog=watchdog, per_operator=per_operator
     )
+    if executor is not None and not options.measured:
+        raise OptionError("executor: expected measured costs, found none; ask for them as well")
     if emulate:
+        from rammer_mlir.compiler import emulate_model
+
         return emulate_model(model, options, shapes, check=check)
     if check:
         raise OptionError("check: expected emulation, found none; emulate as well")
-    return compile_model(model, options, shapes, device)
+    if cache:
+        from rammer_mlir.compile_cache import compile_or_find
+
+        return compile_or_find(model, options, shapes, device, executor)
+    from rammer_mlir.compiler import compile_model
+
+    return compile_model(model, options, shapes, device, executor)
 
 
 def load(path: str | os.PathLike[str], device: int = 0) -> Executable | GpuExecutable:

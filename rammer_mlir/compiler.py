@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -27,10 +28,13 @@ from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.link import link_shared
 from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.lowering.profiling.profiler import profile_kernels
+from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.lowering.targets import GPU_BACKENDS, binary_stages, find_gpu
 from rammer_mlir.passes.entry import entry_function
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.passes.registry import PASSES
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
 from rammer_mlir.passes.task_graph import graph_of_operators
 from rammer_mlir.pipeline import BINARY_STAGES, CompileOptions, check_stage, portable_stages
@@ -62,9 +66,13 @@ def compile_model(
     options: CompileOptions,
     shapes: Mapping[str, Sequence[int]] | None = None,
     device: int = 0,
+    executor: Executor | None = None,
 ) -> Executable | GpuExecutable:
     """Compile a model; see ``rammer_mlir.compile``."""
-    return Compilation.of_model(source, options, shapes).compiled(device)
+    compilation = Compilation.of_model(source, options, shapes)
+    if executor is not None:
+        compilation.profile(executor)
+    return compilation.compiled(device)
 
 
 def emulate_model(
@@ -133,12 +141,22 @@ class Compilation:
 
     def _run_stages(self, last: str) -> None:
         """Go on to a stage; those that were reached before stay as they are."""
-        names = [stage.name for stage in self._stages]
-        ahead = names.index(last) + 1 if last in names else len(names)
+        names = [stage.name for stage in portable_stages(self._options)]
+        wanted = names[: names.index(last) + 1] if last in names else names
+        ahead = sum(stage.name in wanted for stage in self._stages)
         for stage in self._stages[:ahead]:
             with self._stage(stage.name):
-                run_pipeline(self.module, stage.pipeline)
+                run_pipeline(self.module, stage.pipeline, passes=(*PASSES, *LOWERING_PASSES))
         del self._stages[:ahead]
+
+    def profile(self, executor: Executor | None = None) -> int:
+        """Measure the rKernels that no measurement is known of; return their number.
+
+        Compiling with measured costs does so by itself, but on no executor.
+        """
+        self._run_stages("buffers")
+        with self._stage("profile"):
+            return profile_kernels(self.module, executor=executor)
 
     def _text(self) -> str:
         return self.module.operation.get_asm(
@@ -219,8 +237,7 @@ class Compilation:
             OptionError: if the target is not a GPU.
             TargetError: if a tool fails, or not all vEUs can be resident at once.
         """
-        words = self._gpu_summary()
-        operations = self._operations()
+        words, operations = self._describe()
         program = self.gpu_program()
         gpu = program.target
         with self._stage("object"):
@@ -234,22 +251,21 @@ class Compilation:
         }
         return GpuExecutable(image, code.data, partial(open_driver, gpu.name, device), stats)
 
-    def _operations(self) -> int:
-        """Count the scalar operations of a run."""
-        with self._context, ir.Location.unknown():
-            scheduled = read_plan(self.module)
-            operators = scheduled.builder.graph().operators
-        chosen = [o.kernels[k] for o, k in zip(operators, scheduled.plan.kernels, strict=True)]
-        return sum(kernel.flops_per_rtask * kernel.num_rtasks for kernel in chosen)
-
     def _resident_blocks(self) -> int:
         """Return how many blocks have to be resident at once: launches per operator may queue."""
         return 1 if self._options.per_operator else self._options.num_veus
 
-    def _gpu_summary(self) -> str:
-        """Return the schedule in words; before lowering, which erases it."""
+    def _describe(self) -> tuple[str, int]:
+        """Return the schedule in words, and a run's scalar operations; lowering erases both."""
         self._run_stages("program")
-        return self._summary()
+        with self._context, ir.Location.unknown():
+            scheduled = read_plan(self.module)
+            graph = scheduled.builder.graph()
+            memory = memory_sizes(entry_function(self.module))
+        choices = zip(graph.operators, scheduled.plan.kernels, strict=True)
+        chosen = [operator.kernels[number] for operator, number in choices]
+        operations = sum(kernel.flops_per_rtask * kernel.num_rtasks for kernel in chosen)
+        return summary(graph, scheduled.plan, memory), operations
 
     def emulated(self, *, checked: bool = False) -> EmulatedExecutable:
         """Compile the GPU's kernel to native code of this machine.
@@ -258,7 +274,7 @@ class Compilation:
             OptionError: if the target is not a GPU.
             UnsupportedError: if the kernel uses what cannot be emulated.
         """
-        words = self._gpu_summary()
+        words, _ = self._describe()
         return self.emulate(self.gpu_program(), words, checked=checked)
 
     def emulate(
@@ -287,6 +303,8 @@ class Compilation:
         for name in policies:
             get_policy(name)
         device = find_device(self._options.device).device(self._options.num_veus)
+        if self._options.measured:
+            self.profile()
         self._run_stages("buffers")
         with self._context, ir.Location.unknown():
             graph = graph_of_operators(self.module).graph()
@@ -306,13 +324,6 @@ class Compilation:
             predicted_timeline(graph, plan, device, f"{name}, {place}")
             for name, graph, plan in runs
         ]
-
-    def _summary(self) -> str:
-        """Return the schedule in words."""
-        with self._context, ir.Location.unknown():
-            plan = read_plan(self.module)
-            memory = memory_sizes(entry_function(self.module))
-            return summary(plan.builder.graph(), plan.plan, memory)
 
     def _lower(self) -> CpuImage:
         with self._stage("target"):

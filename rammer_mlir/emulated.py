@@ -49,6 +49,7 @@ class World(_Place):
     FAULT_BASE = auto()
     FAULT_OTHER = auto()
     FAULT_OTHER_SITE = auto()
+    ZERO = auto()
 
 
 class Lane(_Place):
@@ -74,6 +75,10 @@ class Lane(_Place):
     HAS_ACQUIRED = auto()
     FENCED = auto()
     LAST_RELAXED = auto()
+    COPIES = auto()
+    COPIES_BEGUN = auto()
+    COPIES_ENDED = auto()
+    COPY_GROUPS = auto()
 
 
 class Block(_Place):
@@ -101,6 +106,26 @@ class Cell(_Place):
     SITES = auto()
 
 
+COPY_QUEUE = 256
+"""Asynchronous copies of a lane that may be under way."""
+
+
+class PendingCopy(_Place):
+    """Words of an asynchronous copy: destination, source, bytes to write and to read, its group.
+
+    ``TO_BASE`` and ``BASE`` are addresses in the buffers that they lie in.
+    """
+
+    TO = auto()
+    TO_BASE = auto()
+    SOURCE = auto()
+    BASE = auto()
+    SIZE = auto()
+    READ = auto()
+    SITE = auto()
+    GROUP = auto()
+
+
 class Status(_Place):
     """What a lane does."""
 
@@ -124,6 +149,8 @@ class Fault(_Place):
     STACK_OVERFLOW = auto()
     TOO_MANY_COUNTERS = auto()
     NO_SOURCE_LANE = auto()
+    TOO_MANY_COPIES = auto()
+    COPY_NOT_AWAITED = auto()
 
 
 class Shuffle(_Place):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.image import TraceItem
-from rammer_mlir.residency import BlockNeeds, KernelResources
+from rammer_mlir.residency import KernelResources
 from rammer_mlir.signature import Signature
 
 GpuCodeKind = Literal["cubin", "ptx", "hsaco"]
@@ -102,10 +102,3 @@ class GpuImage:
     def is_persistent(self) -> bool:
         """Whether one launch runs everything, so that all blocks have to be resident at once."""
         return len(self.tables) == 1
-
-    @property
-    def needs(self) -> BlockNeeds:
-        """Return what a block takes; 0 registers where only the driver will know."""
-        registers = self.resources.registers if self.resources else 0
-        shared = self.resources.shared_bytes if self.resources else self.shared_bytes
-        return BlockNeeds(self.block_threads, registers, shared)

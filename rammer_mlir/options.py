@@ -10,6 +10,9 @@ from rammer_mlir.pipeline import CompileOptions
 from rammer_mlir.scheduling.devices.catalog import CPU, device_for, find_device
 from rammer_mlir.scheduling.policies import get_policy
 
+MEASURED = "measured"
+"""Costs of rKernels as measured here; ``measured:DEVICE`` takes the rest from that device."""
+
 
 def check_options(
     target: str,
@@ -22,7 +25,8 @@ def check_options(
 ) -> CompileOptions:
     """Return checked options; ``num_veus`` defaults to the number of cores or multiprocessors.
 
-    ``costs`` names the device whose costs schedules follow, by default one like the target.
+    ``costs`` names the device whose costs schedules follow, by default one like the target;
+    ``measured`` or ``measured:DEVICE`` measures the rKernels on this processor.
 
     Raises:
         OptionError: if the target, the policy or the number of vEUs is not one that exists, or an
@@ -31,12 +35,18 @@ def check_options(
     """
     gpu = find_gpu(target)
     get_policy(policy)
+    measured, costs = _split_costs(costs, target)
     own = device_for(gpu.name if gpu else CPU)
     described = own if costs is None else find_device(costs)
     cores = len(os.sched_getaffinity(0))
     if num_veus is None:
         num_veus = gpu.num_veus if gpu else cores
         num_veus = described.units if described.is_bulk_synchronous else num_veus
+    if measured and described.is_bulk_synchronous:
+        raise OptionError(
+            f"costs '{MEASURED}:{costs}': expected a device like this processor, found one that "
+            "synchronises as a whole; leave 'measured' out"
+        )
     if not described.is_bulk_synchronous:
         own.device(num_veus)
     elif gpu is not None:
@@ -59,5 +69,18 @@ def check_options(
         target=target, policy=policy, num_veus=num_veus, device=costs or described.name,
         tile_bytes=vdevice.max_shared_memory if vdevice.is_bulk_synchronous else 0,
         fold_to=cores if vdevice.is_bulk_synchronous else 0,
-        watchdog=watchdog, per_operator=per_operator,
+        watchdog=watchdog, per_operator=per_operator, measured=measured,
     )  # fmt: skip
+
+
+def _split_costs(costs: str | None, target: str) -> tuple[bool, str | None]:
+    """Return whether rKernels are measured, and the device whose costs the rest follows."""
+    first, _, rest = (costs or "").partition(":")
+    if first != MEASURED:
+        return False, costs
+    if target != CPU:
+        raise OptionError(
+            f"costs '{costs}': expected target {CPU}, on which rKernels can be measured, found "
+            f"'{target}'; name a device instead"
+        )
+    return True, rest or None

@@ -12,9 +12,10 @@ class CompileOptions:
     """What the user decides: scheduling policy, number of vEUs, candidate rKernels per operator.
 
     ``target`` is as the command line spells it, for example ``cpu`` or ``nvvm:sm_90``;
-    ``device`` is the device description, by name or file, whose costs schedules follow. For a
-    bulk-synchronous one, no rTask touches more than ``tile_bytes``, and ``fold_to`` vEUs execute
-    what was scheduled for ``num_veus``; both are 0 for others. On a GPU,
+    ``device`` is the device description, by name or file, whose costs schedules follow; with
+    ``measured``, rKernels cost what was measured on this processor. For a bulk-synchronous device,
+    no rTask touches more than ``tile_bytes``, and ``fold_to`` vEUs execute what was scheduled for
+    ``num_veus``; both are 0 for others. On a GPU,
     ``watchdog`` is how often a waiting vEU looks before it stops the program (0: for ever), and
     ``per_operator`` launches the kernel once for each operator instead of once.
     """
@@ -24,6 +25,7 @@ class CompileOptions:
     candidates: int = 2
     target: str = "cpu"
     device: str = "cpu"
+    measured: bool = False
     tile_bytes: int = 0
     fold_to: int = 0
     watchdog: int = 0
@@ -82,6 +84,7 @@ def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
         Stage(
             "program",
             (
+                *(["rtask-profile-kernels"] if options.measured else []),
                 f"rtask-schedule{{policy={options.policy} num-veus={options.num_veus}"
                 f' device="{options.device}"'
                 f"{' per-operator=true' if options.per_operator else ''}}}",

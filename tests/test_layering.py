@@ -14,15 +14,16 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "rammer_mlir"
 
 LAYERS = (
-    {"errors", "bindings", "aligned", "cpu_features", "layout", "signature"},
+    {"errors", "bindings", "aligned", "cpu_features", "user_folder", "layout", "signature"},
     {"dialects", "scheduling", "atomic_file", "image", "emulated", "residency"},
-    {"gpu_image"},
+    {"gpu_image", "profiles"},
     {"passes", "timeline"},
     {"lowering", "frontends", "weights"},
     {"pipeline"},
     {"options"},
     {"runtime"},
     {"compiler", "embedding"},
+    {"compile_cache"},
     {"rammer_mlir"},
     {"backend", "cli"},
     {"benchmarks"},

@@ -1,6 +1,6 @@
 """``rtask.kernel``: the description of an rKernel."""
 
-from math import prod
+from math import inf, prod
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from rammer_mlir.dialects.rtask.accesses import Access, read_accesses
 from rammer_mlir.dialects.rtask.coverage import first_miscovered
 from rammer_mlir.dialects.rtask.diagnostics import (
     Broken,
+    attribute,
     inside,
     integer,
     module_of,
@@ -41,6 +42,7 @@ class KernelOp(RTask.Operation, name="kernel"):
     ``num_rtasks`` and the function are the paper's ``get_total_rtask_num`` and ``compute_rtask``.
     Every rTask needs ``threads`` threads, ``shared_memory`` bytes and ``barriers`` block-level
     synchronisations; it does ``operations`` arithmetic operations and moves ``bytes`` bytes.
+    ``seconds``, if there, is its measured time with memory in cache, beyond it, and far away.
     ``reads`` and ``writes`` hold, per argument, the box that rTask ``d0`` touches (see ``Access``).
     A further attribute ``updates`` holds boxes that it may read and write, at most: they need not
     cover the argument and may overlap, and operators update a buffer in the order of their ids.
@@ -67,6 +69,8 @@ def _check(op: ir.Operation) -> None:
     for key, least in _LEAST.items():
         rule = "counts are positive" if least else "costs are not negative"
         integer(op, key, at_least=least, rule=rule)
+    if "seconds" in op.attributes:
+        _check_seconds(op)
     name = symbol(op, "function")
     function = find_function(op, ir.SymbolTable(module_of(op)), name)
     inputs, _ = signature(function)
@@ -89,6 +93,14 @@ def _check(op: ir.Operation) -> None:
     for access in writes:
         _check_access(op, "writes", access, arguments)
     _check_coverage(op, writes, arguments)
+
+
+def _check_seconds(op: ir.Operation) -> None:
+    # Not declared: an operation defined from Python has no optional attributes.
+    seconds = list(attribute(op, "seconds", ir.DenseF64ArrayAttr))
+    if len(seconds) != 3 or not all(0 < value < inf for value in seconds):
+        rule = "a time is measured with memory in cache, beyond it, and far away"
+        raise Broken(op, "three positive, finite seconds", seconds, rule)
 
 
 def _check_access(op: ir.Operation, key: str, access: Access, arguments: list[ir.Type]) -> None:

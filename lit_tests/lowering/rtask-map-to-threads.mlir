@@ -1,4 +1,6 @@
-// RUN: rammer-opt %s --rtask-map-to-threads | filecheck %s
+// RUN: rammer-opt %s --split-input-file --rtask-map-to-threads | filecheck %s
+// RUN: rammer-opt %s --split-input-file --rtask-map-to-threads=async-copies=true | filecheck %s --check-prefix=ASYNC
+// RUN: rammer-opt %s --split-input-file --rtask-map-to-threads | filecheck %s --check-prefix=PLAIN
 
 // 32 results for 256 threads: eight lanes share each, and all lanes take part in the exchange. The
 // temporary is shared; a block barrier stands between producer and consumer.
@@ -43,16 +45,16 @@ func.func @sums(%id: index, %x: memref<8x4x600xf32>, %y: memref<8x600xf32>) {
   return
 }
 
-// A product of many results: a thread has a tile of 4 by 4, and loads 8 elements for 16 products.
-// CHECK: func.func @product(%{{.*}}: index, %[[A:.*]]: memref<64x16xf32>, %[[B:.*]]: memref<16x64xf32>, %[[C:.*]]: memref<64x64xf32>
+// A short product of many results: a thread has a tile of 4 by 4, and loads 8 elements for 16 products.
+// CHECK: func.func @product(%{{.*}}: index, %[[A:.*]]: memref<64x3xf32>, %[[B:.*]]: memref<3x64xf32>, %[[C:.*]]: memref<64x64xf32>
 // CHECK-COUNT-16: memref.load %[[C]]
 // CHECK: scf.for
 // CHECK-COUNT-8: memref.load
 // CHECK-NOT: memref.load
 // CHECK: scf.yield
 // CHECK-COUNT-16: memref.store %{{.*}}, %[[C]]
-func.func @product(%id: index, %a: memref<64x16xf32>, %b: memref<16x64xf32>, %c: memref<64x64xf32>) {
-  linalg.matmul ins(%a, %b : memref<64x16xf32>, memref<16x64xf32>) outs(%c : memref<64x64xf32>)
+func.func @product(%id: index, %a: memref<64x3xf32>, %b: memref<3x64xf32>, %c: memref<64x64xf32>) {
+  linalg.matmul ins(%a, %b : memref<64x3xf32>, memref<3x64xf32>) outs(%c : memref<64x64xf32>)
   return
 }
 
@@ -80,5 +82,64 @@ func.func @scalars(%id: index, %x: memref<8xf32>, %y: memref<8x3xf32>) {
       linalg.yield %sum : f32
     }
   }
+  return
+}
+
+// -----
+
+// A longer product: chunks of 32 of the operands go to shared memory, two stages of each; while one
+// is computed, the next is fetched. Rows of A are read four elements at a time, rows of B two.
+// ASYNC: func.func @staged(%{{.*}}, %[[A:.*]]: memref<64x512xf32>, %[[B:.*]]: memref<512x64xf32>, %[[C:.*]]: memref<64x64xf32>, %[[SHARED:.*]]: memref<35840xi8, #gpu.address_space<workgroup>>
+// ASYNC-DAG: %[[SA:.*]] = memref.view %[[SHARED]]{{.*}} to memref<4608xf32
+// ASYNC-DAG: %[[SB:.*]] = memref.view %[[SHARED]]{{.*}} to memref<4352xf32
+// ASYNC-COUNT-2: nvgpu.device_async_copy %[[A]]{{.*}}, %[[SA]]{{.*}}, 4 {bypassL1}
+// ASYNC-COUNT-2: nvgpu.device_async_copy %[[B]]{{.*}}, %[[SB]]{{.*}}, 4 {bypassL1}
+// ASYNC: nvgpu.device_async_wait
+// ASYNC: gpu.barrier
+// ASYNC: scf.for
+// ASYNC: %[[MORE:.*]] = arith.cmpi ult
+// ASYNC: scf.if %[[MORE]]
+// ASYNC-NEXT: nvgpu.device_async_copy %[[A]]
+// ASYNC: scf.for
+// ASYNC: vector.load %{{.*}} {alignment = 16 : i64} : memref<4608xf32, #gpu.address_space<workgroup>>, vector<4xf32>
+// ASYNC: vector.load %{{.*}} {alignment = 8 : i64} : memref<4352xf32, #gpu.address_space<workgroup>>, vector<2xf32>
+// ASYNC: arith.addf
+// ASYNC: nvgpu.device_async_wait
+// ASYNC: gpu.barrier
+// ASYNC: scf.yield
+// ASYNC: memref.load %[[C]]
+// ASYNC: memref.store %{{.*}}, %[[C]]
+// ASYNC: return
+// PLAIN: func.func @staged(%{{.*}}, %[[A:.*]]: memref<64x512xf32>
+// PLAIN: scf.for
+// PLAIN: %[[NEXT:.*]] = scf.if
+// PLAIN-NEXT: vector.load %[[A]]
+// PLAIN: scf.for
+// PLAIN: arith.addf
+// PLAIN: scf.if
+// PLAIN-NEXT: vector.store %[[NEXT]]
+// PLAIN: gpu.barrier
+// PLAIN: scf.yield
+func.func @staged(%id: index, %a: memref<64x512xf32> {rtask.alignment = 16 : i64}, %b: memref<512x64xf32> {rtask.alignment = 16 : i64}, %c: memref<64x64xf32>) {
+  linalg.matmul ins(%a, %b : memref<64x512xf32>, memref<512x64xf32>) outs(%c : memref<64x64xf32>)
+  return
+}
+
+// Few results: groups of threads have a part of each chunk; partial results meet in shared memory.
+// Nothing is known of the alignment, so single elements are copied.
+// ASYNC: func.func @narrow(%{{.*}}, %[[A:.*]]: memref<16x512xf32>, %[[B:.*]]: memref<512x32xf32>, %[[C:.*]]: memref<16x32xf32>
+// ASYNC: nvgpu.device_async_copy %[[A]]{{.*}}, 1 :
+// ASYNC: scf.for
+// ASYNC: scf.for
+// ASYNC: gpu.barrier
+// ASYNC: %[[PARTIAL:.*]] = memref.view %{{.*}} to memref<4096xf32
+// ASYNC-COUNT-16: memref.store %{{.*}}, %[[PARTIAL]]
+// ASYNC: gpu.barrier
+// ASYNC: scf.for
+// ASYNC-COUNT-8: memref.load %[[PARTIAL]]
+// ASYNC: memref.load %[[C]]
+// ASYNC: memref.store %{{.*}}, %[[C]]
+func.func @narrow(%id: index, %a: memref<16x512xf32>, %b: memref<512x32xf32>, %c: memref<16x32xf32>) {
+  linalg.matmul ins(%a, %b : memref<16x512xf32>, memref<512x32xf32>) outs(%c : memref<16x32xf32>)
   return
 }

@@ -13,6 +13,7 @@ from typing import Any
 from rammer_mlir.bindings import arith, func, ir, llvm, memref
 from rammer_mlir.emulated import KernelArgument, Lane, SharedBuffer, Shuffle, World
 from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.lowering.emulation.async_copies import replace_copies
 from rammer_mlir.lowering.emulation.sites import Sites
 from rammer_mlir.lowering.ir_walk import walk
 
@@ -69,6 +70,7 @@ def to_functions(module: Any, kernel: str, sites: Sites) -> FunctionModule:
                 arguments = _arguments(copy)
                 shared = _shared(copy)
             _to_function(copy)
+    replace_copies(list(walk(result.operation)), sites)
     for number, operation in enumerate(walk(result.operation)):
         _strip_spaces(operation)
         _rewrite(operation, number, sites)
@@ -246,7 +248,10 @@ _PAUSES = ("nvvm.nanosleep", "rocdl.s.sleep")
 def _rewrite(operation: Any, number: int, sites: Sites) -> None:
     """Replace one operation that only a GPU has."""
     name = operation.name
-    if not name.startswith(("gpu.", "nvvm.", "rocdl.")) and name != "memref.memory_space_cast":
+    if (
+        not name.startswith(("gpu.", "nvvm.", "nvgpu.", "rocdl."))
+        and name != "memref.memory_space_cast"
+    ):
         return
     with ir.InsertionPoint(operation), operation.location:
         if name in _LANE_WORDS or name in _LAUNCH_WORDS:

@@ -9,6 +9,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.emulated import EmulatedKernel, Lane, SharedBuffer, World
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.cpu.kernels_to_llvm import Step, llvm_steps
+from rammer_mlir.lowering.emulation.async_copies import emit_async_copies
 from rammer_mlir.lowering.emulation.checks import emit_checks
 from rammer_mlir.lowering.emulation.fibers import FiberCode, fiber_code
 from rammer_mlir.lowering.emulation.gpu_to_func import FunctionModule, element_bytes, to_functions
@@ -87,6 +88,7 @@ def lower_kernel(
             emit_checks()
         else:
             emit_unchecked()
+        emit_async_copies(checked=checked)
     for step in _steps(machine):
         step.apply(module)
     granule = granule_of(module)

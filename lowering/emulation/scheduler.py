@@ -209,6 +209,8 @@ def _lane(record: Word) -> None:
     """What a new stack runs: the kernel, once."""
     lane = Record(record)
     perform("emulator_kernel", record)
+    with when(lane[Lane.COPIES_BEGUN].differs(lane[Lane.COPIES_ENDED])):
+        fault(Fault.COPY_NOT_AWAITED, lane[Lane.SITE])
     lane[Lane.STATUS] = int(Status.DONE)
     block = Record(lane[Lane.BLOCK_RECORD])
     block[Block.DONE] = block[Block.DONE] + 1

@@ -116,6 +116,14 @@ def store(address: Word, value: Word | int) -> None:
     llvm.store(word(value).value, llvm.inttoptr(_pointer(), address.value))
 
 
+def copy_bytes(to: Word, source: Word, count: Word | int) -> None:
+    """Copy bytes to another address."""
+    byte = ir.IntegerType.get_signless(8)
+    with each(0, count) as place:
+        value = llvm.load(byte, llvm.inttoptr(_pointer(), (source + place).value))
+        llvm.store(value, llvm.inttoptr(_pointer(), (to + place).value))
+
+
 class Record:
     """Words one after the other in memory; a place is an index."""
 

@@ -39,17 +39,7 @@ func.func private @{AWAIT}(%counters: {counters}, %table: {table}, %at: index, %
   %thread = gpu.thread_id x
   %threads = arith.constant {target.block_threads} : index
   scf.for %pair = %thread to %n step %threads {{
-    %twice = arith.muli %pair, %two : index
-    %veu_at = arith.addi %at, %twice : index
-    %steps_at = arith.addi %veu_at, %one : index
-    %veu = memref.load %table[%veu_at] : {table}
-    %steps = memref.load %table[%steps_at] : {table}
-    %veu_index = arith.index_cast %veu : i64 to index
-    %total_at = arith.addi %totals, %veu_index : index
-    %total = memref.load %table[%total_at] : {table}
-    %before = arith.muli %total, %run : i64
-    %wanted = arith.addi %before, %steps : i64
-{counter_pointer("%veu", counters)}
+{awaited_step(counters, table)}
     scf.while : () -> () {{
       %now = llvm.load %pointer atomic syncscope("{target.scope}") acquire {{alignment = 8 : i64}} : !llvm.ptr<1> -> i64
       %early = arith.cmpi slt, %now, %wanted : i64
@@ -83,6 +73,24 @@ func.func private @{PUBLISH}(%counters: {counters}, %veu: i64, %done: i64) {{
   return
 }}
 """  # noqa: E501
+
+
+def awaited_step(counters: str, table: str) -> str:
+    """Compute %wanted and %pointer: the counter that a pair awaits in run %run, and its address.
+
+    The table's pairs (%veu, steps) begin at %at; this is the one of number %pair.
+    """
+    return f"""    %twice = arith.muli %pair, %two : index
+    %veu_at = arith.addi %at, %twice : index
+    %steps_at = arith.addi %veu_at, %one : index
+    %veu = memref.load %table[%veu_at] : {table}
+    %steps = memref.load %table[%steps_at] : {table}
+    %veu_index = arith.index_cast %veu : i64 to index
+    %total_at = arith.addi %totals, %veu_index : index
+    %total = memref.load %table[%total_at] : {table}
+    %before = arith.muli %total, %run : i64
+    %wanted = arith.addi %before, %steps : i64
+{counter_pointer("%veu", counters)}"""
 
 
 def counter_pointer(veu: str, counters: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from rammer_mlir.bindings import ir, memref
 from rammer_mlir.lowering.cpu.vectorize_affine import Index, as_value, evaluate
@@ -16,6 +16,14 @@ def output_maps(generic: Any) -> list[tuple[Any, Any]]:
     body = generic.regions[0].blocks[0]
     count = len(body.operations[len(body.operations) - 1].operands)
     return list(zip(generic.operands, maps, strict=True))[-count:]
+
+
+class Elements(Protocol):
+    """Gives a body the elements of its operands."""
+
+    def value(self, number: int, point: Sequence[Index | None]) -> Any:
+        """Return the element of an operand at a point."""
+        ...
 
 
 class Loads:
@@ -56,7 +64,7 @@ def _uses(expression: Any, dim: int) -> bool:
 
 
 def emit_body(
-    generic: Any, point: Sequence[Index | None], carried: Sequence[Any], loads: Loads
+    generic: Any, point: Sequence[Index | None], carried: Sequence[Any], loads: Elements
 ) -> list[Any]:
     """Emit a copy of the body and return what it yields.
 

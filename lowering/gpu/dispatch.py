@@ -315,19 +315,15 @@ def _await(layout: KernelLayout, at: str, count: str) -> str:
 
 def _await_in_loop(layout: KernelLayout) -> str:
     """Wait, and compute %next, the record to go on with: an end where the watchdog stopped."""
-    step = """      %pair_words = arith.muli %second, %two : index
-      %behind = arith.addi %third_at, %pair_words : index
-"""
+    pairs = "      %pair_words = arith.muli %second, %two : index\n"
     if not layout.watchdog:
-        return (
-            _await(layout, "%third_at", "%second")
-            + step
-            + "      %next = arith.addi %behind, %zero : index\n"
-        )
+        wait = _await(layout, "%third_at", "%second")
+        return f"{wait}{pairs}      %next = arith.addi %third_at, %pair_words : index\n"
     counters = f"memref<{layout.num_veus * COUNTER_WORDS}xi64>"
     kinds = f"{counters}, {layout.table_type}, index, index, i64"
     return f"""      %stopped = func.call @{AWAIT}(%counters, %table, %third_at, %second, %run, %watch, %veu64) : ({kinds}, {watch_type(layout.num_veus)}, i64) -> i1
-{step}      %end_at = arith.constant {layout.table.end} : index
+{pairs}      %behind = arith.addi %third_at, %pair_words : index
+      %end_at = arith.constant {layout.table.end} : index
       %next = arith.select %stopped, %end_at, %behind : index
 """  # noqa: E501
 

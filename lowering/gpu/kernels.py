@@ -8,8 +8,15 @@ from typing import Any
 
 from rammer_mlir.bindings import passmanager
 from rammer_mlir.lowering.cpu.kernel_buffers import expand_copies, store_booleans_as_bytes
-from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT, add_buffers, place_temporaries
-from rammer_mlir.lowering.gpu.thread_mapping import map_to_threads
+from rammer_mlir.lowering.gpu.find_contractions import plan_contractions
+from rammer_mlir.lowering.gpu.staging import AsyncCopies, Copies, RegisterCopies
+from rammer_mlir.lowering.gpu.temporaries import (
+    ALIGNMENT,
+    TemporaryMemory,
+    add_buffers,
+    place_temporaries,
+)
+from rammer_mlir.lowering.gpu.thread_mapping import Staging, map_to_threads
 
 BLOCK_THREADS = "rtask.block_threads"
 """Attribute of an rKernel that is written for the threads of a block, and for how many."""
@@ -53,7 +60,12 @@ class MappedKernels:
 
 
 def map_kernels(
-    module: Any, kernels: Sequence[Any], shared_limit: int, block_threads: int
+    module: Any,
+    kernels: Sequence[Any],
+    shared_limit: int,
+    block_threads: int,
+    *,
+    async_copies: bool = False,
 ) -> MappedKernels:
     """Map the rKernels of a module to the threads of a block, in place.
 
@@ -62,8 +74,10 @@ def map_kernels(
     Args:
         module: the module that holds them.
         kernels: functions ``(rTask id, memrefs...)`` on linalg operations.
-        shared_limit: most bytes of temporaries in shared memory; others go to scratch memory.
+        shared_limit: most bytes of shared memory: temporaries, of which others go to scratch
+            memory, and operands of contractions.
         block_threads: threads of a block, a multiple of 64.
+        async_copies: whether the target copies to shared memory asynchronously.
 
     Raises:
         UnsupportedError: if a temporary has no static bound.
@@ -75,16 +89,36 @@ def map_kernels(
         store_booleans_as_bytes(kernel)
     signatures = {symbol(kernel): _buffer_types(kernel) for kernel in kernels}
     memories = [place_temporaries(kernel, shared_limit) for kernel in kernels]
-    shared = max([ALIGNMENT, *(memory.shared_bytes for memory in memories)])
+    copies = AsyncCopies() if async_copies else RegisterCopies()
+    stagings = [
+        _plan_staging(kernel, memory, shared_limit, block_threads, copies)
+        for kernel, memory in zip(kernels, memories, strict=True)
+    ]
+    shared = max([ALIGNMENT, *(staging.end for staging in stagings)])
     scratch = max([ALIGNMENT, *(memory.scratch_bytes for memory in memories)])
     for kernel, memory in zip(kernels, memories, strict=True):
         add_buffers(kernel, memory, shared, scratch)
     run_passes(module, "affine-expand-index-ops,expand-strided-metadata,lower-affine,cse")
-    for kernel in spread:
-        map_to_threads(kernel, block_threads)
-    pairs = zip(kernels, memories, strict=True)
-    busy = frozenset(symbol(kernel) for kernel, memory in pairs if memory.placements)
+    for kernel, staging in zip(kernels, stagings, strict=True):
+        *_, shared_buffer, _ = kernel.regions[0].blocks[0].arguments
+        if BLOCK_THREADS not in kernel.attributes:
+            map_to_threads(kernel, shared_buffer, block_threads, staging)
+        if "arg_attrs" in kernel.attributes:
+            del kernel.attributes["arg_attrs"]
+    busy = frozenset(
+        symbol(kernel)
+        for kernel, memory, staging in zip(kernels, memories, stagings, strict=True)
+        if memory.placements or staging.plans
+    )
     return MappedKernels(signatures, busy, shared, scratch)
+
+
+def _plan_staging(
+    kernel: Any, memory: TemporaryMemory, shared_limit: int, block_threads: int, copies: Copies
+) -> Staging:
+    """Plan the contractions of an rKernel for the shared memory that temporaries leave."""
+    limit = shared_limit - memory.shared_bytes
+    return Staging(plan_contractions(kernel, block_threads, limit), memory.shared_bytes, copies)
 
 
 def symbol(operation: Any) -> str:

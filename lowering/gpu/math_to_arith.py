@@ -26,6 +26,8 @@ _ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer, left
 _LN2 = math.log(2.0)
 _ATANH = tuple(2.0 / _LN2 / (2 * n + 1) for n in range(8))
 _EXP2 = tuple(_LN2**n / math.factorial(n) for n in range(12))
+_SHIFTS = (250, 200, 150, 100, 50, 0)
+"""Powers of two that a divisor is scaled by in turn: f32's widest ratio is below 2**277."""
 
 
 class Double:
@@ -207,6 +209,33 @@ def expand_powf(x: Float, y: Float) -> Float:
     return y.equals(0.0).choose(x.constant(1.0), x.equals(1.0).choose(x, result))
 
 
+def expand_remf(x: Float, y: Float) -> Float:
+    """C's fmod(x, y), exact: the sign of x, NaN for infinite x or zero y.
+
+    The dividend loses multiples of y * 2**k for smaller and smaller k, by one fused operation in
+    f64 each. No quotient is beyond 2**53, and every remainder has 24 bits as x and y have: nothing
+    is ever rounded but the quotient, which may come out one too large.
+    """
+    divisor = Double.of(y.absolute())
+    rest = Double.of(x.absolute())
+    for shift in _SHIFTS:
+        step = divisor * 2.0**shift
+        quotient = Double(math_dialect.trunc((rest / step).value))
+        left = Double(math_dialect.fma(arith.negf(quotient.value), step.value, rest.value))
+        negative = arith.cmpf(arith.CmpFPredicate.OLT, left.value, _lift(0.0))
+        left = Double(arith.select(negative, (left + step).value, left.value))
+        # A step of infinity, or one beyond the rest, takes nothing away.
+        fits = arith.cmpf(arith.CmpFPredicate.OGE, rest.value, step.value)
+        rest = Double(arith.select(fits, left.value, rest.value))
+    undefined = (
+        x.absolute()
+        .equals(math.inf)
+        .choose(x.constant(math.nan), y.equals(0.0).choose(x.constant(math.nan), rest.single()))
+    )
+    result = x.equals(x).choose(y.equals(y).choose(undefined, y), x)
+    return _copy_sign(result, x)
+
+
 def _truncated(x: Float) -> Float:
     return Float(math_dialect.trunc(x.value))
 
@@ -223,16 +252,24 @@ EXPANSIONS: dict[str, Callable[..., Float]] = {
     "math.asin": expand_asin,
     "math.acos": expand_acos,
     "math.powf": expand_powf,
+    "arith.remf": expand_remf,
 }
 
 
 def expand_gpu_math(module: Any) -> None:
-    """Expand the functions of ``EXPANSIONS`` on f32 scalars, in place."""
+    """Expand the functions of ``EXPANSIONS`` on f32 and narrower scalars, in place."""
+    single = ir.F32Type.get(module.context)
     for operation in walk(module.operation):
         expansion = EXPANSIONS.get(operation.name)
-        if expansion is None or not isinstance(operation.results[0].type, ir.F32Type):
+        if expansion is None:
+            continue
+        kind = operation.results[0].type
+        is_narrow = isinstance(kind, ir.F16Type | ir.BF16Type)
+        if not is_narrow and not isinstance(kind, ir.F32Type):
             continue
         with ir.InsertionPoint(operation), operation.location:
-            result = expansion(*map(Float, operation.operands))
-        operation.results[0].replace_all_uses_with(result.value)
+            operands = [arith.extf(single, v) if is_narrow else v for v in operation.operands]
+            result = expansion(*map(Float, operands)).value
+            result = arith.truncf(kind, result) if is_narrow else result
+        operation.results[0].replace_all_uses_with(result)
         operation.erase()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from rammer_mlir.image import TraceItem
 from rammer_mlir.lowering.cpu.image import KERNEL_PREFIX, pack_constants
 from rammer_mlir.lowering.cpu.kernels_to_llvm import find_kernels
 from rammer_mlir.lowering.cpu.task_table import Tables, build_tables
+from rammer_mlir.lowering.gpu.alignment import ALIGNMENT as ALIGNED
+from rammer_mlir.lowering.gpu.alignment import WIDEST
 from rammer_mlir.lowering.gpu.barriers import COUNTER_WORDS, await_function, publish_function
 from rammer_mlir.lowering.gpu.dispatch import (
     ENTRY,
@@ -27,12 +30,19 @@ from rammer_mlir.lowering.gpu.dispatch import (
 from rammer_mlir.lowering.gpu.kernels import (
     BLOCK_THREADS,
     SUBGROUP,
+    MappedKernels,
     map_kernels,
     run_passes,
     symbol,
 )
 from rammer_mlir.lowering.gpu.target import GpuTarget
-from rammer_mlir.lowering.gpu.task_table import Buffer, GpuTable, build_gpu_table, split_operators
+from rammer_mlir.lowering.gpu.task_table import (
+    Buffer,
+    GpuTable,
+    RunRecord,
+    build_gpu_table,
+    split_operators,
+)
 from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT
 from rammer_mlir.lowering.gpu.watchdog import watch_words, watched_await_function
 from rammer_mlir.passes.constants import CONSTANT, argument_attributes
@@ -140,11 +150,8 @@ def lower_to_gpu(
     launches = _launches(tables, table, per_operator)
     inouts = _inouts(module)
     _erase_schedule(module)
-    layout = replace(
-        _lower_kernels(module, target, table, sizes),
-        table_words=launches.shape[1],
-        watchdog=watchdog,
-    )
+    mapped = _lower_kernels(module, target, table)
+    layout = KernelLayout(target, table, sizes, mapped, launches.shape[1], watchdog)
     # Straight-line code has its table built in, and does not stop half-way.
     _assemble(module, layout, 0 if watchdog or per_operator else straight_line_limit)
     described = _describe(layout, constants.blob, launches, tables.table.items)
@@ -225,15 +232,36 @@ def _erase_schedule(module: ir.Module) -> None:
             op.operation.erase()
 
 
-def _lower_kernels(
-    module: ir.Module, target: GpuTarget, table: GpuTable, sizes: Mapping[Buffer, int]
-) -> KernelLayout:
+def _lower_kernels(module: ir.Module, target: GpuTarget, table: GpuTable) -> MappedKernels:
     """Map every rKernel to a block's threads, in place."""
     kernels: list[Any] = list(find_kernels(module))
     for kernel in kernels:
         kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + symbol(kernel))
-    mapped = map_kernels(module, kernels, target.shared_limit, target.block_threads)
-    return KernelLayout(target, table, sizes, mapped, len(table.words))
+    _note_alignments(kernels, table)
+    return map_kernels(
+        module, kernels, target.shared_limit, target.block_threads,
+        async_copies=target.async_copies,
+    )  # fmt: skip
+
+
+def _note_alignments(kernels: Sequence[Any], table: GpuTable) -> None:
+    """Write to the rKernels' arguments what the addresses of all their runs are multiples of."""
+    known: dict[str, list[int]] = {}
+    for record in (record for records in table.veus for record in records):
+        if isinstance(record, RunRecord):
+            name = table.kernels[record.kernel].name
+            before = known.get(name, [WIDEST] * len(record.slots))
+            known[name] = [
+                gcd(n, slot.offset) for n, slot in zip(before, record.slots, strict=True)
+            ]
+    i64 = ir.IntegerType.get_signless(64)
+    for kernel in kernels:
+        if symbol(kernel) in known:
+            marks = ({ALIGNED: ir.IntegerAttr.get(i64, n)} for n in known[symbol(kernel)])
+            attributes = [{}, *marks]  # the rTask's id comes first
+            kernel.attributes["arg_attrs"] = ir.ArrayAttr.get(
+                [ir.DictAttr.get(found) for found in attributes]
+            )
 
 
 def _assemble(module: ir.Module, layout: KernelLayout, straight_line_limit: int) -> None:

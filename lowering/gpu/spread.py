@@ -9,7 +9,6 @@ computes a small tile of results in registers, so that what it loads serves seve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref, scf
@@ -24,14 +23,7 @@ from rammer_mlir.lowering.gpu.lane_reductions import (
     identities,
 )
 from rammer_mlir.lowering.gpu.register_tiles import choose_tile, tile_offsets, tiled_sizes
-
-
-@dataclass(frozen=True)
-class Threads:
-    """A thread's number in its block, an ``index`` value, and the block's size."""
-
-    number: Any
-    count: int
+from rammer_mlir.lowering.gpu.threads import Threads
 
 
 def spread(generic: Any, threads: Threads) -> None:

@@ -19,6 +19,7 @@ class GpuTarget:
         scope: LLVM's synchronisation scope of all threads of the device.
         fences: whether each thread of a block orders its own accesses at device scope around the
             block barrier, where the target's release by one thread does not carry the others.
+        async_copies: whether threads copy to shared memory asynchronously.
     """
 
     kind: str
@@ -29,6 +30,7 @@ class GpuTarget:
     shared_limit: int
     scope: str
     fences: bool
+    async_copies: bool = False
 
     @property
     def name(self) -> str:

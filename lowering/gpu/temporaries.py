@@ -94,6 +94,10 @@ def add_buffers(
     shared, scratch = (block.add_argument(kind, ir.Location.unknown()) for kind in kinds)
     inputs = [argument.type for argument in block.arguments]
     kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, []))
+    if "arg_attrs" in kernel.attributes:
+        given = list(ir.ArrayAttr(kernel.attributes["arg_attrs"]))
+        added = [ir.DictAttr.get({}), ir.DictAttr.get({})]
+        kernel.attributes["arg_attrs"] = ir.ArrayAttr.get([*given, *added])
     entry = ir.InsertionPoint.at_block_begin(block)
     for placement in memory.placements:
         _replace(placement, shared if placement.shared else scratch, entry)

@@ -1,56 +1,101 @@
 """Map an rKernel's tile to the threads of one block.
 
 An rKernel is executed by all threads of a block together: each ``linalg.generic`` is spread over
-them, and a block barrier follows every operation that writes memory. Control flow and scalars
+them, or computed as a contraction with staged operands, and a block barrier follows every operation
+that writes memory. Control flow and scalars
 around it are uniform: every thread computes them, and a store outside of ``linalg`` is left to one.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from rammer_mlir.bindings import arith, gpu, ir, scf
-from rammer_mlir.lowering.gpu.spread import Threads, spread
+from rammer_mlir.lowering.gpu.contraction import StagingMemory, emit_contraction
+from rammer_mlir.lowering.gpu.contraction_plan import ContractionPlan
+from rammer_mlir.lowering.gpu.find_contractions import PLAN
+from rammer_mlir.lowering.gpu.spread import spread
+from rammer_mlir.lowering.gpu.staging import Copies
+from rammer_mlir.lowering.gpu.threads import Threads
 from rammer_mlir.lowering.ir_walk import walk
 
 _WRITERS = frozenset(("memref.store", "memref.atomic_rmw", "memref.generic_atomic_rmw"))
 
 
-def map_to_threads(kernel: Any, block_threads: int) -> None:
+@dataclass(frozen=True)
+class Staging:
+    """What the staged contractions of an rKernel need.
+
+    Attributes:
+        plans: by the number that the operations are marked with.
+        offset: bytes in the block's shared memory at which staging memory begins.
+        copies: how the target fetches operands.
+    """
+
+    plans: tuple[ContractionPlan, ...]
+    offset: int
+    copies: Copies
+
+    @property
+    def end(self) -> int:
+        """Return the bytes of shared memory up to the end of staging memory."""
+        return self.offset + max([0, *(plan.shared_bytes for plan in self.plans)])
+
+
+def map_to_threads(kernel: Any, shared: Any, block_threads: int, staging: Staging) -> None:
     """Rewrite the body of an rKernel (``func.func`` on memrefs, linalg generalised), in place.
 
     The result ends without a block barrier: its caller orders it against what comes after.
+
+    Args:
+        kernel: the rKernel.
+        shared: the block's shared memory, one of its arguments.
+        block_threads: threads of the block.
+        staging: its planned contractions.
     """
     block = kernel.regions[0].blocks[0]
     with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown():
         threads = Threads(gpu.thread_id(gpu.Dimension.x), block_threads)
-    _map_block(block, threads)
+    _Mapper(threads, StagingMemory(shared, staging.offset), staging).map_block(block)
     _drop_last_barrier(block)
 
 
-def _map_block(block: Any, threads: Threads) -> None:
-    for operation in [op.operation for op in block.operations]:
-        if operation.name == "linalg.generic":
-            with ir.InsertionPoint(operation), operation.location:
-                spread(operation, threads)
-                gpu.barrier()
-            operation.erase()
-        elif operation.name in _WRITERS:
-            _by_one_thread(operation, threads)
-        elif operation.name == "memref.load":
-            _barrier_after(operation)
-        elif len(operation.regions):
-            _map_regions(operation, threads)
+@dataclass(frozen=True)
+class _Mapper:
+    threads: Threads
+    memory: StagingMemory
+    staging: Staging
 
+    def map_block(self, block: Any) -> None:
+        for operation in [op.operation for op in block.operations]:
+            if operation.name == "linalg.generic":
+                with ir.InsertionPoint(operation), operation.location:
+                    self._generic(operation)
+                    gpu.barrier()
+                operation.erase()
+            elif operation.name in _WRITERS:
+                _by_one_thread(operation, self.threads)
+            elif operation.name == "memref.load":
+                _barrier_after(operation)
+            elif len(operation.regions):
+                self._regions(operation)
 
-def _map_regions(operation: Any, threads: Threads) -> None:
-    names = {nested.name for nested in walk(operation)}
-    if not len(operation.results) and "linalg.generic" not in names and names & _WRITERS:
-        _by_one_thread(operation, threads)
-        return
-    for region in operation.regions:
-        for block in region.blocks:
-            _map_block(block, threads)
+    def _generic(self, generic: Any) -> None:
+        if PLAN not in generic.attributes:
+            spread(generic, self.threads)
+            return
+        plan = self.staging.plans[ir.IntegerAttr(generic.attributes[PLAN]).value]
+        emit_contraction(generic, plan, self.threads, self.memory, self.staging.copies)
+
+    def _regions(self, operation: Any) -> None:
+        names = {nested.name for nested in walk(operation)}
+        if not len(operation.results) and "linalg.generic" not in names and names & _WRITERS:
+            _by_one_thread(operation, self.threads)
+            return
+        for region in operation.regions:
+            for block in region.blocks:
+                self.map_block(block)
 
 
 def _by_one_thread(operation: Any, threads: Threads) -> None:

@@ -11,7 +11,7 @@ Words of the buffer: see ``rammer_mlir.gpu_image``.
 from __future__ import annotations
 
 from rammer_mlir.gpu_image import WATCH_HEADER, WatchWord
-from rammer_mlir.lowering.gpu.barriers import AWAIT, COUNTER_WORDS, PAUSE, counter_pointer, fence
+from rammer_mlir.lowering.gpu.barriers import AWAIT, COUNTER_WORDS, PAUSE, awaited_step, fence
 from rammer_mlir.lowering.gpu.target import GpuTarget
 
 
@@ -72,17 +72,7 @@ func.func private @{AWAIT}(%counters: {counters}, %table: {table}, %at: index, %
   %own_word = arith.addi %header, %own : i64
   %mark = llvm.getelementptr %claims[%own_word] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, i64
   scf.for %pair = %thread to %n step %threads {{
-    %twice = arith.muli %pair, %two : index
-    %veu_at = arith.addi %at, %twice : index
-    %steps_at = arith.addi %veu_at, %one : index
-    %veu = memref.load %table[%veu_at] : {table}
-    %steps = memref.load %table[%steps_at] : {table}
-    %veu_index = arith.index_cast %veu : i64 to index
-    %total_at = arith.addi %totals, %veu_index : index
-    %total = memref.load %table[%total_at] : {table}
-    %before = arith.muli %total, %run : i64
-    %wanted = arith.addi %before, %steps : i64
-{counter_pointer("%veu", counters)}
+{awaited_step(counters, table)}
     %looks = scf.while (%count = %none) : (i64) -> i64 {{
       %now = llvm.load %pointer atomic {scope} acquire {{alignment = 8 : i64}} : !llvm.ptr<1> -> i64
       %early = arith.cmpi slt, %now, %wanted : i64

@@ -31,6 +31,7 @@ def nvvm_steps() -> list[Step]:
         *MATH_STEPS,
         Step("expand-arith", "gpu.module(arith-expand{include-bf16=true})"),
         Step("loops", "gpu.module(convert-scf-to-cf,expand-strided-metadata,lower-affine)"),
+        Step("copies", "gpu.module(convert-nvgpu-to-nvvm)"),
         Step("nvvm", f"gpu.module({convert}),reconcile-unrealized-casts"),
         Step("thread-ids", partial(read_thread_ids_anew, source=_THREAD_ID)),
         Step("residency", _one_block_at_a_time),

@@ -46,7 +46,7 @@ CHIPS = {
 }
 """By LLVM's name. Acquire and release, and threads that progress by themselves, came with sm_70."""
 
-_OLDEST = 70
+_OLDEST, _ASYNC_COPIES = 70, 80
 
 
 def nvvm_target(chip: str) -> GpuTarget:
@@ -74,4 +74,5 @@ def nvvm_target(chip: str) -> GpuTarget:
         shared_limit=48 << 10,
         scope="device",
         fences=False,
+        async_copies=int(chip.removeprefix("sm_")) >= _ASYNC_COPIES,
     )

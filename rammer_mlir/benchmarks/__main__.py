@@ -9,15 +9,18 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from rammer_mlir.benchmarks import report
+from rammer_mlir.benchmarks import report, this_cpu
 from rammer_mlir.benchmarks.bench import POLICIES, Request, measure_in_child
+from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.launch import measure_launch
 from rammer_mlir.benchmarks.models import MODELS
 from rammer_mlir.benchmarks.node_tests import run_all
+from rammer_mlir.benchmarks.prediction import PredictionRequest, predict_and_measure
 from rammer_mlir.errors import OptionError, RammerError
 
-PARTS = ("models", "launch", "nodes")
-"""Latency and compile time of models, cost of an empty launch, share of ONNX's node tests."""
+PARTS = ("models", "launch", "nodes", "prediction")
+"""Latency and compile time of models, cost of an empty launch, share of ONNX's node tests, and
+predicted against measured time."""
 
 LAUNCH_VEUS = (1, 2, 3, 8)
 
@@ -65,6 +68,8 @@ def measure_all(options: argparse.Namespace) -> report.Report:
         found.launches.extend(measure_launch(num_veus) for num_veus in LAUNCH_VEUS)
     if "models" in parts:
         _measure_models(options, found)
+    if "prediction" in parts:
+        _predict_models(options, found)
     if "nodes" in parts:
         found.nodes.extend(run_all())
     report.write(found, options.output)
@@ -90,6 +95,25 @@ def _measure_models(options: argparse.Namespace, found: report.Report) -> None:
         report.write(found, options.output)  # each time, so that an interruption loses nothing
 
 
+def _predict_models(options: argparse.Namespace, found: report.Report) -> None:
+    options.output.mkdir(parents=True, exist_ok=True)
+    device = options.output / "this_cpu.toml"
+    device.write_text(this_cpu.description(this_cpu.measure()), encoding="utf-8")
+    names = select(options.models)
+    for number, name in enumerate(names, start=1):
+        print(f"[{number}/{len(names)}] predict {name} ...", file=sys.stderr, flush=True)
+        request = PredictionRequest(
+            name, str(device), tuple(options.threads), options.policies[0], options.scale,
+            options.seconds,
+        )  # fmt: skip
+        outcome = in_child(predict_and_measure, request, options.timeout)
+        if isinstance(outcome, Failure):
+            found.unpredicted.append(f"{name}: {outcome.message}")
+        else:
+            found.predictions.extend(outcome)
+        report.write(found, options.output)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark; return 1 where a model failed."""
     options = _parser().parse_args(arguments)
@@ -104,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     print(report.text(found))
     print(f"written to {options.output}", file=sys.stderr)
-    return 1 if any(result.error for result in found.models) else 0
+    return 1 if found.unpredicted or any(result.error for result in found.models) else 0
 
 
 if __name__ == "__main__":

@@ -6,22 +6,20 @@ memory is this model's and a crash ends one measurement only.
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing.connection import Connection
 from typing import Protocol
 
 import onnx
 
+from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.comparison import Array, compare
 from rammer_mlir.benchmarks.memory import peak_bytes
 from rammer_mlir.benchmarks.models import Scale, build, random_feeds
 from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.benchmarks.timing import Latency, interleave
-from rammer_mlir.errors import RammerError
 
 REFERENCE = "onnxruntime"
 POLICIES = ("wavefront", "sequential")
@@ -104,7 +102,7 @@ def compile_for_cpu(model: onnx.ModelProto, policy: str, num_veus: int) -> Execu
     """Compile by the package's own interface."""
     import rammer_mlir  # here, so that its import counts as the compiler's memory
 
-    return rammer_mlir.compile(model, target="cpu", policy=policy, num_veus=num_veus)
+    return rammer_mlir.compile(model, target="cpu", policy=policy, num_veus=num_veus, cache=False)
 
 
 def measure(request: Request, compile_model: CompileFunction = compile_for_cpu) -> Result:
@@ -178,25 +176,7 @@ def measure_in_child(
     request: Request, timeout: float = 1200.0, work: Callable[[Request], Result] = measure
 ) -> Result:
     """Measure in a new process; a crash, an error or a time-out becomes the result's error."""
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=_child, args=(work, request, sender))
-    child.start()
-    sender.close()
-    try:
-        if not receiver.poll(timeout):
-            return Result(request, error=f"no result after {timeout:.0f} s")
-        return receiver.recv()
-    except EOFError:
-        child.join()
-        return Result(request, error=f"process ended with status {child.exitcode}")
-    finally:
-        child.kill()
-        child.join()
-
-
-def _child(work: Callable[[Request], Result], request: Request, sender: Connection) -> None:
-    try:
-        sender.send(work(request))
-    except RammerError as error:
-        sender.send(Result(request, error=str(error)))
+    outcome = in_child(work, request, timeout)
+    if isinstance(outcome, Failure):
+        return Result(request, error=outcome.message)
+    return outcome

@@ -46,7 +46,7 @@ def demonstrate(options: argparse.Namespace) -> bool:
 
     _say(2, f"compile for the CPU: policy {policy}, {veus} vEUs")
     start = time.perf_counter()
-    executable = rammer_mlir.compile(model, target="cpu", policy=policy, num_veus=veus)
+    executable = rammer_mlir.compile(model, target="cpu", policy=policy, num_veus=veus, cache=False)
     artifact = folder / f"{options.model}.rammer"
     executable.save(artifact)
     print(f"      {time.perf_counter() - start:.2f} s, written to {artifact}")

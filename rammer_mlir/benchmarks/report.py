@@ -13,6 +13,7 @@ from rammer_mlir.benchmarks.launch import LaunchTime
 from rammer_mlir.benchmarks.machine import machine, table
 from rammer_mlir.benchmarks.node_cases import Result as NodeResult
 from rammer_mlir.benchmarks.node_tests import summary
+from rammer_mlir.benchmarks.prediction import Prediction, prediction_table
 
 MB = 1e6
 
@@ -24,6 +25,8 @@ class Report:
     models: list[Result] = field(default_factory=list[Result])
     launches: list[LaunchTime] = field(default_factory=list[LaunchTime])
     nodes: list[NodeResult] = field(default_factory=list[NodeResult])
+    predictions: list[Prediction] = field(default_factory=list[Prediction])
+    unpredicted: list[str] = field(default_factory=list[str])
 
 
 def latency_table(results: Iterable[Result]) -> str:
@@ -85,6 +88,13 @@ def text(report: Report) -> str:
     failed = [f"{result.request.model}: {result.error}" for result in report.models if result.error]
     if failed:
         parts += ["Failed", "\n".join(failed)]
+    if report.predictions:
+        parts += [
+            "Predicted against measured time of programs",
+            prediction_table(report.predictions),
+        ]
+    if report.unpredicted:
+        parts += ["Not predicted", "\n".join(report.unpredicted)]
     if report.launches:
         parts += ["Launch of an empty program, medians", launch_table(report.launches)]
     if report.nodes:

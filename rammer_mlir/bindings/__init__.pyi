@@ -22,6 +22,7 @@ math: Any
 memref: Any
 scf: Any
 tensor: Any
+nvgpu: Any
 vector: Any
 
 def submodule(name: str) -> ModuleType: ...

@@ -45,7 +45,8 @@ def _compile(arguments: Sequence[str]) -> int:
         check_stage(options.emit)
         if options.timeline is not None:
             raise OptionError("--timeline: expected a whole compilation; leave --emit out")
-    from rammer_mlir.compiler import Compilation
+    from rammer_mlir.compile_cache import compile_or_find
+    from rammer_mlir.compiler import Compilation, compile_model
     from rammer_mlir.options import check_options
     from rammer_mlir.scheduling.policies import get_policy
 
@@ -59,19 +60,27 @@ def _compile(arguments: Sequence[str]) -> int:
         watchdog=options.watchdog,
         per_operator=options.per_operator,
     )
-    compilation = Compilation.of_model(options.model, checked, shapes)
-    if options.timeline is not None:
-        write_timelines(options.timeline, compilation.predict(compared))
+    output = options.output or Path(options.model).with_suffix(".rammer").name
     if options.emit is not None:
+        compilation = Compilation.of_model(options.model, checked, shapes)
         write_output(options.output or STREAM, compilation.emit(options.emit))
         return 0
-    output = options.output or Path(options.model).with_suffix(".rammer").name
     if output == STREAM:
         raise OptionError("an artifact cannot be written to standard output: give a file with -o")
-    with compilation.compiled() as executable:
+    if options.timeline is not None:
+        compilation = Compilation.of_model(options.model, checked, shapes)
+        write_timelines(options.timeline, compilation.predict(compared))
+        compiled = compilation.compiled()
+    elif options.cache:
+        compiled = compile_or_find(options.model, checked, shapes)
+    else:
+        compiled = compile_model(options.model, checked, shapes)
+    with compiled as executable:
         executable.save(output)
         print(executable.summary)
-    print(f"compiled in {sum(compilation.seconds.values()):.1f} s, written to {output}")
+        seconds = executable.stats["seconds"]
+    way = "found in the cache" if "cache" in seconds else "compiled"
+    print(f"{way} in {sum(seconds.values()):.1f} s, written to {output}")
     return 0
 
 

@@ -28,7 +28,8 @@ def add_model_options(parser: ArgumentParser) -> None:
         "--costs",
         metavar="DEVICE",
         help="device whose costs the schedule follows: a name (a100), or a file that ends with "
-        ".toml (default: one like the target)",
+        ".toml, or 'measured' for rKernels as measured on this processor (default: one like the "
+        "target)",
     )
     parser.add_argument(
         "--watchdog",
@@ -41,6 +42,12 @@ def add_model_options(parser: ArgumentParser) -> None:
         "--per-operator",
         action="store_true",
         help="GPU: one launch for each operator instead of one for all, to compare with",
+    )
+    parser.add_argument(
+        "--no-cache",
+        dest="cache",
+        action="store_false",
+        help="compile anew, whatever the cache in ~/.cache/rammer-mlir holds",
     )
     parser.add_argument("--debug", action="store_true", help="print a traceback with an error")
 

@@ -119,6 +119,7 @@ def _compile(options: argparse.Namespace, policy: str) -> Executable | GpuExecut
         watchdog=options.watchdog,
         per_operator=options.per_operator,
         device=options.device,
+        cache=options.cache,
     )
 
 

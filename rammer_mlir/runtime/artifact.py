@@ -27,7 +27,7 @@ from rammer_mlir.image import CpuImage
 from rammer_mlir.runtime import cpu_parts, gpu_parts
 from rammer_mlir.runtime.parts import Members
 
-FORMAT, VERSION = "rammer-mlir", 2
+FORMAT, VERSION = "rammer-mlir", 3
 
 Image = CpuImage | GpuImage
 
@@ -65,20 +65,37 @@ _CODE_KINDS = {"so": _CPU, "cubin": _GPU, "ptx": _GPU, "hsaco": _GPU}
 """By the last part of the code member's name."""
 
 
-def write_artifact(path: Path, image: Image, code: bytes) -> None:
-    """Write a compiled program and its code.
+@dataclass(frozen=True)
+class Artifact:
+    """What a file holds.
+
+    Attributes:
+        image: the program's data.
+        code: what a processor executes.
+        stats: what the compiler measured.
+    """
+
+    image: Image
+    code: bytes
+    stats: Mapping[str, Any]
+
+
+def write_artifact(path: Path, artifact: Artifact) -> None:
+    """Write a compiled program.
 
     Raises:
         ArtifactError: if the file cannot be written.
     """
+    image = artifact.image
     if isinstance(image, CpuImage):
         kind, parts = "so", cpu_parts.write_image(image)
     else:
         kind, parts = image.code_kind, gpu_parts.write_image(image)
     manifest = {"format": FORMAT, "version": VERSION, "code": kind, **parts.manifest}
+    manifest["stats"] = dict(artifact.stats)
     with open_atomically(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         _add(archive, file, _MANIFEST, json.dumps(manifest, indent=1).encode())
-        _add(archive, file, f"code.{kind}", code)
+        _add(archive, file, f"code.{kind}", artifact.code)
         for name, data in parts.members.items():
             _add(archive, file, name, data)
         _add(archive, file, _CONSTANTS, image.constants.data)
@@ -95,8 +112,8 @@ def _add(archive: zipfile.ZipFile, file: IO[bytes], name: str, data: bytes | mem
         member.write(data)
 
 
-def read_artifact(path: Path) -> tuple[Image, bytes]:
-    """Read a compiled program and its code.
+def read_artifact(path: Path) -> Artifact:
+    """Read a compiled program.
 
     Raises:
         ArtifactError: if the file is missing, foreign, corrupt, of another version, or made for
@@ -111,7 +128,8 @@ def read_artifact(path: Path) -> tuple[Image, bytes]:
             kind = _CODE_KINDS[manifest["code"]]
             kind.check(path, manifest)
             image = kind.read(Members(manifest, archive.read, _mapped(path, archive)))
-            return image, archive.read(f"code.{manifest['code']}")
+            code = archive.read(f"code.{manifest['code']}")
+            return Artifact(image, code, dict(manifest["stats"]))
     except OSError as error:
         raise ArtifactError(f"cannot read '{path}': {error.strerror or error}") from error
     except _DAMAGE as error:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.emulated import (
+    COPY_QUEUE,
     GRANULE_BYTES,
     MAX_BLOCKS,
     MAX_THREADS,
@@ -22,6 +23,7 @@ from rammer_mlir.emulated import (
     EmulatedKernel,
     Fault,
     Lane,
+    PendingCopy,
     World,
 )
 from rammer_mlir.errors import EmulationError, InputError, OptionError
@@ -235,6 +237,9 @@ class _Launch:
         table[:, Lane.LANE] = numbers % np.uint64(grid.threads)
         shared = np.array(self._shared, dtype=np.uint64) + np.uint64(base)
         table[:, Lane.SHARED] = np.repeat(shared, grid.threads)
+        queue = COPY_QUEUE * len(PendingCopy)
+        self._copies = _zeros(count * queue)
+        table[:, Lane.COPIES] = np.uint64(self._copies.ctypes.data) + numbers * np.uint64(8 * queue)
         return lanes
 
     def _check_memory(self, base: int) -> dict[World, Words]:

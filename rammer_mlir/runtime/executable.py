@@ -10,21 +10,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from rammer_mlir.errors import InputError, TargetError
+from rammer_mlir.errors import TargetError
 from rammer_mlir.image import CpuImage
-from rammer_mlir.runtime.artifact import write_artifact
+from rammer_mlir.runtime.artifact import Artifact, write_artifact
+from rammer_mlir.runtime.compiled import Array, CompiledModel
 from rammer_mlir.runtime.context import Context
 from rammer_mlir.runtime.feeds import check_inputs, check_outputs
 from rammer_mlir.runtime.pool import NativeCode, ThreadPool
 from rammer_mlir.runtime.recorder import Recorder
-from rammer_mlir.signature import Signature
 from rammer_mlir.timeline.files import write_timelines
 from rammer_mlir.timeline.spans import Timeline
-
-Array = NDArray[np.generic]
 
 Linker = Callable[[], bytes]
 """Makes the shared library that an artifact holds."""
@@ -32,7 +27,7 @@ Linker = Callable[[], bytes]
 _executables: weakref.WeakSet[Executable] = weakref.WeakSet()
 
 
-class Executable:
+class Executable(CompiledModel):
     """A compiled model.
 
     ``run`` may be called from several Python threads: runs of one executable follow each other.
@@ -54,6 +49,7 @@ class Executable:
             link: makes the shared library for ``save``.
             stats: what the compiler measured: seconds by stage, sizes.
         """
+        super().__init__(image, stats)
         self._image = image
         self._code = code
         self._link = link
@@ -61,29 +57,13 @@ class Executable:
         self._pool: ThreadPool | None = None
         self._context: Context | None = None
         self._closed = False
-        self.stats: dict[str, Any] = dict(stats or {})
         _watch_forks()
         _executables.add(self)
-
-    @property
-    def signature(self) -> Signature:
-        """Names, shapes and types of inputs and outputs."""
-        return self._image.signature
-
-    @property
-    def summary(self) -> str:
-        """The schedule in words."""
-        return self._image.summary
 
     @property
     def target(self) -> str:
         """What it is compiled for."""
         return "cpu"
-
-    @property
-    def num_veus(self) -> int:
-        """Threads that run the program."""
-        return self._image.num_veus
 
     def run(
         self, feeds: Mapping[str, Any], out: Mapping[str, Array] | None = None
@@ -108,15 +88,6 @@ class Executable:
         return {
             spec.name: array for spec, array in zip(self.signature.outputs, outputs, strict=True)
         }
-
-    def __call__(self, *arrays: Any) -> Any:
-        """Run on arrays in the signature's order; return one array, or a tuple of several."""
-        specs = self.signature.inputs
-        if len(arrays) != len(specs):
-            raise InputError(f"expected {len(specs)} inputs, found {len(arrays)}")
-        outputs = self.run({s.name: a for s, a in zip(specs, arrays, strict=True)})
-        values = tuple(outputs.values())
-        return values[0] if len(values) == 1 else values
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
         """Run once while recording each vEU's work; write it.
@@ -159,7 +130,7 @@ class Executable:
             TargetError: if no linker is found.
             ArtifactError: if the file cannot be written.
         """
-        write_artifact(Path(path), self._image, self._link())
+        write_artifact(Path(path), Artifact(self._image, self._link(), self.stats))
 
     def close(self) -> None:
         """End the threads; the executable cannot run any more."""
@@ -173,14 +144,6 @@ class Executable:
         """Start afresh in a forked child: neither threads nor the holder of the lock came along."""
         self._lock = threading.Lock()
         self._pool = self._context = None
-
-    def __enter__(self) -> Executable:
-        """Use as a context manager that closes the executable."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the executable."""
-        self.close()
 
 
 @functools.cache

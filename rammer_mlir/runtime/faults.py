@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rammer_mlir.emulated import (
     BLOCK_SHIFT,
+    COPY_QUEUE,
     LANE_MASK,
     LANE_SHIFT,
     SEVERAL_LANES,
@@ -92,6 +93,8 @@ class _Report:
             Fault.STACK_OVERFLOW: self._stack_overflow,
             Fault.TOO_MANY_COUNTERS: self._too_many_counters,
             Fault.NO_SOURCE_LANE: self._no_source,
+            Fault.TOO_MANY_COPIES: self._too_many_copies,
+            Fault.COPY_NOT_AWAITED: self._copy_not_awaited,
         }
 
     def _word(self, place: World) -> int:
@@ -206,6 +209,15 @@ class _Report:
 
     def _too_many_counters(self) -> str:
         return f"too many step counters for the checks: {self._where()}; run without checks"
+
+    def _too_many_copies(self) -> str:
+        return (
+            f"too many asynchronous copies: {self._where()}: expected at most {COPY_QUEUE} under "
+            "way; wait for some before"
+        )
+
+    def _copy_not_awaited(self) -> str:
+        return f"asynchronous copy: {self._who()} ends before its copies; wait for them"
 
     def _no_source(self) -> str:
         source, lane = self._word(World.FAULT_ADDRESS), self._word(World.FAULT_BASE)

@@ -11,7 +11,7 @@ from pathlib import Path
 from rammer_mlir.errors import ArtifactError
 from rammer_mlir.gpu_image import GpuImage
 from rammer_mlir.image import CpuImage
-from rammer_mlir.runtime.artifact import read_artifact
+from rammer_mlir.runtime.artifact import Artifact, read_artifact
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.gpu.opening import open_driver
@@ -28,14 +28,15 @@ def load(path: str | os.PathLike[str], device: int = 0) -> Executable | GpuExecu
     Raises:
         ArtifactError: if the file is missing, foreign, corrupt, or made for another machine.
     """
-    image, code = read_artifact(Path(path))
-    if isinstance(image, GpuImage):
-        return GpuExecutable(image, code, partial(open_driver, image.target, device))
-    return _load_for_cpu(Path(path), image, code)
+    found = read_artifact(Path(path))
+    if isinstance(found.image, GpuImage):
+        driver = partial(open_driver, found.image.target, device)
+        return GpuExecutable(found.image, found.code, driver, found.stats)
+    return _load_for_cpu(Path(path), found.image, found)
 
 
-def _load_for_cpu(path: Path, image: CpuImage, code: bytes) -> Executable:
-    library = _open_library(path, code)
+def _load_for_cpu(path: Path, image: CpuImage, found: Artifact) -> Executable:
+    library = _open_library(path, found.code)
 
     def address_of(symbol: str) -> int:
         try:
@@ -47,7 +48,7 @@ def _load_for_cpu(path: Path, image: CpuImage, code: bytes) -> Executable:
             ) from error
         return ctypes.cast(function, ctypes.c_void_p).value or 0
 
-    return Executable(image, native_code(address_of, library), lambda: code)
+    return Executable(image, native_code(address_of, library), lambda: found.code, found.stats)
 
 
 def _open_library(path: Path, code: bytes) -> ctypes.CDLL:

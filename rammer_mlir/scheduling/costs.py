@@ -1,4 +1,4 @@
-"""The profiler's three questions, answered from a model of the device (RAMMER section 3.3).
+"""The profiler's three questions, answered by measurement or a model (RAMMER section 3.3).
 
 The time of an rTask is ``rtask_seconds`` and what it occupies is ``resources``. The time of an
 rProgram is ``simulator.simulate`` once finished, ``ProgramBuilder.seconds`` while being written.
@@ -7,9 +7,16 @@ rProgram is ``simulator.simulate`` once finished, ``ProgramBuilder.seconds`` whi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
 
 from rammer_mlir.scheduling.device import Device
-from rammer_mlir.scheduling.graph import RKernel, ROperator
+from rammer_mlir.scheduling.graph import (
+    COLD_BYTES,
+    FAR_BYTES,
+    MeasuredSeconds,
+    RKernel,
+    ROperator,
+)
 
 
 @dataclass(frozen=True)
@@ -21,14 +28,50 @@ class Resources:
 
 
 def rtask_seconds(kernel: RKernel, device: Device) -> float:
-    """Return the time of one rTask on a vEU: its arithmetic or its traffic, whichever is longer.
+    """Return the time of one rTask on a vEU: as measured, or else by a model.
 
-    An operator's rTasks run side by side, so as many vEUs as it fills share the memory.
+    The model takes its arithmetic or its traffic, whichever is longer. An operator's rTasks run
+    side by side, so as many vEUs as it fills share the memory, also for those that were measured
+    alone. Memory that the vEU's cache still holds costs no traffic.
     """
     active = max(1, min(kernel.num_rtasks, device.num_veus))
-    bandwidth = min(device.bytes_per_second, device.total_bytes_per_second / active)
+    shared = device.total_bytes_per_second / active
+    traffic = _traffic(kernel, device)
+    if kernel.measured is not None:
+        alone = _measured_seconds(kernel, kernel.measured, device)
+        together = traffic / shared if active > 1 else 0.0
+        return device.rtask_seconds + max(alone, together)
     arithmetic = kernel.flops_per_rtask / device.flops_per_second
-    return device.rtask_seconds + max(arithmetic, kernel.bytes_per_rtask / bandwidth)
+    bandwidth = min(device.bytes_per_second, shared)
+    return device.rtask_seconds + max(arithmetic, traffic / bandwidth)
+
+
+def _traffic(kernel: RKernel, device: Device) -> float:
+    """Return the bytes that an rTask moves between its vEU's cache and what lies beyond it.
+
+    What several rTasks touch is brought in once, and not at all if it is there still.
+    """
+    if not kernel.reuse or not device.cache_bytes:
+        return kernel.bytes_per_rtask
+    far = sum(use.num_bytes for use in kernel.reuse if use.distance > device.cache_bytes)
+    return min(kernel.bytes_per_rtask, far / kernel.num_rtasks)
+
+
+def _measured_seconds(kernel: RKernel, measured: MeasuredSeconds, device: Device) -> float:
+    """Weigh what was measured by where the rKernel's memory is; nothing known counts as cold."""
+    total = sum(use.num_bytes for use in kernel.reuse)
+    if not total:
+        return measured.cold
+    seconds = ((use.num_bytes, _seconds_at(use.distance, measured, device)) for use in kernel.reuse)
+    return sum(num_bytes * at for num_bytes, at in seconds) / total
+
+
+def _seconds_at(distance: int, measured: MeasuredSeconds, device: Device) -> float:
+    """Return the time with memory used so long ago: between two points the logarithm decides."""
+    if distance <= min(device.cache_bytes, COLD_BYTES):
+        return measured.hot
+    place = log(max(distance, COLD_BYTES) / COLD_BYTES) / log(FAR_BYTES / COLD_BYTES)
+    return measured.cold + min(place, 1.0) * (measured.far - measured.cold)
 
 
 def resources(kernel: RKernel) -> Resources:

@@ -21,6 +21,7 @@ class Device:
         rtask_seconds: fixed cost of starting one rTask.
         barrier_seconds: cost of one barrier-rTask whose waits are already satisfied.
         launch_seconds: cost of starting one rProgram.
+        cache_bytes: what a vEU's own cache holds from one rTask to the next; 0 if it has none.
         max_threads: most threads of one rTask.
         max_shared_memory: most bytes of block-local memory of one rTask.
         is_bulk_synchronous: vEUs synchronise all together only, between rPrograms, each time for
@@ -35,6 +36,7 @@ class Device:
     rtask_seconds: float
     barrier_seconds: float
     launch_seconds: float
+    cache_bytes: int = 0
     max_threads: int = 1
     max_shared_memory: int = 0
     is_bulk_synchronous: bool = False

@@ -40,6 +40,39 @@ class Access:
     boxes: Boxes
 
 
+COLD_BYTES, FAR_BYTES = 16 << 20, 128 << 20
+"""Other memory that is read before an rOperator is measured: beyond a core's own cache, and beyond
+the part of a shared cache that one program can count on."""
+
+
+@dataclass(frozen=True)
+class MeasuredSeconds:
+    """Measured time of one rTask in seconds, averaged over all of an rOperator's.
+
+    Attributes:
+        hot: when what it touches was touched just before the rOperator began.
+        cold: when ``COLD_BYTES`` of other memory were touched since.
+        far: when ``FAR_BYTES`` were.
+    """
+
+    hot: float
+    cold: float
+    far: float
+
+
+@dataclass(frozen=True)
+class Reuse:
+    """A part of the memory that an rOperator touches, and for how long nobody has touched it.
+
+    Attributes:
+        distance: bytes that the program touches between two uses of this memory, itself included.
+        num_bytes: size of this part, for all rTasks together.
+    """
+
+    distance: int
+    num_bytes: float
+
+
 @dataclass(frozen=True, eq=False)
 class RKernel:
     """One implementation of an rOperator: its rTasks and what each costs (RAMMER section 3.1).
@@ -55,6 +88,9 @@ class RKernel:
         bytes_per_rtask: bytes that one full rTask reads and writes.
         threads, shared_memory, barriers: threads, bytes of block-local memory, and block-level
             synchronisations of one rTask.
+        measured: time of one rTask where it was measured.
+        reuse: where in a program that runs again and again its memory was used last; empty if
+            unknown.
     """
 
     name: str
@@ -67,6 +103,8 @@ class RKernel:
     shared_memory: int = 0
     barriers: int = 0
     updates: tuple[Access, ...] = ()
+    measured: MeasuredSeconds | None = None
+    reuse: tuple[Reuse, ...] = ()
 
 
 @dataclass(frozen=True)

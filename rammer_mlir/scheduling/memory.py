@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from rammer_mlir.aligned import ALIGNMENT
 from rammer_mlir.scheduling.graph import Int64Array, TaskGraph
 from rammer_mlir.scheduling.lifetimes import Lifetimes, lifetimes
+from rammer_mlir.scheduling.packing import pack
 from rammer_mlir.scheduling.program import Plan
 
 
@@ -37,7 +39,7 @@ class MemoryPlan:
 
 
 def plan_memory(graph: TaskGraph, plan: Plan) -> MemoryPlan:
-    """Place the intermediates of a graph, largest first, each in the smallest gap that fits.
+    """Place the intermediates of a graph in one arena.
 
     Two buffers may share memory if, in the plan's happens-before order, every rTask that touches
     one ends before any rTask that touches the other starts.
@@ -51,16 +53,9 @@ def plan_memory(graph: TaskGraph, plan: Plan) -> MemoryPlan:
         for number, buffer in enumerate(graph.buffers)
         if buffer.kind == "intermediate"
     }
-    placed = _Placed(lives)
-    offsets: dict[int, int] = {}
-    arena = 0
-    for number in sorted(sizes, key=lambda number: (-sizes[number], number)):
-        conflicts = placed.in_conflict(number)
-        taken = [(offsets[other], offsets[other] + sizes[other]) for other in conflicts]
-        offsets[number] = _best_gap(sorted(taken), sizes[number])
-        placed.add(number)
-        arena = max(arena, offsets[number] + sizes[number])
     live = _largest_live_set(graph, sizes)
+    offsets = pack(sizes, _conflicts(lives, sizes), live)
+    arena = max((offsets[number] + size for number, size in sizes.items()), default=0)
     return MemoryPlan(offsets, MemorySizes(arena, sum(sizes.values()), live))
 
 
@@ -69,43 +64,26 @@ def aligned(num_bytes: int) -> int:
     return max(-(-num_bytes // ALIGNMENT), 1) * ALIGNMENT
 
 
-class _Placed:
-    """The buffers placed so far, by the stretches of the execution in which they may be in use.
+def _conflicts(lives: Lifetimes, sizes: Mapping[int, int]) -> dict[int, list[int]]:
+    """Return, for each buffer, those that may be in use at the same time.
 
-    Only buffers with a stretch in common are compared in full: work grows with the number of
-    buffers in use at the same time, not with the number of all buffers.
+    Only buffers with a stretch of the execution in common are compared in full: work grows with the
+    number of buffers in use at the same time, not with the number of all buffers.
     """
-
-    def __init__(self, lives: Lifetimes) -> None:
-        self._lives = lives
-        self._width = max(1, int(np.sqrt(lives.last.max(initial=0))))
-        self._stretches: dict[int, list[int]] = {}
-
-    def in_conflict(self, number: int) -> list[int]:
-        """Return the buffers that must not share memory with this one."""
-        near = {other for part in self._parts(number) for other in self._stretches.get(part, ())}
+    width = max(1, int(np.sqrt(lives.last.max(initial=0))))
+    stretches: dict[int, list[int]] = {}
+    found: dict[int, list[int]] = {number: [] for number in sizes}
+    for number in sizes:
+        horizon, last = int(lives.horizon[number]), int(lives.last[number])
+        parts = range(min(horizon, last) // width, last // width + 1)
+        near = {other for part in parts for other in stretches.get(part, ())}
         candidates: Int64Array = np.array(sorted(near), dtype=np.int64)
-        return candidates[~self._lives.disjoint(number, candidates)].tolist()
-
-    def add(self, number: int) -> None:
-        for part in self._parts(number):
-            self._stretches.setdefault(part, []).append(number)
-
-    def _parts(self, number: int) -> range:
-        horizon, last = int(self._lives.horizon[number]), int(self._lives.last[number])
-        return range(min(horizon, last) // self._width, last // self._width + 1)
-
-
-def _best_gap(taken: list[tuple[int, int]], size: int) -> int:
-    """Return the start of the smallest gap between sorted intervals that holds ``size`` bytes."""
-    best, best_size = -1, -1
-    position = 0
-    for start, end in taken:
-        gap = start - position
-        if gap >= size and (best < 0 or gap < best_size):
-            best, best_size = position, gap
-        position = max(position, end)
-    return position if best < 0 else best
+        for other in candidates[~lives.disjoint(number, candidates)].tolist():
+            found[number].append(other)
+            found[other].append(number)
+        for part in parts:
+            stretches.setdefault(part, []).append(number)
+    return found
 
 
 def _largest_live_set(graph: TaskGraph, sizes: dict[int, int]) -> int:

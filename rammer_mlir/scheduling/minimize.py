@@ -41,12 +41,13 @@ def _minimize(program: RProgram) -> RProgram:
             waits = clocks.wait(veu, clocks.goal(pending.pop(veu)))
             if waits:
                 veus[veu].append(Barrier(waits))
-        _append_run(veus[veu], item)
+        append_run(veus[veu], item)
         clocks.done[veu] += item.count
     return RProgram(program.num_veus, tuple(tuple(items) for items in veus))
 
 
-def _append_run(items: list[Item], run: Run) -> None:
+def append_run(items: list[Item], run: Run) -> None:
+    """Put a run behind a vEU's items, joined to the last one if it goes on where that ends."""
     last = items[-1] if items else None
     if (
         isinstance(last, Run)

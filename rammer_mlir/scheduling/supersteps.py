@@ -13,6 +13,7 @@ from rammer_mlir.errors import ScheduleError
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.execution import execution_order
 from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.minimize import append_run
 from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run
 from rammer_mlir.scheduling.simulator import simulate
 from rammer_mlir.scheduling.tasks import TaskTable, task_table
@@ -39,7 +40,7 @@ def supersteps(graph: TaskGraph, plan: Plan, device: Device) -> Plan:
                 veu_of[task], step_of[task], reached[veu] = veu, step, step
                 while len(steps) <= step:
                     steps.append([[] for _ in reached])
-                _append(steps[step][veu], item.operator, rtask)
+                append_run(steps[step][veu], Run(item.operator, rtask, 1))
     programs = tuple(RProgram(len(reached), tuple(map(tuple, veus))) for veus in steps)
     split = replace(plan, programs=programs, requested_waits=_crossings(table, veu_of))
     return replace(split, predicted_seconds=simulate(graph, split, device).seconds)
@@ -59,14 +60,6 @@ def _crossings(table: TaskTable, veu_of: Sequence[int]) -> int:
         for task, sources in enumerate(table.sources)
         for source in sources
     )
-
-
-def _append(items: list[Item], operator: int, rtask: int) -> None:
-    last = items[-1] if items else None
-    if isinstance(last, Run) and last.operator == operator and last.first + last.count == rtask:
-        items[-1] = Run(operator, last.first, last.count + 1)
-    else:
-        items.append(Run(operator, rtask, 1))
 
 
 def fold(plan: Plan, num_veus: int) -> Plan:

@@ -9,7 +9,7 @@ import pytest
 
 import rammer_mlir
 from rammer_mlir.benchmarks.comparison import compare
-from rammer_mlir.benchmarks.gpu.__main__ import find_gpu
+from rammer_mlir.benchmarks.gpu.__main__ import open_gpu
 from rammer_mlir.benchmarks.models import LIGHT, MODELS, TABLE_1, build, random_feeds
 from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.benchmarks.relay import Relay
@@ -22,7 +22,7 @@ from rammer_mlir.runtime.gpu.executable import GpuExecutable
 def target() -> str:
     """Return the target of this machine's GPU, or skip."""
     try:
-        kind, driver = find_gpu()
+        kind, driver = open_gpu()
     except TargetError as error:
         pytest.skip(str(error))
     return f"{kind}:{driver.chip}"

@@ -55,7 +55,7 @@ func.func private @k(%id: index, {kinds}, %out: memref<{COUNT}xf32>) {{
         module = ir.Module.parse(text)
         expand_gpu_math(module)
         passmanager.PassManager.parse("builtin.module(canonicalize)").run(module.operation)
-        assert not re.search(r"math\.(?!sqrt|trunc)", str(module))
+        assert not re.search(r"math\.(?!sqrt|trunc|fma)|remf", str(module))
         lower_kernels(module, host_machine())
         library = load_object(emit_object(to_llvm_ir(module), host_machine()))
     kernel_of(library, "k")(0, *arguments, result)
@@ -69,7 +69,7 @@ def ulps(found: Array, exact: Array) -> float:
 
 
 def test_all_expansions_are_tested() -> None:
-    assert set(EXPANSIONS) == {*UNARY, "math.atan2", "math.powf"}
+    assert set(EXPANSIONS) == {*UNARY, "math.atan2", "math.powf", "arith.remf"}
 
 
 @pytest.mark.parametrize("name", UNARY)
@@ -111,3 +111,20 @@ def test_powf() -> None:
     np.testing.assert_array_equal(found[~np.isfinite(single)], single[~np.isfinite(single)])
     np.testing.assert_array_equal(found[:90][single[:90] == 0], 0)
     assert ulps(found[ordinary], exact[ordinary]) <= 1.0
+
+
+def test_remf() -> None:
+    """Bit by bit what C's fmod gives, up to the widest ratio there is."""
+    rng = np.random.default_rng(4)
+    x, y = np.ldexp(rng.uniform(-1, 1, (2, COUNT)), rng.integers(-148, 128, (2, COUNT)))
+    x[: COUNT // 2] = y[: COUNT // 2] * rng.integers(-(1 << 20), 1 << 20, COUNT // 2)
+    with np.errstate(over="ignore"):
+        x, y = x.astype(np.float32), y.astype(np.float32)
+    special = np.array([0.0, -0.0, 1.0, -3.0, 1e-45, 3.4e38, np.inf, -np.inf, np.nan], np.float32)
+    x[:81], y[:81] = np.repeat(special, 9), np.tile(special, 9)
+    with np.errstate(all="ignore"):
+        exact = np.fmod(x, y)
+    found = compute("arith.remf", x, y)
+    numbers = ~np.isnan(exact)
+    np.testing.assert_array_equal(np.isnan(found), ~numbers)
+    assert found[numbers].tobytes() == exact[numbers].tobytes()

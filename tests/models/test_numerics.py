@@ -33,6 +33,9 @@ def check(name: str, scale: Scale) -> None:
             comparison = compare(variants.expected, outputs)
             assert comparison.ok, f"{where}: {comparison}"
             assert_equal(outputs, again, f"{where}, run twice")
+            if policy == "sequential":  # the order that the lower bound is one of
+                memory = variant.memory
+                assert memory.live_bytes <= memory.arena_bytes <= 1.1 * memory.live_bytes, where
             same_kernels[variant.kernels].append((where, outputs))
     for (first, expected), *others in same_kernels.values():
         for other, found in others:

@@ -29,9 +29,11 @@ from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.passes.entry import entry_function
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.passes.rtask_plan_memory import memory_sizes
 from rammer_mlir.pipeline import CompileOptions, portable_stages
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.pool import NativeCode, native_code
+from rammer_mlir.scheduling.memory import MemorySizes
 from rammer_mlir.weights import packed_weights
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -39,10 +41,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Variant:
-    """One schedule of a model: its executable, and the rKernel of each rOperator in order."""
+    """One schedule of a model: its executable, the rKernel of each rOperator, and its memory."""
 
     executable: Executable
     kernels: tuple[str, ...]
+    memory: MemorySizes
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ class Variants:
             module = ir.Module.parse(self._buffers)
             run_pipeline(module, program.pipeline)
             weights = packed_weights(entry_function(module), self._imported.constants)
+            memory = memory_sizes(entry_function(module))
             kernels = tuple(call.kernel for call in read_plan(module).calls)
             image, tables = build_image(module, weights, self._imported.signature, num_veus)
             code = self._shared_code(module, tables)
@@ -82,7 +86,7 @@ class Variants:
         executable = Executable(
             replace(image, table=table), code.native, lambda: link_shared(code.object_file)
         )
-        return Variant(executable, kernels)
+        return Variant(executable, kernels, memory)
 
     def _shared_code(self, module: ir.Module, tables: Tables) -> _Code:
         key = frozenset(kernel.name for kernel in tables.kernels)

@@ -122,7 +122,7 @@ def test_running_an_artifact_needs_no_compiler(saved: Path, tmp_path: Path) -> N
 
 def test_weights_are_mapped_and_aligned(saved: Path) -> None:
     """Loading does not copy them."""
-    image, _ = format_module.read_artifact(saved)
+    image = format_module.read_artifact(saved).image
     assert isinstance(image.constants, np.memmap)
     assert image.constants.ctypes.data % 64 == 0
 
@@ -224,7 +224,7 @@ def test_a_rewritten_artifact_still_loads(saved: Path, tmp_path: Path) -> None:
 def test_another_version(saved: Path, tmp_path: Path) -> None:
     """The versions found and expected are named."""
     path = rewritten(saved, tmp_path / "new.rammer", lambda m: m.update(version=99))
-    assert "has format version 99: expected 2; compile the model again" in refusal(path)
+    assert "has format version 99: expected 3; compile the model again" in refusal(path)
 
 
 def test_another_machine(saved: Path, tmp_path: Path) -> None:

@@ -14,12 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
 import onnx
 
 import rammer_mlir
 from rammer_mlir.benchmarks.comparison import compare
-from rammer_mlir.benchmarks.gpu.kit import RELAYS, relay_costs, ways_to_run
+from rammer_mlir.benchmarks.gpu.kit import RELAYS, time_relays, ways_to_run
 from rammer_mlir.benchmarks.gpu.rivals import missing, rivals
 from rammer_mlir.benchmarks.machine import machine, table
 from rammer_mlir.benchmarks.models import TABLE_1, build, random_feeds
@@ -44,7 +43,7 @@ class Result:
     error: str = ""
 
 
-def find_gpu(kinds: Sequence[str] = tuple(GPU_BACKENDS)) -> tuple[str, Driver]:
+def open_gpu(kinds: Sequence[str] = tuple(GPU_BACKENDS)) -> tuple[str, Driver]:
     """Return the first kind of target that has a device here, and its driver.
 
     Raises:
@@ -101,15 +100,10 @@ def _floor(executable: GpuExecutable, peaks: Peaks | None) -> float:
 
 def measure_relays(target: str) -> dict[str, float]:
     """Return the seconds of a launch of nothing, and of a wait for another vEU."""
-    gpu = GPU_BACKENDS[target.partition(":")[0]].describe(target.partition(":")[2])
-    x = np.zeros(1, np.float32)
-    contenders: dict[str, Callable[[], object]] = {}
-    for label, (num_veus, steps) in RELAYS.items():
-        executable = Relay(num_veus, steps).compile(gpu)
-        if steps and executable.run({"x": x})["y"][0] != steps:
-            raise RammerError(f"a relay of {steps} steps computes a wrong number")
-        contenders |= ways_to_run(label, executable, {"x": x})
-    return relay_costs(interleave(contenders, 3.0), RELAYS["relay"][1])
+    kind, _, chip = target.partition(":")
+    gpu = GPU_BACKENDS[kind].describe(chip)
+    relays = {name: Relay(*shape).compile(gpu) for name, shape in RELAYS.items()}
+    return time_relays(relays, seconds=3.0)
 
 
 def report(found: Sequence[Result]) -> str:
@@ -131,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=Path("build/bench-gpu"))
     options = parser.parse_args(arguments)
     try:
-        kind, driver = find_gpu()
+        kind, driver = open_gpu()
     except TargetError as error:
         print(error)
         return 0

@@ -122,7 +122,8 @@ def check(folder: Path, seconds: float, load: Open = open_artifact) -> dict[str,
     device = relay.program.driver.name
     print(f"{device}, kit for {content['target']} of {content['made']['date']}", flush=True)
     found: dict[str, Any] = {"device": device, "errors": {}, "latencies": {}}
-    found["relays"] = _time_relays(folder, seconds, load)
+    relays = {name: load(folder / f"{name}.relay.rammer") for name in RELAYS}
+    found["relays"] = time_relays(relays, seconds)
     for case in content["cases"]:
         try:
             found["latencies"][case] = _check_case(folder, case, seconds, load)
@@ -165,24 +166,28 @@ def ways_to_run(
     return {label: launch, f"{label}, graph": replay}
 
 
-def _time_relays(folder: Path, seconds: float, load: Open) -> dict[str, float]:
-    x = np.full(1, 0.5, np.float32)
+def time_relays(executables: Mapping[str, GpuExecutable], seconds: float) -> dict[str, float]:
+    """Check the relays, by their names in ``RELAYS``, and time them.
+
+    Returns:
+        Seconds of a launch of nothing, and of a wait for another vEU.
+
+    Raises:
+        RammerError: if a relay computes a wrong number.
+    """
+    feeds = {"x": np.full(1, 0.5, np.float32)}
     contenders: dict[str, Callable[[], object]] = {}
     for name, (_, steps) in RELAYS.items():
-        executable = load(folder / f"{name}.relay.rammer")
-        if steps and executable.run({"x": x})["y"][0] != steps + 0.5:
+        executable = executables[name]
+        if steps and executable.run(feeds)["y"][0] != steps + 0.5:
             raise RammerError(f"a relay of {steps} steps computes a wrong number")
-        contenders |= ways_to_run(name, executable, {"x": x})
-    return relay_costs(interleave(contenders, seconds), RELAYS["relay"][1])
-
-
-def relay_costs(found: Mapping[str, Latency], steps: int) -> dict[str, float]:
-    """Return the seconds of a launch of nothing, and of a wait for another vEU."""
+        contenders |= ways_to_run(name, executable, feeds)
+    found = interleave(contenders, seconds)
     together, alone = found["relay, graph"].median, found["alone, graph"].median
     return {
         "launch": found["empty"].median,
         "launch of a graph": found["empty, graph"].median,
-        "wait for another vEU": (together - alone) / steps,
+        "wait for another vEU": (together - alone) / RELAYS["relay"][1],
     }
 
 

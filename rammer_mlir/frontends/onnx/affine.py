@@ -114,7 +114,8 @@ class _Folding:
             return None
         scale, bias, mean, variance = parameters
         epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)
-        scale = scale / np.sqrt(variance + epsilon)
+        with np.errstate(invalid="ignore", divide="ignore"):  # NaN, as the operator itself gives
+            scale = scale / np.sqrt(variance + epsilon)
         return _Affine(node.input[0], scale, bias - mean * scale)
 
     def _producer(self, node: onnx.NodeProto, affine: _Affine | None) -> _Producer | None:

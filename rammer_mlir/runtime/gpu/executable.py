@@ -10,18 +10,16 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rammer_mlir.errors import InputError, OptionError, TargetError
 from rammer_mlir.gpu_image import GpuImage
-from rammer_mlir.runtime.artifact import write_artifact
+from rammer_mlir.runtime.artifact import Artifact, write_artifact
+from rammer_mlir.runtime.compiled import Array, CompiledModel
 from rammer_mlir.runtime.feeds import check_inputs, check_names, check_outputs
 from rammer_mlir.runtime.gpu.arrays import DeviceArray, find_on_device
 from rammer_mlir.runtime.gpu.driver import Driver
 from rammer_mlir.runtime.gpu.program import DeviceProgram
 from rammer_mlir.signature import Signature, TensorSpec
-
-Array = NDArray[np.generic]
 
 OpenDriver = Callable[[], Driver]
 
@@ -65,7 +63,7 @@ class CapturedRun:
             self._program.check(self._stream)
 
 
-class GpuExecutable:
+class GpuExecutable(CompiledModel):
     """A model compiled for a GPU.
 
     The driver is opened, and weights are uploaded, with the first run. Methods may be called from
@@ -87,13 +85,13 @@ class GpuExecutable:
             open_driver: gives the device; raises ``TargetError`` where there is none.
             stats: what the compiler measured.
         """
+        super().__init__(image, stats)
         self._image, self._code, self._open_driver = image, code, open_driver
         self._lock = threading.Lock()
         self._program: DeviceProgram | None = None
         self._outputs: list[DeviceArray] = []
         self._inputs: dict[int, DeviceArray] = {}
         self._closed = False
-        self.stats: dict[str, Any] = dict(stats or {})
 
     @property
     def image(self) -> GpuImage:
@@ -104,21 +102,6 @@ class GpuExecutable:
     def code(self) -> bytes:
         """The kernel, of ``image.code_kind``."""
         return self._code
-
-    @property
-    def signature(self) -> Signature:
-        """Names, shapes and types of inputs and outputs."""
-        return self._image.signature
-
-    @property
-    def summary(self) -> str:
-        """The schedule in words."""
-        return self._image.summary
-
-    @property
-    def num_veus(self) -> int:
-        """Blocks of the kernel."""
-        return self._image.num_veus
 
     @property
     def target(self) -> str:
@@ -190,15 +173,6 @@ class GpuExecutable:
                 found[spec.name] = np.empty(spec.shape, spec.dtype)
                 program.driver.download(found[spec.name], placed.address, stream)
         return found
-
-    def __call__(self, *arrays: Any) -> Any:
-        """Run on arrays in the signature's order; return one array, or a tuple of several."""
-        specs = self.signature.inputs
-        if len(arrays) != len(specs):
-            raise InputError(f"expected {len(specs)} inputs, found {len(arrays)}")
-        outputs = self.run({s.name: a for s, a in zip(specs, arrays, strict=True)})
-        values = tuple(outputs.values())
-        return values[0] if len(values) == 1 else values
 
     def to_device(self, feeds: Mapping[str, Any]) -> dict[str, DeviceArray]:
         """Copy inputs to the device, for runs that read them there.
@@ -346,7 +320,7 @@ class GpuExecutable:
         Raises:
             ArtifactError: if the file cannot be written.
         """
-        write_artifact(Path(path), self._image, self._code)
+        write_artifact(Path(path), Artifact(self._image, self._code, self.stats))
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
         """Refuse, as ``record`` does."""
@@ -371,11 +345,3 @@ class GpuExecutable:
                 self._program.close()
             self._program = None
             self._outputs, self._inputs = [], {}
-
-    def __enter__(self) -> GpuExecutable:
-        """Use as a context manager that closes the executable."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the executable."""
-        self.close()

@@ -14,7 +14,7 @@ from rammer_mlir.scheduling.device import Device
 
 _DTYPES = ("f64", "f32", "tf32", "f16", "bf16", "f8", "i8")
 _COSTS = ("launch_seconds", "barrier_seconds", "rtask_seconds")
-"""These may be 0."""
+_MAY_BE_ZERO = (*_COSTS, "registers_per_unit", "cache_bytes", "unit_cache_bytes")
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class DeviceDescription:
         clock_hertz: cycles per second at most.
         flops_per_second: scalar operations per second of the whole device by element type.
         cache_bytes: the last cache that all units share; 0 if there is none.
+        unit_cache_bytes: what a unit's own cache holds from one rTask to the next; 0 if none.
         bytes_per_second: memory bandwidth of the whole device.
         unit_bytes_per_second: bandwidth of one unit that has the memory to itself.
         launch_seconds: cost of starting one rProgram.
@@ -57,6 +58,7 @@ class DeviceDescription:
     clock_hertz: float
     flops_per_second: Mapping[str, float]
     cache_bytes: int
+    unit_cache_bytes: int
     bytes_per_second: float
     unit_bytes_per_second: float
     launch_seconds: float
@@ -97,6 +99,7 @@ class DeviceDescription:
             rtask_seconds=self.rtask_seconds,
             barrier_seconds=self.barrier_seconds,
             launch_seconds=self.launch_seconds,
+            cache_bytes=self.unit_cache_bytes // sharing,
             max_threads=self.threads_per_veu,
             max_shared_memory=min(self.shared_bytes_per_veu, self.shared_bytes_per_unit // sharing),
             is_bulk_synchronous=self.is_bulk_synchronous,
@@ -153,7 +156,7 @@ class _Reader:
         return OptionError(f"device file '{self.path}': {message}")
 
     def _number(self, name: str, value: Any, kind: str) -> float:
-        least = 0 if name in (*_COSTS, "registers_per_unit", "cache_bytes") else None
+        least = 0 if name in _MAY_BE_ZERO else None
         expected = "a whole number" if kind == "int" else "a finite number"
         expected += " of at least 0" if least == 0 else " above 0"
         is_number = isinstance(value, int | float) and not isinstance(value, bool)

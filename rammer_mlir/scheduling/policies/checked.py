@@ -51,8 +51,7 @@ def _wrong_plan(plan: Any, graph: TaskGraph, device: Device) -> str:
     seconds: Any = plan.predicted_seconds
     if not isinstance(seconds, int | float) or not isfinite(seconds) or seconds < 0:
         return f"expected a finite time of at least 0 as prediction, found {seconds!r}"
-    programs = ((n, p) for n, p in enumerate(plan.programs))
-    wrong = (_wrong_program(program, graph, plan, device) for _, program in programs)
+    wrong = (_wrong_program(program, graph, plan, device) for program in plan.programs)
     return next((message for message in wrong if message), "")
 
 
@@ -61,19 +60,20 @@ def _wrong_program(program: Any, graph: TaskGraph, plan: Plan, device: Device) -
         return f"expected rPrograms with a list for each vEU, found {type(program).__name__}"
     if program.num_veus > device.num_veus:
         return f"expected at most {device.num_veus} vEUs, found {program.num_veus}"
+    lengths = [sum(i.count for i in veu if isinstance(i, Run)) for veu in program.veus]
     for veu in program.veus:
         for item in veu:
-            wrong = _wrong_item(item, program, graph, plan)
+            wrong = _wrong_item(item, lengths, graph, plan)
             if wrong:
                 return wrong
     return ""
 
 
-def _wrong_item(item: Any, program: RProgram, graph: TaskGraph, plan: Plan) -> str:
+def _wrong_item(item: Any, lengths: Sequence[int], graph: TaskGraph, plan: Plan) -> str:
+    """Say what is wrong with an item of a program whose vEUs have ``lengths`` rTasks."""
     if isinstance(item, Barrier):
-        lengths = [sum(i.count for i in veu if isinstance(i, Run)) for veu in program.veus]
         for veu, order in item.waits:
-            if not _is_in(veu, program.num_veus) or not _is_in(order, lengths[veu]):
+            if not _is_in(veu, len(lengths)) or not _is_in(order, lengths[veu]):
                 return f"expected waits for rTasks that exist, found {(veu, order)!r}"
         return ""
     if not isinstance(item, Run):

@@ -119,12 +119,37 @@ class Scalar:
         return self._binary(other, arith.MulFOp, arith.MulIOp)
 
     def __truediv__(self, other: Scalar | float) -> Scalar:
-        """Quotient; of integers rounded towards zero."""
-        return self._binary(other, arith.DivFOp, self._signed_choice(arith.DivSIOp, arith.DivUIOp))
+        """Quotient; of integers rounded towards zero, 0 where the divisor is 0."""
+        make = self._signed_choice(arith.DivSIOp, arith.DivUIOp)
+        if self._divides_by(other):
+            return self._binary(other, arith.DivFOp, make)
+        divisor = self._like(other)
+        quotient = self._divided(divisor, make)
+        if not is_signed(self.dtype):
+            return quotient
+        # Processors trap on the one quotient that overflows; -x wraps around.
+        return divisor.compare("eq", -1).select(-self, quotient)
 
     def remainder(self, other: Scalar | float) -> Scalar:
-        """Remainder of the division rounded towards zero."""
-        return self._binary(other, arith.RemFOp, self._signed_choice(arith.RemSIOp, arith.RemUIOp))
+        """Remainder of the division rounded towards zero; of integers 0 where the divisor is 0."""
+        make = self._signed_choice(arith.RemSIOp, arith.RemUIOp)
+        if self._divides_by(other):
+            return self._binary(other, arith.RemFOp, make)
+        return self._divided(self._like(other), make)
+
+    def _divides_by(self, other: Scalar | float) -> bool:
+        """Tell whether a division cannot trap."""
+        return is_float(self.dtype) or (not isinstance(other, Scalar) and other > 0)
+
+    def _divided(self, divisor: Scalar, make: Any) -> Scalar:
+        """Divide integers, by 1 where the divisor is 0 or -1; the result for 0 is 0, as NumPy's."""
+        zero = literal(0, self.dtype)
+        is_zero = divisor.compare("eq", 0)
+        traps = is_zero
+        if is_signed(self.dtype):
+            traps = traps | divisor.compare("eq", -1)
+        safe = traps.select(literal(1, self.dtype), divisor)
+        return is_zero.select(zero, self._binary(safe, None, make))
 
     def __neg__(self) -> Scalar:
         """Negation."""

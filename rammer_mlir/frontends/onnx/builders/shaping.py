@@ -256,7 +256,9 @@ def _reverse_sequence(node: Node) -> Tensor:
     batch, time = node.attribute("batch_axis", 1), node.attribute("time_axis", 0)
 
     def element(indices: list[Scalar]) -> Scalar:
-        length, place = fetch(lengths, [indices[batch]]).cast(INT64), indices[time]
+        place = indices[time]
+        # A length beyond the axis reverses all of it, and a negative one nothing.
+        length = fetch(lengths, [indices[batch]]).cast(INT64).clamp(0, x.shape[time])
         places = list(indices)
         places[time] = place.compare("lt", length).select(length - 1 - place, place)
         return fetch(x, places)

@@ -1,0 +1,231 @@
+"""Copies of operands' boxes from the device's memory to shared memory, by all threads of a block.
+
+A fetch is begun before the computation that it overlaps with, and finished after it. Where the
+target has asynchronous copies, finishing waits for them; elsewhere, the elements stay in registers
+in between, and finishing stores them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Protocol
+
+from rammer_mlir.bindings import arith, ir, memref, nvgpu, scf, vector
+from rammer_mlir.lowering.cpu.vectorize_affine import Index, add, as_value, constant, multiply
+from rammer_mlir.lowering.gpu.alignment import WIDEST, address_alignment, divisor
+from rammer_mlir.lowering.gpu.contraction_plan import Staged
+from rammer_mlir.lowering.gpu.iteration_space import unflatten
+
+
+@dataclass(frozen=True)
+class Box:
+    """An operand's box in shared memory, and where it comes from.
+
+    Attributes:
+        staged: its layout.
+        source: the operand, a memref.
+        shared: all its stages, a memref of one dimension.
+    """
+
+    staged: Staged
+    source: Any
+    shared: Any
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one thread copies at once: places in the operand and in shared memory.
+
+    Attributes:
+        at: the operand's indices.
+        to: the place in shared memory.
+        width: elements.
+        inside: None where the operand has all of them, else an i1.
+        mine: None where every thread has one, else an i1.
+    """
+
+    box: Box
+    at: tuple[Any, ...]
+    to: Any
+    width: int
+    inside: Any
+    mine: Any
+
+
+class Copies(Protocol):
+    """How a target fetches."""
+
+    def begin(self, pieces: Sequence[Piece]) -> list[Any]:
+        """Emit the beginning of a fetch; what it returns goes to the end."""
+        ...
+
+    def finish(self, pieces: Sequence[Piece], begun: Sequence[Any]) -> None:
+        """Emit the end of a fetch; a block barrier then makes it known to other threads."""
+        ...
+
+
+class AsyncCopies:
+    """Asynchronous copies (``cp.async``, from sm_80 on): no registers, no waiting in between."""
+
+    def begin(self, pieces: Sequence[Piece]) -> list[Any]:
+        """Start the copies; elements outside the operand become zeros."""
+        for piece in pieces:
+            width = constant(piece.width)
+            taken = None
+            if piece.inside is not None:
+                taken = arith.select(piece.inside, width, constant(0))
+            with _guarded(piece.mine):
+                nvgpu.device_async_copy(
+                    piece.box.shared, [piece.to], piece.box.source, list(piece.at),
+                    piece.width, src_elements=taken,
+                    bypass_l1=piece.width * piece.box.staged.access.element_bytes == WIDEST,
+                )  # fmt: skip
+        return [nvgpu.device_async_create_group([])]
+
+    def finish(self, pieces: Sequence[Piece], begun: Sequence[Any]) -> None:
+        """Wait for all copies of this thread."""
+        del pieces
+        nvgpu.device_async_wait(begun[0], num_groups=0)
+
+
+class RegisterCopies:
+    """Loads, and stores later: what every target has."""
+
+    def begin(self, pieces: Sequence[Piece]) -> list[Any]:
+        """Load into registers; elements outside the operand become zeros."""
+        return [self._load(piece) for piece in pieces]
+
+    def _load(self, piece: Piece) -> Any:
+        kind = _loaded_type(piece)
+        conditions = [c for c in (piece.inside, piece.mine) if c is not None]
+        if not conditions:
+            return _load(piece, kind)
+        condition = conditions[0]
+        for other in conditions[1:]:
+            condition = arith.andi(condition, other)
+        choice = scf.IfOp(condition, [kind], has_else=True)
+        with ir.InsertionPoint(choice.then_block):
+            scf.YieldOp([_load(piece, kind)])
+        with ir.InsertionPoint(choice.else_block):
+            scf.YieldOp([_zero(kind)])
+        return choice.results[0]
+
+    def finish(self, pieces: Sequence[Piece], begun: Sequence[Any]) -> None:
+        """Store what was loaded."""
+        for piece, value in zip(pieces, begun, strict=True):
+            with _guarded(piece.mine):
+                if piece.width == 1:
+                    memref.store(value, piece.box.shared, [piece.to])
+                else:
+                    vector.store(value, piece.box.shared, [piece.to], alignment=WIDEST)
+
+
+def _loaded_type(piece: Piece) -> Any:
+    element = piece.box.source.type.element_type
+    return element if piece.width == 1 else ir.VectorType.get([piece.width], element)
+
+
+def _load(piece: Piece, kind: Any) -> Any:
+    if piece.width == 1:
+        return memref.load(piece.box.source, list(piece.at))
+    return vector.load(kind, piece.box.source, list(piece.at), alignment=WIDEST)
+
+
+def _zero(kind: Any) -> Any:
+    if isinstance(kind, ir.VectorType):
+        zero = ir.FloatAttr.get(kind.element_type, 0.0)
+        return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, zero))
+    return arith.constant(kind, ir.FloatAttr.get(kind, 0.0))
+
+
+@contextmanager
+def _guarded(condition: Any) -> Generator[None]:
+    """Emit what follows for threads that have a piece."""
+    if condition is None:
+        yield
+        return
+    choice = scf.IfOp(condition)
+    with ir.InsertionPoint(choice.then_block):
+        yield
+        scf.YieldOp([])
+
+
+def pieces(
+    box: Box,
+    origin: Sequence[Index],
+    stage: Index,
+    thread: Any,
+    threads: int,
+    wanted: Any = None,
+) -> list[Piece]:
+    """Emit where one thread's part of a box is.
+
+    Args:
+        box: the operand's box.
+        origin: the box's first index along each dimension of the operand.
+        stage: the stage that it goes to.
+        thread: the thread's number.
+        threads: of the block.
+        wanted: None, or an i1 without which nothing is copied.
+    """
+    staged = box.staged
+    width = _width(box, origin)
+    counts = [*staged.box[:-1], staged.box[-1] // width]
+    total = prod(counts)
+    found: list[Piece] = []
+    for first in range(0, total, threads):
+        number = add(thread, first)
+        mine = wanted
+        if first + threads > total:
+            is_piece = arith.cmpi(arith.CmpIPredicate.ult, number, constant(total))
+            number = arith.select(is_piece, number, constant(0))
+            mine = is_piece if wanted is None else arith.andi(is_piece, wanted)
+        coordinates = unflatten(number, counts)
+        coordinates[-1] = multiply(coordinates[-1], width)
+        to = multiply(stage, staged.elements)
+        for coordinate, stride in zip(coordinates, staged.strides, strict=True):
+            to = add(to, multiply(coordinate, stride))
+        at = [add(c, o) for c, o in zip(coordinates, origin, strict=True)]
+        inside = _inside(box, at)
+        if inside is not None:
+            at = [arith.select(inside, as_value(index), constant(0)) for index in at]
+        found.append(Piece(box, tuple(map(as_value, at)), as_value(to), width, inside, mine))
+    return found
+
+
+def _width(box: Box, origin: Sequence[Index]) -> int:
+    """Return how many elements a thread may copy at once: 16 bytes where alignment is provable."""
+    staged, kind = box.staged, box.source.type
+    wide = WIDEST // staged.access.element_bytes
+    strides, _ = kind.get_strides_and_offset()
+    last = origin[-1] % wide if isinstance(origin[-1], int) else divisor(origin[-1]) % wide
+    fits = (
+        staged.box[-1] % wide == 0
+        and strides[-1] == 1
+        and all(stride > 0 and stride % wide == 0 for stride in strides[:-1])
+        and last == 0
+        and not _is_cut(box, len(staged.box) - 1)
+        and address_alignment(box.source) == WIDEST
+    )
+    return wide if fits else 1
+
+
+def _is_cut(box: Box, dimension: int) -> bool:
+    """Return whether boxes may go beyond the operand."""
+    kind = box.source.type
+    return kind.is_dynamic_dim(dimension) or box.staged.reach[dimension] > kind.shape[dimension]
+
+
+def _inside(box: Box, at: Sequence[Index]) -> Any:
+    """Emit whether the operand has an element; None where it has all of the box."""
+    result = None
+    for dimension, index in enumerate(at):
+        if not _is_cut(box, dimension):
+            continue
+        size = memref.dim(box.source, constant(dimension))
+        found = arith.cmpi(arith.CmpIPredicate.ult, as_value(index), size)
+        result = found if result is None else arith.andi(result, found)
+    return result

@@ -1,0 +1,1 @@
+"""Measuring rKernels one by one: how long an rTask takes on this processor."""

@@ -1,0 +1,74 @@
+"""Measured times for all rKernels of a module, from the cache as far as it has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import astuple
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.lowering.profiling.isolate import KernelSource, isolate
+from rammer_mlir.lowering.profiling.measure import measure
+from rammer_mlir.passes.entry import functions, symbol_name
+from rammer_mlir.passes.kernels import described_kernels
+from rammer_mlir.profiles import ProfileStore, default_path
+from rammer_mlir.scheduling.graph import MeasuredSeconds
+
+SECONDS = "seconds"
+"""Attribute of ``rtask.kernel``: measured seconds of an rTask, as in ``MeasuredSeconds``."""
+
+
+def profile_kernels(
+    module: ir.Module, store: ProfileStore | None = None, executor: Executor | None = None
+) -> int:
+    """Write measured times on every ``rtask.kernel`` of a module at the `buffers` stage.
+
+    Args:
+        module: rKernels on memrefs.
+        store: where measurements are kept; the user's own by default.
+        executor: where rKernels are measured: processes, or a cluster of machines like this one
+            (Dask's ``client.get_executor()``); one after the other here if None, which disturbs
+            the measurements least.
+
+    Returns:
+        How many rKernels were measured, and not found in the store.
+    """
+    store = store or ProfileStore(default_path())
+    machine = host_machine()
+    kernels = {symbol_name(function): function for function in functions(module)}
+    sources = {
+        name: isolate(module, kernels[name], _num_rtasks(description))
+        for name, description in described_kernels(module).items()
+    }
+    keys = {name: source.key(machine) for name, source in sources.items()}
+    wanted = {keys[name]: source for name, source in sources.items()}
+    known = store.find(wanted)
+    missing = {key: source for key, source in wanted.items() if key not in known}
+    found = _measure_all(missing, store, executor)
+    known.update(found)
+    for name, description in described_kernels(module).items():
+        _annotate(description, known[keys[name]])
+    return len(missing)
+
+
+def _measure_all(
+    missing: Mapping[str, KernelSource], store: ProfileStore, executor: Executor | None
+) -> dict[str, MeasuredSeconds]:
+    if executor is None:
+        found = {key: measure(source) for key, source in missing.items()}
+    else:
+        futures = {key: executor.submit(measure, source) for key, source in missing.items()}
+        found = {key: future.result() for key, future in futures.items()}
+    store.add(found)
+    return found
+
+
+def _num_rtasks(description: ir.OpView) -> int:
+    return ir.IntegerAttr(description.operation.attributes["num_rtasks"]).value
+
+
+def _annotate(description: ir.OpView, seconds: MeasuredSeconds) -> None:
+    with description.operation.context:
+        value = ir.DenseF64ArrayAttr.get(list(astuple(seconds)))
+    description.operation.attributes[SECONDS] = value

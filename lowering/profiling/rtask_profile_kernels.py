@@ -1,0 +1,28 @@
+"""`rtask-profile-kernels`: measured times on every `rtask.kernel`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.profiling.profiler import profile_kernels
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.profiles import ProfileStore, default_path
+
+
+@dataclass(frozen=True)
+class ProfileKernels(Pass):
+    """Measure every rKernel on this processor, or take its time from the cache.
+
+    The cache is ``cache``, or the file that ``RAMMER_PROFILES`` names, or one in the user's folder.
+    """
+
+    name: ClassVar[str] = "rtask-profile-kernels"
+
+    cache: str = ""
+
+    def run(self, module: ir.Module) -> None:
+        """Give the descriptions of a module at the `buffers` stage measured times."""
+        profile_kernels(module, ProfileStore(Path(self.cache) if self.cache else default_path()))

@@ -1,0 +1,176 @@
+"""Predicted against measured time, per operator and per program, on this machine's processor."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import exp, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.benchmarks.machine import table
+from rammer_mlir.benchmarks.models import Scale, build, random_feeds
+from rammer_mlir.compiler import Compilation
+from rammer_mlir.options import check_options
+from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.scheduling.devices.catalog import find_device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.timeline.predicted import predicted_timeline
+from rammer_mlir.timeline.spans import Timeline
+
+MIN_ROUNDS, MAX_ROUNDS = 5, 200
+
+Feeds = Mapping[str, NDArray[np.generic]]
+OperatorSeconds = dict[tuple[str, str], float]
+"""Seconds of all rTasks of an operator, summed over vEUs, by its name and its rKernel's."""
+
+
+@dataclass(frozen=True)
+class PredictionRequest:
+    """What to predict and measure; ``device`` is the file that describes this machine."""
+
+    model: str
+    device: str
+    threads: tuple[int, ...] = (1, 2)
+    policy: str = "wavefront"
+    scale: Scale = "full"
+    budget: float = 3.0
+    """Seconds of timing for each number of threads."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Times of one program in seconds, and how far its operators are off.
+
+    Attributes:
+        measured: time of a run, the median of the faster half.
+        profiled: predicted with measured rKernels.
+        modelled: predicted with the device's figures alone.
+        profiled_operators, modelled_operators: sum of all operators' differences between predicted
+            and measured time, over the sum of the measured times.
+        median_operator: median of the operators' differences over the measured time, profiled.
+    """
+
+    model: str
+    threads: int
+    operators: int
+    measured: float
+    profiled: float
+    modelled: float
+    profiled_operators: float
+    modelled_operators: float
+    median_operator: float
+
+
+def predict_and_measure(request: PredictionRequest) -> list[Prediction]:
+    """Compile a model with measured rKernels for each number of threads, run it and compare."""
+    model = build(request.model, 1, request.scale)
+    feeds = random_feeds(model, seed=1)
+    found: list[Prediction] = []
+    for threads in request.threads:
+        costs = f"measured:{request.device}"
+        options = check_options("cpu", request.policy, threads, costs=costs)
+        compilation = Compilation.of_model(model, options)
+        compilation.emit("program")
+        scheduled = read_plan(compilation.module)
+        graph, device = scheduled.builder.graph(), find_device(request.device).device(threads)
+        profiled = predicted_timeline(graph, scheduled.plan, device, "profiled")
+        modelled = predicted_timeline(_without_profiles(graph), scheduled.plan, device, "modelled")
+        with compilation.executable() as executable:
+            measured, operators = _measure(executable, feeds, request.budget)
+        by_profile, by_model = operator_seconds(profiled), operator_seconds(modelled)
+        found.append(
+            Prediction(
+                request.model, threads, len(operators), measured,
+                profiled.seconds, modelled.seconds,
+                total_error(by_profile, operators), total_error(by_model, operators),
+                statistics.median(errors(by_profile, operators)),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _without_profiles(graph: TaskGraph) -> TaskGraph:
+    kernels = {
+        kernel: replace(kernel, measured=None) for o in graph.operators for kernel in o.kernels
+    }
+    operators = tuple(
+        replace(o, kernels=tuple(kernels[kernel] for kernel in o.kernels)) for o in graph.operators
+    )
+    return replace(graph, operators=operators)
+
+
+def _measure(executable: Executable, feeds: Feeds, budget: float) -> tuple[float, OperatorSeconds]:
+    """Return the time of a run, and of each operator in recorded runs between them."""
+    runs: list[float] = []
+    operators: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    executable.run(feeds)
+    deadline = time.perf_counter() + budget
+    while len(runs) < MIN_ROUNDS or (len(runs) < MAX_ROUNDS and time.perf_counter() < deadline):
+        begin = time.perf_counter()
+        executable.run(feeds)
+        runs.append(time.perf_counter() - begin)
+        for operator, seconds in operator_seconds(executable.record(feeds)).items():
+            operators[operator].append(seconds)
+    return low(runs), {operator: low(seconds) for operator, seconds in operators.items()}
+
+
+def low(seconds: list[float]) -> float:
+    """Return the median of the faster half: what else runs here only makes it slower."""
+    return statistics.median(sorted(seconds)[: (len(seconds) + 1) // 2])
+
+
+def operator_seconds(timeline: Timeline) -> OperatorSeconds:
+    """Sum up each operator's rTasks; operators of one name and rKernel count as one."""
+    found: OperatorSeconds = {}
+    for span in timeline.spans:
+        if span.kind == "rtask":
+            key = span.name, span.kernel
+            found[key] = found.get(key, 0.0) + span.seconds
+    return found
+
+
+def errors(predicted: OperatorSeconds, measured: OperatorSeconds) -> list[float]:
+    """Return each operator's difference over its measured time."""
+    return [abs(predicted[key] - seconds) / seconds for key, seconds in measured.items() if seconds]
+
+
+def total_error(predicted: OperatorSeconds, measured: OperatorSeconds) -> float:
+    """Return the sum of all differences over the sum of the measured times."""
+    return sum(abs(predicted[k] - s) for k, s in measured.items()) / sum(measured.values())
+
+
+def prediction_table(predictions: Iterable[Prediction]) -> str:
+    """One row per program, and the mean of the absolute errors over all programs."""
+    rows = [["model", "threads", "operators", "measured ms", "profiled ms", "error", "per operator",
+             "median operator", "modelled ms", "error", "per operator"]]  # fmt: skip
+    found = list(predictions)
+    for p in found:
+        rows.append([
+            p.model, str(p.threads), str(p.operators), f"{1e3 * p.measured:.3f}",
+            f"{1e3 * p.profiled:.3f}", f"{p.profiled / p.measured - 1:+.0%}",
+            f"{p.profiled_operators:.0%}", f"{p.median_operator:.0%}",
+            f"{1e3 * p.modelled:.3f}", f"{p.modelled / p.measured - 1:+.0%}",
+            f"{p.modelled_operators:.0%}",
+        ])  # fmt: skip
+    return f"{table(rows)}\n\n{_summary(found)}"
+
+
+def _summary(found: list[Prediction]) -> str:
+    lines: list[str] = []
+    for name, ratios in (
+        ("profiled", [p.profiled / p.measured for p in found]),
+        ("modelled", [p.modelled / p.measured for p in found]),
+    ):
+        off = [abs(ratio - 1) for ratio in ratios]
+        centre = exp(statistics.fmean(log(ratio) for ratio in ratios))
+        lines.append(
+            f"{name}: mean error {statistics.fmean(off):.1%}, median {statistics.median(off):.1%}, "
+            f"at most {max(off):.0%}; predicted over measured {centre:.2f} (geometric mean)"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,137 @@
+"""Reuse distances: how much other memory a program touches before it comes back to the same.
+
+Memory that is used again before a cache's size of other memory was used is still in that cache (the
+stack distances of Mattson et al., 1970, on whole buffers). A program runs again and again, so the
+use before an operator's first may lie in the run before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, log2
+
+import numpy as np
+
+from rammer_mlir.scheduling.graph import Access, Reuse, RKernel, TaskGraph
+from rammer_mlir.scheduling.overlap import span
+
+_STEPS_PER_OCTAVE = 4
+"""Distances are kept as steps of a logarithmic scale, so that a thousand uses stay a short list."""
+
+
+def with_reuse(graph: TaskGraph) -> TaskGraph:
+    """Return the graph with rKernels that know how far apart the uses of their memory are.
+
+    Operators that share an rKernel share the average: what an rKernel costs depends on it alone.
+    """
+    bytes_at: dict[RKernel, Counter[int]] = {}
+    users: Counter[RKernel] = Counter()
+    touched = [[_footprints(graph, n, kernel) for kernel in operator.kernels]
+               for n, operator in enumerate(graph.operators)]  # fmt: skip
+    for number, distances in _distances([candidates[0] for candidates in touched]):
+        candidates = graph.operators[number].kernels
+        for kernel, footprint in zip(candidates, touched[number], strict=True):
+            users[kernel] += 1
+            for buffer, amount in footprint.items():
+                if buffer in distances:
+                    bytes_at.setdefault(kernel, Counter())[_step(distances[buffer])] += amount
+    new = {
+        kernel: replace(kernel, reuse=_averages(found, users[kernel]))
+        for kernel, found in bytes_at.items()
+    }
+    operators = tuple(
+        replace(operator, kernels=tuple(new.get(kernel, kernel) for kernel in operator.kernels))
+        for operator in graph.operators
+    )
+    return replace(graph, operators=operators)
+
+
+def _step(distance: int) -> int:
+    return ceil(_STEPS_PER_OCTAVE * log2(max(distance, 1)))
+
+
+def _averages(bytes_at: Counter[int], users: int) -> tuple[Reuse, ...]:
+    return tuple(
+        Reuse(round(2 ** (step / _STEPS_PER_OCTAVE)), amount / users)
+        for step, amount in sorted(bytes_at.items())
+        if amount
+    )
+
+
+def _footprints(graph: TaskGraph, number: int, kernel: RKernel) -> dict[int, int]:
+    """Return how many bytes of each buffer an operator touches."""
+    operands = graph.operators[number].operands
+    found: dict[int, int] = {}
+    for access in (*kernel.reads, *kernel.writes):
+        buffer = operands[access.argument].buffer
+        amount = _num_elements(access) * graph.buffers[buffer].element_bytes
+        found[buffer] = max(found.get(buffer, 0), amount)
+    return found
+
+
+def _num_elements(access: Access) -> int:
+    """Return about how many elements all rTasks touch: no more than they span, or than they ask."""
+    boxes = access.boxes
+    if not len(boxes.offsets):
+        return 0
+    asked = int(np.prod(boxes.sizes, axis=1).sum())
+    spanned = int((boxes.offsets + span(boxes)).max() - boxes.offsets.min()) + 1
+    return min(asked, spanned)
+
+
+def _distances(footprints: Sequence[dict[int, int]]) -> Iterator[tuple[int, dict[int, int]]]:
+    """Yield each operator of a second run, and the distance of each buffer that it touches."""
+    uses = _Uses(2 * sum(map(len, footprints)) + 1)
+    for run in range(2):
+        for number, footprint in enumerate(footprints):
+            # All that an operator touches is interleaved: it counts for each of its buffers.
+            found = {b: uses.since(b) for b in footprint if uses.knows(b)} if run else {}
+            own = sum(footprint.values())
+            for buffer, amount in footprint.items():
+                uses.touch(buffer, amount)
+            if run:
+                yield number, {buffer: max(d, own) for buffer, d in found.items()}
+
+
+@dataclass
+class _Uses:
+    """The last use of each buffer on a line of time, with sums over stretches (a Fenwick tree)."""
+
+    length: int
+
+    def __post_init__(self) -> None:
+        self._tree = [0] * (self.length + 1)
+        self._last: dict[int, tuple[int, int]] = {}
+        self._now = 0
+        self._total = 0
+
+    def knows(self, buffer: int) -> bool:
+        return buffer in self._last
+
+    def since(self, buffer: int) -> int:
+        """Return the bytes touched since a buffer was, its own included."""
+        place, amount = self._last[buffer]
+        return self._total - self._sum(place) + amount
+
+    def touch(self, buffer: int, amount: int) -> None:
+        if buffer in self._last:
+            place, before = self._last[buffer]
+            self._add(place, -before)
+        self._now += 1
+        self._last[buffer] = self._now, amount
+        self._add(self._now, amount)
+
+    def _add(self, place: int, amount: int) -> None:
+        self._total += amount
+        while place <= self.length:
+            self._tree[place] += amount
+            place += place & -place
+
+    def _sum(self, place: int) -> int:
+        found = 0
+        while place:
+            found += self._tree[place]
+            place -= place & -place
+        return found

@@ -1,0 +1,16 @@
+"""The folder for what this package keeps of a user's from one run to the next."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def user_folder() -> Path:
+    """Return ``rammer-mlir`` beneath ``XDG_CACHE_HOME``, or ``~/.cache`` without it.
+
+    Raises:
+        RuntimeError: if the user has no home.
+    """
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "rammer-mlir"

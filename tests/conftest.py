@@ -1,0 +1,10 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import os
+
+from rammer_mlir.compile_cache import FOLDER_VARIABLE
+
+# Tests are about compiling, and leave the user's folders alone; child processes inherit it.
+os.environ[FOLDER_VARIABLE] = ""

@@ -1,0 +1,179 @@
+"""Staged contractions of random shapes, executed with checks, against float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu_kernels import Array
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import EmulationError
+from rammer_mlir.lowering.emulation.kernel import compile_kernel
+from rammer_mlir.lowering.gpu.find_contractions import PLAN
+from rammer_mlir.lowering.gpu.kernels import map_kernels
+from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.runtime.emulator import Grid, launch
+
+RNG = np.random.default_rng(23)
+THREADS = 64
+
+
+@dataclass(frozen=True)
+class Case:
+    """A contraction: the types of its operands, and one of linalg's named operations."""
+
+    operation: str
+    shapes: tuple[tuple[int, ...], ...]
+    attributes: str = ""
+
+    @property
+    def types(self) -> list[str]:
+        """Return the memref types."""
+        return [f"memref<{'x'.join(map(str, shape))}xf32>" for shape in self.shapes]
+
+
+def product(m: int, n: int, k: int) -> Case:
+    """Return a matrix product."""
+    return Case("linalg.matmul", ((m, k), (k, n), (m, n)))
+
+
+def convolution(channels: int, inputs: int, size: int, window: int, stride: int) -> Case:
+    """Return a convolution of a square image."""
+    image = stride * (size - 1) + window
+    attributes = (
+        f"{{dilations = dense<1> : vector<2xi64>, strides = dense<{stride}> : vector<2xi64>}}"
+    )
+    shapes = (
+        (1, inputs, image, image),
+        (channels, inputs, window, window),
+        (1, channels, size, size),
+    )
+    return Case("linalg.conv_2d_nchw_fchw", shapes, attributes)
+
+
+def reference(case: Case, a: Array, b: Array, c: Array) -> Array:
+    """Compute in float64 what is added to the output."""
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    if case.operation == "linalg.matmul":
+        return c + a @ b
+    window = b.shape[2]
+    stride = (a.shape[2] - window) // max(c.shape[2] - 1, 1)
+    views = np.lib.stride_tricks.sliding_window_view(a, (window, window), (2, 3))
+    views = views[:, :, :: max(stride, 1), :: max(stride, 1)]
+    return c + np.einsum("nihwyx,oiyx->nohw", views, b)
+
+
+def module_of(case: Case, alignment: int) -> str:
+    """Return a rKernel, and a GPU kernel that calls it."""
+    a, b, c = case.types
+    aligned = f"{{rtask.alignment = {alignment} : i64}}"
+    return f"""
+func.func @kernel(%id: index, %a: {a} {aligned}, %b: {b} {aligned}, %c: {c}) {{
+  {case.operation} {case.attributes} ins(%a, %b : {a}, {b}) outs(%c : {c})
+  return
+}}"""
+
+
+def compile_case(case: Case, *, asynchronous: bool, alignment: int, damage: str = "") -> Any:
+    """Map a contraction to a block's threads, and compile it for the emulator."""
+    with ir.Context() as context, ir.Location.unknown():
+        context.allow_unregistered_dialects = True
+        module: Any = ir.Module.parse(module_of(case, alignment))
+        kernel = module.body.operations[0].operation
+        mapped = map_kernels(module, [kernel], 48 << 10, THREADS, async_copies=asynchronous)
+        assert PLAN not in str(module)
+        assert mapped.shared_bytes > 16, "expected a staged contraction"
+        for operation in walk(kernel):
+            if operation.name == damage:
+                operation.erase()
+        a, b, c = case.types
+        shared = f"memref<{mapped.shared_bytes}xi8, #gpu.address_space<workgroup>>"
+        container: Any = ir.Module.parse(f"""
+module attributes {{gpu.container_module}} {{
+gpu.module @m {{
+func.func private @kernel(index, {a}, {b}, {c}, {shared}, memref<{mapped.scratch_bytes}xi8>)
+gpu.func @entry(%a: {a}, %b: {b}, %c: {c}, %scratch: memref<{mapped.scratch_bytes}xi8>)
+    workgroup(%shared: {shared}) kernel {{
+  %id = arith.constant 0 : index
+  func.call @kernel(%id, %a, %b, %c, %shared, %scratch)
+      : (index, {a}, {b}, {c}, {shared}, memref<{mapped.scratch_bytes}xi8>) -> ()
+  gpu.return
+}}
+}}
+}}""")
+        holder = container.body.operations[0].operation
+        declaration = holder.regions[0].blocks[0].operations[0].operation
+        kernel.move_before(declaration)
+        declaration.erase()
+        return compile_kernel(container, "entry", checked=True), mapped.scratch_bytes
+
+
+def execute(case: Case, kernel: Any, scratch: int) -> tuple[Array, Array]:
+    """Run on random numbers; return what was found and what was expected."""
+    a, b, c = (RNG.standard_normal(shape).astype(np.float32) for shape in case.shapes)
+    expected = reference(case, a, b, c)
+    launch(kernel, [a, b, c, np.zeros(scratch, np.uint8)], Grid(1, THREADS, 32))
+    return c, expected
+
+
+def random_case(number: int) -> Case:
+    """Return a random product or convolution that is large enough to be staged."""
+    rng = np.random.default_rng(number)
+    if number % 2:
+        m, n, k = (int(v) for v in rng.integers(4, 70, 3))
+        return product(m, n, 16 * (k + 1024 // (m * n)))
+    channels, inputs, size = (int(v) for v in rng.integers(4, 18, 3))
+    window, stride = int(rng.integers(1, 5)), int(rng.integers(1, 3))
+    inputs += 16384 // (channels * size * size * window * window)
+    return convolution(channels, inputs, size, window, stride)
+
+
+CASES = [
+    product(64, 64, 64),  # every thread has a tile
+    product(5, 7, 512),  # groups share chunks, results at edges
+    product(130, 67, 64),  # several rounds
+    product(16, 16, 61 * 2),  # chunks of an odd size
+    convolution(16, 8, 7, 3, 1),
+    convolution(32, 3, 6, 7, 2),
+    convolution(9, 96, 5, 1, 1),
+]
+
+
+def name(case: Case) -> str:
+    """Name a case by its shapes."""
+    return "-".join("x".join(map(str, shape)) for shape in case.shapes)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["registers", "asynchronous"])
+@pytest.mark.parametrize("alignment", [4, 16])
+@pytest.mark.parametrize("case", CASES, ids=name)
+def test_contractions(case: Case, alignment: int, asynchronous: bool) -> None:
+    found, expected = execute(
+        case, *compile_case(case, asynchronous=asynchronous, alignment=alignment)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(40))
+def test_random_contractions(number: int) -> None:
+    case = random_case(number)
+    for asynchronous in (False, True):
+        found, expected = execute(
+            case, *compile_case(case, asynchronous=asynchronous, alignment=16)
+        )
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("damage", "fault"),
+    [("nvgpu.device_async_wait", "unwritten memory"), ("gpu.barrier", "unwritten memory")],
+)
+def test_missing_synchronisation_is_found(damage: str, fault: str) -> None:
+    case = product(64, 64, 64)
+    kernel, scratch = compile_case(case, asynchronous=True, alignment=16, damage=damage)
+    with pytest.raises(EmulationError, match=fault):
+        execute(case, kernel, scratch)

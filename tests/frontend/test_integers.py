@@ -1,0 +1,68 @@
+"""Integers where a processor would end the process: divisors of zero, the quotient that overflows.
+
+NumPy's answers are the reference (ONNX leaves them open, ONNX Runtime refuses a zero divisor).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from node_checks import check_node, floats, run_node
+
+SIGNED = [np.int8, np.int32, np.int64]
+UNSIGNED = [np.uint8, np.uint32]
+
+
+def pairs(kind: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return dividends and divisors: random ones, then all pairs of the extreme ones."""
+    limits = np.iinfo(kind)
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(limits.min, limits.max, (2, 50), dtype=kind, endpoint=True)
+    odd = np.array([0, 1, 2, limits.min, limits.max, *([-1, -2] if limits.min else [])], kind)
+    return (
+        np.concatenate([x, np.repeat(odd, len(odd))]),
+        np.concatenate([y, np.tile(odd, len(odd))]),
+    )
+
+
+@pytest.mark.parametrize("kind", [*SIGNED, *UNSIGNED])
+@pytest.mark.parametrize("constants", [(), (1,)])
+def test_quotients(kind: Any, constants: tuple[int, ...]) -> None:
+    """Rounded towards zero; 0 for a divisor of 0; the smallest integer over -1 is itself."""
+    x, y = pairs(kind)
+    with np.errstate(all="ignore"):
+        quotient, rest = x // y, x % y
+        toward_zero = quotient + ((rest != 0) & ((x < 0) != (y < 0))).astype(kind)
+    found = run_node("Div", [x, y], constants=constants)["out0"]
+    np.testing.assert_array_equal(found, toward_zero)
+
+
+@pytest.mark.parametrize("kind", [*SIGNED, *UNSIGNED])
+@pytest.mark.parametrize("fmod", [0, 1])
+def test_remainders(kind: Any, fmod: int) -> None:
+    """Of the divisor's sign, or of the dividend's."""
+    x, y = pairs(kind)
+    with np.errstate(all="ignore"):
+        expected = np.fmod(x, y) if fmod else np.mod(x, y)
+    found = run_node("Mod", [x, y], fmod=fmod)["out0"]
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_constant_divisors_cost_nothing() -> None:
+    """Checks of a divisor that is known are folded away."""
+    x = np.arange(-20, 20, dtype=np.int32)
+    text = check_node("Div", [x, np.array(3, np.int32)], constants=(1,))
+    assert "arith.divsi" in text
+    assert "arith.select" not in text
+
+
+def test_lengths_beyond_the_axis_read_nothing_else() -> None:
+    """All of the axis is reversed, and nothing for a negative length."""
+    x = floats(3, 4)
+    lengths = np.array([99, -5, 2, 1 << 40], np.int64)
+    found = run_node("ReverseSequence", [x, lengths], batch_axis=1, time_axis=0)["out0"]
+    expected = x.copy()
+    expected[:, 0], expected[:2, 2], expected[:, 3] = x[::-1, 0], x[1::-1, 2], x[::-1, 3]
+    np.testing.assert_array_equal(found, expected)

@@ -1,0 +1,233 @@
+"""The cache of compiled models: found only if nothing has changed, harmless where it fails."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import rammer_mlir
+from rammer_mlir import compile_cache
+from rammer_mlir.compile_cache import CompileCache, compile_key
+from rammer_mlir.errors import RammerError
+from rammer_mlir.options import check_options
+from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.scheduling.policies import POLICIES, register_policy
+from rammer_mlir.scheduling.policies.sequential import Sequential
+
+if shutil.which("ld") is None and shutil.which("ld.lld") is None:
+    pytest.skip("an entry holds a shared library: needs ld or ld.lld", allow_module_level=True)
+
+DEVICES = Path(compile_cache.__file__).parent / "scheduling" / "devices"
+
+
+def product(seed: int = 0, size: int = 8) -> onnx.ModelProto:
+    """Return ``y = x @ w`` with random weights."""
+    w = np.random.default_rng(seed).standard_normal((size, size)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "product",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", size])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", size])],
+        [numpy_helper.from_array(w, "w")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Use a cache of this test's own, for small programs too."""
+    monkeypatch.setenv(compile_cache.FOLDER_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(compile_cache, "WORTH_SECONDS", 0.0)
+    return tmp_path / "cache"
+
+
+def compiled(model: onnx.ModelProto | Path | None = None, **options: Any) -> Executable:
+    """Compile the product on two vEUs."""
+    options = {"num_veus": 2, "shapes": {"x": (4, 8)}, **options}
+    found = rammer_mlir.compile(product() if model is None else model, **options)
+    assert isinstance(found, Executable)
+    return found
+
+
+def was_found(executable: Executable) -> bool:
+    return list(executable.stats["seconds"]) == ["cache"]
+
+
+def entries(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.rammer"))
+
+
+def test_the_second_compilation_is_found(folder: Path) -> None:
+    """It computes the same, and knows what the compiler measured."""
+    first, second = compiled(), compiled()
+    assert not was_found(first)
+    assert was_found(second)
+    assert len(entries(folder)) == 1
+    x = np.random.default_rng(1).standard_normal((4, 8)).astype(np.float32)
+    np.testing.assert_array_equal(second(x), first(x))
+    assert second.summary == first.summary
+    assert second.stats["arena_bytes"] == first.stats["arena_bytes"]
+    assert second.signature == first.signature
+
+
+def test_a_model_is_the_same_as_a_file_only_by_its_bytes(folder: Path, tmp_path: Path) -> None:
+    """Bytes and files of them share an entry, wherever the file is."""
+    path = tmp_path / "product.onnx"
+    path.write_bytes(product().SerializeToString())
+    assert not was_found(compiled(path))
+    moved = path.rename(tmp_path / "moved.onnx")
+    assert was_found(compiled(moved))
+    assert len(entries(folder)) == 1
+
+
+CHANGES: dict[str, Callable[[], Executable]] = {
+    "weights": lambda: compiled(product(seed=1)),
+    "shapes": lambda: compiled(shapes={"x": (5, 8)}),
+    "vEUs": lambda: compiled(num_veus=1),
+    "policy": lambda: compiled(policy="sequential"),
+    "costs": lambda: compiled(costs="a100"),
+    "off": lambda: compiled(cache=False),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_any_change_compiles_anew(folder: Path, change: str) -> None:
+    compiled()
+    assert not was_found(CHANGES[change]())
+    assert len(entries(folder)) == (1 if change == "off" else 2)
+
+
+def test_a_device_file_counts_by_its_content(folder: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    text = (DEVICES / "cpu.toml").read_text("utf-8")
+    mine.write_text(text, "utf-8")
+    assert not was_found(compiled(costs=str(mine)))
+    assert was_found(compiled(costs=str(mine)))
+    mine.write_text(text + "\n# measured again\n", "utf-8")
+    assert not was_found(compiled(costs=str(mine)))
+
+
+def test_external_data_counts(folder: Path, tmp_path: Path) -> None:
+    """The model's own file stays as it is; the weights beside it change."""
+    path = tmp_path / "product.onnx"
+    onnx.save(
+        product(size=32), path, save_as_external_data=True, location="w.bin", size_threshold=0
+    )
+    shapes = {"x": (4, 32)}
+    assert not was_found(compiled(path, shapes=shapes))
+    assert was_found(compiled(path, shapes=shapes))
+    weights = np.fromfile(tmp_path / "w.bin", np.float32)
+    (2 * weights).tofile(tmp_path / "w.bin")
+    changed = compiled(path, shapes=shapes)
+    assert not was_found(changed)
+    x = np.random.default_rng(1).standard_normal((4, 32)).astype(np.float32)
+    expected = x.astype(np.float64) @ (2.0 * weights.reshape(32, 32).astype(np.float64))
+    np.testing.assert_allclose(changed(x), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_compiler_itself_counts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled()
+    monkeypatch.setattr(compile_cache, "_compiler", lambda: "another version")
+    assert not was_found(compiled())
+
+
+def test_another_processor_has_entries_of_its_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled()
+    monkeypatch.setattr(compile_cache, "cpu_features", lambda: ("sse2",))
+    assert not was_found(compiled())
+
+
+def test_policies_of_the_users_are_not_kept(folder: Path) -> None:
+    """Their source may change under the same name."""
+
+    class Mine(Sequential):
+        name: ClassVar[str] = "mine"
+
+    register_policy(Mine())
+    try:
+        compiled(policy="mine")
+        assert not was_found(compiled(policy="mine"))
+    finally:
+        del POLICIES["mine"]
+    assert entries(folder) == []
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK nothing", None])
+def test_a_damaged_entry_is_compiled_again(folder: Path, damage: bytes | None) -> None:
+    expected = compiled()
+    (entry,) = entries(folder)
+    content = bytearray(entry.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    entry.write_bytes(bytes(content) if damage is None else damage)
+    again = compiled()
+    assert not was_found(again)
+    assert was_found(compiled())
+    x = np.random.default_rng(1).standard_normal((4, 8)).astype(np.float32)
+    np.testing.assert_array_equal(again(x), expected(x))
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file stands where the folder should be: models compile as without a cache."""
+    monkeypatch.setattr(compile_cache, "WORTH_SECONDS", 0.0)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv(compile_cache.FOLDER_VARIABLE, str(tmp_path / "file" / "cache"))
+    for _ in range(2):
+        assert not was_found(compiled())
+
+
+def test_without_a_linker_nothing_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+
+    def find_nothing(_: str) -> None:
+        return None
+
+    monkeypatch.setattr("importlib.util.find_spec", find_nothing)
+    assert not was_found(compiled())
+    assert entries(folder) == []
+
+
+def test_small_programs_are_not_worth_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_cache, "WORTH_SECONDS", 1e9)
+    compiled()
+    assert not folder.exists()
+
+
+def test_what_was_not_used_for_longest_goes(folder: Path) -> None:
+    """Three programs where there is room for two: the one in the middle was not used again."""
+    cache = CompileCache(folder, 1 << 40)
+    options = check_options("cpu", "sequential", 1)
+    keys: list[str] = []
+    for seed in range(3):
+        executable = compiled(product(seed), cache=False)
+        key = compile_key(product(seed), options, None)
+        assert key is not None
+        keys.append(key)
+        if seed == 2:
+            size = entries(folder)[0].stat().st_size
+            cache = CompileCache(folder, 2 * size + size // 2)
+        cache.keep(key, executable)
+        os.utime(folder / f"{key}.rammer", ns=(seed, seed))
+        if seed == 1:
+            assert cache.find(keys[0]) is not None
+    assert [cache.find(key) is not None for key in keys] == [True, False, True]
+
+
+def test_a_size_that_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(compile_cache.BYTES_VARIABLE, "4GB")
+    with pytest.raises(RammerError, match=r"^RAMMER_CACHE_BYTES: expected a number of bytes"):
+        compiled()
+
+
+def test_a_model_that_is_missing_is_refused_as_ever(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(RammerError, match="cannot read"):
+        compiled(tmp_path / "missing.onnx")

@@ -1,0 +1,81 @@
+"""Placing blocks in memory, against the best of all orders."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from rammer_mlir.scheduling.packing import pack
+
+
+def intervals(seed: int, count: int) -> tuple[dict[int, int], dict[int, list[int]], int]:
+    """Return sizes and conflicts of blocks that live in random intervals, and the largest load."""
+    chance = random.Random(seed)
+    lives = [sorted(chance.sample(range(3 * count), 2)) for _ in range(count)]
+    sizes = {n: chance.randint(1, 9) for n in range(count)}
+    conflicts = {
+        a: [b for b in range(count) if b != a and max(lives[a][0], lives[b][0])
+            <= min(lives[a][1], lives[b][1])]
+        for a in range(count)
+    }  # fmt: skip
+    load = max(
+        sum(sizes[n] for n in range(count) if lives[n][0] <= time <= lives[n][1])
+        for time in range(3 * count)
+    )
+    return sizes, conflicts, load
+
+
+def top(offsets: Mapping[int, int], sizes: Mapping[int, int]) -> int:
+    return max(offsets[block] + sizes[block] for block in sizes)
+
+
+def lowest_fit(
+    order: Sequence[int], sizes: Mapping[int, int], conflicts: Mapping[int, Sequence[int]]
+) -> int:
+    """Place each block as low as it fits; some order of this gives the smallest memory there is."""
+    offsets: dict[int, int] = {}
+    for block in order:
+        taken = sorted(
+            (offsets[b], offsets[b] + sizes[b]) for b in conflicts[block] if b in offsets
+        )
+        place = 0
+        for start, end in taken:
+            if start - place >= sizes[block]:
+                break
+            place = max(place, end)
+        offsets[block] = place
+    return top(offsets, sizes)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_blocks_that_conflict_are_apart(seed: int) -> None:
+    sizes, conflicts, load = intervals(seed, count=30)
+    offsets = pack(sizes, conflicts, load)
+    assert set(offsets) == set(sizes)
+    for a, b in itertools.combinations(sizes, 2):
+        if b in conflicts[a]:
+            assert offsets[a] + sizes[a] <= offsets[b] or offsets[b] + sizes[b] <= offsets[a]
+    assert load <= top(offsets, sizes) <= 1.1 * load
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_small_memories_are_as_small_as_can_be(seed: int) -> None:
+    """Six blocks in all 720 orders: pack finds the smallest memory."""
+    sizes, conflicts, _ = intervals(seed, count=6)
+    best = min(lowest_fit(order, sizes, conflicts) for order in itertools.permutations(sizes))
+    assert top(pack(sizes, conflicts, least=0), sizes) == best
+
+
+def test_effort_is_limited() -> None:
+    """Without work to spend, the first order stands; the answer is right all the same."""
+    sizes, conflicts, load = intervals(seed=3, count=200)
+    quick = pack(sizes, conflicts, load, work=0)
+    better = pack(sizes, conflicts, load)
+    assert load <= top(better, sizes) <= top(quick, sizes)
+
+
+def test_nothing_to_place() -> None:
+    assert pack({}, {}, least=0) == {}
