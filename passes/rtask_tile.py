@@ -8,6 +8,7 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import OperationError, Pass
+from rammer_mlir.passes.device_tiles import tiles_for
 from rammer_mlir.passes.entry import functions, is_private, symbol_name
 from rammer_mlir.passes.tile_builder import build_tiled, build_whole
 from rammer_mlir.passes.tile_choice import AIMS, Aim, TileCost, Tiling, choose
@@ -21,6 +22,8 @@ from rammer_mlir.passes.tiled_kernel import (
     whole,
     whole_cost,
 )
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.devices.catalog import find_device
 
 
 @dataclass(frozen=True)
@@ -45,25 +48,30 @@ class Limit:
 class Tile(Pass):
     """Cut every rOperator into rTasks: one or more candidate rKernels, coarse to fine.
 
-    No rTask touches more than ``memory`` bytes; 0 is no limit.
+    No rTask touches more than ``memory`` bytes; 0 is no limit. With ``device``, a name or a file,
+    tiles are for its times and ``num-veus`` vEUs, and not for cores of a CPU.
     """
 
     name: ClassVar[str] = "rtask-tile"
 
     candidates: int = 2
     memory: int = 0
+    device: str = ""
+    num_veus: int = 1
 
     def run(self, module: ir.Module) -> None:
         """Replace computations on whole tensors by rKernels and describe each with an op."""
         if self.candidates < 1:
             raise OptionError(f"candidates: expected at least 1, found {self.candidates}")
         kernels: dict[str, list[str]] = {}
+        device = find_device(self.device).device(self.num_veus) if self.device else None
+        aims = _Aims(self.candidates, self.memory, device)
         callers = {_callee(op): op for op in reversed(_operators(module))}
         for function in list(functions(module)):
             if is_private(function) and function.operation.regions[0].blocks:
                 name = symbol_name(function)
                 limit = Limit(self.memory, callers.get(name, function))
-                kernels[name] = _build_candidates(function, name, self.candidates, limit)
+                kernels[name] = _build_candidates(function, name, aims, limit)
                 function.operation.erase()
         for op in _operators(module):
             chosen = [
@@ -102,7 +110,7 @@ def _separate_results(function: ir.OpView) -> None:
         seen.add(value)
 
 
-def _build_candidates(function: ir.OpView, name: str, candidates: int, limit: Limit) -> list[str]:
+def _build_candidates(function: ir.OpView, name: str, aims: _Aims, limit: Limit) -> list[str]:
     _separate_results(function)
     computation = Computation(function)
     space = computation.space
@@ -118,7 +126,7 @@ def _build_candidates(function: ir.OpView, name: str, candidates: int, limit: Li
         _describe(kernel, 1, reads, writes, cost)
         return [f"{name}_t0"]
     names: list[str] = []
-    for tiling in _tilings(computation, candidates, limit.memory):
+    for tiling in _tilings(computation, aims):
         domain = TiledDomain(space, tiling)
         limit.check(tile_cost(computation, domain))
         kernel = build_tiled(computation, domain, f"{name}_t{len(names)}")
@@ -128,7 +136,16 @@ def _build_candidates(function: ir.OpView, name: str, candidates: int, limit: Li
     return names
 
 
-def _tilings(computation: Computation, candidates: int, memory: int) -> list[Tiling]:
+@dataclass(frozen=True)
+class _Aims:
+    """What tiles are chosen by: most candidates, most bytes of an rTask, a device or None."""
+
+    candidates: int
+    memory: int
+    device: Device | None
+
+
+def _tilings(computation: Computation, aims: _Aims) -> list[Tiling]:
     space = computation.space
     assert space is not None
     extents = [tile_class.extent for tile_class in space.classes]
@@ -137,11 +154,13 @@ def _tilings(computation: Computation, candidates: int, memory: int) -> list[Til
     def cost(tiling: Tiling) -> TileCost:
         return tile_cost(computation, TiledDomain(space, tiling))
 
-    aims = [
-        Aim(aim.operations, min(aim.num_bytes, memory or aim.num_bytes))
-        for aim in AIMS[:candidates]
+    if aims.device is not None:
+        return tiles_for(aims.device, extents, contiguous, cost, aims.candidates)
+    bounded = [
+        Aim(aim.operations, min(aim.num_bytes, aims.memory or aim.num_bytes))
+        for aim in AIMS[: aims.candidates]
     ]
-    chosen = (choose(extents, contiguous, cost, aim) for aim in aims)
+    chosen = (choose(extents, contiguous, cost, aim) for aim in bounded)
     return list(dict.fromkeys(chosen))
 
 

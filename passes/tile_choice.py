@@ -1,13 +1,14 @@
 """How finely an rOperator is cut into rTasks.
 
 Starting from one rTask, the loop whose halving moves the least data in total is halved until an
-rTask fits the time aimed at. Several aims give several candidate rKernels: few large rTasks are the
-most efficient, many small ones the fastest on an idle device (RAMMER section 3.3).
+rTask fits the time aimed at, or as a device's times suggest (``device_tiles``). Several aims give
+several candidate rKernels: few large rTasks are the most efficient, many small ones the fastest on
+an idle device (RAMMER section 3.3).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 Tiling = tuple[int, ...]
@@ -45,17 +46,27 @@ def choose(
 ) -> Tiling:
     """Return the tile sizes for one aim."""
     tiling = tuple(extents)
-    while True:
+    for tiling in refinements(extents, contiguous, cost):
         current = cost(tiling)
         if current.operations <= aim.operations and current.num_bytes <= aim.num_bytes:
-            return tiling
+            break
+    return tiling
+
+
+def refinements(
+    extents: Sequence[int], contiguous: Sequence[bool], cost: Callable[[Tiling], TileCost]
+) -> Iterator[Tiling]:
+    """Yield tile sizes from one rTask on, each time halving what moves the least data in total."""
+    tiling = tuple(extents)
+    while True:
+        yield tiling
         finer = [
             candidate
             for loop in range(len(extents))
             if (candidate := _halve(tiling, loop, extents, contiguous)) is not None
         ]
         if not finer:
-            return tiling
+            return
         tiling = min(finer, key=lambda t: num_tiles(extents, t) * cost(t).num_bytes)
 
 

@@ -99,7 +99,10 @@ def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
 
 def _tile(options: CompileOptions) -> str:
     memory = f" memory={options.tile_bytes}" if options.tile_bytes else ""
-    return f"rtask-tile{{candidates={options.candidates}{memory}}}"
+    device = ""
+    if options.target != "cpu":
+        device = f' device="{options.device}" num-veus={options.num_veus}'
+    return f"rtask-tile{{candidates={options.candidates}{memory}{device}}}"
 
 
 def _folding(options: CompileOptions) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 // RUN: rammer-opt %s --split-input-file --linalg-generalize-named-ops --rtask-tile --canonicalize --cse | filecheck %s
 // RUN: rammer-opt %s --split-input-file --linalg-generalize-named-ops --rtask-tile=candidates=1 | filecheck %s --check-prefix=ONE
+// RUN: rammer-opt %s --split-input-file --linalg-generalize-named-ops --rtask-tile='device=h100 num-veus=132' | filecheck %s --check-prefix=DEVICE
 
 // A coarse and a fine rKernel. The fine one cuts 200 columns into tiles of 32: the last has 8, and
 // its slices have dynamic sizes. (The dialect's verifier checks that the tiles cover the output.)
@@ -20,6 +21,9 @@
 // CHECK: tensor.insert_slice %{{.*}} into %{{.*}}[%{{.*}}, %{{.*}}] [50, %[[WIDTH]]] [1, 1]
 // CHECK: func.func @main
 // CHECK: "rtask.operator"(%{{.*}}, %{{.*}}) {kernels = [@matmul_t0, @matmul_t1]}
+// On a GPU of 132 multiprocessors: one rKernel that occupies them least, and the fastest one.
+// DEVICE: function = @matmul_t0, num_rtasks = 42 : i64
+// DEVICE: function = @matmul_t1, num_rtasks = 84 : i64
 // ONE: func.func @main
 // ONE: "rtask.operator"(%{{.*}}, %{{.*}}) {kernels = [@matmul_t0]}
 func.func private @matmul(%x: tensor<300x256xf32>, %w: tensor<256x200xf32>) -> tensor<300x200xf32> {

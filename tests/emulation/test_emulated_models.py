@@ -132,7 +132,7 @@ def test_whole_program_without_damage() -> None:
 
 
 def test_program_without_waits() -> None:
-    message = broken(drop_waits)
+    message = broken(drop_waits, num_veus=8)
     assert message.startswith("kernel 'rammer_program': ")
     assert "data race" in message or "unwritten memory" in message
     assert "the arena" in message

@@ -128,6 +128,40 @@ def test_the_kernel_does_not_grow_with_the_program(lengths: tuple[int, ...]) -> 
             assert abs(other[name] - size) <= 0.05 * size, name
 
 
+def product(kind: int) -> bytes:
+    """Build a matrix product that is worth staging."""
+    weight = np.random.default_rng(0).standard_normal((256, 64)).astype(np.float32)
+    element = helper.tensor_dtype_to_np_dtype(kind)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "product",
+        [helper.make_tensor_value_info("x", kind, [64, 256])],
+        [helper.make_tensor_value_info("y", kind, [64, 64])],
+        [numpy_helper.from_array(weight.astype(element), "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    return model.SerializeToString()
+
+
+@needs_ptxas
+@pytest.mark.parametrize(
+    ("kind", "chip", "instructions"),
+    [
+        (TensorProto.FLOAT, "sm_75", {"ld.shared.v4.b32", "st.shared.v4.b32", "fma.rn.f32"}),
+        (TensorProto.FLOAT, "sm_80", {"ld.shared.v4.b32", "cp.async.cg.shared.global"}),
+        (TensorProto.FLOAT16, "sm_80", {"mma.sync.aligned.m16n8k16", "ldmatrix.sync.aligned"}),
+        (TensorProto.FLOAT16, "sm_90", {"mma.sync.aligned.m16n8k16", "cp.async.wait"}),
+    ],
+)
+def test_products_are_staged(kind: int, chip: str, instructions: set[str]) -> None:
+    """By the chip's own means; f32 stays f32."""
+    ptx = emit(product(kind), f"nvvm:{chip}", "ptx", veus=1).decode()
+    assert not {found for found in instructions if found not in ptx}
+    assert "tf32" not in ptx
+    resources = assemble(ptx, chip).resources
+    assert (resources.spill_store_bytes, resources.spill_load_bytes) == (0, 0)
+
+
 @pytest.mark.slow
 @needs_ptxas
 @pytest.mark.parametrize("chip", [*NVIDIA, *AMD])
