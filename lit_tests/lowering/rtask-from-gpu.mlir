@@ -99,7 +99,6 @@ func.func @host(%a: memref<8x16xf32>, %b: memref<16x24xf32>, %s: memref<8xf32>) 
 // CHECK: %[[OWN:.*]] = arith.cmpi ult, %{{.*}}, %c8
 // CHECK: %[[T:.*]] = arith.select %[[OWN]]
 // CHECK: scf.for
-// CHECK: affine.apply
 // CHECK: scf.if %[[OWN]] {
 // CHECK-NEXT: %[[V:.*]] = memref.load %[[X]][%[[ID]], %{{.*}}]
 // CHECK-NEXT: memref.store %[[V]], %[[TILE]][%[[T]]]
