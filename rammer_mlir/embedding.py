@@ -40,6 +40,7 @@ def compile_launches(
     costs: str | None = None,
     emulate: bool = False,
     check: bool = False,
+    watchdog: int = 0,
     device: int = 0,
 ) -> GpuExecutable:
     """Turn the launches of a host function into one persistent kernel.
@@ -54,6 +55,8 @@ def compile_launches(
         costs: the device whose costs the schedule follows, a name or a file.
         emulate: execute the kernel on this machine's processor.
         check: let emulation look for races and accesses out of bounds.
+        watchdog: looks at another vEU's progress after which a waiting one stops the program; 0 for
+            no watchdog.
         device: number of the GPU to run on; it is opened with the first run.
 
     Returns:
@@ -65,7 +68,7 @@ def compile_launches(
     Raises:
         RammerError: naming the launch that cannot be part of a static program.
     """
-    options = check_options(target, policy, num_veus, costs=costs)
+    options = check_options(target, policy, num_veus, costs=costs, watchdog=watchdog)
     if find_gpu(target) is None or (check and not emulate):
         raise OptionError(
             f"launches for target '{target}': expected a GPU, and emulation for checks; choose "
@@ -95,7 +98,8 @@ def _lower(module: ir.Module, options: CompileOptions) -> tuple[GpuProgram, Sign
     text = f"builtin.module({','.join(passes)})"
     run_pipeline(module, text, passes=(*PASSES, *LOWERING_PASSES))
     signature = _signature(entry_function(module))
-    return lower_to_gpu(module, {}, options.num_veus, gpu), signature
+    program = lower_to_gpu(module, {}, options.num_veus, gpu, watchdog=options.watchdog)
+    return program, signature
 
 
 def _signature(host: ir.OpView) -> Signature:

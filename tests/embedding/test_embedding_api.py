@@ -68,8 +68,9 @@ def arrays() -> dict[str, np.ndarray[Any, np.dtype[np.float32]]]:
     return {n: rng.standard_normal((4, 32)).astype(np.float32) for n in ("x", "arg1", "arg2")}
 
 
-def test_arrays_of_the_host() -> None:
-    executable = compiled(host(), num_veus=3, emulate=True, check=True)
+@pytest.mark.parametrize("watchdog", [0, 1000])
+def test_arrays_of_the_host(watchdog: int) -> None:
+    executable = compiled(host(), num_veus=3, emulate=True, check=True, watchdog=watchdog)
     assert [spec.name for spec in executable.signature.inputs] == ["x", "arg1", "arg2"]
     given = arrays()
     found = executable.run(given)
