@@ -105,11 +105,14 @@ def _model(operator: str, shape: list[int], weights: dict[str, Any]) -> onnx.Mod
 
 
 def _cache_bytes(level: int, otherwise: int) -> int:
-    """Return what the system says of a cache's size; many virtual machines do not."""
-    try:
-        return os.sysconf(f"SC_LEVEL{level}_CACHE_SIZE") or otherwise
-    except (ValueError, OSError):
-        return otherwise
+    """Return the size of a core's cache as Linux tells it; some virtual machines do not."""
+    for entry in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        try:
+            if (entry / "level").read_text().strip() == str(level):
+                return int((entry / "size").read_text().strip().removesuffix("K")) << 10
+        except (OSError, ValueError):
+            continue
+    return otherwise
 
 
 def description(found: dict[str, float]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import ClassVar
 
 import pytest
 from hypothesis import given, seed, settings
@@ -35,7 +36,7 @@ draws = st.randoms(use_true_random=False)
 class Careless:
     """A policy that decides everything at random, and is careful with waits only so often."""
 
-    name = "careless"
+    name: ClassVar[str] = "careless"
 
     def __init__(self, rng: random.Random, care: float) -> None:
         self._rng = rng
