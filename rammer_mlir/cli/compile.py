@@ -58,6 +58,7 @@ def _compile(arguments: Sequence[str]) -> int:
         costs=options.costs,
         watchdog=options.watchdog,
         per_operator=options.per_operator,
+        merge=options.merge,
     )
     compilation = Compilation.of_model(options.model, checked, shapes)
     if options.timeline is not None:
