@@ -60,6 +60,7 @@ def _compile(arguments: Sequence[str]) -> int:
         costs=options.costs,
         watchdog=options.watchdog,
         per_operator=options.per_operator,
+        merge=options.merge,
     )
     output = _output(options)
     if options.emit is not None:

@@ -141,6 +141,7 @@ def _compile(options: argparse.Namespace, policy: str) -> Executable | GpuExecut
         costs=options.costs,
         watchdog=options.watchdog,
         per_operator=options.per_operator,
+        merge=options.merge,
         device=options.device,
         cache=options.cache,
     )
@@ -194,6 +195,7 @@ def _emulate(
         costs=options.costs,
         watchdog=options.watchdog,
         per_operator=options.per_operator,
+        merge=options.merge,
     )
 
 
@@ -206,6 +208,7 @@ def _check_compiled_so(
     given = {
         "--policy": options.policy is not None,
         "--costs": options.costs is not None,
+        "--merge": options.merge is not None,
         "--watchdog": options.watchdog,
         "--per-operator": options.per_operator,
     }
