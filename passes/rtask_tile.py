@@ -14,7 +14,7 @@ from rammer_mlir.passes.tiled_kernel import (
     Computation,
     TiledDomain,
     Touch,
-    contiguous_classes,
+    loop_limits,
     tile_cost,
     touches,
     whole,
@@ -129,7 +129,7 @@ def _tilings(computation: Computation, candidates: int, memory: int) -> list[Til
     space = computation.space
     assert space is not None
     extents = [tile_class.extent for tile_class in space.classes]
-    contiguous = contiguous_classes(computation, space)
+    limits = loop_limits(computation, space)
 
     def cost(tiling: Tiling) -> TileCost:
         return tile_cost(computation, TiledDomain(space, tiling))
@@ -138,7 +138,7 @@ def _tilings(computation: Computation, candidates: int, memory: int) -> list[Til
         Aim(aim.operations, min(aim.num_bytes, memory or aim.num_bytes))
         for aim in AIMS[:candidates]
     ]
-    chosen = (choose(extents, contiguous, cost, aim) for aim in aims)
+    chosen = (choose(extents, limits, cost, aim) for aim in aims)
     return list(dict.fromkeys(chosen))
 
 

@@ -25,7 +25,7 @@ class Aim:
 AIMS = (Aim(8_000_000, 2_000_000), Aim(1_000_000, 250_000))
 """About 200 and 25 microseconds of one CPU core."""
 
-_CONTIGUOUS_MINIMUM = 32
+CONTIGUOUS_MINIMUM = 32
 """Elements kept together along a loop that walks contiguous memory: two AVX-512 registers."""
 
 
@@ -37,9 +37,21 @@ class TileCost:
     num_bytes: int
 
 
+@dataclass(frozen=True)
+class LoopLimit:
+    """How a loop may be cut: into whole vectors where it is contiguous, nowhere below a size."""
+
+    contiguous: bool = False
+    smallest: int = 1
+
+
+CONTIGUOUS = LoopLimit(True, CONTIGUOUS_MINIMUM)
+"""The limit of a loop that walks contiguous memory."""
+
+
 def choose(
     extents: Sequence[int],
-    contiguous: Sequence[bool],
+    limits: Sequence[LoopLimit],
     cost: Callable[[Tiling], TileCost],
     aim: Aim,
 ) -> Tiling:
@@ -52,7 +64,7 @@ def choose(
         finer = [
             candidate
             for loop in range(len(extents))
-            if (candidate := _halve(tiling, loop, extents, contiguous)) is not None
+            if (candidate := _halve(tiling, loop, extents, limits)) is not None
         ]
         if not finer:
             return tiling
@@ -68,12 +80,12 @@ def num_tiles(extents: Sequence[int], tiling: Tiling) -> int:
 
 
 def _halve(
-    tiling: Tiling, loop: int, extents: Sequence[int], contiguous: Sequence[bool]
+    tiling: Tiling, loop: int, extents: Sequence[int], limits: Sequence[LoopLimit]
 ) -> Tiling | None:
-    extent, tile = extents[loop], tiling[loop]
-    smallest = min(_CONTIGUOUS_MINIMUM, extent) if contiguous[loop] else 1
+    extent, tile, limit = extents[loop], tiling[loop], limits[loop]
     parts = 2 * -(-extent // tile)
-    size = _round(-(-extent // parts), tile - 1, extent, smallest, contiguous[loop])
+    smallest = min(limit.smallest, extent)
+    size = _round(-(-extent // parts), tile - 1, extent, smallest, limit.contiguous)
     if size >= tile:
         return None
     return (*tiling[:loop], size, *tiling[loop + 1 :])
@@ -85,8 +97,9 @@ def _round(size: int, largest: int, extent: int, smallest: int, contiguous: bool
     The result is at least ``smallest`` and, where that allows it, at most ``largest``.
     """
     if contiguous:
-        vectors = min(-(-size // _CONTIGUOUS_MINIMUM), largest // _CONTIGUOUS_MINIMUM)
-        return max(vectors * _CONTIGUOUS_MINIMUM, smallest)
+        vectors = min(-(-size // CONTIGUOUS_MINIMUM), largest // CONTIGUOUS_MINIMUM)
+        return max(vectors * CONTIGUOUS_MINIMUM, smallest)
+    size = max(size, smallest)
     for candidate in range(size, min(largest, size + size // 2) + 1):
         if extent % candidate == 0:
             return candidate

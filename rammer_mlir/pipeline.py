@@ -57,6 +57,7 @@ BINARY_STAGES = ("object", "ptx", "cubin", "hsaco")
 
 def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
     """Return the stages from `linalg` to `program`, which all targets share."""
+    cpu = options.target == "cpu"
     return (
         Stage(
             "operators",
@@ -68,8 +69,9 @@ def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
                 "rtask-pack-weights",
                 "canonicalize",
                 "cse",
+                *(_blocking() if cpu else []),
                 "rtask-form-operators",
-                *(["rtask-block-weights"] if options.target == "cpu" else []),
+                *(["rtask-block-weights"] if cpu else []),
                 "rtask-decompose-pad",
                 "rtask-insert-copies",
                 "func.func(linalg-generalize-named-ops,linalg-fuse-elementwise-ops)",
@@ -92,6 +94,10 @@ def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
             ),
         ),
     )
+
+
+def _blocking() -> tuple[str, ...]:
+    return ("rtask-block-channels", "linalg-generalize-named-ops", "canonicalize", "cse")
 
 
 def _tile(options: CompileOptions) -> str:
