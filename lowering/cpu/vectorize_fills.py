@@ -41,7 +41,7 @@ def _known_fill(operation: Any, operands: list[Any], fills: list[Any], number: i
     if not _writes_all(operation, number) or not _apart(target, others):
         return None
     for fill in fills:
-        if _root(fill.operands[1]) == _root(target):
+        if root(fill.operands[1]) == root(target):
             return fill if fill.operands[1] == target else None
     return None
 
@@ -62,7 +62,7 @@ def _fills_before(operation: Any) -> list[Any]:
     for other in reversed(before):
         if is_fill(other):
             fills.append(other)
-        elif not other.name.startswith((*_WITHOUT_EFFECT, *_VIEWS, *_BUFFERS)):
+        elif not is_without_effect(other):
             break
     return fills
 
@@ -84,11 +84,17 @@ def _writes_all(operation: Any, number: int) -> bool:
     return len(dims) == len(list(results))
 
 
-def _root(value: Any) -> Any:
+def is_without_effect(operation: Any) -> bool:
+    """Tell whether an operation only computes indices, views or room for temporaries."""
+    return operation.name.startswith((*_WITHOUT_EFFECT, *_VIEWS, *_BUFFERS))
+
+
+def root(value: Any) -> Any:
+    """Return the buffer that a value is a view of."""
     while producer(value) in _VIEWS:
         value = value.owner.operands[0]
     return value
 
 
 def _apart(target: Any, others: list[Any]) -> bool:
-    return all(_root(other) != _root(target) for other in others)
+    return all(root(other) != root(target) for other in others)
