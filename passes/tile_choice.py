@@ -7,7 +7,7 @@ most efficient, many small ones the fastest on an idle device (RAMMER section 3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 Tiling = tuple[int, ...]
@@ -24,6 +24,12 @@ class Aim:
 
 AIMS = (Aim(8_000_000, 2_000_000), Aim(1_000_000, 250_000))
 """About 200 and 25 microseconds of one CPU core."""
+
+_RAGGED = 1.25
+"""How much worse a tiling is for each loop that it does not divide."""
+
+_FEWEST_OF_HALF = 4
+"""A loop that cannot be cut in two equal parts is cut into up to so many times two."""
 
 CONTIGUOUS_MINIMUM = 32
 """Elements kept together along a loop that walks contiguous memory: two AVX-512 registers."""
@@ -64,11 +70,11 @@ def choose(
         finer = [
             candidate
             for loop in range(len(extents))
-            if (candidate := _halve(tiling, loop, extents, limits)) is not None
+            for candidate in _cut(tiling, loop, extents, limits)
         ]
         if not finer:
             return tiling
-        tiling = min(finer, key=lambda t: num_tiles(extents, t) * cost(t).num_bytes)
+        tiling = min(finer, key=lambda t: _bytes_moved(extents, t, cost))
 
 
 def num_tiles(extents: Sequence[int], tiling: Tiling) -> int:
@@ -79,16 +85,44 @@ def num_tiles(extents: Sequence[int], tiling: Tiling) -> int:
     return total
 
 
+def _bytes_moved(
+    extents: Sequence[int], tiling: Tiling, cost: Callable[[Tiling], TileCost]
+) -> float:
+    """Return the bytes that all rTasks move, counted higher where the last ones are smaller.
+
+    Loops of a size that only the run knows make slower code, in all rTasks.
+    """
+    ragged = sum(
+        tile > 0 and extent % tile > 0 for extent, tile in zip(extents, tiling, strict=True)
+    )
+    return num_tiles(extents, tiling) * cost(tiling).num_bytes * _RAGGED**ragged
+
+
+def _cut(
+    tiling: Tiling, loop: int, extents: Sequence[int], limits: Sequence[LoopLimit]
+) -> Iterator[Tiling]:
+    """Yield the tiling with a loop cut in two, and into equal parts where halves are not equal."""
+    size = _halve(tiling, loop, extents, limits)
+    if size is None:
+        return
+    yield (*tiling[:loop], size, *tiling[loop + 1 :])
+    extent, limit = extents[loop], limits[loop]
+    if limit.contiguous or extent % size == 0:
+        return
+    smallest = max(min(limit.smallest, extent), -(-size // _FEWEST_OF_HALF))
+    equal = next((n for n in range(size, smallest - 1, -1) if extent % n == 0), None)
+    if equal is not None:
+        yield (*tiling[:loop], equal, *tiling[loop + 1 :])
+
+
 def _halve(
     tiling: Tiling, loop: int, extents: Sequence[int], limits: Sequence[LoopLimit]
-) -> Tiling | None:
+) -> int | None:
     extent, tile, limit = extents[loop], tiling[loop], limits[loop]
     parts = 2 * -(-extent // tile)
     smallest = min(limit.smallest, extent)
     size = _round(-(-extent // parts), tile - 1, extent, smallest, limit.contiguous)
-    if size >= tile:
-        return None
-    return (*tiling[:loop], size, *tiling[loop + 1 :])
+    return size if size < tile else None
 
 
 def _round(size: int, largest: int, extent: int, smallest: int, contiguous: bool) -> int:

@@ -26,8 +26,8 @@ MAX_STRIDE = 4
 """Up to this stride, lanes are picked out of contiguous loads."""
 MIN_TRANSPOSED = 3
 """From this many neighbouring registers on, a strided store goes through a transpose."""
-_SPARE_REGISTERS = 4
-_UNROLLED_OPERATIONS = 192  # size limit of a reduction loop's unrolled body
+_SHARED_REGISTERS = 1 / 3  # share of the registers for what unrolled reduction steps share
+_UNROLLED_OPERATIONS = 196  # size limit of a reduction loop's unrolled body
 
 
 @dataclass(frozen=True)
@@ -351,7 +351,7 @@ def _unrolled_reductions(nest: LoopNest, plan: TilePlan) -> tuple[int, ...]:
     None when registers are short: LLVM would keep what the unrolled steps share in registers, such
     as the columns that neighbouring windows of a convolution have in common, and spill.
     """
-    if _registers(nest, plan) > nest.registers - _SPARE_REGISTERS:
+    if _registers(nest, plan) > nest.registers * (1 - _SHARED_REGISTERS):
         return ()
     size = plan.accumulators * max(1.0, nest.work)
     chosen: list[int] = []

@@ -40,5 +40,10 @@ def test_divisors_are_preferred() -> None:
     assert choose([56], [LoopLimit()], cost, Aim(20, 1 << 40)) == (14,)
 
 
+def test_equal_parts_are_preferred_to_ragged_halves() -> None:
+    assert choose([55], [LoopLimit()], cost, Aim(30, 1 << 40)) == (11,)
+    assert choose([13], [LoopLimit()], cost, Aim(7, 1 << 40)) == (7,)
+
+
 def test_an_empty_loop_is_one_tile() -> None:
     assert choose([0, 5], [LoopLimit()] * 2, cost, Aim(1, 1)) == (0, 5)
