@@ -16,14 +16,21 @@ Tiling = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Aim:
-    """Work of one rTask to aim at: scalar operations and bytes, whichever is reached first."""
+    """Work of one rTask to aim at: scalar operations and bytes, whichever is reached first.
+
+    From ``enough`` rTasks on, no cut is made that has all rTasks together move much more bytes.
+    """
 
     operations: int
     num_bytes: int
+    enough: int = 1 << 62
 
 
-AIMS = (Aim(8_000_000, 2_000_000), Aim(1_000_000, 250_000))
-"""About 200 and 25 microseconds of one CPU core."""
+AIMS = (Aim(12_000_000, 2_500_000, enough=24), Aim(1_500_000, 300_000))
+"""About 60 and 8 microseconds of one CPU core; some above powers of two, as sizes often are."""
+
+_MUCH_MORE = 1.4
+"""How many times more bytes are much more."""
 
 _RAGGED = 1.25
 """How much worse a tiling is for each loop that it does not divide."""
@@ -74,7 +81,11 @@ def choose(
         ]
         if not finer:
             return tiling
-        tiling = min(finer, key=lambda t: _bytes_moved(extents, t, cost))
+        best = min(finer, key=lambda t: _bytes_moved(extents, t, cost))
+        growth = _bytes_moved(extents, best, cost) / max(1, _bytes_moved(extents, tiling, cost))
+        if num_tiles(extents, tiling) >= aim.enough and growth > _MUCH_MORE:
+            return tiling
+        tiling = best
 
 
 def num_tiles(extents: Sequence[int], tiling: Tiling) -> int:
