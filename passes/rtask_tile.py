@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.entry import functions, is_private, symbol_name
 from rammer_mlir.passes.tile_builder import build_tiled, build_whole
-from rammer_mlir.passes.tile_choice import AIMS, Aim, TileCost, Tiling, choose
+from rammer_mlir.passes.tile_choice import Aim, LoopLimit, TileCost, Tiling, aims, choose
 from rammer_mlir.passes.tiled_kernel import (
     Computation,
     TiledDomain,
@@ -44,23 +45,28 @@ class Limit:
 class Tile(Pass):
     """Cut every rOperator into rTasks: one or more candidate rKernels, coarse to fine.
 
-    No rTask touches more than ``memory`` bytes; 0 is no limit.
+    No rTask touches more than ``memory`` bytes; 0 is no limit. The rTasks of the coarsest rKernel
+    do ``work`` scalar operations at most where that is possible, except where it has ``enough``
+    rTasks and smaller ones would read much more in all.
     """
 
     name: ClassVar[str] = "rtask-tile"
 
     candidates: int = 2
     memory: int = 0
+    work: int = 8_000_000
+    enough: int = 0
 
     def run(self, module: ir.Module) -> None:
         """Replace computations on whole tensors by rKernels and describe each with an op."""
         kernels: dict[str, list[str]] = {}
+        wanted = aims(self.work, self.enough)[: self.candidates]
         callers = {_callee(op): op for op in reversed(_operators(module))}
         for function in list(functions(module)):
             if is_private(function) and function.operation.regions[0].blocks:
                 name = symbol_name(function)
                 limit = Limit(self.memory, callers.get(name, function))
-                kernels[name] = _build_candidates(function, name, self.candidates, limit)
+                kernels[name] = _build_candidates(function, name, wanted, limit)
                 function.operation.erase()
         for op in _operators(module):
             chosen = [
@@ -99,7 +105,9 @@ def _separate_results(function: ir.OpView) -> None:
         seen.add(value)
 
 
-def _build_candidates(function: ir.OpView, name: str, candidates: int, limit: Limit) -> list[str]:
+def _build_candidates(
+    function: ir.OpView, name: str, wanted: Sequence[Aim], limit: Limit
+) -> list[str]:
     _separate_results(function)
     computation = Computation(function)
     space = computation.space
@@ -115,7 +123,7 @@ def _build_candidates(function: ir.OpView, name: str, candidates: int, limit: Li
         _describe(kernel, 1, reads, writes, cost)
         return [f"{name}_t0"]
     names: list[str] = []
-    for tiling in _tilings(computation, candidates, limit.memory):
+    for tiling in _tilings(computation, wanted, limit.memory):
         domain = TiledDomain(space, tiling)
         limit.check(tile_cost(computation, domain))
         kernel = build_tiled(computation, domain, f"{name}_t{len(names)}")
@@ -125,20 +133,21 @@ def _build_candidates(function: ir.OpView, name: str, candidates: int, limit: Li
     return names
 
 
-def _tilings(computation: Computation, candidates: int, memory: int) -> list[Tiling]:
+def _tilings(computation: Computation, wanted: Sequence[Aim], memory: int) -> list[Tiling]:
     space = computation.space
     assert space is not None
     extents = [tile_class.extent for tile_class in space.classes]
     limits = loop_limits(computation, space)
+    if memory:  # which is a limit that has to be kept
+        limits = [limit if limit.contiguous else LoopLimit() for limit in limits]
 
     def cost(tiling: Tiling) -> TileCost:
         return tile_cost(computation, TiledDomain(space, tiling))
 
-    aims = [
-        Aim(aim.operations, min(aim.num_bytes, memory or aim.num_bytes))
-        for aim in AIMS[:candidates]
-    ]
-    chosen = (choose(extents, limits, cost, aim) for aim in aims)
+    limited = (
+        replace(aim, num_bytes=min(aim.num_bytes, memory or aim.num_bytes)) for aim in wanted
+    )
+    chosen = (choose(extents, limits, cost, aim) for aim in limited)
     return list(dict.fromkeys(chosen))
 
 

@@ -26,8 +26,22 @@ class Aim:
     enough: int = 1 << 62
 
 
-AIMS = (Aim(12_000_000, 2_500_000, enough=24), Aim(1_500_000, 300_000))
-"""About 60 and 8 microseconds of one CPU core; some above powers of two, as sizes often are."""
+def aims(work: int, enough: int = 0) -> tuple[Aim, ...]:
+    """Return the aims of candidate rKernels, coarse to fine, for ``work`` operations at first.
+
+    ``enough`` is that of the first one, 0 for none.
+    """
+    return (
+        Aim(work, work // _OPERATIONS_PER_BYTE, enough or 1 << 62),
+        Aim(work // _FINER, work // _FINER // _OPERATIONS_PER_BYTE),
+    )
+
+
+_OPERATIONS_PER_BYTE = 4
+"""What a CPU core computes while it moves a byte."""
+
+_FINER = 8
+"""How many times less work an rTask of the finer candidate is."""
 
 _MUCH_MORE = 1.4
 """How many times more bytes are much more."""
@@ -70,6 +84,10 @@ def choose(
 ) -> Tiling:
     """Return the tile sizes for one aim."""
     tiling = tuple(extents)
+
+    def moved(candidate: Tiling) -> float:
+        return _bytes_moved(extents, candidate, limits, cost)
+
     while True:
         current = cost(tiling)
         if current.operations <= aim.operations and current.num_bytes <= aim.num_bytes:
@@ -81,9 +99,9 @@ def choose(
         ]
         if not finer:
             return tiling
-        best = min(finer, key=lambda t: _bytes_moved(extents, t, cost))
-        growth = _bytes_moved(extents, best, cost) / max(1, _bytes_moved(extents, tiling, cost))
-        if num_tiles(extents, tiling) >= aim.enough and growth > _MUCH_MORE:
+        best = min(finer, key=moved)
+        enough = num_tiles(extents, tiling) >= aim.enough and current.num_bytes <= aim.num_bytes
+        if enough and moved(best) > _MUCH_MORE * moved(tiling):
             return tiling
         tiling = best
 
@@ -97,14 +115,19 @@ def num_tiles(extents: Sequence[int], tiling: Tiling) -> int:
 
 
 def _bytes_moved(
-    extents: Sequence[int], tiling: Tiling, cost: Callable[[Tiling], TileCost]
+    extents: Sequence[int],
+    tiling: Tiling,
+    limits: Sequence[LoopLimit],
+    cost: Callable[[Tiling], TileCost],
 ) -> float:
     """Return the bytes that all rTasks move, counted higher where the last ones are smaller.
 
-    Loops of a size that only the run knows make slower code, in all rTasks.
+    Loops of a size that only the run knows make slower code, in all rTasks; not so where they are
+    vectors, of which the last one is masked.
     """
     ragged = sum(
-        tile > 0 and extent % tile > 0 for extent, tile in zip(extents, tiling, strict=True)
+        not limit.contiguous and tile > 0 and extent % tile > 0
+        for extent, tile, limit in zip(extents, tiling, limits, strict=True)
     )
     return num_tiles(extents, tiling) * cost(tiling).num_bytes * _RAGGED**ragged
 

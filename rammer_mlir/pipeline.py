@@ -48,6 +48,12 @@ class Stage:
         return f"builtin.module({','.join(self.passes)})"
 
 
+_CPU_WORK = 12_000_000
+"""Scalar operations of a coarse rTask: about 60 microseconds of a core."""
+
+_CPU_ENOUGH = 24
+"""rTasks of one rOperator that divide well among the cores of a CPU."""
+
 IR_STAGES = ("linalg", "operators", "tasks", "buffers", "program", "target", "llvm")
 """Stages printed as MLIR or LLVM IR, in order."""
 
@@ -102,7 +108,8 @@ def _blocking() -> tuple[str, ...]:
 
 def _tile(options: CompileOptions) -> str:
     memory = f" memory={options.tile_bytes}" if options.tile_bytes else ""
-    return f"rtask-tile{{candidates={options.candidates}{memory}}}"
+    grain = f" work={_CPU_WORK} enough={_CPU_ENOUGH}" if options.target == "cpu" else ""
+    return f"rtask-tile{{candidates={options.candidates}{memory}{grain}}}"
 
 
 def _folding(options: CompileOptions) -> tuple[str, ...]:

@@ -47,3 +47,16 @@ def test_equal_parts_are_preferred_to_ragged_halves() -> None:
 
 def test_an_empty_loop_is_one_tile() -> None:
     assert choose([0, 5], [LoopLimit()] * 2, cost, Aim(1, 1)) == (0, 5)
+
+
+def test_enough_rtasks_are_not_cut_where_that_moves_much_more() -> None:
+    def product(tiling: tuple[int, ...]) -> TileCost:
+        """Count a product of 8 x 4096 by 4096 x 512 elements."""
+        rows, columns = tiling
+        return TileCost(2 * rows * columns * 4096, 4 * 4096 * (rows + columns))
+
+    limits = [LoopLimit(), CONTIGUOUS]
+    assert choose([8, 512], limits, product, Aim(1 << 20, 1 << 30)) == (4, 32)
+    assert choose([8, 512], limits, product, Aim(1 << 20, 1 << 30, enough=16)) == (8, 32)
+    assert choose([8, 512], limits, product, Aim(1 << 20, 1 << 30, enough=17)) == (4, 32)
+    assert choose([8, 512], limits, product, Aim(1 << 20, 1 << 19, enough=16)) == (1, 32)
