@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 
-from rammer_mlir.passes.tile_choice import TileCost, Tiling, num_tiles, refinements
+from rammer_mlir.passes.tile_choice import LoopLimit, TileCost, Tiling, num_tiles, refinements
 from rammer_mlir.scheduling.costs import rtask_seconds
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import RKernel
@@ -27,7 +27,7 @@ _MOST_TILES = 4
 def tiles_for(
     device: Device,
     extents: Sequence[int],
-    contiguous: Sequence[bool],
+    limits: Sequence[LoopLimit],
     cost: Callable[[Tiling], TileCost],
     candidates: int,
 ) -> list[Tiling]:
@@ -36,12 +36,14 @@ def tiles_for(
     Args:
         device: what the tiles are for.
         extents: of each tileable loop class.
-        contiguous: whether it walks contiguous memory.
+        limits: how each may be cut.
         cost: work of one rTask of a tiling.
         candidates: 1 for the fastest one alone.
     """
+    if 0 in extents:  # nothing to do is one rTask
+        return [tuple(extents)]
     most = _MOST_TILES * device.num_veus
-    path = refinements(extents, contiguous, cost)
+    path = refinements(extents, limits, cost)
     tilings = list(takewhile(lambda t: num_tiles(extents, t) <= most, path))
     tilings = tilings or [tuple(extents)]
     counts = [num_tiles(extents, tiling) for tiling in tilings]

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.rtask_block_channels import BlockChannels
 from rammer_mlir.passes.rtask_block_weights import BlockWeights
 from rammer_mlir.passes.rtask_bufferize import Bufferize
 from rammer_mlir.passes.rtask_decompose_pad import DecomposePad
@@ -26,6 +27,7 @@ PASSES: tuple[type[Pass], ...] = (
     ExternalizeConstants,
     MergeOperators,
     PackWeights,
+    BlockChannels,
     FormOperators,
     BlockWeights,
     DecomposePad,

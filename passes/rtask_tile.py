@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
@@ -11,12 +12,12 @@ from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.device_tiles import tiles_for
 from rammer_mlir.passes.entry import functions, is_private, symbol_name
 from rammer_mlir.passes.tile_builder import build_tiled, build_whole
-from rammer_mlir.passes.tile_choice import AIMS, Aim, TileCost, Tiling, choose
+from rammer_mlir.passes.tile_choice import Aim, LoopLimit, TileCost, Tiling, aims, choose
 from rammer_mlir.passes.tiled_kernel import (
     Computation,
     TiledDomain,
     Touch,
-    contiguous_classes,
+    loop_limits,
     tile_cost,
     touches,
     whole,
@@ -49,7 +50,9 @@ class Tile(Pass):
     """Cut every rOperator into rTasks: one or more candidate rKernels, coarse to fine.
 
     No rTask touches more than ``memory`` bytes; 0 is no limit. With ``device``, a name or a file,
-    tiles are for its times and ``num-veus`` vEUs, and not for cores of a CPU.
+    tiles are for its times and ``num-veus`` vEUs. Without, they are for cores of a CPU: the rTasks
+    of the coarsest rKernel do ``work`` scalar operations at most where that is possible, except
+    where it has ``enough`` rTasks and smaller ones would read much more in all.
     """
 
     name: ClassVar[str] = "rtask-tile"
@@ -58,6 +61,8 @@ class Tile(Pass):
     memory: int = 0
     device: str = ""
     num_veus: int = 1
+    work: int = 8_000_000
+    enough: int = 0
 
     def run(self, module: ir.Module) -> None:
         """Replace computations on whole tensors by rKernels and describe each with an op."""
@@ -65,13 +70,13 @@ class Tile(Pass):
             raise OptionError(f"candidates: expected at least 1, found {self.candidates}")
         kernels: dict[str, list[str]] = {}
         device = find_device(self.device).device(self.num_veus) if self.device else None
-        aims = _Aims(self.candidates, self.memory, device)
+        wanted = _Wanted(aims(self.work, self.enough)[: self.candidates], self.memory, device)
         callers = {_callee(op): op for op in reversed(_operators(module))}
         for function in list(functions(module)):
             if is_private(function) and function.operation.regions[0].blocks:
                 name = symbol_name(function)
                 limit = Limit(self.memory, callers.get(name, function))
-                kernels[name] = _build_candidates(function, name, aims, limit)
+                kernels[name] = _build_candidates(function, name, wanted, limit)
                 function.operation.erase()
         for op in _operators(module):
             chosen = [
@@ -110,7 +115,7 @@ def _separate_results(function: ir.OpView) -> None:
         seen.add(value)
 
 
-def _build_candidates(function: ir.OpView, name: str, aims: _Aims, limit: Limit) -> list[str]:
+def _build_candidates(function: ir.OpView, name: str, wanted: _Wanted, limit: Limit) -> list[str]:
     _separate_results(function)
     computation = Computation(function)
     space = computation.space
@@ -126,7 +131,7 @@ def _build_candidates(function: ir.OpView, name: str, aims: _Aims, limit: Limit)
         _describe(kernel, 1, reads, writes, cost)
         return [f"{name}_t0"]
     names: list[str] = []
-    for tiling in _tilings(computation, aims):
+    for tiling in _tilings(computation, wanted):
         domain = TiledDomain(space, tiling)
         limit.check(tile_cost(computation, domain))
         kernel = build_tiled(computation, domain, f"{name}_t{len(names)}")
@@ -137,30 +142,32 @@ def _build_candidates(function: ir.OpView, name: str, aims: _Aims, limit: Limit)
 
 
 @dataclass(frozen=True)
-class _Aims:
-    """What tiles are chosen by: most candidates, most bytes of an rTask, a device or None."""
+class _Wanted:
+    """What tiles are chosen by: an aim for each candidate, bytes of an rTask, a device or None."""
 
-    candidates: int
+    aims: Sequence[Aim]
     memory: int
     device: Device | None
 
 
-def _tilings(computation: Computation, aims: _Aims) -> list[Tiling]:
+def _tilings(computation: Computation, wanted: _Wanted) -> list[Tiling]:
     space = computation.space
     assert space is not None
     extents = [tile_class.extent for tile_class in space.classes]
-    contiguous = contiguous_classes(computation, space)
+    limits = loop_limits(computation, space)
+    if wanted.memory or wanted.device:  # a limit that has to be kept; a GPU's threads
+        limits = [limit if limit.contiguous else LoopLimit() for limit in limits]
 
     def cost(tiling: Tiling) -> TileCost:
         return tile_cost(computation, TiledDomain(space, tiling))
 
-    if aims.device is not None:
-        return tiles_for(aims.device, extents, contiguous, cost, aims.candidates)
-    bounded = [
-        Aim(aim.operations, min(aim.num_bytes, aims.memory or aim.num_bytes))
-        for aim in AIMS[: aims.candidates]
-    ]
-    chosen = (choose(extents, contiguous, cost, aim) for aim in bounded)
+    if wanted.device is not None:
+        return tiles_for(wanted.device, extents, limits, cost, len(wanted.aims))
+    memory = wanted.memory
+    limited = (
+        replace(aim, num_bytes=min(aim.num_bytes, memory or aim.num_bytes)) for aim in wanted.aims
+    )
+    chosen = (choose(extents, limits, cost, aim) for aim in limited)
     return list(dict.fromkeys(chosen))
 
 

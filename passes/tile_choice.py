@@ -17,16 +17,43 @@ Tiling = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Aim:
-    """Work of one rTask to aim at: scalar operations and bytes, whichever is reached first."""
+    """Work of one rTask to aim at: scalar operations and bytes, whichever is reached first.
+
+    From ``enough`` rTasks on, no cut is made that has all rTasks together move much more bytes.
+    """
 
     operations: int
     num_bytes: int
+    enough: int = 1 << 62
 
 
-AIMS = (Aim(8_000_000, 2_000_000), Aim(1_000_000, 250_000))
-"""About 200 and 25 microseconds of one CPU core."""
+def aims(work: int, enough: int = 0) -> tuple[Aim, ...]:
+    """Return the aims of candidate rKernels, coarse to fine, for ``work`` operations at first.
 
-_CONTIGUOUS_MINIMUM = 32
+    ``enough`` is that of the first one, 0 for none.
+    """
+    return (
+        Aim(work, work // _OPERATIONS_PER_BYTE, enough or 1 << 62),
+        Aim(work // _FINER, work // _FINER // _OPERATIONS_PER_BYTE),
+    )
+
+
+_OPERATIONS_PER_BYTE = 4
+"""What a CPU core computes while it moves a byte."""
+
+_FINER = 8
+"""How many times less work an rTask of the finer candidate is."""
+
+_MUCH_MORE = 1.4
+"""How many times more bytes are much more."""
+
+_RAGGED = 1.25
+"""How much worse a tiling is for each loop that it does not divide."""
+
+_FEWEST_OF_HALF = 4
+"""A loop that cannot be cut in two equal parts is cut into up to so many times two."""
+
+CONTIGUOUS_MINIMUM = 32
 """Elements kept together along a loop that walks contiguous memory: two AVX-512 registers."""
 
 
@@ -38,36 +65,56 @@ class TileCost:
     num_bytes: int
 
 
+@dataclass(frozen=True)
+class LoopLimit:
+    """How a loop may be cut: into whole vectors where it is contiguous, nowhere below a size."""
+
+    contiguous: bool = False
+    smallest: int = 1
+
+
+CONTIGUOUS = LoopLimit(True, CONTIGUOUS_MINIMUM)
+"""The limit of a loop that walks contiguous memory."""
+
+
 def choose(
     extents: Sequence[int],
-    contiguous: Sequence[bool],
+    limits: Sequence[LoopLimit],
     cost: Callable[[Tiling], TileCost],
     aim: Aim,
 ) -> Tiling:
     """Return the tile sizes for one aim."""
-    tiling = tuple(extents)
-    for tiling in refinements(extents, contiguous, cost):
+    path = refinements(extents, limits, cost)
+    tiling = next(path)
+    while True:
         current = cost(tiling)
         if current.operations <= aim.operations and current.num_bytes <= aim.num_bytes:
-            break
-    return tiling
+            return tiling
+        finer = next(path, None)
+        if finer is None:
+            return tiling
+        if num_tiles(extents, tiling) >= aim.enough and current.num_bytes <= aim.num_bytes:
+            before, after = (_bytes_moved(extents, t, limits, cost) for t in (tiling, finer))
+            if after > _MUCH_MORE * before:
+                return tiling
+        tiling = finer
 
 
 def refinements(
-    extents: Sequence[int], contiguous: Sequence[bool], cost: Callable[[Tiling], TileCost]
+    extents: Sequence[int], limits: Sequence[LoopLimit], cost: Callable[[Tiling], TileCost]
 ) -> Iterator[Tiling]:
-    """Yield tile sizes from one rTask on, each time halving what moves the least data in total."""
+    """Yield tile sizes from one rTask on, each time cutting what moves the least data in total."""
     tiling = tuple(extents)
     while True:
         yield tiling
         finer = [
             candidate
             for loop in range(len(extents))
-            if (candidate := _halve(tiling, loop, extents, contiguous)) is not None
+            for candidate in _cut(tiling, loop, extents, limits)
         ]
         if not finer:
             return
-        tiling = min(finer, key=lambda t: num_tiles(extents, t) * cost(t).num_bytes)
+        tiling = min(finer, key=lambda t: _bytes_moved(extents, t, limits, cost))
 
 
 def num_tiles(extents: Sequence[int], tiling: Tiling) -> int:
@@ -78,16 +125,49 @@ def num_tiles(extents: Sequence[int], tiling: Tiling) -> int:
     return total
 
 
+def _bytes_moved(
+    extents: Sequence[int],
+    tiling: Tiling,
+    limits: Sequence[LoopLimit],
+    cost: Callable[[Tiling], TileCost],
+) -> float:
+    """Return the bytes that all rTasks move, counted higher where the last ones are smaller.
+
+    Loops of a size that only the run knows make slower code, in all rTasks; not so where they are
+    vectors, of which the last one is masked.
+    """
+    ragged = sum(
+        not limit.contiguous and tile > 0 and extent % tile > 0
+        for extent, tile, limit in zip(extents, tiling, limits, strict=True)
+    )
+    return num_tiles(extents, tiling) * cost(tiling).num_bytes * _RAGGED**ragged
+
+
+def _cut(
+    tiling: Tiling, loop: int, extents: Sequence[int], limits: Sequence[LoopLimit]
+) -> Iterator[Tiling]:
+    """Yield the tiling with a loop cut in two, and into equal parts where halves are not equal."""
+    size = _halve(tiling, loop, extents, limits)
+    if size is None:
+        return
+    yield (*tiling[:loop], size, *tiling[loop + 1 :])
+    extent, limit = extents[loop], limits[loop]
+    if limit.contiguous or extent % size == 0:
+        return
+    smallest = max(min(limit.smallest, extent), -(-size // _FEWEST_OF_HALF))
+    equal = next((n for n in range(size, smallest - 1, -1) if extent % n == 0), None)
+    if equal is not None:
+        yield (*tiling[:loop], equal, *tiling[loop + 1 :])
+
+
 def _halve(
-    tiling: Tiling, loop: int, extents: Sequence[int], contiguous: Sequence[bool]
-) -> Tiling | None:
-    extent, tile = extents[loop], tiling[loop]
-    smallest = min(_CONTIGUOUS_MINIMUM, extent) if contiguous[loop] else 1
+    tiling: Tiling, loop: int, extents: Sequence[int], limits: Sequence[LoopLimit]
+) -> int | None:
+    extent, tile, limit = extents[loop], tiling[loop], limits[loop]
     parts = 2 * -(-extent // tile)
-    size = _round(-(-extent // parts), tile - 1, extent, smallest, contiguous[loop])
-    if size >= tile:
-        return None
-    return (*tiling[:loop], size, *tiling[loop + 1 :])
+    smallest = min(limit.smallest, extent)
+    size = _round(-(-extent // parts), tile - 1, extent, smallest, limit.contiguous)
+    return size if size < tile else None
 
 
 def _round(size: int, largest: int, extent: int, smallest: int, contiguous: bool) -> int:
@@ -96,8 +176,9 @@ def _round(size: int, largest: int, extent: int, smallest: int, contiguous: bool
     The result is at least ``smallest`` and, where that allows it, at most ``largest``.
     """
     if contiguous:
-        vectors = min(-(-size // _CONTIGUOUS_MINIMUM), largest // _CONTIGUOUS_MINIMUM)
-        return max(vectors * _CONTIGUOUS_MINIMUM, smallest)
+        vectors = min(-(-size // CONTIGUOUS_MINIMUM), largest // CONTIGUOUS_MINIMUM)
+        return max(vectors * CONTIGUOUS_MINIMUM, smallest)
+    size = max(size, smallest)
     for candidate in range(size, min(largest, size + size // 2) + 1):
         if extent % candidate == 0:
             return candidate

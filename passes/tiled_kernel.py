@@ -13,9 +13,16 @@ from rammer_mlir.passes.structured import (
     captured_values,
     element_bytes,
     is_generic,
+    plain_dim,
     shape_of,
 )
-from rammer_mlir.passes.tile_choice import TileCost, Tiling
+from rammer_mlir.passes.tile_choice import (
+    CONTIGUOUS,
+    CONTIGUOUS_MINIMUM,
+    LoopLimit,
+    TileCost,
+    Tiling,
+)
 from rammer_mlir.passes.tile_space import TileSpace, analyze, is_free
 
 
@@ -121,7 +128,39 @@ class TiledDomain:
         return spans
 
 
-def contiguous_classes(computation: Computation, space: TileSpace) -> list[bool]:
+def loop_limits(computation: Computation, space: TileSpace) -> list[LoopLimit]:
+    """Return how each class may be cut.
+
+    Loops that walk contiguous memory of an argument or result stay whole vectors. Where those are
+    short, being the points of blocks, a contraction keeps so many blocks together that as many
+    elements share what it loads of its other operand.
+    """
+    contiguous = _contiguous_classes(computation, space)
+    limits = [CONTIGUOUS if found else LoopLimit() for found in contiguous]
+    for index, op in enumerate(space.operations):
+        if not op.is_contraction:
+            continue
+        for position in range(len(op.inputs)):
+            for block, points in _blocks(op, position, space, index).items():
+                if contiguous[points] and not contiguous[block]:
+                    together = -(-CONTIGUOUS_MINIMUM // space.classes[points].extent)
+                    limits[block] = LoopLimit(smallest=together)
+    return limits
+
+
+def _blocks(op: Structured, position: int, space: TileSpace, index: int) -> dict[int, int]:
+    """Map classes that move only this operand of a contraction to that of its innermost loop."""
+    of_loop = {tile_class.loops.get(index): n for n, tile_class in enumerate(space.classes)}
+    dims = [plain_dim(expr) for expr in op.maps[position].results]
+    others = [map_ for n, map_ in enumerate(op.maps[: len(op.inputs)]) if n != position]
+    shared = {plain_dim(expr) for map_ in others for expr in map_.results}
+    if len(dims) < 2 or dims[-1] is None or dims[-1] not in of_loop or dims[-1] in shared:
+        return {}
+    own = [dim for dim in dims[:-1] if dim is not None and dim in of_loop and dim not in shared]
+    return {of_loop[dim]: of_loop[dims[-1]] for dim in own}
+
+
+def _contiguous_classes(computation: Computation, space: TileSpace) -> list[bool]:
     """For each class, whether one of its loops walks contiguous memory of an argument or result."""
     outside = {*computation.block.arguments, *computation.returned}
     found = [False] * len(space.classes)

@@ -53,6 +53,12 @@ class Stage:
         return f"builtin.module({','.join(self.passes)})"
 
 
+_CPU_WORK = 12_000_000
+"""Scalar operations of a coarse rTask: about 60 microseconds of a core."""
+
+_CPU_ENOUGH = 24
+"""rTasks of one rOperator that divide well among the cores of a CPU."""
+
 IR_STAGES = ("linalg", "operators", "tasks", "buffers", "program", "target", "llvm")
 """Stages printed as MLIR or LLVM IR, in order."""
 
@@ -62,6 +68,7 @@ BINARY_STAGES = ("object", "ptx", "cubin", "hsaco")
 
 def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
     """Return the stages from `linalg` to `program`, which all targets share."""
+    cpu = options.target == "cpu"
     return (
         Stage(
             "operators",
@@ -74,8 +81,9 @@ def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
                 "rtask-pack-weights",
                 "canonicalize",
                 "cse",
+                *(_blocking() if cpu else []),
                 "rtask-form-operators",
-                *(["rtask-block-weights"] if options.target == "cpu" else []),
+                *(["rtask-block-weights"] if cpu else []),
                 "rtask-decompose-pad",
                 "rtask-insert-copies",
                 "func.func(linalg-generalize-named-ops,linalg-fuse-elementwise-ops)",
@@ -101,12 +109,17 @@ def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
     )
 
 
+def _blocking() -> tuple[str, ...]:
+    return ("rtask-block-channels", "linalg-generalize-named-ops", "canonicalize", "cse")
+
+
 def _tile(options: CompileOptions) -> str:
     memory = f" memory={options.tile_bytes}" if options.tile_bytes else ""
-    device = ""
-    if options.target != "cpu":
-        device = f' device="{options.device}" num-veus={options.num_veus}'
-    return f"rtask-tile{{candidates={options.candidates}{memory}{device}}}"
+    if options.target == "cpu":
+        wanted = f" work={_CPU_WORK} enough={_CPU_ENOUGH}"
+    else:
+        wanted = f' device="{options.device}" num-veus={options.num_veus}'
+    return f"rtask-tile{{candidates={options.candidates}{memory}{wanted}}}"
 
 
 def _merging(options: CompileOptions) -> tuple[str, ...]:

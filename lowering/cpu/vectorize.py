@@ -15,6 +15,7 @@ from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.vectorize_emit import NestEmitter
+from rammer_mlir.lowering.cpu.vectorize_epilogue import Epilogue, find_epilogue
 from rammer_mlir.lowering.cpu.vectorize_fills import fill_scalar, known_fills
 from rammer_mlir.lowering.cpu.vectorize_nest import Nest
 from rammer_mlir.lowering.cpu.vectorize_plan import plan_tile
@@ -30,24 +31,35 @@ def vectorize_kernels(module: Any, vector_bits: int) -> None:
     the scalar loops, but for the order of a sum along the lanes and for fused multiply-adds.
     """
     generics = [o for o in walk(module.operation) if o.name == "linalg.generic"]
+    epilogues: dict[Any, Epilogue] = {}
     # Backwards, so that a fill in front of a reduction is still there to be folded into it.
     while generics:
         operation = generics.pop()
-        for fill in vectorize_generic(operation, vector_bits):
+        found = find_epilogue(operation)
+        if found is not None:
+            reduction, epilogue = found
+            epilogues[reduction] = epilogue
+            continue
+        for fill in vectorize_generic(operation, vector_bits, epilogues.get(operation)):
             generics.remove(fill)
             fill.erase()
 
 
-def vectorize_generic(operation: Any, vector_bits: int) -> list[Any]:
-    """Replace one ``linalg.generic`` on memrefs by loops.
+def vectorize_generic(
+    operation: Any, vector_bits: int, epilogue: Epilogue | None = None
+) -> list[Any]:
+    """Replace one ``linalg.generic`` on memrefs, and its epilogue if it has one, by loops.
 
     Returns the fills in front of it that have become superfluous.
     """
-    with ir.InsertionPoint(operation), operation.location:
+    last = operation if epilogue is None else epilogue.operation
+    with ir.InsertionPoint(last), operation.location:
         fills = known_fills(operation)
-        nest = Nest(operation)
+        nest = Nest(operation, epilogue)
         initial = [None if fill is None else fill_scalar(fill) for fill in fills]
         plan = _plan(nest.describe(vector_bits, [fill is not None for fill in fills]))
         NestEmitter(nest, plan, initial).emit()
+    if epilogue is not None:
+        epilogue.operation.erase()
     operation.erase()
     return [fill for fill in fills if fill is not None]

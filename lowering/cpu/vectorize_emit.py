@@ -12,7 +12,7 @@ from rammer_mlir.lowering.cpu import vectorize_memory as memory
 from rammer_mlir.lowering.cpu.vectorize_affine import Index, as_value, constant
 from rammer_mlir.lowering.cpu.vectorize_body import Combiner, select
 from rammer_mlir.lowering.cpu.vectorize_memory import Mask, Scope
-from rammer_mlir.lowering.cpu.vectorize_nest import Nest
+from rammer_mlir.lowering.cpu.vectorize_nest import Finish, Nest
 from rammer_mlir.lowering.cpu.vectorize_plan import TilePlan
 from rammer_mlir.lowering.cpu.vectorize_registers import Instance, Registers, Span, Spans
 
@@ -41,6 +41,10 @@ class NestEmitter:
         self.inputs = nest.operands[: len(nest.operands) - nest.outputs]
         self.outputs = nest.operands[len(self.inputs) :]
         self.captured = [self._capture(value) for value in nest.body.captured]
+        finish = nest.finish
+        self.finish_captured = [
+            self._capture(value) for value in ([] if finish is None else finish.body.captured)
+        ]
 
     def _capture(self, value: Any) -> Any:
         """Constants of the body are copied in front of the loops, other values are used."""
@@ -132,10 +136,31 @@ class NestEmitter:
             step = partial(self._accumulate, instances)
             flat = self._nested(self.reductions, spans, first, step)
             results = self._grouped(flat)
-        for number, output in enumerate(self.outputs):
-            values = [result[number] for result in results]
-            self.registers.store_all(output, spans, instances, values)
+        finish = self.nest.finish
+        if finish is None or finish.keeps:
+            for number, output in enumerate(self.outputs):
+                values = [result[number] for result in results]
+                self.registers.store_all(output, spans, instances, values)
+        if finish is not None:
+            values = [
+                self._finished(finish, spans, i, value)
+                for i, (value,) in zip(instances, results, strict=True)
+            ]
+            self.registers.store_all(finish.operands[-1], spans, instances, values)
         return carried
+
+    def _finished(self, finish: Finish, spans: Spans, instance: Instance, value: Any) -> Any:
+        """Emit the epilogue on one register of results."""
+        body = finish.body
+        values: list[Any] = [None] * len(body.slots)
+        for slot, operand in enumerate(finish.operands[:-1]):
+            if slot == finish.argument:
+                values[slot] = value
+            elif body.uses(slot):
+                values[slot] = self.registers.load(operand, spans, instance)
+        values[body.arguments : body.arguments + len(self.finish_captured)] = self.finish_captured
+        (result,) = body.emit(values, self.lanes, self.registers.broadcast)
+        return self.registers.broadcast(result) if self.vector in spans else result
 
     def _grouped(self, flat: list[Any]) -> list[list[Any]]:
         count = len(self.outputs)

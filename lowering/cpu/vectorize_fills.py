@@ -41,14 +41,27 @@ def _known_fill(operation: Any, operands: list[Any], fills: list[Any], number: i
     if not _writes_all(operation, number) or not _apart(target, others):
         return None
     for fill in fills:
-        if _root(fill.operands[1]) == _root(target):
-            return fill if fill.operands[1] == target else None
+        if root(_filled(fill)) == root(target):
+            return fill if _filled(fill) == target else None
     return None
 
 
 def fill_scalar(fill: Any) -> Any:
     """Return the scalar that a fill writes."""
-    return fill.operands[0]
+    if len(fill.operands) == 2:
+        return fill.operands[0]
+    return _yielded(fill)
+
+
+def _filled(fill: Any) -> Any:
+    """Return the memref that a fill writes."""
+    return fill.operands[len(fill.operands) - 1]
+
+
+def _yielded(operation: Any) -> Any:
+    """Return what a generic yields for its only result if its body does nothing else, or None."""
+    body = list(operation.regions[0].blocks[0].operations)
+    return body[0].operands[0] if len(body) == 1 and len(body[0].operands) == 1 else None
 
 
 def _fills_before(operation: Any) -> list[Any]:
@@ -62,20 +75,26 @@ def _fills_before(operation: Any) -> list[Any]:
     for other in reversed(before):
         if is_fill(other):
             fills.append(other)
-        elif not other.name.startswith((*_WITHOUT_EFFECT, *_VIEWS, *_BUFFERS)):
+        elif not is_without_effect(other):
             break
     return fills
 
 
 def is_fill(operation: Any) -> bool:
-    """Tell whether an operation is a generic that writes one scalar everywhere."""
-    if operation.name != "linalg.generic" or len(operation.operands) != 2:
+    """Tell whether an operation is a generic that writes one scalar everywhere.
+
+    The scalar is its only input, or a value from outside that its body yields.
+    """
+    if operation.name != "linalg.generic" or len(operation.operands) > 2:
         return False
-    if isinstance(operation.operands[0].type, ir.MemRefType):
+    value = _yielded(operation)
+    if value is None or not _writes_all(operation, len(operation.operands) - 1):
         return False
-    body = list(operation.regions[0].blocks[0].operations)
-    argument = operation.regions[0].blocks[0].arguments[0]
-    return len(body) == 1 and body[0].operands[0] == argument and _writes_all(operation, 1)
+    block = operation.regions[0].blocks[0]
+    if len(operation.operands) == 1:
+        return value.owner != block
+    scalar = not isinstance(operation.operands[0].type, ir.MemRefType)
+    return scalar and value == block.arguments[0]
 
 
 def _writes_all(operation: Any, number: int) -> bool:
@@ -84,11 +103,17 @@ def _writes_all(operation: Any, number: int) -> bool:
     return len(dims) == len(list(results))
 
 
-def _root(value: Any) -> Any:
+def is_without_effect(operation: Any) -> bool:
+    """Tell whether an operation only computes indices, views or room for temporaries."""
+    return operation.name.startswith((*_WITHOUT_EFFECT, *_VIEWS, *_BUFFERS))
+
+
+def root(value: Any) -> Any:
+    """Return the buffer that a value is a view of."""
     while producer(value) in _VIEWS:
         value = value.owner.operands[0]
     return value
 
 
 def _apart(target: Any, others: list[Any]) -> bool:
-    return all(_root(other) != _root(target) for other in others)
+    return all(root(other) != root(target) for other in others)

@@ -7,7 +7,7 @@ whose map is not linear keeps the map and is addressed element by element.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rammer_mlir.bindings import ir, memref
@@ -20,6 +20,7 @@ from rammer_mlir.lowering.cpu.vectorize_affine import (
     upper_bound,
 )
 from rammer_mlir.lowering.cpu.vectorize_body import Body
+from rammer_mlir.lowering.cpu.vectorize_epilogue import Epilogue
 from rammer_mlir.lowering.cpu.vectorize_plan import Access, Loop, LoopNest
 from rammer_mlir.lowering.ir_walk import producer
 
@@ -62,14 +63,28 @@ class Operand:
         return total
 
 
+@dataclass(frozen=True)
+class Finish:
+    """An epilogue over a nest's dimensions: what is done with each result before it is stored.
+
+    ``operands`` are the epilogue's, its output last; ``argument`` is the one that the result takes
+    the place of; ``keeps`` tells whether the result itself is stored too.
+    """
+
+    body: Body
+    operands: list[Operand]
+    argument: int
+    keeps: bool
+
+
 class Nest:
-    """The loops, operands and body of one ``linalg.generic``.
+    """The loops, operands and body of one ``linalg.generic``, and its epilogue.
 
     ``sizes`` and ``reduction`` have an entry per dimension of the operation. ``loops`` lists the
     dimensions that are iterated: not those of size 1, nor those merged into their neighbour.
     """
 
-    def __init__(self, operation: Any) -> None:
+    def __init__(self, operation: Any, epilogue: Epilogue | None = None) -> None:
         attributes = operation.attributes
         self.operation = operation
         self.maps = [attribute.value for attribute in attributes["indexing_maps"]]
@@ -85,6 +100,7 @@ class Nest:
             _read_operand(value, affine_map, len(self.sizes))
             for value, affine_map in zip(operation.operands, self.maps, strict=True)
         ]
+        self.finish = None if epilogue is None else _read_finish(epilogue, len(self.sizes))
         self.loops = [d for d, size in enumerate(self.sizes) if size != 1]
         if not self.body.indices:
             self._merge_loops()
@@ -129,7 +145,7 @@ class Nest:
             return False
         if self.reduction[outer] != self.reduction[inner]:
             return False
-        for operand in self.operands:
+        for operand in [*self.operands, *([] if self.finish is None else self.finish.operands)]:
             far, near = operand.strides[outer], operand.strides[inner]
             if not isinstance(far, int) or not isinstance(near, int) or far != near * size:
                 return False
@@ -153,7 +169,7 @@ class Nest:
                 for d in self.loops
             ),
             inputs=tuple(accesses[:split]),
-            outputs=tuple(accesses[split:]),
+            outputs=tuple(accesses[split:] if self.finish is None else self._final_accesses()),
             lanes=max(1, vector_bits // self.lane_bits),
             registers=30 if vector_bits >= 512 else 14,
             work=self.body.work,
@@ -165,6 +181,12 @@ class Nest:
             combinable=self.body.combiners(self.outputs) is not None,
             line=max(1, 512 // self.lane_bits),
         )
+
+    def _final_accesses(self) -> list[Access]:
+        """Describe what is stored when there is an epilogue."""
+        assert self.finish is not None
+        kept = [self.operands[-1]] if self.finish.keeps else []
+        return [operand.access(self.loops) for operand in [*kept, self.finish.operands[-1]]]
 
     def _has_vector_elements(self) -> bool:
         return all(_bits(operand.element) in (8, 16, 32, 64) for operand in self.operands)
@@ -194,6 +216,21 @@ def _read_operand(value: Any, affine_map: Any, dims: int) -> Operand:
         for d, coefficient in enumerate(form[0]):
             strides[d] = add(strides[d], multiply(dim_stride, coefficient))
     return Operand(flat, element, False, offset, strides, None, dim_strides)
+
+
+def _read_finish(epilogue: Epilogue, dims: int) -> Finish:
+    """Read an epilogue's operands over the dimensions of its reduction."""
+    operation = epilogue.operation
+    maps = [attribute.value for attribute in operation.attributes["indexing_maps"]]
+    operands: list[Operand] = []
+    for value, affine_map in zip(operation.operands, maps, strict=True):
+        own = _read_operand(value, affine_map, len(epilogue.dims))
+        strides: list[Index] = [0] * dims
+        for dim, stride in zip(epilogue.dims, own.strides, strict=True):
+            strides[dim] = stride
+        operands.append(replace(own, strides=strides))
+    body = Body(operation.regions[0].blocks[0], contract=False)
+    return Finish(body, operands, epilogue.argument, epilogue.keeps)
 
 
 def flatten(value: Any) -> tuple[Any, Index, list[Index]]:

@@ -9,23 +9,25 @@ under a model of a core with two loads and two arithmetic operations per cycle.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
 _LATENCY = 4.0  # cycles from one fused multiply-add to the next one that needs its result
 _FACTORS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
+_MOST_UNROLLED = 3  # parallel loops that are unrolled together, beside the vector loop
 _VECTORS = (1, 2, 3, 4, 6, 8)
 _HORIZONTAL = 8.0  # cycles to reduce one register to a scalar
 _TILE_OVERHEAD = 4.0  # cycles for the loops around one micro tile
 _LINE_COST = 1.0  # cycles to bring a cache line to the first level, beside the arithmetic
+_LOAD_COST = 0.1  # cycles that a load costs even if it fits beside the arithmetic
 _RESIDENT_LINES = 384  # lines of an operand that stay in the first level: half of 48 KiB
 MAX_STRIDE = 4
 """Up to this stride, lanes are picked out of contiguous loads."""
 MIN_TRANSPOSED = 3
 """From this many neighbouring registers on, a strided store goes through a transpose."""
-_SPARE_REGISTERS = 4
-_UNROLLED_OPERATIONS = 192  # size limit of a reduction loop's unrolled body
+_SHARED_REGISTERS = 1 / 3  # share of the registers for what unrolled reduction steps share
+_UNROLLED_OPERATIONS = 196  # size limit of a reduction loop's unrolled body
 
 
 @dataclass(frozen=True)
@@ -113,8 +115,19 @@ class TilePlan:
 def plan_tile(nest: LoopNest) -> TilePlan:
     """Return the cheapest micro tile for ``nest``."""
     best = min(_candidates(nest), key=lambda plan: plan_cost(nest, plan))
-    best = _unroll_further(nest, best)
-    return replace(best, order=_loop_order(nest, best))
+    return replace(best, unroll=_instance_order(nest, best), order=_loop_order(nest, best))
+
+
+def _instance_order(nest: LoopNest, plan: TilePlan) -> tuple[tuple[int, int], ...]:
+    """Order the unrolled loops, outermost first, for code that needs few registers.
+
+    Along the inner ones moves the operand that is loaded first and stays; the others' registers
+    then serve their few neighbours and are free again.
+    """
+    if not nest.inputs:
+        return plan.unroll
+    held = min(nest.inputs, key=lambda access: _registers_of(access, plan, {}))
+    return tuple(sorted(plan.unroll, key=lambda pair: not held.invariant(pair[0])))
 
 
 def plan_cost(nest: LoopNest, plan: TilePlan) -> float:
@@ -140,9 +153,18 @@ def _candidates(nest: LoopNest) -> Iterator[TilePlan]:
         for vectors in sorted({min(v, needed) for v in _VECTORS}):
             plan = _with_full(nest, TilePlan(vector, nest.lanes, vectors))
             yield plan
-            for other in nest.parallels:
-                if other != vector:
-                    yield from _unrolled(nest, plan, other)
+            others = [loop for loop in nest.parallels if loop != vector]
+            yield from _all_unrolled(nest, plan, others, _MOST_UNROLLED)
+
+
+def _all_unrolled(
+    nest: LoopNest, plan: TilePlan, loops: Sequence[int], most: int
+) -> Iterator[TilePlan]:
+    """Unroll any one of ``loops``, and up to ``most`` of them together."""
+    for number, loop in enumerate(loops if most else ()):
+        for wider in _unrolled(nest, plan, loop):
+            yield wider
+            yield from _all_unrolled(nest, wider, loops[number + 1 :], most - 1)
 
 
 def _unrolled(nest: LoopNest, plan: TilePlan, loop: int) -> Iterator[TilePlan]:
@@ -151,15 +173,6 @@ def _unrolled(nest: LoopNest, plan: TilePlan, loop: int) -> Iterator[TilePlan]:
         wider = replace(plan, unroll=(*plan.unroll, (loop, factor)))
         if factor > 1 and _registers(nest, wider) <= nest.registers:
             yield _with_full(nest, wider)
-
-
-def _unroll_further(nest: LoopNest, plan: TilePlan) -> TilePlan:
-    """Unroll a second parallel loop where one loop alone leaves registers unused."""
-    if plan.vector is None or not plan.unroll:
-        return plan
-    taken = {plan.vector, *dict(plan.unroll)}
-    wider = [p for i in nest.parallels if i not in taken for p in _unrolled(nest, plan, i)]
-    return min([plan, *wider], key=lambda candidate: plan_cost(nest, candidate))
 
 
 def _registers(nest: LoopNest, plan: TilePlan) -> int:
@@ -238,7 +251,7 @@ def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
         size = points.get(plan.vector, plan.points(plan.vector))
         instances *= -(-size // plan.lanes)
     loads = sum(_loads(nest, a, plan, points) * _access_cost(nest, a, plan) for a in nest.inputs)
-    step = max(instances * nest.work / 2, loads / 2)
+    step = max(instances * nest.work / 2, loads / 2) + _LOAD_COST * loads
     ends = sum(_output_cost(nest, a, plan, points) for a in nest.outputs)
     if not nest.reductions:
         return step + ends + _TILE_OVERHEAD
@@ -338,7 +351,7 @@ def _unrolled_reductions(nest: LoopNest, plan: TilePlan) -> tuple[int, ...]:
     None when registers are short: LLVM would keep what the unrolled steps share in registers, such
     as the columns that neighbouring windows of a convolution have in common, and spill.
     """
-    if _registers(nest, plan) > nest.registers - _SPARE_REGISTERS:
+    if _registers(nest, plan) > nest.registers * (1 - _SHARED_REGISTERS):
         return ()
     size = plan.accumulators * max(1.0, nest.work)
     chosen: list[int] = []

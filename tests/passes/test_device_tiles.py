@@ -7,12 +7,19 @@ from dataclasses import replace
 import pytest
 
 from rammer_mlir.passes.device_tiles import tiles_for
-from rammer_mlir.passes.tile_choice import TileCost, Tiling, num_tiles, refinements
+from rammer_mlir.passes.tile_choice import (
+    CONTIGUOUS,
+    LoopLimit,
+    TileCost,
+    Tiling,
+    num_tiles,
+    refinements,
+)
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
 
 EXTENTS = (96, 640)
-CONTIGUOUS = (False, True)
+LIMITS = (LoopLimit(), CONTIGUOUS)
 DEPTH = 512
 
 
@@ -36,12 +43,12 @@ def seconds(tiling: Tiling, device: Device) -> tuple[float, float]:
 def test_against_all_refinements(num_veus: int) -> None:
     device = find_device("h100").device(num_veus)
     most = 4 * num_veus
-    path = list(refinements(EXTENTS, CONTIGUOUS, cost))
+    path = list(refinements(EXTENTS, LIMITS, cost))
     allowed = [tiling for tiling in path if num_tiles(EXTENTS, tiling) <= most]
     best = min(seconds(tiling, device)[0] for tiling in allowed)
-    (fastest,) = tiles_for(device, EXTENTS, CONTIGUOUS, cost, 1)
+    (fastest,) = tiles_for(device, EXTENTS, LIMITS, cost, 1)
     assert seconds(fastest, device)[0] == pytest.approx(best)
-    efficient, *others = tiles_for(device, EXTENTS, CONTIGUOUS, cost, 2)
+    efficient, *others = tiles_for(device, EXTENTS, LIMITS, cost, 2)
     assert others in ([], [fastest])
     quick = [t for t in allowed if seconds(t, device)[0] <= 2 * best * (1 + 1e-9)]
     least = min(seconds(tiling, device)[1] for tiling in quick)
@@ -50,15 +57,20 @@ def test_against_all_refinements(num_veus: int) -> None:
 
 def test_one_veu_gets_one_rtask_and_many_get_many() -> None:
     description = find_device("h100")
-    assert tiles_for(description.device(1), EXTENTS, CONTIGUOUS, cost, 2) == [EXTENTS]
-    *_, fastest = tiles_for(description.device(132), EXTENTS, CONTIGUOUS, cost, 2)
+    assert tiles_for(description.device(1), EXTENTS, LIMITS, cost, 2) == [EXTENTS]
+    *_, fastest = tiles_for(description.device(132), EXTENTS, LIMITS, cost, 2)
     assert 60 <= num_tiles(EXTENTS, fastest) <= 4 * 132
 
 
 def test_starts_that_cost_much_make_tiles_coarse() -> None:
     device = find_device("h100").device(132)
     slow = replace(device, rtask_seconds=1e-3)
-    *_, usual = tiles_for(device, EXTENTS, CONTIGUOUS, cost, 2)
-    *_, coarse = tiles_for(slow, EXTENTS, CONTIGUOUS, cost, 2)
+    *_, usual = tiles_for(device, EXTENTS, LIMITS, cost, 2)
+    *_, coarse = tiles_for(slow, EXTENTS, LIMITS, cost, 2)
     assert num_tiles(EXTENTS, coarse) <= 132
     assert num_tiles(EXTENTS, coarse) <= num_tiles(EXTENTS, usual)
+
+
+def test_nothing_to_do_is_one_rtask() -> None:
+    device = find_device("h100").device(132)
+    assert tiles_for(device, (0, 64), LIMITS, lambda _: TileCost(0, 0), 2) == [(0, 64)]

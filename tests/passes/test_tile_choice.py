@@ -7,7 +7,7 @@ from math import prod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rammer_mlir.passes.tile_choice import Aim, TileCost, choose, num_tiles
+from rammer_mlir.passes.tile_choice import CONTIGUOUS, Aim, LoopLimit, TileCost, choose, num_tiles
 
 extents = st.lists(st.integers(1, 300), min_size=1, max_size=4)
 
@@ -21,23 +21,42 @@ def cost(tiling: tuple[int, ...]) -> TileCost:
 def test_tiles_cover_the_loops_and_meet_the_aim_where_they_can(
     shape: list[int], operations: int, data: st.DataObject
 ) -> None:
-    contiguous = [data.draw(st.booleans()) for _ in shape]
-    tiling = choose(shape, contiguous, cost, Aim(operations, 1 << 40))
+    kinds = st.sampled_from([CONTIGUOUS, LoopLimit(), LoopLimit(smallest=3)])
+    limits = [data.draw(kinds) for _ in shape]
+    tiling = choose(shape, limits, cost, Aim(operations, 1 << 40))
     assert all(1 <= tile <= extent for tile, extent in zip(tiling, shape, strict=True))
     assert num_tiles(shape, tiling) * prod(tiling) >= prod(shape)
     if prod(tiling) > operations:
-        smallest = [min(32, e) if c else 1 for e, c in zip(shape, contiguous, strict=True)]
-        assert all(t <= max(s, 1) for t, s in zip(tiling, smallest, strict=True))
+        smallest = [min(limit.smallest, e) for e, limit in zip(shape, limits, strict=True)]
+        assert tiling == tuple(smallest)
 
 
 def test_contiguous_loops_stay_whole_vectors() -> None:
-    tiling = choose([64, 100], [False, True], cost, Aim(10, 1 << 40))
+    tiling = choose([64, 100], [LoopLimit(), CONTIGUOUS], cost, Aim(10, 1 << 40))
     assert tiling == (1, 32)
 
 
 def test_divisors_are_preferred() -> None:
-    assert choose([56], [False], cost, Aim(20, 1 << 40)) == (14,)
+    assert choose([56], [LoopLimit()], cost, Aim(20, 1 << 40)) == (14,)
+
+
+def test_equal_parts_are_preferred_to_ragged_halves() -> None:
+    assert choose([55], [LoopLimit()], cost, Aim(30, 1 << 40)) == (11,)
+    assert choose([13], [LoopLimit()], cost, Aim(7, 1 << 40)) == (7,)
 
 
 def test_an_empty_loop_is_one_tile() -> None:
-    assert choose([0, 5], [False, False], cost, Aim(1, 1)) == (0, 5)
+    assert choose([0, 5], [LoopLimit()] * 2, cost, Aim(1, 1)) == (0, 5)
+
+
+def test_enough_rtasks_are_not_cut_where_that_moves_much_more() -> None:
+    def product(tiling: tuple[int, ...]) -> TileCost:
+        """Count a product of 8 x 4096 by 4096 x 512 elements."""
+        rows, columns = tiling
+        return TileCost(2 * rows * columns * 4096, 4 * 4096 * (rows + columns))
+
+    limits = [LoopLimit(), CONTIGUOUS]
+    assert choose([8, 512], limits, product, Aim(1 << 20, 1 << 30)) == (4, 32)
+    assert choose([8, 512], limits, product, Aim(1 << 20, 1 << 30, enough=16)) == (8, 32)
+    assert choose([8, 512], limits, product, Aim(1 << 20, 1 << 30, enough=17)) == (4, 32)
+    assert choose([8, 512], limits, product, Aim(1 << 20, 1 << 19, enough=16)) == (1, 32)
