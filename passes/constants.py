@@ -3,6 +3,9 @@
 The attribute names a value that lives beside the IR. ``rtask.value`` holds a small value itself.
 ``rtask.pack`` says how the argument is made from the named value at compile time: a list of steps,
 reshape and transpose in turn, beginning with a reshape; the argument's type is the final shape.
+``rtask.parts`` stands for several values, joined along their first dimension before these steps:
+each has these attributes again, its ``shape``, the zeros ``low`` in front, and its ``size`` with
+all zeros.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from rammer_mlir.bindings import ir
 CONSTANT = "rtask.constant"
 VALUE = "rtask.value"
 PACK = "rtask.pack"
+PARTS = "rtask.parts"
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,14 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.passes.constants import (
     CONSTANT,
     PACK,
+    PARTS,
     VALUE,
     ArgumentList,
     ConstantArgument,
     constant_arguments,
 )
 from rammer_mlir.passes.entry import entry_function
+from rammer_mlir.passes.merged_weights import WeightPart, joined_attributes
 from rammer_mlir.passes.structured import shape_of
 
 
@@ -43,6 +45,19 @@ class DerivedWeights:
             weight, [before, list(permutation)], [before[dim] for dim in permutation]
         )
 
+    def join(self, parts: Sequence[WeightPart]) -> ir.Value:
+        """Return a weight that holds others one behind the other, with zeros around them."""
+        attributes = joined_attributes(parts)
+        shape = [sum(part.size[0] for part in parts), *parts[0].size[1:]]
+        element = ir.RankedTensorType(parts[0].weight.value.type).element_type
+        value = self._arguments.add(ir.RankedTensorType.get(shape, element), attributes)
+        self._weights[value] = ConstantArgument(-1, value, attributes)
+        return value
+
+    def __getitem__(self, value: ir.Value) -> ConstantArgument:
+        """Return the weight that a value is."""
+        return self._weights[value]
+
     def finish(self) -> None:
         """Bring the entry function's signature up to date, without weights that nothing uses."""
         self._arguments.finish()
@@ -53,7 +68,9 @@ class DerivedWeights:
             base = self._weights[weight]
             element = ir.RankedTensorType(weight.type).element_type
             attributes = {
-                name: base.attributes[name] for name in (CONSTANT, VALUE) if name in base.attributes
+                name: base.attributes[name]
+                for name in (CONSTANT, VALUE, PARTS)
+                if name in base.attributes
             }
             attributes[PACK] = _steps_attribute(base.steps, steps)
             kind = ir.RankedTensorType.get(list(shape), element)

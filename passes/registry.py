@@ -13,6 +13,7 @@ from rammer_mlir.passes.rtask_externalize_constants import ExternalizeConstants
 from rammer_mlir.passes.rtask_fold_veus import FoldVeus
 from rammer_mlir.passes.rtask_form_operators import FormOperators
 from rammer_mlir.passes.rtask_insert_copies import InsertCopies
+from rammer_mlir.passes.rtask_merge_operators import MergeOperators
 from rammer_mlir.passes.rtask_minimize_barriers import MinimizeBarriers
 from rammer_mlir.passes.rtask_pack_weights import PackWeights
 from rammer_mlir.passes.rtask_plan_memory import PlanMemory
@@ -23,6 +24,7 @@ from rammer_mlir.passes.rtask_verify_schedule import VerifySchedule
 
 PASSES: tuple[type[Pass], ...] = (
     ExternalizeConstants,
+    MergeOperators,
     PackWeights,
     FormOperators,
     BlockWeights,

@@ -9,7 +9,7 @@ from typing import ClassVar
 from rammer_mlir.bindings import bufferization, func, ir, memref, passmanager
 from rammer_mlir.errors import PassError
 from rammer_mlir.layout import Layout
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.cloning import clone_into
 from rammer_mlir.passes.entry import entry_block, entry_function, functions, is_private, symbol_name
 from rammer_mlir.passes.kernels import described_kernels
@@ -35,6 +35,9 @@ class Bufferize(Pass):
     def run(self, module: ir.Module) -> None:
         """Rewrite the entry function and the rKernels onto memrefs."""
         block = entry_block(module)
+        for op in block.operations:
+            if any(isinstance(value.type, ir.MemRefType) for value in op.operation.operands):
+                raise OperationError(op, "expected tensors, found memrefs: it has buffers already")
         placement = place(block)
         if placement.conflicts:
             user = placement.conflicts[0].user.operation

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.device_tiles import tiles_for
 from rammer_mlir.passes.entry import functions, is_private, symbol_name
@@ -60,6 +61,8 @@ class Tile(Pass):
 
     def run(self, module: ir.Module) -> None:
         """Replace computations on whole tensors by rKernels and describe each with an op."""
+        if self.candidates < 1:
+            raise OptionError(f"candidates: expected at least 1, found {self.candidates}")
         kernels: dict[str, list[str]] = {}
         device = find_device(self.device).device(self.num_veus) if self.device else None
         aims = _Aims(self.candidates, self.memory, device)

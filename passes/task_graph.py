@@ -12,6 +12,7 @@ from rammer_mlir.dialects import rtask
 from rammer_mlir.dialects.rtask.accesses import read_accesses
 from rammer_mlir.errors import PassError
 from rammer_mlir.layout import row_major_strides
+from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.constants import CONSTANT, argument_attributes
 from rammer_mlir.passes.entry import entry_function, functions, symbol_name
 from rammer_mlir.passes.kernels import described_kernels
@@ -131,6 +132,7 @@ def graph_of_operators(module: ir.Module) -> GraphBuilder:
     """Build the task graph of a module at the `buffers` stage."""
     builder = GraphBuilder(module)
     main = entry_function(module)
+    _check_buffers(main)
     for op in main.operation.regions[0].blocks[0].operations:
         if op.operation.name == "rtask.operator":
             names = [
@@ -141,6 +143,22 @@ def graph_of_operators(module: ir.Module) -> GraphBuilder:
                 operator_name(op.operation.location, names[0]), names, list(op.operation.operands)
             )
     return builder
+
+
+def _check_buffers(main: ir.OpView) -> None:
+    """Refuse what is not at the `buffers` stage yet: its computations would be left out.
+
+    Raises:
+        OperationError: naming the first operation on tensors.
+    """
+    for op in main.operation.regions[0].blocks[0].operations:
+        values = (*op.operation.operands, *op.operation.results)
+        if any(isinstance(value.type, ir.RankedTensorType) for value in values):
+            raise OperationError(
+                op,
+                "expected rtask.operators on memrefs, found tensors: run rtask-form-operators, "
+                "rtask-tile and rtask-bufferize first",
+            )
 
 
 def operator_name(location: ir.Location, kernel: str) -> str:

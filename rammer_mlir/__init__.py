@@ -33,6 +33,7 @@ def compile(
     num_veus: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     costs: str | None = None,
+    merge: float | None = None,
     executor: Executor | None = None,
     emulate: Literal[False] = False,
     cache: bool = True,
@@ -48,6 +49,7 @@ def compile(
     num_veus: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     costs: str | None = None,
+    merge: float | None = None,
     emulate: Literal[True],
     check: bool = False,
     watchdog: int = 0,
@@ -64,6 +66,7 @@ def compile(
     num_veus: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     costs: str | None = None,
+    merge: float | None = None,
     emulate: Literal[False] = False,
     watchdog: int = 0,
     per_operator: bool = False,
@@ -80,6 +83,7 @@ def compile(
     num_veus: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     costs: str | None = None,
+    merge: float | None = None,
     executor: Executor | None = None,
     emulate: bool = False,
     check: bool = False,
@@ -100,6 +104,8 @@ def compile(
             with ``.toml``; by default one like the target. ``measured`` measures the rKernels on
             this processor, once: times are kept (``rammer_mlir.profiles``); ``measured:DEVICE``
             takes what is not measured from that device.
+        merge: merge convolutions of one image where that multiplies the arithmetic by no more (at
+            least 1), or 0 for none; by default 1 with the policy ``ios``, else 0.
         executor: with ``measured``, where rKernels are measured; here, one by one, if None.
         emulate: execute the GPU's kernel on this machine's processor.
         check: let emulation find what a GPU would not forgive: accesses out of bounds, reads of
@@ -120,7 +126,13 @@ def compile(
     from rammer_mlir.options import check_options
 
     options = check_options(
-        target, policy, num_veus, costs=costs, watchdog=watchdog, per_operator=per_operator
+        target,
+        policy,
+        num_veus,
+        costs=costs,
+        watchdog=watchdog,
+        per_operator=per_operator,
+        merge=merge,
     )
     if executor is not None and not options.measured:
         raise OptionError("executor: expected measured costs, found none; ask for them as well")

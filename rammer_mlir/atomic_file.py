@@ -16,7 +16,7 @@ from rammer_mlir.errors import ArtifactError
 def open_atomically(path: Path) -> Generator[IO[bytes]]:
     """Open a file beside its final place for writing, and move it there at the end.
 
-    A device or pipe is written directly.
+    A device or pipe is written directly, and a link stays one: the file behind it is replaced.
 
     Raises:
         ArtifactError: if the file cannot be written, for example for lack of space.
@@ -26,6 +26,8 @@ def open_atomically(path: Path) -> Generator[IO[bytes]]:
             with path.open("wb") as special:
                 yield special
             return
+        if path.is_symlink():
+            path = path.resolve()
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         temporary = Path(name)
         try:

@@ -74,6 +74,7 @@ class GpuImage:
         code_kind: kind of the code.
         resources: as the assembler reports them, None where only the driver will know.
         summary: the schedule in words.
+        inouts: those of the inputs, ``inputN``, that the kernel changes in place.
     """
 
     target: str
@@ -90,6 +91,7 @@ class GpuImage:
     code_kind: GpuCodeKind
     resources: KernelResources | None
     summary: str
+    inouts: tuple[str, ...] = ()
 
     @property
     def chip(self) -> str:

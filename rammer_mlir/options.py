@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from math import inf
 
 from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.targets import find_gpu
 from rammer_mlir.pipeline import CompileOptions
 from rammer_mlir.scheduling.devices.catalog import CPU, device_for, find_device
 from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.policies.ios import Ios
 
 MEASURED = "measured"
 """Costs of rKernels as measured here; ``measured:DEVICE`` takes the rest from that device."""
@@ -22,11 +24,14 @@ def check_options(
     costs: str | None = None,
     watchdog: int = 0,
     per_operator: bool = False,
+    merge: float | None = None,
 ) -> CompileOptions:
     """Return checked options; ``num_veus`` defaults to the number of cores or multiprocessors.
 
     ``costs`` names the device whose costs schedules follow, by default one like the target;
-    ``measured`` or ``measured:DEVICE`` measures the rKernels on this processor.
+    ``measured`` or ``measured:DEVICE`` measures the rKernels on this processor. ``merge`` is how
+    much merged convolutions may multiply the arithmetic; by default they may not with the policy
+    ``ios``, and with others none are merged (0).
 
     Raises:
         OptionError: if the target, the policy or the number of vEUs is not one that exists, or an
@@ -70,7 +75,18 @@ def check_options(
         tile_bytes=vdevice.max_shared_memory if vdevice.is_bulk_synchronous else 0,
         fold_to=cores if vdevice.is_bulk_synchronous else 0,
         watchdog=watchdog, per_operator=per_operator, measured=measured,
+        merge_growth=_check_merge(merge, policy),
     )  # fmt: skip
+
+
+def _check_merge(merge: float | None, policy: str) -> float:
+    if merge is None:
+        return 1.0 if policy == Ios.name else 0.0
+    if merge != 0 and not 1 <= merge < inf:
+        raise OptionError(
+            f"merge: expected 0 for no merging, or a growth of at least 1, found {merge:g}"
+        )
+    return merge
 
 
 def _split_costs(costs: str | None, target: str) -> tuple[bool, str | None]:

@@ -17,7 +17,9 @@ class CompileOptions:
     no rTask touches more than ``tile_bytes``, and ``fold_to`` vEUs execute what was scheduled for
     ``num_veus``; both are 0 for others. On a GPU,
     ``watchdog`` is how often a waiting vEU looks before it stops the program (0: for ever), and
-    ``per_operator`` launches the kernel once for each operator instead of once.
+    ``per_operator`` launches the kernel once for each operator instead of once. With
+    ``merge_growth``, convolutions of one image are merged if that multiplies the arithmetic by no
+    more; 0 merges none.
     """
 
     policy: str = "wavefront"
@@ -30,6 +32,7 @@ class CompileOptions:
     fold_to: int = 0
     watchdog: int = 0
     per_operator: bool = False
+    merge_growth: float = 0.0
 
     @property
     def launched_veus(self) -> int:
@@ -67,6 +70,7 @@ def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
                 "canonicalize",
                 "cse",
                 "rtask-externalize-constants",
+                *_merging(options),
                 "rtask-pack-weights",
                 "canonicalize",
                 "cse",
@@ -103,6 +107,13 @@ def _tile(options: CompileOptions) -> str:
     if options.target != "cpu":
         device = f' device="{options.device}" num-veus={options.num_veus}'
     return f"rtask-tile{{candidates={options.candidates}{memory}{device}}}"
+
+
+def _merging(options: CompileOptions) -> tuple[str, ...]:
+    if not options.merge_growth:
+        return ()
+    merge = f"rtask-merge-operators{{growth={options.merge_growth}}}"
+    return (merge, "linalg-generalize-named-ops", "canonicalize", "cse")
 
 
 def _folding(options: CompileOptions) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import ModelError
-from rammer_mlir.passes.constants import VALUE, ConstantArgument, constant_arguments
+from rammer_mlir.passes.constants import PARTS, VALUE, ConstantArgument, constant_arguments
 
 Array = NDArray[np.generic]
 
@@ -26,11 +26,31 @@ def packed_weights(main: ir.OpView, values: Mapping[str, Array]) -> dict[int, Ar
 
 
 def _packed(weight: ConstantArgument, values: Mapping[str, Array]) -> Array:
-    array = _value(weight, values)
-    for number, step in enumerate(weight.steps):
-        array = array.reshape(step) if number % 2 == 0 else array.transpose(step)
+    array = _transformed(weight, values)
     shape = tuple(ir.ShapedType(weight.value.type).shape)
     return np.ascontiguousarray(array).reshape(shape)
+
+
+def _transformed(weight: ConstantArgument, values: Mapping[str, Array]) -> Array:
+    array = _joined(weight, values) if PARTS in weight.attributes else _value(weight, values)
+    for number, step in enumerate(weight.steps):
+        array = array.reshape(step) if number % 2 == 0 else array.transpose(step)
+    return array
+
+
+def _joined(weight: ConstantArgument, values: Mapping[str, Array]) -> Array:
+    """Return the parts of a weight one behind the other, with zeros around them."""
+    arrays: list[Array] = []
+    for entry in ir.ArrayAttr(weight.attributes[PARTS]):
+        attributes = {item.name: item.attr for item in ir.DictAttr(entry)}
+        shape, low, size = (
+            list(ir.DenseI64ArrayAttr(attributes[name])) for name in ("shape", "low", "size")
+        )
+        part = _transformed(ConstantArgument(-1, weight.value, attributes), values).reshape(shape)
+        padded = np.zeros(size, part.dtype)
+        padded[tuple(slice(a, a + n) for a, n in zip(low, shape, strict=True))] = part
+        arrays.append(padded)
+    return np.concatenate(arrays)
 
 
 def _value(weight: ConstantArgument, values: Mapping[str, Array]) -> Array:

@@ -22,7 +22,7 @@ LAYERS = (
     {"pipeline"},
     {"options"},
     {"runtime"},
-    {"compiler"},
+    {"compiler", "embedding"},
     {"compile_cache"},
     {"rammer_mlir"},
     {"backend", "cli"},

@@ -358,6 +358,11 @@ def test_an_onnx_model_is_imported(tmp_path: Path, capsys: pytest.CaptureFixture
         (["IN", "-o", "no/such/place"], "cannot write 'no/such/place': No such file"),
         (["IN", "--rtask-schedule=num-veus=0"], "number of vEUs: expected at least 1, found 0"),
         (["IN", "--rtask-schedule=policy=best"], "unknown policy 'best'"),
+        (["IN", "--rtask-tile=candidates=0"], "candidates: expected at least 1, found 0"),
+        (
+            ["IN", "--rtask-vectorize-kernels=vector-bits=7"],
+            "vector bits: expected 128, 256 or 512, found 7",
+        ),
         (["IN", "--emit-bytecode", "--split-input-file"], "--emit-bytecode writes one module"),
     ],
 )
@@ -438,3 +443,36 @@ def test_a_reader_that_goes_away_is_no_crash() -> None:
             cwd=ROOT,
         )
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+LINALG = """
+func.func @main(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %e = tensor.empty() : tensor<4x4xf32>
+  %y = linalg.matmul ins(%x, %w : tensor<4x4xf32>, tensor<4x4xf32>)
+                     outs(%e : tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %y : tensor<4x4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            ["--rtask-schedule"],
+            "expected rtask.operators on memrefs, found tensors: run",
+        ),
+        (["--rtask-form-operators", "--rtask-tile", "--rtask-schedule"], "found tensors: run"),
+        (
+            ["--rtask-form-operators", "--rtask-tile", "--rtask-bufferize", "--rtask-bufferize"],
+            "expected tensors, found memrefs: it has buffers already",
+        ),
+    ],
+)
+def test_passes_out_of_order(
+    flags: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A schedule of nothing is no schedule."""
+    path = tmp_path / "linalg.mlir"
+    path.write_text(LINALG)
+    assert message in error_of(capsys, str(path), *flags)

@@ -56,7 +56,9 @@
 // SCHEDULE-NEXT: "rtask.barrier"
 // SCHEDULE-NEXT: "rtask.run"{{.*}} kernel = @host_kernel_1.host_kernel,
 
-// KERNEL: gpu.module @rammer
+// What a flow's own launch of the kernel takes: inputs in the order of the host function's arguments,
+// memory of the sizes given, the step counters zeroed once, and the schedule as the table's values.
+// KERNEL: gpu.module @rammer attributes {rtask.launch = {arguments = ["input0", "input1", "input2", "constant", "arena", "scratches", "counters", "table"], blocks = 2 : i64, bytes = array<i64: 512, 1536, 32, {{.*}}>, table = array<i64: {{.*}}>, threads = 32 : i64}}
 // KERNEL: gpu.func @rammer_program
 // KERNEL-SAME: known_block_size = array<i32: 32, 1, 1>, known_grid_size = array<i32: 2, 1, 1>
 // KERNEL: call @rkernel.host_kernel(
@@ -97,7 +99,6 @@ func.func @host(%a: memref<8x16xf32>, %b: memref<16x24xf32>, %s: memref<8xf32>) 
 // CHECK: %[[OWN:.*]] = arith.cmpi ult, %{{.*}}, %c8
 // CHECK: %[[T:.*]] = arith.select %[[OWN]]
 // CHECK: scf.for
-// CHECK: affine.apply
 // CHECK: scf.if %[[OWN]] {
 // CHECK-NEXT: %[[V:.*]] = memref.load %[[X]][%[[ID]], %{{.*}}]
 // CHECK-NEXT: memref.store %[[V]], %[[TILE]][%[[T]]]

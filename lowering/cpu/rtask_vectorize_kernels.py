@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.cpu.kernels_to_llvm import vector_steps
 from rammer_mlir.passes.base import Pass
 
@@ -20,5 +21,7 @@ class VectorizeKernels(Pass):
 
     def run(self, module: ir.Module) -> None:
         """Vectorise every rKernel of the module."""
+        if self.vector_bits not in (128, 256, 512):
+            raise OptionError(f"vector bits: expected 128, 256 or 512, found {self.vector_bits}")
         for step in vector_steps(self.vector_bits):
             step.apply(module)

@@ -57,7 +57,7 @@ def block_function(
         operation.move_before(end.operation)
     copy.erase()
     for operation in kernel_operations[:-1]:
-        _rewrite(operation, ids, launch)
+        _rewrite(operation, ids, block)
     _guard_body(block, end, is_own, number)
     return function.operation
 
@@ -140,7 +140,8 @@ class _Ids:
         return constant(sizes[axis])
 
 
-def _rewrite(operation: Any, ids: _Ids, launch: Launch) -> None:
+def _rewrite(operation: Any, ids: _Ids, block: Any) -> None:
+    """Replace what depends on the launch; a thread's own memory goes to the function's begin."""
     for nested in [operation, *walk(operation)]:
         if nested.name.startswith("gpu."):
             with ir.InsertionPoint(nested), nested.location:
@@ -153,7 +154,7 @@ def _rewrite(operation: Any, ids: _Ids, launch: Launch) -> None:
             propagate_space(nested.operands[0], nested.operands[0].type.memory_space)
             nested.erase()
         elif nested.name == "memref.alloca" and str(nested.result.type.memory_space) != PRIVATE:
-            with ir.InsertionPoint(nested), nested.location:
+            with ir.InsertionPoint.at_block_begin(block), nested.location:
                 memory = _private(nested.result.type)
             nested.result.replace_all_uses_with(memory)
             propagate_space(memory, memory.type.memory_space)

@@ -126,7 +126,9 @@ class Arithmetic:
         """Whether a value may be negative."""
         return a.bounds(self.grid)[0] < 0
 
-    def affine(self, expression: Any, dims: Sequence[Range], symbols: Sequence[Range]) -> Any:
+    def affine(
+        self, expression: Any, dims: Sequence[Range | None], symbols: Sequence[Range | None]
+    ) -> Range | None:
         """Evaluate an affine expression; None where that is any value."""
         if isinstance(expression, ir.AffineConstantExpr):
             return exactly(expression.value)

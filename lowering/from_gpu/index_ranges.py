@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.from_gpu.index_range import Arithmetic, Dim3, Range, exactly
 
 _AXES = ("x", "y", "z")
+
+LOOPS = ("scf.for", "affine.for")
 
 _WORD_BITS = 64
 
@@ -86,29 +88,43 @@ class IndexRanges:
         return Range(0, 0, (factors[0], factors[1], factors[2]))
 
     def _affine(self, operation: Any) -> Range | None:
-        affine_map = operation.attributes["map"].value
-        operands = [self.of(operand) for operand in operation.operands]
-        known = [operand for operand in operands if operand is not None]
-        if len(known) < len(operands):
-            return None
-        dims, symbols = known[: affine_map.n_dims], known[affine_map.n_dims :]
-        results = [self._arithmetic.affine(r, dims, symbols) for r in affine_map.results]
-        if None in results:
-            return None
         is_max = operation.name == "affine.max"
+        return self._bound(operation.attributes["map"].value, list(operation.operands), is_max)
+
+    def mapped(self, affine_map: Any, operands: Sequence[Any]) -> list[Range | None]:
+        """Return the range of each result of an affine map."""
+        known = [self.of(operand) for operand in operands]
+        dims, symbols = known[: affine_map.n_dims], known[affine_map.n_dims :]
+        return [self._arithmetic.affine(r, dims, symbols) for r in affine_map.results]
+
+    def _bound(self, affine_map: Any, operands: Sequence[Any], is_max: bool) -> Range | None:
+        """Return the greatest or the least result of an affine map."""
         join = self._arithmetic.maximum if is_max else self._arithmetic.minimum
-        found = results[0]
-        for result in results[1:]:
-            found = join(found, result)
+        found, *others = self.mapped(affine_map, operands)
+        for other in others:
+            found = None if found is None or other is None else join(found, other)
         return found
+
+    def _loop(self, loop: Any) -> tuple[Range | None, Range | None, Range | None]:
+        """Return the first value, the end and the step of a loop's counter."""
+        if loop.name == "scf.for":
+            lower, upper, step = (self.of(operand) for operand in list(loop.operands)[:3])
+            return lower, upper, step
+        attributes, operands = loop.attributes, list(loop.operands)
+        below, above = list(attributes["operandSegmentSizes"])[:2]
+        return (
+            self._bound(attributes["lowerBoundMap"].value, operands[:below], True),
+            self._bound(attributes["upperBoundMap"].value, operands[below : below + above], False),
+            exactly(ir.IntegerAttr(attributes["step"]).value),
+        )
 
     def _counter(self, argument: ir.BlockArgument) -> Range | None:
         """Return the range of a loop's counter."""
         owner: Any = argument.owner
         loop = owner.owner.operation
-        if loop.name != "scf.for" or argument.arg_number:
+        if loop.name not in LOOPS or argument.arg_number:
             return None
-        lower, upper, step = (self.of(operand) for operand in list(loop.operands)[:3])
+        lower, upper, step = self._loop(loop)
         if lower is None or upper is None:
             return None
         first, end = lower.constant, upper.constant
@@ -119,8 +135,8 @@ class IndexRanges:
         return self._arithmetic.hull(lower, self._arithmetic.maximum(lower, beyond))
 
     def trips(self, loop: Any) -> int:
-        """Return how often an ``scf.for`` runs at most; 1 if that is not known."""
-        lower, upper, step = (self.of(operand) for operand in list(loop.operands)[:3])
+        """Return how often a loop runs at most; 1 if that is not known."""
+        lower, upper, step = self._loop(loop)
         if lower is None or upper is None or step is None or not step.constant:
             return 1
         length = self._arithmetic.absolute(upper - lower).high

@@ -168,12 +168,7 @@ def _indices(operation: Any, first: int, ranges: IndexRanges) -> list[Range | No
     """Return what the indices of an access can be, all elements of a vector included."""
     operands = [ranges.of(operand) for operand in list(operation.operands)[first:]]
     if operation.name.startswith("affine."):
-        if None in operands:
-            return [None] * len(operation.attributes["map"].value.results)
-        known = [operand for operand in operands if operand is not None]
-        found = operation.attributes["map"].value
-        dims, symbols = known[: found.n_dims], known[found.n_dims :]
-        return [ranges.arithmetic.affine(r, dims, symbols) for r in found.results]
+        return ranges.mapped(operation.attributes["map"].value, list(operation.operands)[first:])
     kind = (operation.results[0] if len(operation.results) else operation.operands[0]).type
     if operation.name.startswith("vector."):
         extents = list(kind.shape)

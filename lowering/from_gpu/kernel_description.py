@@ -8,7 +8,7 @@ from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.from_gpu.index_range import exactly
-from rammer_mlir.lowering.from_gpu.index_ranges import IndexRanges
+from rammer_mlir.lowering.from_gpu.index_ranges import LOOPS, IndexRanges
 from rammer_mlir.lowering.from_gpu.kernel_accesses import KernelAccesses, find_accesses
 from rammer_mlir.lowering.from_gpu.launches import Launch
 from rammer_mlir.passes.boxes import Box
@@ -96,7 +96,7 @@ def _work(holder: Any, ranges: IndexRanges) -> tuple[int, int]:
     for region in holder.regions:
         for block in region.blocks:
             for operation in (o.operation for o in block.operations):
-                times = ranges.trips(operation) if operation.name == "scf.for" else 1
+                times = ranges.trips(operation) if operation.name in LOOPS else 1
                 inner = _work(operation, ranges)
                 own = _cost(operation.name)
                 operations += own + times * inner[0]

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rammer_mlir.bindings import ir
+from rammer_mlir.bindings import ir, passmanager
 from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.from_gpu.block_kernel import block_function
 from rammer_mlir.lowering.from_gpu.kernel_description import describe_kernel
 from rammer_mlir.lowering.from_gpu.kernel_rules import check_kernel, uses_subgroups
 from rammer_mlir.lowering.from_gpu.launches import Launch, host_function, read_launches
-from rammer_mlir.lowering.gpu.kernels import run_passes
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.constants import ArgumentList, argument_attributes
 from rammer_mlir.passes.entry import functions, is_private, symbol_name
 from rammer_mlir.passes.task_graph import root_of
 
-_CLEAN_UP = "canonicalize{region-simplify=disabled},cse"
+_CLEAN_UP = "lower-affine,canonicalize{region-simplify=disabled},cse"
+"""Affine operations go first: under a condition, a block's ids are no symbols of theirs."""
 
 _CONTAINER = "gpu.container_module"
 
@@ -46,7 +46,7 @@ class FromGpu(Pass):
             for launch in launches:
                 check_kernel(launch, self.subgroup)
             _Writer(module, host, self.subgroup).write(launches)
-            run_passes(module, f"func.func({_CLEAN_UP})")
+            _clean_up(module)
 
 
 class _Writer:
@@ -142,6 +142,12 @@ class _Writer:
             del attributes[_CONTAINER]
         if is_private(self._host):
             del self._host.operation.attributes["sym_visibility"]
+
+
+def _clean_up(module: ir.Module) -> None:
+    passes = passmanager.PassManager.parse(f"builtin.module(func.func({_CLEAN_UP}))")
+    passes.enable_verifier(False)  # affine operations are not valid any more; run_pipeline verifies
+    passes.run(module.operation)
 
 
 def _allocate(operation: Any) -> None:

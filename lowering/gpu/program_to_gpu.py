@@ -74,6 +74,7 @@ class GpuProgram:
         tables: int64 [launches, words], the task table of each launch.
         items: for each vEU, what it does, in order.
         shared_bytes: static shared memory of a block.
+        inouts: the inputs that are changed in place.
     """
 
     target: GpuTarget
@@ -86,6 +87,7 @@ class GpuProgram:
     tables: NDArray[np.int64]
     items: tuple[tuple[TraceItem, ...], ...]
     shared_bytes: int
+    inouts: tuple[str, ...] = ()
 
     def image(
         self,
@@ -110,6 +112,7 @@ class GpuProgram:
             code_kind=code_kind,
             resources=resources,
             summary=summary,
+            inouts=self.inouts,
         )
 
 
@@ -145,12 +148,14 @@ def lower_to_gpu(
     sizes = _buffer_bytes(module, len(constants.blob))
     table = build_gpu_table(tables, list(sizes))
     launches = _launches(tables, table, per_operator)
+    inouts = _inouts(module)
     _erase_schedule(module)
     mapped = _lower_kernels(module, target, table)
     layout = KernelLayout(target, table, sizes, mapped, launches.shape[1], watchdog)
     # Straight-line code has its table built in, and does not stop half-way.
     _assemble(module, layout, 0 if watchdog or per_operator else straight_line_limit)
-    return _describe(layout, constants.blob, launches, tables.table.items)
+    described = _describe(layout, constants.blob, launches, tables.table.items)
+    return replace(described, inouts=inouts)
 
 
 def _with_block_of(target: GpuTarget, kernels: Sequence[Any]) -> GpuTarget:
@@ -209,6 +214,15 @@ def _buffer_bytes(module: ir.Module, constant_bytes: int) -> dict[Buffer, int]:
     sizes["constant", 0] = max(constant_bytes, ALIGNMENT)
     sizes["arena", 0] = max(memory_sizes(main).arena_bytes, ALIGNMENT)
     return sizes
+
+
+def _inouts(module: ir.Module) -> tuple[str, ...]:
+    """Return the inputs that are marked as changed in place."""
+    inputs = [
+        marks for marks in argument_attributes(entry_function(module))
+        if not marks.keys() & {CONSTANT, ARENA, "rtask.output"}
+    ]  # fmt: skip
+    return tuple(f"input{n}" for n, marks in enumerate(inputs) if "rtask.inout" in marks)
 
 
 def _erase_schedule(module: ir.Module) -> None:

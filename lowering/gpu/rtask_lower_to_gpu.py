@@ -10,7 +10,8 @@ import numpy as np
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.gpu.dispatch import STRAIGHT_LINE_LIMIT
-from rammer_mlir.lowering.gpu.program_to_gpu import lower_to_gpu
+from rammer_mlir.lowering.gpu.program_to_gpu import GpuProgram, lower_to_gpu
+from rammer_mlir.lowering.gpu.to_llvm import gpu_module
 from rammer_mlir.lowering.targets import find_gpu
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.constants import CONSTANT, argument_attributes
@@ -18,13 +19,18 @@ from rammer_mlir.passes.entry import entry_function
 from rammer_mlir.passes.program_ir import read_plan
 from rammer_mlir.passes.structured import element_bytes
 
+LAUNCH = "rtask.launch"
+"""Attribute of the gpu module."""
+
 
 @dataclass(frozen=True)
 class LowerToGpu(Pass):
     """Map rKernels to the threads of a block, and vEUs to the blocks of one persistent kernel.
 
     ``target`` is a GPU as on the command line; programs of at most ``straight_line_limit`` records
-    become straight-line code, longer ones a loop over the task table.
+    become straight-line code, longer ones a loop over the task table. The module's ``rtask.launch``
+    says what launching takes: the kernel's arguments and their bytes, blocks, threads, and the
+    values of the argument ``table``.
     """
 
     name: ClassVar[str] = "rtask-lower-to-gpu"
@@ -40,7 +46,23 @@ class LowerToGpu(Pass):
         with ir.Location.unknown(module.context):
             num_veus = max(len(program.veus) for program in read_plan(module).plan.programs)
             weights = _weights_of_the_right_size(entry_function(module))
-            lower_to_gpu(module, weights, num_veus, gpu, self.straight_line_limit)
+            program = lower_to_gpu(module, weights, num_veus, gpu, self.straight_line_limit)
+            gpu_module(module).attributes[LAUNCH] = _launch(program)
+
+
+def _launch(program: GpuProgram) -> ir.DictAttr:
+    """Describe a launch to flows that have nothing but the IR."""
+    i64 = ir.IntegerType.get_signless(64)
+    names = [ir.StringAttr.get(name) for name in program.arguments]
+    return ir.DictAttr.get(
+        {
+            "arguments": ir.ArrayAttr.get(names),
+            "bytes": ir.DenseI64ArrayAttr.get(list(program.argument_bytes)),
+            "blocks": ir.IntegerAttr.get(i64, program.num_veus),
+            "threads": ir.IntegerAttr.get(i64, program.block_threads),
+            "table": ir.DenseI64ArrayAttr.get(program.tables[0].tolist()),
+        }
+    )
 
 
 def _weights_of_the_right_size(main: Any) -> dict[int, np.ndarray[Any, np.dtype[np.uint8]]]:

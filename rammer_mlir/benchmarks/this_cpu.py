@@ -52,14 +52,18 @@ def measure(repeats: int = 15) -> dict[str, float]:
     }
 
 
-def _low(run: Callable[[], object], repeats: int) -> float:
-    """Return the median of the faster half: what else runs here only makes it slower."""
+def _low(run: Callable[[], object], repeats: int, num_veus: int = 1) -> float:
+    """Return the median of the faster half: what else runs here only makes it slower.
+
+    One vEU is this thread, whose processor time stands still while others have the core.
+    """
+    clock = time.thread_time if num_veus == 1 else time.perf_counter
     run()
     seconds: list[float] = []
     for _ in range(repeats):
-        begin = time.perf_counter()
+        begin = clock()
         run()
-        seconds.append(time.perf_counter() - begin)
+        seconds.append(clock() - begin)
     return statistics.median(sorted(seconds)[: (repeats + 1) // 2])
 
 
@@ -67,7 +71,7 @@ def _relay_seconds(num_veus: int, repeats: int) -> float:
     x = np.zeros(1, np.float32)
     with Relay(num_veus, _STEPS).for_cpu() as executable:
         assert executable.run({"x": x})["y"][0] == _STEPS
-        return _low(lambda: executable.run({"x": x}), 10 * repeats)
+        return _low(lambda: executable.run({"x": x}), 10 * repeats, num_veus)
 
 
 def _flops(repeats: int) -> float:
@@ -85,7 +89,7 @@ def _bandwidth(num_veus: int, repeats: int) -> float:
     model = _model("Relu", [_ELEMENTS], {})
     with rammer_mlir.compile(model, num_veus=num_veus) as executable:
         out = {"y": np.zeros(_ELEMENTS, np.float32)}
-        return 2 * a.nbytes / _low(lambda: executable.run({"a": a}, out), repeats)
+        return 2 * a.nbytes / _low(lambda: executable.run({"a": a}, out), repeats, num_veus)
 
 
 def _model(operator: str, shape: list[int], weights: dict[str, Any]) -> onnx.ModelProto:
@@ -101,11 +105,14 @@ def _model(operator: str, shape: list[int], weights: dict[str, Any]) -> onnx.Mod
 
 
 def _cache_bytes(level: int, otherwise: int) -> int:
-    """Return what the system says of a cache's size; many virtual machines do not."""
-    try:
-        return os.sysconf(f"SC_LEVEL{level}_CACHE_SIZE") or otherwise
-    except (ValueError, OSError):
-        return otherwise
+    """Return the size of a core's cache as Linux tells it; some virtual machines do not."""
+    for entry in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        try:
+            if (entry / "level").read_text().strip() == str(level):
+                return int((entry / "size").read_text().strip().removesuffix("K")) << 10
+        except (OSError, ValueError):
+            continue
+    return otherwise
 
 
 def description(found: dict[str, float]) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import textwrap
+import threading
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import NoReturn, TextIO
 
 from rammer_mlir.atomic_file import write_atomically
@@ -20,6 +23,17 @@ STREAM = "-"
 
 _LONGEST_MESSAGE = 300
 """Characters that are shown of an error that was not expected."""
+
+
+_ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+"""What asks a process to end; by default it ends at once and leaves half-written files behind."""
+
+
+class _Ended(BaseException):
+    """A signal asks the process to end."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -34,27 +48,55 @@ def run_tool(tool: Callable[[], int], *, debug: bool) -> int:
     """Run a tool's body and return its exit code.
 
     An error that the user can cause becomes one line ``error: ...`` on standard error and code 1;
-    an interrupt gives 130, a reader that went away 1. With ``debug`` a traceback comes first.
+    an interrupt gives 130, another signal that asks for the end 128 and its number, a reader that
+    went away 1. With ``debug`` a traceback comes first.
     """
     try:
-        code = tool()
-        with _standard_output():
-            return code
+        with _ending_in_order():
+            code = tool()
+        if sys.stdout is not None:  # it is where the shell closed it
+            with _standard_output():
+                pass
+        return code
     except BrokenPipeError:
         _drop_output()
         return 1
     except KeyboardInterrupt:
         return _report("interrupted", debug, 130)
+    except _Ended as ended:
+        name = signal.Signals(ended.number).name
+        return _report(f"ended by {name}", debug, 128 + ended.number)
     except RammerError as error:
         return _report(str(error), debug, 1)
     except OSError as error:
-        where = f" '{error.filename}'" if error.filename else ""
-        return _report(f"cannot access{where}: {error.strerror or error}", debug, 1)
+        where = f"access '{error.filename}'" if error.filename else _unnamed_place()
+        return _report(f"cannot {where}: {error.strerror or error}", debug, 1)
     except MemoryError:
         return _report("out of memory", debug, 1)
     except Exception as error:
         found = textwrap.shorten(f"{type(error).__name__}: {error}", _LONGEST_MESSAGE)
         return _report(f"internal error ({found}); report it with --debug's output", debug, 1)
+
+
+@contextmanager
+def _ending_in_order() -> Generator[None]:
+    """Turn signals that end the process into exceptions, so that files are put in order."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise _Ended(number)
+
+    before = {number: signal.getsignal(number) for number in _ENDING_SIGNALS}
+    ours = [number for number, handler in before.items() if handler == signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @contextmanager
@@ -65,6 +107,8 @@ def _standard_output() -> Generator[TextIO]:
         ArtifactError: if it takes no more.
         BrokenPipeError: if nobody reads it any more.
     """
+    if sys.stdout is None:
+        raise ArtifactError("cannot write to standard output: it is closed; choose another place")
     try:
         yield sys.stdout
         sys.stdout.flush()
@@ -75,6 +119,15 @@ def _standard_output() -> Generator[TextIO]:
         raise ArtifactError(
             f"cannot write to standard output: {error.strerror or error}; choose another place"
         ) from error
+
+
+def _unnamed_place() -> str:
+    """Say what failed where no file is named: standard output, if it takes no more."""
+    try:
+        with _standard_output():
+            return "access a file"
+    except ArtifactError:
+        return "write to standard output"
 
 
 def _drop_output() -> None:

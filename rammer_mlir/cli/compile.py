@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -59,11 +60,12 @@ def _compile(arguments: Sequence[str]) -> int:
         costs=options.costs,
         watchdog=options.watchdog,
         per_operator=options.per_operator,
+        merge=options.merge,
     )
-    output = options.output or Path(options.model).with_suffix(".rammer").name
+    output = _output(options)
     if options.emit is not None:
         compilation = Compilation.of_model(options.model, checked, shapes)
-        write_output(options.output or STREAM, compilation.emit(options.emit))
+        write_output(output, compilation.emit(options.emit))
         return 0
     if output == STREAM:
         raise OptionError("an artifact cannot be written to standard output: give a file with -o")
@@ -82,6 +84,27 @@ def _compile(arguments: Sequence[str]) -> int:
     way = "found in the cache" if "cache" in seconds else "compiled"
     print(f"{way} in {sum(seconds.values()):.1f} s, written to {output}")
     return 0
+
+
+def _output(options: argparse.Namespace) -> str:
+    """Return the file to write.
+
+    Raises:
+        OptionError: if it has no name, or would take the place of another file of this run.
+    """
+    output: str | None = options.output
+    if output is None:
+        return STREAM if options.emit else Path(options.model).with_suffix(".rammer").name
+    if not output:
+        raise OptionError("-o: expected the name of a file, found ''")
+    for other, what in ((options.model, "the model"), (options.timeline, "the timeline")):
+        if other is not None and output != STREAM and _is_same(output, other):
+            raise OptionError(f"-o: '{output}' is {what}; choose another name")
+    return output
+
+
+def _is_same(a: str, b: str) -> bool:
+    return Path(a).resolve() == Path(b).resolve()
 
 
 if __name__ == "__main__":

@@ -32,6 +32,13 @@ def add_model_options(parser: ArgumentParser) -> None:
         "target)",
     )
     parser.add_argument(
+        "--merge",
+        type=float,
+        metavar="GROWTH",
+        help="merge convolutions of one image where that multiplies the arithmetic by no more; 0 "
+        "for none (default: 1 with the policy ios, else 0)",
+    )
+    parser.add_argument(
         "--watchdog",
         type=_count,
         default=0,

@@ -79,9 +79,14 @@ def _run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     if options.repeat < 1:
         raise OptionError(f"--repeat: expected at least 1, found {options.repeat}")
+    if options.seed < 0:
+        raise OptionError(f"--seed: expected at least 0, found {options.seed}")
     compared = _check_compared(options)
+    if options.emulate:
+        _check_timeline(options, "an emulated GPU")
     inputs = _read_arrays(options.inputs) if options.inputs else None
     with _open_model(options) as executable:
+        _check_runs_there(options, executable.target)
         if inputs is None:
             feeds: Arrays = random_feeds(executable.signature, options.seed)
         else:
@@ -93,6 +98,24 @@ def _run(arguments: Sequence[str]) -> int:
         if options.outputs:
             _write_arrays(Path(options.outputs), outputs)
     return 0
+
+
+def _check_runs_there(options: argparse.Namespace, target: str) -> None:
+    """Refuse options that the target has no use for, before anything runs."""
+    if options.device < 0:
+        raise OptionError(f"--device: expected at least 0, found {options.device}")
+    if options.device and target == DEFAULT_TARGET:
+        raise OptionError("--device: expected a GPU as target, found the CPU; leave it out")
+    if target != DEFAULT_TARGET:
+        _check_timeline(options, target)
+
+
+def _check_timeline(options: argparse.Namespace, found: str) -> None:
+    if options.timeline:
+        raise OptionError(
+            f"--timeline: expected the target {DEFAULT_TARGET}, whose vEUs record times, found "
+            f"{found}; leave it out"
+        )
 
 
 def _open_model(options: argparse.Namespace) -> Executable | GpuExecutable:
@@ -118,6 +141,7 @@ def _compile(options: argparse.Namespace, policy: str) -> Executable | GpuExecut
         costs=options.costs,
         watchdog=options.watchdog,
         per_operator=options.per_operator,
+        merge=options.merge,
         device=options.device,
         cache=options.cache,
     )
@@ -171,6 +195,7 @@ def _emulate(
         costs=options.costs,
         watchdog=options.watchdog,
         per_operator=options.per_operator,
+        merge=options.merge,
     )
 
 
@@ -183,6 +208,7 @@ def _check_compiled_so(
     given = {
         "--policy": options.policy is not None,
         "--costs": options.costs is not None,
+        "--merge": options.merge is not None,
         "--watchdog": options.watchdog,
         "--per-operator": options.per_operator,
     }
@@ -197,7 +223,11 @@ def _check_compiled_so(
         wanted.append(("--target", options.target, executable.target))
     if options.veus is not None:
         wanted.append(("--veus", options.veus, executable.num_veus))
-    wanted.extend((f"--shape {name}", shape, has.get(name)) for name, shape in shapes.items())
+    for name, shape in shapes.items():
+        if name not in has:
+            known = ", ".join(f"'{known}'" for known in has) or "none"
+            raise OptionError(f"--shape {name}: expected one of the inputs, {known}")
+        wanted.append((f"--shape {name}", shape, has[name]))
     for option, value, found in wanted:
         if value != found:
             raise OptionError(

@@ -35,6 +35,7 @@ def write_image(image: GpuImage) -> Parts:
         "shared_bytes": image.shared_bytes,
         "resources": None if resources is None else asdict(resources),
         "arguments": list(zip(image.arguments, image.argument_bytes, strict=True)),
+        "inouts": list(image.inouts),
         "launches": len(image.tables),
         **write_signature(image.signature),
         "summary": image.summary,
@@ -68,4 +69,5 @@ def read_image(members: Members) -> GpuImage:
         code_kind=manifest["code"],
         resources=None if resources is None else KernelResources(**resources),
         summary=manifest["summary"],
+        inouts=tuple(manifest.get("inouts", ())),
     )

@@ -1,6 +1,6 @@
 """Which rTasks an rTask must wait for: the producers' rTasks that write what it reads.
 
-Where rKernels update a buffer in place, also those of earlier operators that read or write it.
+Where rKernels update a buffer in place, also the latest of earlier operators that read or write it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from rammer_mlir.scheduling.graph import Access, RKernel, ROperator, TaskGraph
 from rammer_mlir.scheduling.overlap import TaskPairs, overlap, radix_basis, span
+from rammer_mlir.scheduling.updated_buffers import Interval, UpdatedBuffer, filled
 
 _KEPT_INDICES = 1 << 24
 """Patterns are forgotten when they hold more entries than this (128 MiB)."""
@@ -32,8 +33,7 @@ class _Writers:
     """The operands that write one buffer, by the element at which they start to write.
 
     ``reach[i]`` is the last element that any of the first ``i + 1`` writes, so that the writers
-    of a part of the buffer are found by bisection. Where some operator updates the buffer, those
-    that only read it are here too.
+    of a part of the buffer are found by bisection.
     """
 
     low: Sequence[int]
@@ -64,19 +64,27 @@ class Dependencies:
             for kernel in operator.kernels
             for update in kernel.updates
         } | graph.inouts
-        self._writers = self._index_writers()
+        self._filled: dict[Access, Interval | None] = {}
+        self._uses = {buffer: UpdatedBuffer() for buffer in self._updated}
+        self._writers = self._index_uses()
 
-    def _index_writers(self) -> dict[int, _Writers]:
+    def _index_uses(self) -> dict[int, _Writers]:
         found: dict[int, list[tuple[int, int, int, int]]] = {}
         for number, operator in enumerate(self._graph.operators):
-            for argument, (low, high) in self._written(number).items():
+            for argument, (low, high) in self._touched(number).items():
                 view = operator.operands[argument]
-                row = (view.offset + low, view.offset + high, number, argument)
-                found.setdefault(view.buffer, []).append(row)
+                low, high = view.offset + low, view.offset + high
+                if view.buffer in self._updated:
+                    self._uses[view.buffer].add(number, argument, (low, high))
+                else:
+                    found.setdefault(view.buffer, []).append((low, high, number, argument))
         return {buffer: _writers(sorted(rows)) for buffer, rows in found.items()}
 
-    def _written(self, number: int) -> dict[int, tuple[int, int]]:
-        """Return the first and last element that an operator writes of each argument."""
+    def _touched(self, number: int) -> dict[int, tuple[int, int]]:
+        """Return the first and last element that an operator writes of each argument.
+
+        Of buffers that are updated, also those that it reads: an update must not overtake it.
+        """
         hulls: dict[int, tuple[int, int]] = {}
         operator = self._graph.operators[number]
         for kernel in operator.kernels:
@@ -87,7 +95,7 @@ class Dependencies:
         return hulls
 
     def _reads_updated(self, operator: ROperator, kernel: RKernel) -> list[Access]:
-        """Return the reads of buffers that are updated, which an update must not overtake."""
+        """Return the reads of buffers that are updated."""
         return [
             read for read in kernel.reads
             if operator.operands[read.argument].buffer in self._updated
@@ -117,11 +125,8 @@ class Dependencies:
         """Yield what one access waits for: earlier writes, and earlier reads if it writes too."""
         view = self._graph.operators[consumer].operands[access.argument]
         low, high = self._hull(access)
-        writers = self._writers.get(view.buffer, _NOBODY)
-        touching = writers.touching(view.offset + low, view.offset + high)
-        for producer, argument in touching:
-            if producer >= consumer:
-                continue
+        part = (view.offset + low, view.offset + high)
+        for producer, argument in self._earlier(consumer, view.buffer, part, kernels):
             source = self._graph.operators[producer]
             start = source.operands[argument].offset
             kernel = source.kernels[kernels[producer]]
@@ -131,6 +136,35 @@ class Dependencies:
                     pairs = self._overlap(access, earlier, view.offset, start)
                     if len(pairs.indices):
                         yield Edge(producer, pairs)
+
+    def _earlier(
+        self, consumer: int, buffer: int, part: Interval, kernels: Sequence[int]
+    ) -> Iterator[tuple[int, int]]:
+        """Yield operator and argument of the uses of a part that a consumer may have to await."""
+        if buffer in self._updated:
+            yield from self._uses[buffer].latest(
+                consumer, part, lambda number: self._written_whole(number, buffer, kernels)
+            )
+            return
+        for producer, argument in self._writers.get(buffer, _NOBODY).touching(*part):
+            if producer < consumer:
+                yield producer, argument
+
+    def _written_whole(
+        self, number: int, buffer: int, kernels: Sequence[int]
+    ) -> Iterator[Interval]:
+        """Yield intervals of a buffer of which an operator may write every element."""
+        operator = self._graph.operators[number]
+        kernel = operator.kernels[kernels[number]]
+        for write in (*kernel.writes, *kernel.updates):
+            view = operator.operands[write.argument]
+            if view.buffer != buffer:
+                continue
+            if write not in self._filled:
+                self._filled[write] = filled(write.boxes)
+            found = self._filled[write]
+            if found is not None:
+                yield view.offset + found[0], view.offset + found[1]
 
     def _hull(self, access: Access) -> tuple[int, int]:
         if access not in self._hulls:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -162,6 +163,11 @@ BAD_OPTIONS = {
     "wrong shape": (["--shape", "x=4,9"], "input 'x': "),
     "wrong rank": (["--shape", "x=32"], "input 'x': "),
     "negative shape": (["--shape", "x=-4,8"], "input 'x': "),
+    "output without a name": (["-o", ""], "-o: expected the name of a file, found ''"),
+    "one file for both": (
+        ["-o", "t.html", "--timeline", "./t.html"],
+        "-o: 't.html' is the timeline; choose another name",
+    ),
     "artifact to stdout": (["-o", "-"], "an artifact cannot be written to standard output"),
 }
 
@@ -174,6 +180,54 @@ def test_bad_options(
     found = tool.fail(model, *arguments)
     assert found.startswith(message)
     assert list(folder.iterdir()) == []
+
+
+def test_the_model_is_not_overwritten(tool: Tool, model: Path) -> None:
+    before = model.read_bytes()
+    assert tool.fail(model, "-o", model).endswith("is the model; choose another name")
+    assert model.read_bytes() == before
+
+
+def test_a_link_stays_a_link(tool: Tool, model: Path, folder: Path) -> None:
+    """The file behind it is replaced."""
+    link, file = folder / "link.rammer", folder / "file.rammer"
+    file.write_bytes(b"old")
+    link.symlink_to(file.name)
+    tool.succeed(model, "-o", link)
+    assert link.is_symlink()
+    assert rammer_mlir.load(file).signature.inputs[0].name == "x"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_in_the_middle_of_a_file(
+    number: signal.Signals, tool: Tool, model: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is left behind; the exit code is what a shell gives."""
+
+    def fsync(_: int) -> None:
+        assert len(list(folder.iterdir())) == 1  # under a name of its own
+        signal.raise_signal(number)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    code, _, errors = tool.run(model, "-o", "out.rammer")
+    assert code == 128 + number
+    assert errors == (
+        "error: interrupted\n" if number == signal.SIGINT else f"error: ended by {number.name}\n"
+    )
+    assert list(folder.iterdir()) == []
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_standard_output_that_is_closed(model: Path, folder: Path) -> None:
+    """Who writes to a file does not need it; who prints says so."""
+    script = 'exec >&-; "$0" -m rammer_mlir.cli.compile "$@"'
+    command = ["sh", "-c", script, sys.executable, str(model)]
+    to_file = subprocess.run([*command, "-o", "m.rammer"], capture_output=True, check=False)
+    assert (to_file.returncode, to_file.stderr) == (0, b"")
+    assert (folder / "m.rammer").exists()
+    printed = subprocess.run([*command, "--emit", "linalg"], capture_output=True, check=False)
+    assert printed.returncode == 1
+    assert printed.stderr.startswith(b"error: cannot write to standard output: it is closed")
 
 
 @pytest.mark.parametrize("shape", ["x=4,8", "x=4x8"])

@@ -268,6 +268,21 @@ EXACT = {
         (4, 5),
         (4, 2),
     ),
+    "affine loop": (
+        """affine.for %k = 1 to 9 step 3 {
+    affine.store %f, %y[symbol(%row), %k - 1] : memref<9x14xf32>
+  }""",
+        (4, 0),
+        (4, 7),
+    ),
+    "affine loop with bounds that move": (
+        """affine.for %k = max affine_map<(r) -> (r, 0)>(%r0)
+      to min affine_map<(r) -> (r + 4, 9)>(%r0) {
+    affine.store %f, %y[%k, symbol(%column)] : memref<9x14xf32>
+  }""",
+        (4, 5),
+        (4, 5),
+    ),
     "guard": (
         """%c9 = arith.constant 9 : index
   %fits = arith.cmpi ult, %row, %c9 : index

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from megakernel import Array, compile_launches, random_arrays
 
+from rammer_mlir.bindings import ir
+from rammer_mlir.embedding import compile_launches as embed
 from rammer_mlir.errors import RammerError
 
 SHARED = "#gpu.address_space<workgroup>"
@@ -147,6 +149,34 @@ gpu.func @all_sum(%y: memref<24x16xf32>, %total: memref<1xf32>)
 """
 """Blocks of 3 warps add what their lanes hold to one number."""
 
+WIDE = """
+gpu.func @wide(%y: memref<24x16xf32>) kernel {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %c16 = arith.constant 16 : index
+  %zero = arith.constant 0.0 : f32
+  %i = gpu.global_id x
+  %row = arith.divui %i, %c16 : index
+  %column = arith.remui %i, %c16 : index
+  %total = scf.for %r = %c0 to %c4 step %c1 iter_args(%a = %zero) -> f32 {
+    %own = memref.alloca() : memref<4xf32>
+    scf.for %k = %c0 to %c4 step %c1 {
+      %v = memref.load %y[%row, %column] : memref<24x16xf32>
+      memref.store %v, %own[%k] : memref<4xf32>
+    }
+    // Which element it is depends on the thread, so that it cannot be kept in registers.
+    %at = arith.remui %i, %c4 : index
+    %w = memref.load %own[%at] : memref<4xf32>
+    %b = arith.addf %a, %w : f32
+    scf.yield %b : f32
+  }
+  memref.store %total, %y[%row, %column] : memref<24x16xf32>
+  gpu.return
+}
+"""
+"""Blocks of 128 threads: four times each element, by way of a thread's own memory."""
+
 SIGNATURE = (
     "%x: memref<16x24xf32>, %y: memref<24x16xf32>, %s: memref<24xf32>, %rounds: memref<index>, "
     "%total: memref<1xf32>"
@@ -174,6 +204,36 @@ def expected(x: Array, total: Array) -> tuple[Array, Array, Array]:
     s = y.sum(axis=1)
     y = 2 * y + s[:, None]
     return y, s, total + y.sum()
+
+
+WIDER = module(
+    SIGNATURE,
+    BODY + launch("wide", "%c3, %c1, %c1", "%c128, %c1, %c1", "%y : memref<24x16xf32>"),
+    TRANSPOSE + ROW_SUMS + SCALE + ALL_SUM + WIDE,
+)
+"""With spare warps beside lanes that exchange values."""
+
+
+def test_spare_warps() -> None:
+    mega = compile_launches(WIDER, num_veus=3)
+    assert mega.program.block_threads == 128
+    x, y, s, total = random_arrays(8, (16, 24), (24, 16), (24,), (1,))
+    found = mega.run(x, y, s, np.array(4, np.int64), total)
+    wanted = expected(x, total)
+    for number, value in zip((1, 2, 4), (4 * wanted[0], *wanted[1:]), strict=True):
+        assert np.abs(found[number] - value).max() < 1e-5 * np.abs(value).max()
+
+
+def test_code_for_a_device() -> None:
+    """Assembled where the tools are installed, private memory and all."""
+    with ir.Context(), ir.Location.unknown():
+        executable = embed(ir.Module.parse(WIDER), target="nvvm:sm_90", num_veus=4)
+    assert executable.image.block_threads == 128
+    assert executable.code
+    without_shuffles = WIDER.replace("gpu.launch_func @k::@all_sum", "// ")
+    with ir.Context(), ir.Location.unknown():
+        executable = embed(ir.Module.parse(without_shuffles), target="rocdl:gfx90a", num_veus=4)
+    assert executable.code[:4] == b"\x7fELF"
 
 
 @pytest.mark.parametrize("policy", ["wavefront", "list"])

@@ -173,12 +173,17 @@ def test_options_that_contradict_an_artifact(
 ) -> None:
     assert "compiled for 2" in failure(capsys, artifact, "--veus", "3")
     assert "compiled for (5, 40)" in failure(capsys, artifact, "--shape", "x=5,41")
-    assert "compiled for None" in failure(capsys, artifact, "--shape", "z=1")
+    assert "--shape z: expected one of the inputs, 'x'" in failure(
+        capsys, artifact, "--shape", "z=1"
+    )
     assert "holds a finished schedule" in failure(capsys, artifact, "--policy", "sequential")
     assert "compiled for cpu" in failure(capsys, artifact, "--target", "nvvm")
 
 
 def test_bad_options(artifact: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--seed: expected at least 0" in failure(capsys, artifact, "--seed", "-1")
+    assert "--device: expected at least 0" in failure(capsys, artifact, "--device", "-3")
+    assert "--device: expected a GPU" in failure(capsys, artifact, "--device", "3")
     assert "--repeat: expected at least 1" in failure(capsys, artifact, "--repeat", "0")
     assert "cannot read" in failure(capsys, str(tmp_path / "absent.rammer"))
     assert "expected a whole number" in failure(capsys, artifact, "--veus", "two")

@@ -29,6 +29,17 @@ def needed(graph: TaskGraph, kernels: tuple[int, ...]) -> list[int]:
     return masks
 
 
+def closure(masks: list[int]) -> list[int]:
+    """Return what each rTask waits for directly or not; all of it has smaller numbers."""
+    found: list[int] = []
+    for mask in masks:
+        found.append(mask)
+        for task, earlier in enumerate(found[:-1]):
+            if mask >> task & 1:
+                found[-1] |= earlier
+    return found
+
+
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_no_dependency_is_missed_and_few_are_added(name: str, last: bool) -> None:
@@ -37,9 +48,14 @@ def test_no_dependency_is_missed_and_few_are_added(name: str, last: bool) -> Non
     kernels = tuple(len(o.kernels) - 1 if last else 0 for o in graph.operators)
     expected = Tasks(graph, kernels).needs
     found = needed(graph, kernels)
-    assert all(not exact & ~more for exact, more in zip(expected, found, strict=True))
-    if not name.startswith("random") and name != "branches":
+    updates = any(kernel.updates for operator in graph.operators for kernel in operator.kernels)
+    # Of an element that is updated again and again, only the latest uses are awaited.
+    reached = closure(found) if updates else found
+    assert all(not exact & ~more for exact, more in zip(expected, reached, strict=True))
+    if not name.startswith(("random", "updates")) and name not in ("branches", "in_place"):
         assert found == expected
+    if name == "in_place":
+        assert all(not more & ~exact for exact, more in zip(expected, found, strict=True))
     total = sum(mask.bit_count() for mask in expected)
     assert sum(mask.bit_count() for mask in found) <= 1.5 * total
 
@@ -94,3 +110,28 @@ def test_cells_of_a_recurrence_share_one_pattern() -> None:
         assert [edges[1].pairs.of(t).tolist() for t in range(4)] == [[0], [1], [2], [3]]
         patterns[edges[1].pairs] = number
     assert len(patterns) == 1
+
+
+def test_updates_wait_for_the_latest_only() -> None:
+    """A chain of updates has as many dependencies as links, also with tiles of other shapes."""
+    maker = GraphMaker()
+    x, state = maker.tensor(8, 8, kind="input"), maker.tensor(8, 8, kind="inout")
+    for number in range(100):
+        maker.update(state, x, tile=((2, 4), (4, 2), (8, 1))[number % 3])
+    graph = maker.graph()
+    dependencies = Dependencies(graph)
+    for number in range(1, 100):
+        assert dependencies.producers(number) == [number - 1]
+
+
+def test_updates_of_parts_reach_back_to_the_last_of_each_part() -> None:
+    maker = GraphMaker()
+    x, state = maker.tensor(4, 8, kind="input"), maker.tensor(8, 8, kind="inout")
+    upper, lower = state.part((0, 4), (0, 8)), state.part((4, 4), (0, 8))
+    for part in (upper, lower, upper, upper, lower):
+        maker.update(part, x, tile=(2, 8))
+    maker.elementwise(state, tile=(8, 8))
+    maker.update(upper, x, tile=(2, 8))
+    dependencies = Dependencies(maker.graph())
+    found = [dependencies.producers(number) for number in range(7)]
+    assert found == [[], [], [0], [2], [1], [4, 3], [5, 3]]

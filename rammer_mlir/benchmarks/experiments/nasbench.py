@@ -51,7 +51,7 @@ def random_module(seed: int) -> TaskGraph:
     """
     rng = random.Random(seed)
     while True:
-        sources = _random_sources(rng)
+        sources = random_sources(rng)
         if sources:
             break
     kinds = [*(rng.choice(KINDS) for _ in sources[1:-1]), _SUM]
@@ -76,7 +76,7 @@ def random_module(seed: int) -> TaskGraph:
     return TaskGraph(buffers, operators)
 
 
-def _random_sources(rng: random.Random) -> list[list[int]]:
+def random_sources(rng: random.Random) -> list[list[int]]:
     """Return each useful vertex's sources, or nothing if the draw is not a valid module.
 
     As NAS-Bench-101 draws: any edge with one half, useless vertices dropped, then the limit.

@@ -134,7 +134,8 @@ class GpuExecutable(CompiledModel):
             out: arrays of the host to write outputs to, by name; others are allocated.
 
         Returns:
-            Arrays of the host by output name, in the signature's order.
+            Arrays of the host by output name, in the signature's order; behind them what became of
+            inputs that the program changes in place.
 
         Raises:
             InputError: if names, shapes or dtypes do not fit.
@@ -157,9 +158,21 @@ class GpuExecutable(CompiledModel):
             program.check(stream)
             for array, found in zip(outputs, self._outputs, strict=True):
                 program.driver.download(array, found.address, stream)
+            changed = self._changed(program, inputs, stream)
             program.driver.synchronize(stream)
         specs = self.signature.outputs
-        return {spec.name: array for spec, array in zip(specs, outputs, strict=True)}
+        return {spec.name: array for spec, array in zip(specs, outputs, strict=True)} | changed
+
+    def _changed(
+        self, program: DeviceProgram, inputs: Sequence[_Placed], stream: object
+    ) -> dict[str, Array]:
+        """Return what became of the inputs that the program changes in place."""
+        found: dict[str, Array] = {}
+        for number, (spec, placed) in enumerate(zip(self.signature.inputs, inputs, strict=True)):
+            if f"input{number}" in self._image.inouts:
+                found[spec.name] = np.empty(spec.shape, spec.dtype)
+                program.driver.download(found[spec.name], placed.address, stream)
+        return found
 
     def to_device(self, feeds: Mapping[str, Any]) -> dict[str, DeviceArray]:
         """Copy inputs to the device, for runs that read them there.

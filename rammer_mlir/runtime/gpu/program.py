@@ -109,7 +109,7 @@ class DeviceProgram:
             return "kept"
         if name.startswith("output"):
             return "written" if self.image.is_persistent else "kept"
-        return _USES.get(name, "read")
+        return _USES.get(name, "kept" if name in self.image.inouts else "read")
 
     def _names(self) -> dict[str, str]:
         """Name the buffers in the model's words."""

@@ -28,9 +28,10 @@ from rammer_mlir.scheduling.program import Plan
 class Ios:
     """Cut the graph into blocks, and each block into the stages of smallest predicted time.
 
-    The groups of a stage run concurrently on all vEUs. Operators are not merged. The stages give
-    the order in which operators are placed; waits are per tile, not between whole stages. A block
-    whose search needs more than ``max_transitions`` gets its operators by depth instead.
+    The groups of a stage run concurrently on all vEUs. Operators are merged before, by
+    ``rtask-merge-operators``. The stages give the order in which operators are placed; waits are
+    per tile, not between whole stages. A block whose search needs more than ``max_transitions``
+    gets its operators by depth instead.
     """
 
     name: ClassVar[str] = "ios"

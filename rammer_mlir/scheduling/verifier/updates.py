@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rammer_mlir.errors import ScheduleError
 from rammer_mlir.scheduling.graph import Access, Int64Array, TaskGraph
@@ -19,6 +21,10 @@ from rammer_mlir.scheduling.verifier.elements import Elements
 from rammer_mlir.scheduling.verifier.history import History
 
 _AT_ONCE = 1 << 21
+_FAR = np.iinfo(np.int64).max
+
+Intervals = tuple[Int64Array, Int64Array]
+"""First elements and ends."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,38 @@ class _Touch:
     end: Int64Array
     task: Int64Array
     reach: Int64Array
+
+    def without(self, stretches: NDArray[np.bool_]) -> _Touch:
+        """Leave stretches out."""
+        left = ~stretches
+        start, end, task = self.start[left], self.end[left], self.task[left]
+        return _Touch(self.operator, self.writes, start, end, task, np.maximum.accumulate(end))
+
+
+@dataclass(frozen=True)
+class _Group:
+    """All uses of a buffer by one operator, and the disjoint intervals that it writes."""
+
+    uses: Sequence[_Touch]
+    low: int
+    high: int
+    written: Intervals
+
+    @staticmethod
+    def of(uses: Sequence[_Touch]) -> _Group:
+        low = min(int(use.start.min(initial=_FAR)) for use in uses)
+        high = max(int(use.end.max(initial=0)) for use in uses)
+        empty = np.zeros(0, dtype=np.int64)
+        written = _union((empty, empty), *((u.start, u.end) for u in uses if u.writes))
+        return _Group(uses, low, high, written)
+
+    def held(self, use: _Touch) -> NDArray[np.bool_]:
+        """For each stretch, whether the operator writes all of it."""
+        start, end = self.written
+        if not len(start):
+            return np.zeros(len(use.start), dtype=bool)
+        at = np.searchsorted(start, use.start, side="right") - 1
+        return (at >= 0) & (use.end <= end[at])
 
 
 def check_updates(graph: TaskGraph, plan: Plan, found: History) -> set[int]:
@@ -93,12 +131,33 @@ def _check_buffer(graph: TaskGraph, found: History, buffer: int, uses: Sequence[
             raise ScheduleError(
                 f"{graph.task_name(use.operator, 0)} updates {kind} '{name}': expected only reads"
             )
-    for number, use in enumerate(uses):
-        for earlier in uses[:number]:
-            if earlier.operator != use.operator and (earlier.writes or use.writes):
-                _check_order(graph, found, buffer, earlier, use)
+    groups = [_Group.of(list(some)) for _, some in groupby(uses, key=lambda use: use.operator)]
+    lows = np.array([group.low for group in groups], dtype=np.int64)
+    highs = np.array([group.high for group in groups], dtype=np.int64)
+    for number, group in enumerate(groups):
+        near = np.flatnonzero((lows[:number] < group.high) & (highs[:number] > group.low))
+        earlier = [groups[n] for n in near[::-1].tolist()]
+        for use in group.uses:
+            _check_against(graph, found, buffer, use, earlier)
     if kind != "inout":
-        _check_written(graph, found, buffer, uses)
+        _check_written(graph, found, buffer, groups)
+
+
+def _check_against(
+    graph: TaskGraph, found: History, buffer: int, use: _Touch, earlier: Sequence[_Group]
+) -> None:
+    """Check a use against earlier operators', the latest first.
+
+    What an operator writes is behind all earlier uses of the same elements, which was checked in
+    its turn. So a stretch that it writes whole need not be compared with any before it.
+    """
+    for group in earlier:
+        for other in group.uses:
+            if other.writes or use.writes:
+                _check_order(graph, found, buffer, other, use)
+        use = use.without(group.held(use))
+        if not len(use.start):
+            break
 
 
 def _check_bounds(graph: TaskGraph, found: History, buffer: int, use: _Touch) -> None:
@@ -141,41 +200,43 @@ def _check_order(
         begin = stop
 
 
-def _check_written(graph: TaskGraph, found: History, buffer: int, uses: Sequence[_Touch]) -> None:
+def _check_written(graph: TaskGraph, found: History, buffer: int, groups: Sequence[_Group]) -> None:
     """Check that of what an rTask reads, an earlier operator or its own may have written a part.
 
     Boxes are what is touched at most, so that the rest need not be read at all.
     """
     name, size = graph.buffers[buffer].name, graph.buffers[buffer].num_elements
-    for use in uses:
-        if use.writes:
-            continue
-        start, end = _union([u for u in uses if u.writes and u.operator <= use.operator])
-        first = np.searchsorted(end, use.start, side="right")
-        begins = np.append(start, np.iinfo(np.int64).max)
-        meets = begins[first] < use.end
-        missing = np.setdiff1d(use.task[use.end > use.start], use.task[meets])
-        if len(missing):
-            row = int(np.argmax(use.task == missing[0]))
-            raise ScheduleError(
-                f"{found.describe(int(missing[0]))} reads elements {int(use.start[row])} to "
-                f"{int(use.end[row]) - 1} of '{name}', which are never written before: expected "
-                "an operator that writes them"
-            )
+    written = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    for group in groups:
+        written = _union(written, group.written)
+        for use in group.uses:
+            if not use.writes:
+                _check_read(found, name, use, written)
     if graph.buffers[buffer].kind == "output":
-        start, end = _union([use for use in uses if use.writes])
-        written = int((end - start).sum())
-        if written != size:
-            raise ScheduleError(
-                f"output '{name}': expected {size} elements written, found {written}"
-            )
+        start, end = written
+        count = int((end - start).sum())
+        if count != size:
+            raise ScheduleError(f"output '{name}': expected {size} elements written, found {count}")
 
 
-def _union(uses: Sequence[_Touch]) -> tuple[Int64Array, Int64Array]:
-    """Return the disjoint, ascending intervals that the uses cover together."""
-    empty = np.zeros(0, dtype=np.int64)
-    start = np.concatenate([empty, *(use.start for use in uses)])
-    end = np.concatenate([empty, *(use.end for use in uses)])
+def _check_read(found: History, name: str, use: _Touch, written: Intervals) -> None:
+    start, end = written
+    first = np.searchsorted(end, use.start, side="right")
+    meets = np.append(start, _FAR)[first] < use.end
+    missing = np.setdiff1d(use.task[use.end > use.start], use.task[meets])
+    if len(missing):
+        row = int(np.argmax(use.task == missing[0]))
+        raise ScheduleError(
+            f"{found.describe(int(missing[0]))} reads elements {int(use.start[row])} to "
+            f"{int(use.end[row]) - 1} of '{name}', which are never written before: expected "
+            "an operator that writes them"
+        )
+
+
+def _union(*sets: Intervals) -> Intervals:
+    """Return the disjoint, ascending intervals that some intervals cover together."""
+    start = np.concatenate([start for start, _ in sets])
+    end = np.concatenate([end for _, end in sets])
     order = np.argsort(start, kind="stable")
     start, reach = start[order], np.maximum.accumulate(end[order])
     if not len(start):

@@ -1,0 +1,107 @@
+"""NAS-Bench-101's random modules as a GPU computes them: three stacks, tiles of a block each.
+
+Modules of the second and third stack work on a quarter and a sixteenth of the pixels with two and
+four times the channels, so that their operators have fewer, longer rTasks.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from rammer_mlir.benchmarks.experiments.nasbench import random_sources
+from rammer_mlir.scheduling.graph import (
+    Access,
+    Boxes,
+    Buffer,
+    RKernel,
+    ROperator,
+    TaskGraph,
+    View,
+)
+
+STACKS = ((32, 128), (16, 256), (8, 512))
+"""Rows (and columns) and channels."""
+
+CHUNK = 32
+"""Channels of a tile; a buffer's element stands for one row of so many channels."""
+
+TILE_ELEMENTS = (2048, 8192)
+"""Results of one rTask: of the fastest rKernel, and of one with fewer and longer rTasks."""
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What a vertex computes: window, and whether it contracts over all channels."""
+
+    name: str
+    window: int
+    contracts: bool
+
+
+KINDS = (_Kind("conv3x3", 3, True), _Kind("conv1x1", 1, True), _Kind("maxpool3x3", 3, False))
+_SUM = _Kind("output", 1, False)
+
+
+def gpu_module(seed: int) -> TaskGraph:
+    """Return a random module of one of the stacks; vertices add up what they read."""
+    rng = random.Random(seed)
+    rows, channels = STACKS[seed % len(STACKS)]
+    while not (sources := random_sources(rng)):
+        pass
+    kinds = [*(rng.choice(KINDS) for _ in sources[1:-1]), _SUM]
+    last = len(sources) - 1
+    chunks = channels // CHUNK
+    buffers = tuple(
+        Buffer(
+            f"v{n}",
+            rows * chunks,
+            rows * CHUNK * 4,
+            "input" if not n else "output" if n == last else "intermediate",
+        )
+        for n in range(len(sources))
+    )
+    operators = tuple(
+        ROperator(
+            f"{kind.name}_{vertex}",
+            tuple(
+                _kernel(kind, rows, chunks, len(sources[vertex]), size) for size in TILE_ELEMENTS
+            ),
+            tuple(View(buffer) for buffer in (*sources[vertex], vertex)),
+        )
+        for vertex, kind in enumerate(kinds, start=1)
+    )
+    return TaskGraph(buffers, operators)
+
+
+def _kernel(kind: _Kind, rows: int, chunks: int, num_sources: int, size: int) -> RKernel:
+    """Return an rKernel whose rTasks write ``size`` results each, rows by a chunk of channels."""
+    tile = min(rows, size // (rows * CHUNK))
+    wide = max(1, size // (tile * rows * CHUNK))  # chunks, where a tile holds all rows
+    places = np.array(list(product(range(0, rows, tile), range(0, chunks, wide))))
+    first, halo = places[:, 0], kind.window // 2
+    low, high = np.maximum(first - halo, 0), np.minimum(first + tile + halo, rows)
+    strides = (chunks, 1)
+    if kind.contracts:
+        starts, width = low * chunks, np.full(len(places), chunks)
+    else:
+        starts, width = low * chunks + places[:, 1], np.full(len(places), wide)
+    read = Boxes(starts, np.stack([high - low, width], axis=1), strides)
+    written = Boxes(
+        first * chunks + places[:, 1], np.tile(np.array([tile, wide]), (len(places), 1)), strides
+    )
+    channels = chunks * CHUNK if kind.contracts else 1
+    flops = (2 if kind.contracts else 1) * size * kind.window**2 * channels
+    read_elements = (tile + 2 * halo) * rows * (chunks if kind.contracts else wide) * CHUNK
+    weights = kind.window**2 * channels * wide * CHUNK if kind.contracts else 0
+    return RKernel(
+        f"{kind.name} {num_sources} {size}",
+        len(places),
+        tuple(Access(argument, read) for argument in range(num_sources)),
+        (Access(num_sources, written),),
+        flops_per_rtask=flops + (num_sources - 1) * read_elements,
+        bytes_per_rtask=4 * (num_sources * read_elements + size + weights),
+    )

@@ -1,0 +1,131 @@
+"""Executables from other compilers' IR: a host function that launches GPU kernels."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import OptionError, UnsupportedError
+from rammer_mlir.lowering.emulation.gpu_to_func import kernel_names
+from rammer_mlir.lowering.emulation.kernel import compile_kernel
+from rammer_mlir.lowering.gpu.program_to_gpu import GpuProgram, lower_to_gpu
+from rammer_mlir.lowering.registry import LOWERING_PASSES
+from rammer_mlir.lowering.targets import GPU_BACKENDS, find_gpu
+from rammer_mlir.options import check_options
+from rammer_mlir.passes.constants import argument_attributes
+from rammer_mlir.passes.entry import entry_function
+from rammer_mlir.passes.manager import run_pipeline
+from rammer_mlir.passes.registry import PASSES
+from rammer_mlir.pipeline import CompileOptions
+from rammer_mlir.runtime.emulated_model import EmulatedExecutable
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
+from rammer_mlir.runtime.gpu.opening import open_driver
+from rammer_mlir.signature import Signature, TensorSpec
+
+_DTYPES = {
+    "f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i16": np.int16,
+    "i32": np.int32, "i64": np.int64, "index": np.int64,
+}  # fmt: skip
+
+
+def compile_launches(
+    module: ir.Module,
+    *,
+    target: str = "nvvm",
+    policy: str = "wavefront",
+    num_veus: int | None = None,
+    costs: str | None = None,
+    emulate: bool = False,
+    check: bool = False,
+    watchdog: int = 0,
+    device: int = 0,
+) -> GpuExecutable:
+    """Turn the launches of a host function into one persistent kernel.
+
+    Args:
+        module: in the caller's context, with one function whose body is launches of kernels
+            (``gpu.launch_func``), allocations and constants. It is consumed: behind the call it
+            holds the kernel.
+        target: the GPU, ``nvvm:sm_90`` or ``rocdl:gfx90a``.
+        policy: how blocks are scheduled.
+        num_veus: blocks of the persistent kernel; the device's multiprocessors if None.
+        costs: the device whose costs the schedule follows, a name or a file.
+        emulate: execute the kernel on this machine's processor.
+        check: let emulation look for races and accesses out of bounds.
+        watchdog: looks at another vEU's progress after which a waiting one stops the program; 0 for
+            no watchdog.
+        device: number of the GPU to run on; it is opened with the first run.
+
+    Returns:
+        An executable whose inputs are the function's arguments, by their ``rtask.name`` or as
+        ``arg0``, ``arg1`` and so on; those marked ``rtask.output`` are its outputs. Other arguments
+        that kernels write are changed in place where they are on the device, and ``run`` returns
+        what became of them. Arguments must not overlap each other.
+
+    Raises:
+        RammerError: naming the launch that cannot be part of a static program.
+    """
+    options = check_options(target, policy, num_veus, costs=costs, watchdog=watchdog)
+    if find_gpu(target) is None or (check and not emulate):
+        raise OptionError(
+            f"launches for target '{target}': expected a GPU, and emulation for checks; choose "
+            f"{' or '.join(GPU_BACKENDS)}, and emulate to check"
+        )
+    with module.context, ir.Location.unknown():
+        program, signature = _lower(module, options)
+        if emulate:
+            return _emulated(module, program, signature, checked=check)
+        gpu = program.target
+        code = GPU_BACKENDS[gpu.kind].code(module, gpu, program.num_veus)
+    image = program.image(signature, code.kind, code.resources)
+    return GpuExecutable(image, code.data, partial(open_driver, gpu.name, device))
+
+
+def _lower(module: ir.Module, options: CompileOptions) -> tuple[GpuProgram, Signature]:
+    gpu = find_gpu(options.target)
+    assert gpu is not None
+    passes = (
+        f"rtask-from-gpu{{subgroup={gpu.warp_size}}}",
+        f"rtask-schedule{{policy={options.policy} num-veus={options.num_veus} "
+        f"device={options.device}}}",
+        "rtask-minimize-barriers",
+        "rtask-plan-memory",
+        "rtask-verify-schedule",
+    )
+    text = f"builtin.module({','.join(passes)})"
+    run_pipeline(module, text, passes=(*PASSES, *LOWERING_PASSES))
+    signature = _signature(entry_function(module))
+    program = lower_to_gpu(module, {}, options.num_veus, gpu, watchdog=options.watchdog)
+    return program, signature
+
+
+def _signature(host: ir.OpView) -> Signature:
+    inputs: list[TensorSpec] = []
+    outputs: list[TensorSpec] = []
+    arguments = host.operation.regions[0].blocks[0].arguments
+    for number, (value, marks) in enumerate(zip(arguments, argument_attributes(host), strict=True)):
+        if "rtask.arena" in marks:
+            continue
+        name = ir.StringAttr(marks["rtask.name"]).value if "rtask.name" in marks else f"arg{number}"
+        (outputs if "rtask.output" in marks else inputs).append(_spec(name, value.type))
+    return Signature(tuple(inputs), tuple(outputs))
+
+
+def _spec(name: str, kind: Any) -> TensorSpec:
+    dtype = _DTYPES.get(str(kind.element_type)) if isinstance(kind, ir.MemRefType) else None
+    if dtype is None:
+        raise UnsupportedError(
+            f"argument '{name}': expected a memref of {', '.join(_DTYPES)}, found {kind}"
+        )
+    return TensorSpec(name, tuple(kind.shape), np.dtype(dtype))
+
+
+def _emulated(
+    module: ir.Module, program: GpuProgram, signature: Signature, *, checked: bool
+) -> EmulatedExecutable:
+    (name,) = kernel_names(module)
+    kernel = compile_kernel(module, name, checked=checked)
+    return EmulatedExecutable(program.image(signature, "ptx"), kernel, program.target.warp_size)

@@ -1,0 +1,139 @@
+"""Merged convolutions compute what the separate ones do: random ones against ONNX Runtime."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from rammer_mlir.benchmarks.reference import Reference
+from rammer_mlir.compiler import Compilation
+from rammer_mlir.errors import OptionError
+from rammer_mlir.options import check_options
+
+
+class _Model:
+    """Convolutions of one image, drawn at random."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = random.Random(seed)
+        self._numbers = np.random.default_rng(seed)
+        self._nodes: list[onnx.NodeProto] = []
+        self._weights: list[onnx.TensorProto] = []
+
+    def _weight(self, name: str, *shape: int) -> str:
+        values = self._numbers.standard_normal(shape).astype(np.float32)
+        self._weights.append(numpy_helper.from_array(values, name))
+        return name
+
+    def build(self) -> onnx.ModelProto:
+        rng = self._rng
+        batch, channels, size = rng.choice((1, 1, 2)), rng.randint(1, 9), rng.randint(6, 11)
+        stride, activation = rng.choice((1, 1, 2)), rng.choice(("", "Relu", "Sigmoid"))
+        outputs: list[str] = []
+        for number in range(rng.randint(2, 4)):
+            window = rng.choice(((1, 1), (3, 3), (1, 3), (5, 5), (3, 1)))
+            pads = [side // 2 for side in window] * 2
+            inputs = ["x", self._weight(f"w{number}", rng.randint(1, 20), channels, *window)]
+            if rng.random() < 0.8:
+                filters = self._weights[-1].dims[0]
+                inputs.append(self._weight(f"b{number}", filters))
+            name = f"c{number}"
+            strides = [stride if rng.random() < 0.9 else 1] * 2
+            node = helper.make_node("Conv", inputs, [name], pads=pads, strides=strides)
+            self._nodes.append(node)
+            if activation and rng.random() < 0.9:
+                self._nodes.append(helper.make_node(activation, [name], [f"a{number}"]))
+                name = f"a{number}"
+            outputs.append(name)
+        if rng.random() < 0.5:
+            self._joined(outputs, stride)
+        infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs]
+        image = helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, channels, size, size])
+        graph = helper.make_graph(self._nodes, "g", [image], infos, self._weights)
+        opset = helper.make_opsetid("", 17)
+        return helper.make_model(graph, opset_imports=[opset], ir_version=9)
+
+    def _joined(self, outputs: list[str], stride: int) -> None:
+        """Concatenate results where all are of one size, as blocks of a network do."""
+        steps = [list(a.ints) for n in self._nodes for a in n.attribute if a.name == "strides"]
+        if all(step == [stride, stride] for step in steps):
+            self._nodes.append(helper.make_node("Concat", outputs, ["y"], axis=1))
+            outputs[:] = ["y"]
+
+
+def _run(model: onnx.ModelProto, merge: float, image: np.ndarray) -> tuple[str, list[np.ndarray]]:
+    options = check_options("cpu", "wavefront", 2, merge=merge)
+    compilation = Compilation.of_model(model, options)
+    text = compilation.emit("operators").decode()
+    with compilation.executable() as executable:
+        found = executable.run({"x": image})
+    return text, [np.asarray(found[spec.name], np.float32) for spec in model.graph.output]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_merged_convolutions_are_right(seed: int) -> None:
+    model = _Model(seed).build()
+    shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    image = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    expected = Reference(model.SerializeToString(), 1).run({"x": image})
+    _, found = _run(model, 30.0, image)
+    for spec, array in zip(model.graph.output, found, strict=True):
+        reference = np.asarray(expected[spec.name], np.float32)
+        np.testing.assert_allclose(array, reference, rtol=1e-4, atol=1e-4)
+
+
+def test_most_of_them_are_merged() -> None:
+    """The comparison above would prove little if nothing were merged."""
+    merged = 0
+    for seed in range(12):
+        options = check_options("cpu", "wavefront", 2, merge=30.0)
+        text = Compilation.of_model(_Model(seed).build(), options).emit("operators").decode()
+        merged += "rtask.parts" in text
+    assert merged >= 8
+
+
+def _fire() -> onnx.ModelProto:
+    """Return two expansions of a fire module, one by one and three by three, concatenated."""
+    rng = np.random.default_rng(0)
+    shapes = {"w1": (16, 8, 1, 1), "b1": (16,), "w3": (16, 8, 3, 3), "b3": (16,)}
+    weights = [
+        numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
+        for name, shape in shapes.items()
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["c1"]),
+        helper.make_node("Conv", ["x", "w3", "b3"], ["c3"], pads=[1, 1, 1, 1]),
+        helper.make_node("Concat", ["c1", "c3"], ["y"], axis=1),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 6, 6])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 32, 6, 6])
+    graph = helper.make_graph(nodes, "fire", [x], [y], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def test_growth_decides() -> None:
+    """Sixteen windows of one and of nine become thirty-two of nine: 1.8 times the arithmetic."""
+    for merge, is_merged in ((0.0, False), (1.0, False), (1.79, False), (1.81, True)):
+        options = check_options("cpu", "wavefront", 1, merge=merge)
+        text = Compilation.of_model(_fire(), options).emit("operators").decode()
+        assert ("rtask.parts" in text) == is_merged
+
+
+def test_a_concatenation_of_all_results_is_the_merged_result() -> None:
+    options = check_options("cpu", "wavefront", 1, merge=2.0)
+    text = Compilation.of_model(_fire(), options).emit("operators").decode()
+    assert "extract_slice" not in text
+    assert "dim(1)" not in text
+
+
+def test_who_merges() -> None:
+    assert check_options("cpu", "ios", 1).merge_growth == 1.0
+    assert check_options("cpu", "wavefront", 1).merge_growth == 0.0
+    assert check_options("cpu", "ios", 1, merge=0).merge_growth == 0.0
+    for growth in (0.5, -1.0, float("inf"), float("nan")):
+        with pytest.raises(OptionError, match="merge: expected 0 for no merging, or a growth"):
+            check_options("cpu", "ios", 1, merge=growth)
