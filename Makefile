@@ -79,6 +79,8 @@ experiments: $(STAMP)
 	$(STEP) "experiments, results in build/experiments"
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments --proofs 20
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments.ios_table_1
+	$(BIN)/python -m rammer_mlir.benchmarks.experiments.barriers
+	$(BIN)/python -m rammer_mlir.benchmarks.experiments.ios_strategies
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments.scale
 
 clean:

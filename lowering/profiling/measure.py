@@ -151,7 +151,11 @@ def _random_argument(kind: ir.MemRefType, seed: int) -> NDArray[np.uint8]:
 
 
 def _loop(num_arguments: int) -> str:
-    """Return a function ``(rounds, rTasks, pointers)`` that calls the rKernel in two loops."""
+    """Return a function ``(rounds, rTasks, pointers)`` that calls the rKernel in two loops.
+
+    An rKernel that fills memory with a constant would be called once, if nothing else in the loops
+    might change that memory.
+    """
     pointers = "\n".join(
         f"  %s{n} = llvm.getelementptr %pointers[{n}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr\n"
         f"  %p{n} = llvm.load %s{n} : !llvm.ptr -> !llvm.ptr"
@@ -171,6 +175,7 @@ llvm.func @{_LOOP}(%rounds: i64, %rtasks: i64, %pointers: !llvm.ptr) {{
   llvm.cond_br %more, ^rtask(%zero : i64), ^done
 ^rtask(%t: i64):
   llvm.call @{KERNEL}(%t{names}) : ({kinds}) -> ()
+  llvm.inline_asm has_side_effects "", "~{{memory}}" : () -> ()
   %next = llvm.add %t, %one : i64
   %again = llvm.icmp "slt" %next, %rtasks : i64
   llvm.cond_br %again, ^rtask(%next : i64), ^end

@@ -94,6 +94,16 @@ def test_more_work_takes_longer(tmp_path: Path) -> None:
     assert found[0] < found[1]
 
 
+def test_what_is_the_same_in_every_round_is_done_in_every_round() -> None:
+    """Half a mebibyte cannot be filled in 500 ns."""
+    text = """func.func private @kernel(%id: index, %out: memref<131072xf32>) {
+      %zero = arith.constant 0.0 : f32
+      linalg.fill ins(%zero : f32) outs(%out : memref<131072xf32>)
+      return
+    }"""
+    assert measure(KernelSource(text, 1)).hot > 5e-7
+
+
 def test_a_key_tells_apart_what_differs_in_time(model: Path) -> None:
     compilation = at_buffers(model)
     module = compilation.module
