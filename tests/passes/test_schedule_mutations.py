@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -56,7 +57,8 @@ class Program:
         with self._context, ir.Location.unknown():
             self._module = ir.Module.parse(imported(name))
             for stage in portable_stages(CompileOptions(policy, num_veus)):
-                run_pipeline(self._module, stage.pipeline)
+                # Finer than CPUs need it: several rTasks in a run.
+                run_pipeline(self._module, re.sub(r"work=\d+", "work=2000000", stage.pipeline))
             self._scheduled: ScheduledModule = read_plan(self._module)
         self._graph = self._scheduled.builder.graph()
         self.plan = self._scheduled.plan
