@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import onnx
-import onnx.inliner
 import onnx.version_converter
 
 from rammer_mlir.errors import ModelError, UnsupportedError
@@ -14,6 +13,7 @@ from rammer_mlir.frontends.onnx.control_flow import expand_control_flow, has_con
 from rammer_mlir.frontends.onnx.evaluate import evaluate_constants
 from rammer_mlir.frontends.onnx.fold import fold_constants
 from rammer_mlir.frontends.onnx.inline import has_inlined, inline_functions
+from rammer_mlir.frontends.onnx.local_functions import inline_local_functions
 from rammer_mlir.frontends.onnx.model import Model, first_line
 from rammer_mlir.frontends.onnx.recurrent import decompose_recurrent
 from rammer_mlir.frontends.onnx.refusals import refuse_unsupported
@@ -44,7 +44,8 @@ def prepare(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
         UnsupportedError: if operators cannot be compiled.
     """
     bind_shapes(model, shapes)
-    model = _upgrade(_inline_local_functions(model))
+    inline_local_functions(model)
+    model = _upgrade(model)
     _name_nodes(model.graph)
     model = _fold(model)
     refuse_unsupported(model)
@@ -69,12 +70,6 @@ def _expand(model: Model) -> Model:
         else:
             return model
         model = _fold(model)
-
-
-def _inline_local_functions(model: Model) -> Model:
-    if not model.proto.functions:
-        return model
-    return model.with_proto(onnx.inliner.inline_local_functions(model.proto))
 
 
 def _name_nodes(graph: onnx.GraphProto) -> None:
