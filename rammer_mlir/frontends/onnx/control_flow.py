@@ -20,6 +20,7 @@ from rammer_mlir.frontends.onnx.tensors import (
     dtype_of,
     label,
     small_constants,
+    static_shape,
 )
 
 _MOST_NODES = 100_000
@@ -107,9 +108,14 @@ class _Expansion:
 
 
 def _expand_if(expansion: _Expansion) -> None:
-    """Compute both branches and choose: they have no effects besides their results."""
+    """Compute both branches and choose: they have no effects besides their results.
+
+    Raises:
+        UnsupportedError: if their results differ in shape.
+    """
     write = expansion.write
     (name,) = expansion.node.input
+    _require_equal_shapes(expansion)
     branches = [
         expansion.copy(expansion.attributes[f"{kind}_branch"], [], kind)
         for kind in ("then", "else")
@@ -118,6 +124,17 @@ def _expand_if(expansion: _Expansion) -> None:
     for result, yes, no in zip(expansion.node.output, *branches, strict=True):
         if result:
             write.named("Where", [condition, yes, no], [result])
+
+
+def _require_equal_shapes(expansion: _Expansion) -> None:
+    results = [expansion.attributes[f"{kind}_branch"].output for kind in ("then", "else")]
+    for yes, no in zip(*results, strict=True):
+        shapes = static_shape(yes), static_shape(no)
+        if None not in shapes and shapes[0] != shapes[1]:
+            raise UnsupportedError(
+                f"{label(expansion.node)}: the shape of its result depends on data: expected equal "
+                f"shapes of both branches, found {shapes[0]} and {shapes[1]}"
+            )
 
 
 def _expand_loop(expansion: _Expansion) -> None:

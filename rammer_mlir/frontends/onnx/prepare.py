@@ -10,6 +10,7 @@ import onnx.version_converter
 from rammer_mlir.errors import ModelError, UnsupportedError
 from rammer_mlir.frontends.onnx.affine import fold_affine
 from rammer_mlir.frontends.onnx.control_flow import expand_control_flow, has_control_flow
+from rammer_mlir.frontends.onnx.declared import check_declared, take_declared
 from rammer_mlir.frontends.onnx.evaluate import evaluate_constants
 from rammer_mlir.frontends.onnx.fold import fold_constants
 from rammer_mlir.frontends.onnx.inline import has_inlined, inline_functions
@@ -44,6 +45,7 @@ def prepare(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
         UnsupportedError: if operators cannot be compiled.
     """
     bind_shapes(model, shapes)
+    declared = take_declared(model.graph)
     inline_local_functions(model)
     model = _upgrade(model)
     _name_nodes(model.graph)
@@ -57,6 +59,7 @@ def prepare(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
     model = _infer(model)
     require_static_values(model.graph)
     require_sizes(model.graph)
+    check_declared(model.graph, declared)
     return model
 
 
@@ -77,6 +80,9 @@ def _name_nodes(graph: onnx.GraphProto) -> None:
     for node in graph.node:
         if not node.name:
             node.name = f"{node.op_type}:{next(filter(None, node.output), '')}"
+        for attribute in node.attribute:
+            for subgraph in (attribute.g, *attribute.graphs):
+                _name_nodes(subgraph)
 
 
 def _upgrade(model: Model) -> Model:

@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 import onnx
+from onnx import helper
 
 from rammer_mlir.errors import ModelError, ShapeError
-from rammer_mlir.frontends.onnx.model import Model, first_line
+from rammer_mlir.frontends.onnx.contradictions import inference_error
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.stand_ins import stand_ins
 from rammer_mlir.frontends.onnx.tensors import label, static_shape, value_infos
 
 _MOST_ELEMENTS = 2**31 - 1
@@ -29,8 +32,6 @@ def bind_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
         _bind(inputs[name], list(shape))
     for value in inputs.values():
         _require_static(value)
-    if shapes:
-        _forget_outputs(model.graph)
 
 
 def _bind(value: onnx.ValueInfoProto, shape: list[int]) -> None:
@@ -77,16 +78,6 @@ def _require_static(value: onnx.ValueInfoProto) -> None:
             )
 
 
-def _forget_outputs(graph: onnx.GraphProto) -> None:
-    """Drop what the model says of shapes that now follow from the inputs'."""
-    del graph.value_info[:]
-    for value in graph.output:
-        for dim in value.type.tensor_type.shape.dim:
-            if dim.HasField("dim_param"):
-                value.type.tensor_type.ClearField("shape")
-                break
-
-
 def _forget_open_shapes(graph: onnx.GraphProto) -> None:
     """Drop shapes that are not static: inference takes them for more than they are.
 
@@ -106,12 +97,26 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
         ModelError: if the model contradicts itself.
     """
     _forget_open_shapes(model.graph)
-    try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except (onnx.shape_inference.InferenceError, RuntimeError) as error:
-        raise ModelError(
-            f"the model's shapes contradict each other: {first_line(error)}"
-        ) from error
+    with stand_ins(model.graph) as restore:
+        try:
+            inferred = onnx.shape_inference.infer_shapes(
+                model, check_type=True, strict_mode=True, data_prop=True
+            )
+        except (onnx.shape_inference.InferenceError, RuntimeError) as error:
+            raise ModelError(inference_error(model, str(error))) from error
+        restore(inferred.graph)
+    _type_constant_outputs(inferred.graph)
+    return inferred
+
+
+def _type_constant_outputs(graph: onnx.GraphProto) -> None:
+    """Give outputs that are constants or inputs their types: no node computes them."""
+    types = {value.name: value.type for value in graph.input}
+    for tensor in graph.initializer:
+        types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
+    for value in graph.output:
+        if value.name in types:
+            value.type.CopyFrom(types[value.name])
 
 
 def open_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
