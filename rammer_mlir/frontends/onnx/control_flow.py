@@ -170,6 +170,11 @@ def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int:
         return 0
     if start is not None and goes_on is False:
         return 1 if limit is None else min(1, int(limit.item()))
+    if start is not None and limit is not None and goes_on is None:
+        raise UnsupportedError(
+            f"{label(expansion.node)}: its body computes whether the loop goes on: expected a "
+            "condition that stays true; put the number of steps into the trip count"
+        )
     if start is None or goes_on is None or limit is None:
         raise UnsupportedError(
             f"{label(expansion.node)}: it depends on data how often the loop runs: expected a "

@@ -16,6 +16,7 @@ from rammer_mlir.frontends.onnx.fold import fold_constants
 from rammer_mlir.frontends.onnx.inline import has_inlined, inline_functions
 from rammer_mlir.frontends.onnx.local_functions import inline_local_functions
 from rammer_mlir.frontends.onnx.model import Model, first_line
+from rammer_mlir.frontends.onnx.node_rules import check_nodes
 from rammer_mlir.frontends.onnx.recurrent import decompose_recurrent
 from rammer_mlir.frontends.onnx.refusals import refuse_unsupported
 from rammer_mlir.frontends.onnx.rewrites import rewrite_nodes
@@ -51,12 +52,14 @@ def prepare(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
     _name_nodes(model.graph)
     model = _fold(model)
     refuse_unsupported(model)
+    check_nodes(model.graph)
     model = _expand(model)
     decompose_recurrent(model)
     fold_affine(model)
     if decompose_transposed(model):
         model = _fold(model)
     model = _infer(model)
+    check_nodes(model.graph)
     require_static_values(model.graph)
     require_sizes(model.graph)
     check_declared(model.graph, declared)

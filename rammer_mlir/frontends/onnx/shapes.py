@@ -18,6 +18,47 @@ _MOST_ELEMENTS = 2**31 - 1
 """Of one tensor: device code counts elements in 32 bits."""
 
 
+_SHAPE_INPUTS: Mapping[str, tuple[int, ...]] = {
+    "BlackmanWindow": (0,),
+    "CenterCropPad": (1,),
+    "Col2Im": (1, 2),
+    "Compress": (1,),
+    "ConstantOfShape": (0,),
+    "Expand": (1,),
+    "HammingWindow": (0,),
+    "HannWindow": (0,),
+    "MaxUnpool": (2,),
+    "MelWeightMatrix": (0, 1),
+    "OneHot": (1,),
+    "Pad": (1, 3),
+    "Range": (0, 1, 2),
+    "Reshape": (1,),
+    "Resize": (2, 3),
+    "Slice": (1, 2, 3, 4),
+    "Split": (1,),
+    "Squeeze": (1,),
+    "Tile": (1,),
+    "TopK": (1,),
+    "Unsqueeze": (1,),
+    **dict.fromkeys(
+        (
+            "ReduceL1",
+            "ReduceL2",
+            "ReduceLogSum",
+            "ReduceLogSumExp",
+            "ReduceMax",
+            "ReduceMean",
+            "ReduceMin",
+            "ReduceProd",
+            "ReduceSum",
+            "ReduceSumSquare",
+        ),
+        (1,),
+    ),
+}
+"""Inputs by operator whose values, not only shapes, decide about the shape of the result."""
+
+
 def bind_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
     """Write the user's shapes into the model's inputs and check that no dimension stays open.
 
@@ -40,6 +81,7 @@ def _bind(value: onnx.ValueInfoProto, shape: list[int]) -> None:
         raise ShapeError(
             f"input '{value.name}': expected positive dimensions, found {_text(shape)}"
         )
+    _require_size(value.name, shape)
     if tensor.HasField("shape"):
         dims = tensor.shape.dim
         if len(dims) != len(shape):
@@ -130,15 +172,28 @@ def require_static_values(graph: onnx.GraphProto) -> None:
     """Refuse values whose shape depends on data.
 
     Raises:
-        ShapeError: naming the first nodes with such results.
+        ShapeError: naming the inputs that decide about the first, or the first nodes with such
+            results.
     """
-    found = [label(node) for node in open_nodes(graph)]
-    if found:
-        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    nodes = open_nodes(graph)
+    if not nodes:
+        return
+    constants = {tensor.name for tensor in graph.initializer}
+    numbers = _SHAPE_INPUTS.get(nodes[0].op_type, ())
+    given = [nodes[0].input[n] for n in numbers if n < len(nodes[0].input)]
+    computed = [f"'{name}'" for name in given if name and name not in constants]
+    if computed:
         raise ShapeError(
-            f"the shape of what {', '.join(found[:3])}{more} computes is not static: expected "
-            "shapes that follow from the inputs' shapes alone"
+            f"{label(nodes[0])}: the shape of its result depends on the values of "
+            f"{', '.join(computed)}: expected a constant there, found values that are known at "
+            "run time only; make them constants of the model"
         )
+    found = [label(node) for node in nodes]
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    raise ShapeError(
+        f"the shape of what {', '.join(found[:3])}{more} computes is not static: expected "
+        "shapes that follow from the inputs' shapes alone"
+    )
 
 
 def require_sizes(graph: onnx.GraphProto) -> None:
@@ -149,11 +204,16 @@ def require_sizes(graph: onnx.GraphProto) -> None:
     """
     for value in (*graph.input, *graph.value_info, *graph.output):
         shape = static_shape(value)
-        if shape is not None and prod(shape) > _MOST_ELEMENTS:
-            raise ShapeError(
-                f"'{value.name}': expected at most {_MOST_ELEMENTS} elements, found {prod(shape)} "
-                f"in {_text(shape)}; give smaller shapes"
-            )
+        if shape is not None:
+            _require_size(value.name, shape)
+
+
+def _require_size(name: str, shape: Sequence[int]) -> None:
+    if prod(shape) > _MOST_ELEMENTS:
+        raise ShapeError(
+            f"'{name}': expected at most {_MOST_ELEMENTS} elements, found {prod(shape)} "
+            f"in {_text(shape)}; give smaller shapes"
+        )
 
 
 def _text(shape: Sequence[int]) -> str:
