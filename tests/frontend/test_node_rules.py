@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,6 +79,34 @@ def test_invalid_constants(graph: str, values: int | list[int], text: str) -> No
     model = parsed(graph)
     model.graph.initializer.append(numpy_helper.from_array(np.array(values, np.int64), "k"))
     assert refusal(model) == text
+
+
+@pytest.mark.parametrize(
+    ("graph", "indices", "text"),
+    [
+        ("(float[4] x) => (float[N] y) {y = Gather(x, k)}", [0, 4], "-4 to 3, found 4"),
+        ("(float[4,5] x) => (float[N,M] y) {y = Gather<axis=1>(x, k)}", [-6], "-5 to 4, found -6"),
+        (
+            "(float[4,5] x) => (float[N,M] y) {y = GatherElements<axis=1>(x, k)}",
+            [[9, 1], [1, 2]],
+            "-5 to 4, found 9",
+        ),
+        (
+            "(float[4,5] x) => (float[N] y) {y = GatherND(x, k)}",
+            [[1, 4], [4, 1]],
+            "-4 to 3, found 4",
+        ),
+    ],
+)
+def test_constant_indices_out_of_range(graph: str, indices: list[Any], text: str) -> None:
+    assert f" is not valid: expected indices from {text}" in refusal(parsed(graph, k=indices))
+
+
+def test_constant_indices_in_range() -> None:
+    model = parsed("(float[4,5] x) => (float[N] y) {y = GatherND(x, k)}")
+    indices = np.array([[3, 4], [-4, -5]], np.int64)
+    model.graph.initializer.append(numpy_helper.from_array(indices, "k"))
+    assert import_model(model).signature.outputs[0].shape == (2,)
 
 
 @pytest.mark.parametrize(

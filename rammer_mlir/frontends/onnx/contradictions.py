@@ -6,7 +6,8 @@ import re
 
 import onnx
 
-from rammer_mlir.frontends.onnx.tensors import label, type_text, value_infos
+from rammer_mlir.frontends.onnx.node_rules import first_problem
+from rammer_mlir.frontends.onnx.tensors import label, small_constants, type_text, value_infos
 
 _NODE = re.compile(r"\(op_type:(?P<op>[^,)]*)(?:, node name: (?P<name>.*?))?\): (?P<text>[^\n]*)")
 _KIND = re.compile(r"\[\w+Error\]\s*")
@@ -28,7 +29,12 @@ def inference_error(model: onnx.ModelProto, message: str) -> str:
     node = _find(model.graph, found["op"], found["name"] or "")
     if node is None:
         return f"'{found['name']}' ({found['op']}) is not valid: {_plain(found['text'])}"
-    operands = _operands(model, node)
+    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    # Our own rules say what was expected and found; inference often does not.
+    problem = first_problem(inferred, small_constants(inferred))
+    if problem is not None:
+        return problem
+    operands = _operands(inferred, node)
     return f"{label(node)} is not valid: {_plain(found['text'])}; its inputs are {operands}"
 
 
@@ -41,9 +47,8 @@ def _find(graph: onnx.GraphProto, operator: str, name: str) -> onnx.NodeProto | 
     return next((n for n in graph.node if (n.op_type, n.name) == (operator, name)), None)
 
 
-def _operands(model: onnx.ModelProto, node: onnx.NodeProto) -> str:
+def _operands(inferred: onnx.GraphProto, node: onnx.NodeProto) -> str:
     """Return names, types and shapes of a node's inputs, as far as they can be inferred."""
-    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     types = {name: value.type.tensor_type for name, value in value_infos(inferred).items()}
     for tensor in inferred.initializer:
         types[tensor.name] = onnx.helper.make_tensor_type_proto(

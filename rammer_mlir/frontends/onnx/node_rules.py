@@ -10,12 +10,12 @@ import onnx
 from onnx import helper
 
 from rammer_mlir.errors import ModelError
+from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.tensors import (
     ONNX_DOMAINS,
     Array,
     ShapeTable,
     label,
-    small_constants,
 )
 
 
@@ -47,20 +47,33 @@ _Rule = Callable[[_Facts], Iterator[str]]
 """Yields what is wrong: expected, found."""
 
 
-def check_nodes(graph: onnx.GraphProto) -> None:
+def check_nodes(model: Model) -> None:
     """Check all nodes whose shapes are known; shapes must have been inferred.
 
     Raises:
         ModelError: naming the first invalid node.
     """
-    table, values = ShapeTable(graph), small_constants(graph)
+    problem = first_problem(model.graph, model.constants())
+    if problem is not None:
+        raise ModelError(problem)
+
+
+def first_problem(graph: onnx.GraphProto, values: Mapping[str, Array]) -> str | None:
+    """Return what is wrong with the first invalid node, naming it; None if there is none.
+
+    Args:
+        graph: with inferred shapes.
+        values: of constants, by name.
+    """
+    table = ShapeTable(graph)
     for node in graph.node:
         if node.domain not in ONNX_DOMAINS:
             continue
         facts = _Facts(node, table, values)
         for rule in (_sizes, *_RULES.get(node.op_type, ())):
             for problem in rule(facts):
-                raise ModelError(f"{label(node)} is not valid: {problem}")
+                return f"{label(node)} is not valid: {problem}"
+    return None
 
 
 def _sizes(node: _Facts) -> Iterator[str]:
@@ -87,6 +100,29 @@ def _axis_input(node: _Facts) -> Iterator[str]:
     shape, axis = node.shape(0), node.value(1)
     if shape is not None and axis is not None and axis.size == 1:
         yield from _axis_range(int(axis.item()), len(shape))
+
+
+def _index_on_axis(node: _Facts) -> Iterator[str]:
+    shape, indices = node.shape(0), node.value(1)
+    axis = node.attribute("axis", 0)
+    if shape is None or indices is None or not -len(shape) <= axis < len(shape):
+        return
+    yield from _index_range(indices, shape[axis])
+
+
+def _index_tuples(node: _Facts) -> Iterator[str]:
+    shape, indices = node.shape(0), node.value(1)
+    first = node.attribute("batch_dims", 0)
+    if shape is None or indices is None or indices.ndim == 0:
+        return
+    for number, size in enumerate(shape[first : first + indices.shape[-1]]):
+        yield from _index_range(indices[..., number], size)
+
+
+def _index_range(indices: Array, size: int) -> Iterator[str]:
+    wrong = indices[(indices < -size) | (indices >= size)]  # type: ignore[operator]
+    if wrong.size:
+        yield f"expected indices from {-size} to {size - 1}, found {wrong.reshape(-1)[0]}"
 
 
 def _normalized(node: _Facts) -> Iterator[str]:
@@ -146,13 +182,16 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
     "CumProd": (_axis_input,),
     "CumSum": (_axis_input,),
     "Compress": (_axis_attribute,),
-    "GatherElements": (_axis_attribute,),
+    "Gather": (_index_on_axis,),
+    "GatherElements": (_axis_attribute, _index_on_axis),
+    "GatherND": (_index_tuples,),
     "Hardmax": (_axis_attribute,),
     "LayerNormalization": (_axis_attribute, _normalized),
     "LogSoftmax": (_axis_attribute,),
     "LpNormalization": (_axis_attribute,),
     "RMSNormalization": (_axis_attribute, _normalized),
     "Reshape": (_elements_kept,),
-    "ScatterElements": (_axis_attribute,),
+    "ScatterElements": (_axis_attribute, _index_on_axis),
+    "ScatterND": (_index_tuples,),
     "TensorScatter": (_axis_attribute,),
 }
