@@ -20,6 +20,7 @@ from rammer_mlir.frontends.onnx.tensors import (
     dtype_of,
     label,
     small_constants,
+    static_shape,
 )
 
 _MOST_NODES = 100_000
@@ -107,9 +108,14 @@ class _Expansion:
 
 
 def _expand_if(expansion: _Expansion) -> None:
-    """Compute both branches and choose: they have no effects besides their results."""
+    """Compute both branches and choose: they have no effects besides their results.
+
+    Raises:
+        UnsupportedError: if their results differ in shape.
+    """
     write = expansion.write
     (name,) = expansion.node.input
+    _require_equal_shapes(expansion)
     branches = [
         expansion.copy(expansion.attributes[f"{kind}_branch"], [], kind)
         for kind in ("then", "else")
@@ -118,6 +124,17 @@ def _expand_if(expansion: _Expansion) -> None:
     for result, yes, no in zip(expansion.node.output, *branches, strict=True):
         if result:
             write.named("Where", [condition, yes, no], [result])
+
+
+def _require_equal_shapes(expansion: _Expansion) -> None:
+    results = [expansion.attributes[f"{kind}_branch"].output for kind in ("then", "else")]
+    for yes, no in zip(*results, strict=True):
+        shapes = static_shape(yes), static_shape(no)
+        if None not in shapes and shapes[0] != shapes[1]:
+            raise UnsupportedError(
+                f"{label(expansion.node)}: the shape of its result depends on data: expected equal "
+                f"shapes of both branches, found {shapes[0]} and {shapes[1]}"
+            )
 
 
 def _expand_loop(expansion: _Expansion) -> None:
@@ -153,6 +170,11 @@ def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int:
         return 0
     if start is not None and goes_on is False:
         return 1 if limit is None else min(1, int(limit.item()))
+    if start is not None and limit is not None and goes_on is None:
+        raise UnsupportedError(
+            f"{label(expansion.node)}: its body computes whether the loop goes on: expected a "
+            "condition that stays true; put the number of steps into the trip count"
+        )
     if start is None or goes_on is None or limit is None:
         raise UnsupportedError(
             f"{label(expansion.node)}: it depends on data how often the loop runs: expected a "

@@ -88,7 +88,9 @@ def _evaluate(
     )
     try:
         evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports))
-        found: list[Any] = list(evaluator.run(None, {name: values[name] for name in names}))
+        # Overflow and division by zero give what they give: that is no news for the user.
+        with np.errstate(all="ignore"):
+            found: list[Any] = list(evaluator.run(None, {name: values[name] for name in names}))
     except Exception:  # whatever it cannot do stays for others
         return None
     arrays = iter(found)

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from rammer_mlir.frontends.onnx.model import LARGE, Model
 
 _LARGEST_RESULT = 512 * 512
@@ -91,7 +93,7 @@ def _quiet() -> Generator[None]:
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             yield
     finally:

@@ -6,14 +6,14 @@ default values of some attributes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import onnx
 from onnx import helper
 
 from rammer_mlir.frontends.onnx.model import Model
-from rammer_mlir.frontends.onnx.node_copier import NodeCopier
+from rammer_mlir.frontends.onnx.node_copier import copy_function
 from rammer_mlir.frontends.onnx.shapes import infer_shapes
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, opset, value_infos
 
@@ -78,18 +78,7 @@ def _expand(
     attributes = {name: a.default_value for name, a in schema.attributes.items()}
     attributes = {name: value for name, value in attributes.items() if value.name}
     attributes.update((attribute.name, attribute) for attribute in definition.attribute_proto)
-    attributes.update((attribute.name, attribute) for attribute in node.attribute)
-    prefix = f"{node.name}/"
-    names = _pair(definition.input, node.input)
-    results = _pair(definition.output, node.output)
-    names.update((inner, outer or prefix + inner) for inner, outer in results.items())
-    copier = NodeCopier(prefix, attributes)
-    return list(copier.nodes(definition.node, names))
-
-
-def _pair(inner: Sequence[str], outer: Sequence[str]) -> dict[str, str]:
-    given = [*outer, *[""] * (len(inner) - len(outer))]
-    return dict(zip(inner, given, strict=True))
+    return list(copy_function(definition, node, attributes, f"{node.name}/"))
 
 
 def _definition(

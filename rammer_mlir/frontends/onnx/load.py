@@ -8,8 +8,9 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError
 
-from rammer_mlir.errors import ModelError
+from rammer_mlir.errors import ModelError, UnsupportedError
 from rammer_mlir.frontends.onnx.model import Model, first_line, separate_weights
+from rammer_mlir.frontends.onnx.tensors import opset
 
 Source = str | os.PathLike[str] | bytes | onnx.ModelProto
 """A path, a serialized model, or a model."""
@@ -31,8 +32,10 @@ def load(source: Source) -> Model:
         proto = _read(path, name)
     if not proto.graph.output:
         raise ModelError(f"{name} has no outputs: expected at least one")
+    _refuse_initializers(proto, name)
     model = separate_weights(proto, name, folder)
     _check(model, name)
+    _require_opset(proto, name)
     return model
 
 
@@ -55,6 +58,30 @@ def _parse(content: bytes, name: str) -> onnx.ModelProto:
     if not proto.ir_version or not proto.HasField("graph"):
         raise ModelError(f"{name} is not an ONNX model: expected a ModelProto with a graph")
     return proto
+
+
+def _refuse_initializers(proto: onnx.ModelProto, name: str) -> None:
+    sparse = [f"'{tensor.values.name}'" for tensor in proto.graph.sparse_initializer]
+    if sparse:
+        raise UnsupportedError(
+            f"{name}: initializer {', '.join(sparse)} is sparse: expected dense initializers"
+        )
+    known = set(onnx.TensorProto.DataType.values()) - {onnx.TensorProto.UNDEFINED}
+    for tensor in proto.graph.initializer:
+        if tensor.data_type not in known:
+            raise ModelError(
+                f"{name}: initializer '{tensor.name}' has the unknown element type "
+                f"{tensor.data_type}: expected one of ONNX's"
+            )
+
+
+def _require_opset(proto: onnx.ModelProto, name: str) -> None:
+    newest = onnx.defs.onnx_opset_version()
+    if opset(proto) > newest:
+        raise ModelError(
+            f"{name} uses opset {opset(proto)}: expected at most {newest}, the newest that the "
+            "installed onnx package knows"
+        )
 
 
 def _check(model: Model, name: str) -> None:

@@ -5,6 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import onnx
+from onnx import helper
+
+
+def copy_function(
+    function: onnx.FunctionProto,
+    call: onnx.NodeProto,
+    attributes: Mapping[str, onnx.AttributeProto],
+    prefix: str,
+) -> Iterator[onnx.NodeProto]:
+    """Yield the nodes that replace the call of a function.
+
+    Args:
+        function: its body.
+        call: the node that is replaced.
+        attributes: default values, where the call gives none.
+        prefix: what new names begin with.
+    """
+    names = _pair(function.input, call.input)
+    results = _pair(function.output, call.output)
+    computed = {inner: outer for inner, outer in results.items() if inner not in names}
+    passed = {outer: names[inner] for inner, outer in results.items() if outer and inner in names}
+    names.update((inner, outer or prefix + inner) for inner, outer in computed.items())
+    given = {attribute.name: attribute for attribute in call.attribute}
+    copier = NodeCopier(prefix, {**attributes, **given})
+    yield from copier.nodes(function.node, names)
+    for number, (result, source) in enumerate(passed.items()):
+        yield helper.make_node("Identity", [source], [result], f"{prefix}Identity:{number}")
+
+
+def _pair(inner: Sequence[str], outer: Sequence[str]) -> dict[str, str]:
+    given = [*outer, *[""] * (len(inner) - len(outer))]
+    return dict(zip(inner, given, strict=True))
 
 
 class NodeCopier:
@@ -26,7 +58,7 @@ class NodeCopier:
     ) -> Iterator[onnx.NodeProto]:
         """Yield copies; ``names`` gives values their new names and learns those of the results."""
         for node in nodes:
-            copy = onnx.NodeProto(op_type=node.op_type, domain=node.domain)
+            copy = onnx.NodeProto(op_type=node.op_type, domain=node.domain, overload=node.overload)
             self._count += 1
             copy.name = f"{self._prefix}{node.op_type}_{self._count}"
             copy.input.extend(names.get(name, name) for name in node.input)

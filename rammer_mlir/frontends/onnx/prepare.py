@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import onnx
-import onnx.inliner
 import onnx.version_converter
 
 from rammer_mlir.errors import ModelError, UnsupportedError
 from rammer_mlir.frontends.onnx.affine import fold_affine
 from rammer_mlir.frontends.onnx.control_flow import expand_control_flow, has_control_flow
+from rammer_mlir.frontends.onnx.declared import check_declared, take_declared
 from rammer_mlir.frontends.onnx.evaluate import evaluate_constants
 from rammer_mlir.frontends.onnx.fold import fold_constants
 from rammer_mlir.frontends.onnx.inline import has_inlined, inline_functions
+from rammer_mlir.frontends.onnx.local_functions import inline_local_functions
 from rammer_mlir.frontends.onnx.model import Model, first_line
+from rammer_mlir.frontends.onnx.node_rules import check_nodes
 from rammer_mlir.frontends.onnx.recurrent import decompose_recurrent
 from rammer_mlir.frontends.onnx.refusals import refuse_unsupported
 from rammer_mlir.frontends.onnx.rewrites import rewrite_nodes
@@ -44,18 +46,23 @@ def prepare(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
         UnsupportedError: if operators cannot be compiled.
     """
     bind_shapes(model, shapes)
-    model = _upgrade(_inline_local_functions(model))
+    declared = take_declared(model.graph)
+    inline_local_functions(model)
+    model = _upgrade(model)
     _name_nodes(model.graph)
     model = _fold(model)
     refuse_unsupported(model)
+    check_nodes(model)
     model = _expand(model)
     decompose_recurrent(model)
     fold_affine(model)
     if decompose_transposed(model):
         model = _fold(model)
     model = _infer(model)
+    check_nodes(model)
     require_static_values(model.graph)
     require_sizes(model.graph)
+    check_declared(model.graph, declared)
     return model
 
 
@@ -71,17 +78,14 @@ def _expand(model: Model) -> Model:
         model = _fold(model)
 
 
-def _inline_local_functions(model: Model) -> Model:
-    if not model.proto.functions:
-        return model
-    return model.with_proto(onnx.inliner.inline_local_functions(model.proto))
-
-
 def _name_nodes(graph: onnx.GraphProto) -> None:
     """Give nodes without a name one: messages and timelines name nodes."""
     for node in graph.node:
         if not node.name:
             node.name = f"{node.op_type}:{next(filter(None, node.output), '')}"
+        for attribute in node.attribute:
+            for subgraph in (attribute.g, *attribute.graphs):
+                _name_nodes(subgraph)
 
 
 def _upgrade(model: Model) -> Model:

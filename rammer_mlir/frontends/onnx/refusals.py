@@ -8,7 +8,7 @@ import onnx
 
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.onnx.model import Model
-from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, value_infos
 
 _REASONS: Mapping[str, tuple[str, ...]] = {
     "results are random": (
@@ -46,6 +46,12 @@ _REASONS: Mapping[str, tuple[str, ...]] = {
     "the shape of its result depends on data": ("NonMaxSuppression", "NonZero", "Unique"),
 }
 
+_REAL_TYPES = frozenset(
+    onnx.TensorProto.DataType.Value(name)
+    for name in "FLOAT FLOAT16 BFLOAT16 DOUBLE BOOL INT8 INT16 INT32 INT64 "
+    "UINT8 UINT16 UINT32 UINT64".split()
+)
+
 _REASON_OF = {operator: reason for reason, names in _REASONS.items() for operator in names}
 
 
@@ -55,12 +61,36 @@ def refuse_unsupported(model: Model) -> None:
     Raises:
         UnsupportedError: naming all such nodes, also those inside of loops and choices.
     """
-    for value in (*model.graph.input, *model.graph.output):
-        if value.type.tensor_type.elem_type == onnx.TensorProto.STRING:
-            raise UnsupportedError(f"not supported: '{value.name}' holds strings: expected numbers")
-    found = list(_problems(model.graph))
+    found = [*_problems(model.graph), *_type_problems(model.graph)]
+    # What an input holds, the nodes behind it hold too: that is no news.
+    found = list(_interface_problems(model)) or found
     if found:
         raise UnsupportedError(f"not supported: {', '.join(found)}")
+
+
+def _interface_problems(model: Model) -> Iterator[str]:
+    for value in model.inputs:
+        kind = value.type.tensor_type.elem_type
+        if kind == onnx.TensorProto.STRING:
+            yield f"'{value.name}' holds strings: expected numbers"
+        elif kind not in _REAL_TYPES:
+            yield f"'{value.name}' holds {_type_name(kind)}: expected a real number"
+
+
+def _type_problems(graph: onnx.GraphProto) -> Iterator[str]:
+    values = value_infos(graph)
+    for node in graph.node:
+        for name in node.output:
+            kind = values[name].type.tensor_type.elem_type if name in values else 0
+            if kind not in (0, *_REAL_TYPES):
+                yield (
+                    f"{label(node)[:-1]}: its result '{name}' is {_type_name(kind)}, expected a "
+                    "real number)"
+                )
+
+
+def _type_name(kind: int) -> str:
+    return onnx.TensorProto.DataType.Name(kind).lower()
 
 
 def _problems(graph: onnx.GraphProto) -> Iterator[str]:

@@ -6,13 +6,57 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 import onnx
+from onnx import helper
 
 from rammer_mlir.errors import ModelError, ShapeError
-from rammer_mlir.frontends.onnx.model import Model, first_line
+from rammer_mlir.frontends.onnx.contradictions import inference_error
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.stand_ins import stand_ins
 from rammer_mlir.frontends.onnx.tensors import label, static_shape, value_infos
 
 _MOST_ELEMENTS = 2**31 - 1
 """Of one tensor: device code counts elements in 32 bits."""
+
+
+_SHAPE_INPUTS: Mapping[str, tuple[int, ...]] = {
+    "BlackmanWindow": (0,),
+    "CenterCropPad": (1,),
+    "Col2Im": (1, 2),
+    "Compress": (1,),
+    "ConstantOfShape": (0,),
+    "Expand": (1,),
+    "HammingWindow": (0,),
+    "HannWindow": (0,),
+    "MaxUnpool": (2,),
+    "MelWeightMatrix": (0, 1),
+    "OneHot": (1,),
+    "Pad": (1, 3),
+    "Range": (0, 1, 2),
+    "Reshape": (1,),
+    "Resize": (2, 3),
+    "Slice": (1, 2, 3, 4),
+    "Split": (1,),
+    "Squeeze": (1,),
+    "Tile": (1,),
+    "TopK": (1,),
+    "Unsqueeze": (1,),
+    **dict.fromkeys(
+        (
+            "ReduceL1",
+            "ReduceL2",
+            "ReduceLogSum",
+            "ReduceLogSumExp",
+            "ReduceMax",
+            "ReduceMean",
+            "ReduceMin",
+            "ReduceProd",
+            "ReduceSum",
+            "ReduceSumSquare",
+        ),
+        (1,),
+    ),
+}
+"""Inputs by operator whose values, not only shapes, decide about the shape of the result."""
 
 
 def bind_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
@@ -29,8 +73,6 @@ def bind_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
         _bind(inputs[name], list(shape))
     for value in inputs.values():
         _require_static(value)
-    if shapes:
-        _forget_outputs(model.graph)
 
 
 def _bind(value: onnx.ValueInfoProto, shape: list[int]) -> None:
@@ -39,6 +81,7 @@ def _bind(value: onnx.ValueInfoProto, shape: list[int]) -> None:
         raise ShapeError(
             f"input '{value.name}': expected positive dimensions, found {_text(shape)}"
         )
+    _require_size(value.name, shape)
     if tensor.HasField("shape"):
         dims = tensor.shape.dim
         if len(dims) != len(shape):
@@ -77,16 +120,6 @@ def _require_static(value: onnx.ValueInfoProto) -> None:
             )
 
 
-def _forget_outputs(graph: onnx.GraphProto) -> None:
-    """Drop what the model says of shapes that now follow from the inputs'."""
-    del graph.value_info[:]
-    for value in graph.output:
-        for dim in value.type.tensor_type.shape.dim:
-            if dim.HasField("dim_param"):
-                value.type.tensor_type.ClearField("shape")
-                break
-
-
 def _forget_open_shapes(graph: onnx.GraphProto) -> None:
     """Drop shapes that are not static: inference takes them for more than they are.
 
@@ -106,12 +139,26 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
         ModelError: if the model contradicts itself.
     """
     _forget_open_shapes(model.graph)
-    try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except (onnx.shape_inference.InferenceError, RuntimeError) as error:
-        raise ModelError(
-            f"the model's shapes contradict each other: {first_line(error)}"
-        ) from error
+    with stand_ins(model.graph) as restore:
+        try:
+            inferred = onnx.shape_inference.infer_shapes(
+                model, check_type=True, strict_mode=True, data_prop=True
+            )
+        except (onnx.shape_inference.InferenceError, RuntimeError) as error:
+            raise ModelError(inference_error(model, str(error))) from error
+        restore(inferred.graph)
+    _type_constant_outputs(inferred.graph)
+    return inferred
+
+
+def _type_constant_outputs(graph: onnx.GraphProto) -> None:
+    """Give outputs that are constants or inputs their types: no node computes them."""
+    types = {value.name: value.type for value in graph.input}
+    for tensor in graph.initializer:
+        types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
+    for value in graph.output:
+        if value.name in types:
+            value.type.CopyFrom(types[value.name])
 
 
 def open_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
@@ -125,15 +172,28 @@ def require_static_values(graph: onnx.GraphProto) -> None:
     """Refuse values whose shape depends on data.
 
     Raises:
-        ShapeError: naming the first nodes with such results.
+        ShapeError: naming the inputs that decide about the first, or the first nodes with such
+            results.
     """
-    found = [label(node) for node in open_nodes(graph)]
-    if found:
-        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    nodes = open_nodes(graph)
+    if not nodes:
+        return
+    constants = {tensor.name for tensor in graph.initializer}
+    numbers = _SHAPE_INPUTS.get(nodes[0].op_type, ())
+    given = [nodes[0].input[n] for n in numbers if n < len(nodes[0].input)]
+    computed = [f"'{name}'" for name in given if name and name not in constants]
+    if computed:
         raise ShapeError(
-            f"the shape of what {', '.join(found[:3])}{more} computes is not static: expected "
-            "shapes that follow from the inputs' shapes alone"
+            f"{label(nodes[0])}: the shape of its result depends on the values of "
+            f"{', '.join(computed)}: expected a constant there, found values that are known at "
+            "run time only; make them constants of the model"
         )
+    found = [label(node) for node in nodes]
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    raise ShapeError(
+        f"the shape of what {', '.join(found[:3])}{more} computes is not static: expected "
+        "shapes that follow from the inputs' shapes alone"
+    )
 
 
 def require_sizes(graph: onnx.GraphProto) -> None:
@@ -144,11 +204,16 @@ def require_sizes(graph: onnx.GraphProto) -> None:
     """
     for value in (*graph.input, *graph.value_info, *graph.output):
         shape = static_shape(value)
-        if shape is not None and prod(shape) > _MOST_ELEMENTS:
-            raise ShapeError(
-                f"'{value.name}': expected at most {_MOST_ELEMENTS} elements, found {prod(shape)} "
-                f"in {_text(shape)}; give smaller shapes"
-            )
+        if shape is not None:
+            _require_size(value.name, shape)
+
+
+def _require_size(name: str, shape: Sequence[int]) -> None:
+    if prod(shape) > _MOST_ELEMENTS:
+        raise ShapeError(
+            f"'{name}': expected at most {_MOST_ELEMENTS} elements, found {prod(shape)} "
+            f"in {_text(shape)}; give smaller shapes"
+        )
 
 
 def _text(shape: Sequence[int]) -> str:

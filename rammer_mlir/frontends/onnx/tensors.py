@@ -36,6 +36,19 @@ def static_shape(value: onnx.ValueInfoProto) -> list[int] | None:
     return None if None in dims else [dim for dim in dims if dim is not None]
 
 
+def type_text(tensor: onnx.TypeProto.Tensor) -> str:
+    """Return how messages write an element type and shape, such as ``float[2,N]``."""
+    known = tensor.elem_type in onnx.TensorProto.DataType.values()
+    kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower() if known else "unknown"
+    if not tensor.HasField("shape"):
+        return kind
+    dims = [
+        str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?"
+        for d in tensor.shape.dim
+    ]
+    return f"{kind}[{','.join(dims)}]"
+
+
 def dtype_of(elem_type: int) -> np.dtype[np.generic]:
     """Return the NumPy type of an ONNX element type."""
     return np.dtype(helper.tensor_dtype_to_np_dtype(elem_type))

@@ -8,6 +8,7 @@ It serves requests on standard input until that is closed.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import IO
 
@@ -15,6 +16,8 @@ import onnx
 
 from rammer_mlir.frontends.onnx.framing import FAILED, HEADER, OK
 from rammer_mlir.frontends.onnx.importer import import_graph
+
+_ILLEGAL = re.compile(r"failed to legalize operation '([^']*)'")
 
 
 def main() -> int:
@@ -41,7 +44,9 @@ def _one_line(error: Exception) -> str:
     """Return the line of MLIR's diagnostics that tells most: the first error with a message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line]
-    return (errors or lines or [type(error).__name__])[0]
+    line = (errors or lines or [type(error).__name__])[0]
+    illegal = _ILLEGAL.search(line)
+    return f"the ONNX importer cannot lower '{illegal[1]}' of these operands" if illegal else line
 
 
 if __name__ == "__main__":

@@ -1,0 +1,58 @@
+"""What ONNX's shape inference says of a contradiction, as one line that names the node."""
+
+from __future__ import annotations
+
+import re
+
+import onnx
+
+from rammer_mlir.frontends.onnx.node_rules import first_problem
+from rammer_mlir.frontends.onnx.tensors import label, small_constants, type_text, value_infos
+
+_NODE = re.compile(r"\(op_type:(?P<op>[^,)]*)(?:, node name: (?P<name>.*?))?\): (?P<text>[^\n]*)")
+_KIND = re.compile(r"\[\w+Error\]\s*")
+
+
+def inference_error(model: onnx.ModelProto, message: str) -> str:
+    """Return the message for the first node that inference refuses, with its operands' types.
+
+    Args:
+        model: what was inferred.
+        message: what inference said.
+    """
+    found = _NODE.search(message)
+    # Of a node in a subgraph, the node around it comes first.
+    while found is not None and (inner := _NODE.search(found["text"])):
+        found = inner
+    if found is None:
+        return f"the model's shapes contradict each other: {_plain(message)}"
+    node = _find(model.graph, found["op"], found["name"] or "")
+    if node is None:
+        return f"'{found['name']}' ({found['op']}) is not valid: {_plain(found['text'])}"
+    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    # Our own rules say what was expected and found; inference often does not.
+    problem = first_problem(inferred, small_constants(inferred))
+    if problem is not None:
+        return problem
+    operands = _operands(inferred, node)
+    return f"{label(node)} is not valid: {_plain(found['text'])}; its inputs are {operands}"
+
+
+def _plain(message: str) -> str:
+    lines = _KIND.sub("", message).strip().splitlines()
+    return lines[0].strip().rstrip(".") if lines else "no reason given"
+
+
+def _find(graph: onnx.GraphProto, operator: str, name: str) -> onnx.NodeProto | None:
+    return next((n for n in graph.node if (n.op_type, n.name) == (operator, name)), None)
+
+
+def _operands(inferred: onnx.GraphProto, node: onnx.NodeProto) -> str:
+    """Return names, types and shapes of a node's inputs, as far as they can be inferred."""
+    types = {name: value.type.tensor_type for name, value in value_infos(inferred).items()}
+    for tensor in inferred.initializer:
+        types[tensor.name] = onnx.helper.make_tensor_type_proto(
+            tensor.data_type, list(tensor.dims)
+        ).tensor_type
+    given = [f"'{name}' {type_text(types[name])}" for name in node.input if name in types]
+    return ", ".join(given) or "of unknown types"

@@ -1,0 +1,106 @@
+"""The functions that a model brings along, put in place of their calls.
+
+Not by ONNX's own inliner: it forgets the default values of attributes, loses results that are
+arguments handed back, and leaves functions of another opset alone even if that changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import onnx
+
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.node_copier import copy_function
+
+_Key = tuple[str, str, str]
+"""What names a function: domain, name, overload."""
+
+
+def inline_local_functions(model: Model) -> None:
+    """Replace all calls in place, also those in subgraphs and in functions.
+
+    No function may call itself: ONNX's checker has seen to that.
+    """
+    functions = {(f.domain, f.name, f.overload): f for f in model.proto.functions}
+    inliner = _Inliner(functions)
+    # One level of calls a round, so that names are known to be new.
+    while inliner.calls(model.graph.node):
+        inliner.reserve_names(model.graph)
+        model.set_nodes(inliner.expand(model.graph.node))
+    _import_opsets(model.proto)
+    del model.proto.functions[:]
+
+
+class _Inliner:
+    def __init__(self, functions: dict[_Key, onnx.FunctionProto]) -> None:
+        self._functions = functions
+        self._folders: set[str] = set()
+
+    def calls(self, nodes: Iterable[onnx.NodeProto]) -> bool:
+        """Whether any node, or one in its subgraphs, calls a function."""
+        return any(
+            _key(node) in self._functions or any(self.calls(g.node) for g in _subgraphs(node))
+            for node in nodes
+        )
+
+    def reserve_names(self, graph: onnx.GraphProto) -> None:
+        """Learn what new names must not begin with."""
+        for name in _names(graph):
+            parts = name.split("/")
+            self._folders.update("/".join(parts[:end]) + "/" for end in range(1, len(parts)))
+
+    def expand(self, nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+        """Yield the nodes with calls replaced; subgraphs are changed in place."""
+        for node in nodes:
+            function = self._functions.get(_key(node))
+            if function is not None:
+                defaults = {a.name: a for a in function.attribute_proto}
+                yield from copy_function(function, node, defaults, self._fresh_prefix(node))
+                continue
+            for graph in _subgraphs(node):
+                copies = [
+                    onnx.NodeProto.FromString(inner.SerializeToString())
+                    for inner in self.expand(graph.node)
+                ]
+                del graph.node[:]
+                graph.node.extend(copies)
+            yield node
+
+    def _fresh_prefix(self, node: onnx.NodeProto) -> str:
+        name = node.name or next(filter(None, node.output), node.op_type)
+        while f"{name}/" in self._folders:
+            name += "_"
+        self._folders.add(f"{name}/")
+        return f"{name}/"
+
+
+def _key(node: onnx.NodeProto) -> _Key:
+    return node.domain, node.op_type, node.overload
+
+
+def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def _names(graph: onnx.GraphProto) -> Iterator[str]:
+    for item in (*graph.input, *graph.initializer):
+        yield item.name
+    for node in graph.node:
+        yield node.name
+        yield from node.output
+        for inner in _subgraphs(node):
+            yield from _names(inner)
+
+
+def _import_opsets(model: onnx.ModelProto) -> None:
+    """Add the domains that only functions import; the checker has compared the others."""
+    known = {opset.domain for opset in model.opset_import}
+    for function in model.functions:
+        for opset in function.opset_import:
+            if opset.domain not in known:
+                known.add(opset.domain)
+                model.opset_import.append(opset)

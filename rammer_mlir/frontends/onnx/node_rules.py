@@ -1,0 +1,197 @@
+"""What makes a node invalid though ONNX's shape inference lets it pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from math import prod
+from typing import Any
+
+import onnx
+from onnx import helper
+
+from rammer_mlir.errors import ModelError
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.tensors import (
+    ONNX_DOMAINS,
+    Array,
+    ShapeTable,
+    label,
+)
+
+
+class _Facts:
+    """What rules ask of a node; shapes are None where they are not known."""
+
+    def __init__(
+        self, node: onnx.NodeProto, table: ShapeTable, values: Mapping[str, Array]
+    ) -> None:
+        self._table = table
+        self._values = values
+        self._inputs = list(node.input)
+        self._attributes = {a.name: a for a in node.attribute}
+        self.result = table.find_shape(node.output[0])
+
+    def shape(self, number: int) -> list[int] | None:
+        given = number < len(self._inputs) and self._inputs[number]
+        return self._table.find_shape(self._inputs[number]) if given else None
+
+    def value(self, number: int) -> Array | None:
+        return self._values.get(self._inputs[number]) if number < len(self._inputs) else None
+
+    def attribute(self, name: str, default: Any) -> Any:
+        given = self._attributes.get(name)
+        return default if given is None else helper.get_attribute_value(given)
+
+
+_Rule = Callable[[_Facts], Iterator[str]]
+"""Yields what is wrong: expected, found."""
+
+
+def check_nodes(model: Model) -> None:
+    """Check all nodes whose shapes are known; shapes must have been inferred.
+
+    Raises:
+        ModelError: naming the first invalid node.
+    """
+    problem = first_problem(model.graph, model.constants())
+    if problem is not None:
+        raise ModelError(problem)
+
+
+def first_problem(graph: onnx.GraphProto, values: Mapping[str, Array]) -> str | None:
+    """Return what is wrong with the first invalid node, naming it; None if there is none.
+
+    Args:
+        graph: with inferred shapes.
+        values: of constants, by name.
+    """
+    table = ShapeTable(graph)
+    for node in graph.node:
+        if node.domain not in ONNX_DOMAINS:
+            continue
+        facts = _Facts(node, table, values)
+        for rule in (_sizes, *_RULES.get(node.op_type, ())):
+            for problem in rule(facts):
+                return f"{label(node)} is not valid: {problem}"
+    return None
+
+
+def _sizes(node: _Facts) -> Iterator[str]:
+    if node.result is not None and any(size < 0 for size in node.result):
+        yield (
+            f"expected a window no larger than the padded input, found a result of shape "
+            f"{node.result}"
+        )
+
+
+def _axis_range(axis: int, rank: int) -> Iterator[str]:
+    if not -rank <= axis < rank:
+        yield f"expected an axis from {-rank} to {rank - 1}, found {axis}"
+
+
+def _axis_attribute(node: _Facts) -> Iterator[str]:
+    shape = node.shape(0)
+    axis = node.attribute("axis", None)
+    if shape is not None and axis is not None:
+        yield from _axis_range(axis, len(shape))
+
+
+def _axis_input(node: _Facts) -> Iterator[str]:
+    shape, axis = node.shape(0), node.value(1)
+    if shape is not None and axis is not None and axis.size == 1:
+        yield from _axis_range(int(axis.item()), len(shape))
+
+
+def _index_on_axis(node: _Facts) -> Iterator[str]:
+    shape, indices = node.shape(0), node.value(1)
+    axis = node.attribute("axis", 0)
+    if shape is None or indices is None or not -len(shape) <= axis < len(shape):
+        return
+    yield from _index_range(indices, shape[axis])
+
+
+def _index_tuples(node: _Facts) -> Iterator[str]:
+    shape, indices = node.shape(0), node.value(1)
+    first = node.attribute("batch_dims", 0)
+    if shape is None or indices is None or indices.ndim == 0:
+        return
+    for number, size in enumerate(shape[first : first + indices.shape[-1]]):
+        yield from _index_range(indices[..., number], size)
+
+
+def _index_range(indices: Array, size: int) -> Iterator[str]:
+    wrong = indices[(indices < -size) | (indices >= size)]  # type: ignore[operator]
+    if wrong.size:
+        yield f"expected indices from {-size} to {size - 1}, found {wrong.reshape(-1)[0]}"
+
+
+def _normalized(node: _Facts) -> Iterator[str]:
+    """Scale and bias are broadcast to the dimensions from the axis on, and add none."""
+    shape = node.shape(0)
+    for number, name in ((1, "scale"), (2, "bias")):
+        given = node.shape(number)
+        if shape is None or given is None:
+            continue
+        tail = shape[len(shape) - len(given) :] if len(given) <= len(shape) else None
+        if tail is None or any(g not in (1, s) for g, s in zip(given, tail, strict=True)):
+            yield f"expected a {name} that broadcasts to {shape}, found {given}"
+
+
+def _elements_kept(node: _Facts) -> Iterator[str]:
+    shape = node.shape(0)
+    if shape is not None and node.result is not None and prod(shape) != prod(node.result):
+        yield (
+            f"expected a shape of {prod(shape)} elements, like the input's {shape}, found "
+            f"{node.result}"
+        )
+
+
+def _conv(node: _Facts) -> Iterator[str]:
+    yield from _channels(node, weight_inputs=1, weight_outputs=0)
+
+
+def _conv_transpose(node: _Facts) -> Iterator[str]:
+    yield from _channels(node, weight_inputs=0, weight_outputs=1)
+
+
+def _channels(node: _Facts, weight_inputs: int, weight_outputs: int) -> Iterator[str]:
+    """Check channels; both arguments say which dimension of the weights counts them."""
+    data, weights, bias = node.shape(0), node.shape(1), node.shape(2)
+    group = node.attribute("group", 1)
+    if group < 1:
+        yield f"expected a positive group, found {group}"
+    if data is None or weights is None:
+        return
+    # The inputs' dimension of Conv, and the outputs' of ConvTranspose, count one group only.
+    inputs = weights[weight_inputs] * (group if weight_inputs == 1 else 1)
+    outputs = weights[weight_outputs] * (group if weight_outputs == 1 else 1)
+    if data[1] != inputs:
+        yield (
+            f"expected {inputs} input channels, from weights {weights} in {group} groups, found "
+            f"{data[1]}"
+        )
+    if weights[0] % group:
+        yield f"expected weights that {group} groups divide, found {weights[0]} in {weights}"
+    if bias is not None and bias != [outputs]:
+        yield f"expected a bias of {outputs} elements, found {bias}"
+
+
+_RULES: Mapping[str, tuple[_Rule, ...]] = {
+    "Conv": (_conv,),
+    "ConvTranspose": (_conv_transpose,),
+    "CumProd": (_axis_input,),
+    "CumSum": (_axis_input,),
+    "Compress": (_axis_attribute,),
+    "Gather": (_index_on_axis,),
+    "GatherElements": (_axis_attribute, _index_on_axis),
+    "GatherND": (_index_tuples,),
+    "Hardmax": (_axis_attribute,),
+    "LayerNormalization": (_axis_attribute, _normalized),
+    "LogSoftmax": (_axis_attribute,),
+    "LpNormalization": (_axis_attribute,),
+    "RMSNormalization": (_axis_attribute, _normalized),
+    "Reshape": (_elements_kept,),
+    "ScatterElements": (_axis_attribute, _index_on_axis),
+    "ScatterND": (_index_tuples,),
+    "TensorScatter": (_axis_attribute,),
+}
