@@ -89,12 +89,12 @@ def _replace_allocation(allocation: Any, elements: int, entry: Any) -> None:
         allocation.result.replace_all_uses_with(frame.result)
     else:
         with ir.InsertionPoint(allocation), allocation.location:
-            view = _contiguous_view(frame.result, kind, list(allocation.operands))
+            view = contiguous_view(frame.result, kind, list(allocation.operands))
         allocation.result.replace_all_uses_with(view)
     allocation.erase()
 
 
-def _contiguous_view(flat: Any, kind: Any, dynamic_sizes: list[Any]) -> Any:
+def contiguous_view(flat: Any, kind: Any, dynamic_sizes: list[Any]) -> Any:
     """Emit ``kind``, contiguous with the given run-time sizes, over a flat buffer."""
     dynamic = ir.ShapedType.get_dynamic_size()
     rest = iter(dynamic_sizes)

@@ -11,7 +11,8 @@ from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref
 from rammer_mlir.errors import UnsupportedError
-from rammer_mlir.lowering.cpu.vectorize_affine import multiply, upper_bound
+from rammer_mlir.lowering.cpu.kernel_buffers import contiguous_view
+from rammer_mlir.lowering.cpu.vectorize_affine import upper_bound
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.passes.structured import element_bytes
 
@@ -119,28 +120,10 @@ def _replace(placement: Placement, buffer: Any, entry: Any) -> None:
         view = frame
     else:
         with ir.InsertionPoint(allocation), allocation.location:
-            view = _contiguous_view(frame, in_space(kind, space), list(allocation.operands))
+            view = contiguous_view(frame, in_space(kind, space), list(allocation.operands))
     allocation.result.replace_all_uses_with(view)
     allocation.erase()
     propagate_space(view, space)
-
-
-def _contiguous_view(flat: Any, kind: Any, dynamic_sizes: list[Any]) -> Any:
-    """Emit ``kind``, contiguous with the given run-time sizes, over a flat buffer."""
-    dynamic = ir.ShapedType.get_dynamic_size()
-    rest = iter(dynamic_sizes)
-    sizes = [next(rest) if size == dynamic else size for size in kind.shape]
-    strides: list[Any] = [1]
-    for size in reversed(sizes[1:]):
-        strides.insert(0, multiply(strides[0], size))
-    return memref.ReinterpretCastOp(
-        kind, flat, [],
-        [s for s in sizes if not isinstance(s, int)],
-        [s for s in strides if not isinstance(s, int)],
-        [0],
-        [s if isinstance(s, int) else dynamic for s in sizes],
-        [s if isinstance(s, int) else dynamic for s in strides],
-    ).result  # fmt: skip
 
 
 def in_space(kind: Any, space: Any) -> Any:
