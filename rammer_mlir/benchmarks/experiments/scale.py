@@ -8,15 +8,14 @@ is verified, each size in a process of its own.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import random
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
+from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.machine import machine, table
 from rammer_mlir.benchmarks.memory import peak_bytes
 from rammer_mlir.scheduling.devices.catalog import find_device
@@ -36,6 +35,9 @@ from rammer_mlir.scheduling.verifier import verify
 WIDTH, TILES = 10, 100
 """Operators of a layer, and rTasks of an operator."""
 _ROW_BYTES = 4096
+
+_LONGEST = 600.0
+"""Seconds for one size."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,9 @@ def _kernel() -> RKernel:
     return RKernel("rows", TILES, reads, (Access(2, written),), 100_000, 7 * _ROW_BYTES)
 
 
-def measure(num_operators: int, num_veus: int) -> Scale:
-    """Schedule and verify one graph."""
+def measure(size: tuple[int, int]) -> Scale:
+    """Schedule and verify one graph, of so many operators for so many vEUs."""
+    num_operators, num_veus = size
     graph = layered_graph(num_operators)
     device = find_device("a100").device(num_veus)
     begin = time.perf_counter()
@@ -119,12 +122,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--operators", type=int, nargs="+", default=[100, 1000, 10_000])
     parser.add_argument("--veus", type=int, default=108)
     options = parser.parse_args(arguments)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as pool:
-        found = [pool.submit(measure, n, options.veus).result() for n in options.operators]
+    answers = [in_child(measure, (n, options.veus), _LONGEST) for n in options.operators]
     print(", ".join(f"{key} {value}" for key, value in machine().items()))
-    print(report(found))
-    return 0
+    print(report([answer for answer in answers if isinstance(answer, Scale)]))
+    failures = [answer.message for answer in answers if isinstance(answer, Failure)]
+    print("\n".join(failures), end="\n" if failures else "")
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

@@ -7,14 +7,13 @@ an hsaco with an undefined symbol. Every model is compiled in a process of its o
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import LIGHT, TABLE_1, Scale, build
 from rammer_mlir.compiler import Compilation
@@ -25,6 +24,9 @@ from rammer_mlir.options import check_options
 
 NVIDIA = ("sm_80", "sm_90")
 AMD = ("gfx90a", "gfx942")
+
+_LONGEST = 1800.0
+"""Seconds for one model."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,10 @@ def compile_for_gpu(model: str, chip: str, scale: Scale = "full") -> CodeReport:
     )
 
 
+def _compile(request: tuple[str, str, Scale]) -> CodeReport:
+    return compile_for_gpu(*request)
+
+
 def report(found: Sequence[CodeReport]) -> str:
     """Return a row for each model and chip, in Markdown."""
     rows = [["model", "chip", "seconds", "PTX kB", "binary kB", "registers", "spills", "error"]]
@@ -107,17 +113,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--scale", choices=("full", "small"), default="full")
     parser.add_argument("--output", type=Path, default=Path("build/gpu_code.md"))
     options = parser.parse_args(arguments)
-    found: list[CodeReport] = []
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as pool:
-        for model in options.models:
-            for chip in options.chips:
-                print(f"{model} for {chip} ...", end=" ", file=sys.stderr, flush=True)
-                found.append(pool.submit(compile_for_gpu, model, chip, options.scale).result())
-                print(found[-1].error or f"{found[-1].seconds:.1f} s", file=sys.stderr, flush=True)
-    print(report(found))
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(report(found) + "\n", encoding="utf-8")
+    found: list[CodeReport] = []
+    for model in options.models:
+        for chip in options.chips:
+            print(f"{model} for {chip} ...", end=" ", file=sys.stderr, flush=True)
+            answer = in_child(_compile, (model, chip, options.scale), _LONGEST)
+            if isinstance(answer, Failure):
+                answer = CodeReport(model, chip, error=answer.message)
+            found.append(answer)
+            print(answer.error or f"{answer.seconds:.1f} s", file=sys.stderr, flush=True)
+            options.output.write_text(report(found) + "\n", encoding="utf-8")
+    print(report(found))
     return 1 if any(code.error for code in found) else 0
 
 
