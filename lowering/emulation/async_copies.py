@@ -12,6 +12,7 @@ from typing import Any
 
 from rammer_mlir.bindings import arith, func, ir, memref
 from rammer_mlir.emulated import COPY_QUEUE, Cell, Fault, Lane, PendingCopy, World
+from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.emulation.scheduler import current, fault, world
 from rammer_mlir.lowering.emulation.sites import Sites
 from rammer_mlir.lowering.emulation.words import (
@@ -37,17 +38,31 @@ OPERATIONS = (COPY, GROUP, WAIT)
 
 
 def replace_copies(operations: list[Any], sites: Sites) -> None:
-    """Replace the operations on asynchronous copies of a function by calls of the emulator."""
+    """Replace the operations on asynchronous copies of a function by calls of the emulator.
+
+    Raises:
+        UnsupportedError: if a copy is not from device memory.
+    """
     found = [operation for operation in operations if operation.name in OPERATIONS]
     for operation in reversed(found):  # users of tokens before those who make them
         with ir.InsertionPoint(operation), operation.location:
             if operation.name == COPY:
+                _check_source(operation)
                 _call("emulator_copy", *_copy_arguments(operation), sites.add(operation))
             elif operation.name == GROUP:
                 _call("emulator_end_group")
             else:
                 _call("emulator_await_copies", _pending_groups(operation))
         operation.erase()
+
+
+def _check_source(copy: Any) -> None:
+    space = copy.opview.src.type.memory_space
+    if space is not None and "workgroup" in str(space):
+        raise UnsupportedError(
+            f"{copy.location}: expected an asynchronous copy from device memory, found one from "
+            "shared memory; load and store instead"
+        )
 
 
 def _pending_groups(wait: Any) -> int:

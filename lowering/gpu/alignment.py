@@ -20,10 +20,13 @@ def address_alignment(buffer: Any) -> int:
     owner = buffer.owner
     width = _element_bytes(buffer.type.element_type)
     if isinstance(owner, ir.Block):
-        return _argument_alignment(owner, buffer.arg_number, width)
+        known = _argument_alignment(owner, buffer.arg_number, width)
+        offset = buffer.type.get_strides_and_offset()[1]
+        dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
+        return gcd(known, width if offset == dynamic else offset * width)
     operation = owner.operation
     if operation.name == "memref.view":
-        return gcd(WIDEST, divisor(operation.operands[1]))
+        return gcd(address_alignment(operation.operands[0]), divisor(operation.operands[1]))
     if operation.name in _KEEPING:
         return address_alignment(operation.operands[0])
     if operation.name == "memref.reinterpret_cast":

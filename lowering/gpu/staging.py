@@ -110,19 +110,20 @@ class RegisterCopies:
 class AsyncCopies:
     """Asynchronous copies (``cp.async``, from sm_80 on): no registers, no waiting in between.
 
-    They are of at least four bytes; what is narrower goes through registers.
+    They are of at least four bytes that lie together in device memory; what is narrower, strided,
+    or a temporary in shared memory, goes through registers.
     """
 
     def __init__(self) -> None:
-        self._narrow = RegisterCopies()
+        self._registers = RegisterCopies()
 
     def begin(self, pieces: Sequence[Piece]) -> list[Any]:
         """Start the copies; elements outside the operand become zeros."""
         for piece in pieces:
-            if piece.num_bytes >= _LEAST_ASYNC:
+            if _is_async(piece):
                 self._start(piece)
         group = nvgpu.device_async_create_group([])
-        return [group, *self._narrow.begin(_narrow_ones(pieces))]
+        return [group, *self._registers.begin(_others(pieces))]
 
     def _start(self, piece: Piece) -> None:
         taken = None
@@ -137,12 +138,19 @@ class AsyncCopies:
     def finish(self, pieces: Sequence[Piece], begun: Sequence[Any]) -> None:
         """Wait for all copies of this thread."""
         group, *loaded = begun
-        self._narrow.finish(_narrow_ones(pieces), loaded)
+        self._registers.finish(_others(pieces), loaded)
         nvgpu.device_async_wait(group, num_groups=0)
 
 
-def _narrow_ones(pieces: Sequence[Piece]) -> list[Piece]:
-    return [piece for piece in pieces if piece.num_bytes < _LEAST_ASYNC]
+def _is_async(piece: Piece) -> bool:
+    """Tell whether a piece can be copied asynchronously: dense, and from device memory."""
+    kind = piece.box.source.type
+    strides, _ = kind.get_strides_and_offset()
+    return piece.num_bytes >= _LEAST_ASYNC and strides[-1] == 1 and kind.memory_space is None
+
+
+def _others(pieces: Sequence[Piece]) -> list[Piece]:
+    return [piece for piece in pieces if not _is_async(piece)]
 
 
 def _loaded_type(piece: Piece) -> Any:

@@ -13,6 +13,7 @@ from rammer_mlir.bindings import arith, ir, memref
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.cpu.kernel_buffers import contiguous_view
 from rammer_mlir.lowering.cpu.vectorize_affine import upper_bound
+from rammer_mlir.lowering.gpu.alignment import ALIGNMENT as ALIGNED
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.passes.structured import element_bytes
 
@@ -95,10 +96,13 @@ def add_buffers(
     shared, scratch = (block.add_argument(kind, ir.Location.unknown()) for kind in kinds)
     inputs = [argument.type for argument in block.arguments]
     kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, []))
+    nothing = ir.DictAttr.get({})
+    given = [nothing] * (len(inputs) - len(kinds))
     if "arg_attrs" in kernel.attributes:
         given = list(ir.ArrayAttr(kernel.attributes["arg_attrs"]))
-        added = [ir.DictAttr.get({}), ir.DictAttr.get({})]
-        kernel.attributes["arg_attrs"] = ir.ArrayAttr.get([*given, *added])
+    bytes_known = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), ALIGNMENT)
+    added = [ir.DictAttr.get({ALIGNED: bytes_known})] * len(kinds)
+    kernel.attributes["arg_attrs"] = ir.ArrayAttr.get([*given, *added])
     entry = ir.InsertionPoint.at_block_begin(block)
     for placement in memory.placements:
         _replace(placement, shared if placement.shared else scratch, entry)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gpu_kernels import SHARED, Array, run
 
-from rammer_mlir.errors import EmulationError
+from rammer_mlir.errors import EmulationError, UnsupportedError
 
 RNG = np.random.default_rng(11)
 
@@ -119,3 +119,13 @@ def test_copies_are_aligned() -> None:
     message = fault_of(text.replace("%step = ", "%odd = arith.constant 2 : index\n%step = "))
     assert message.startswith("kernel 'reverse': misaligned: block 0, lane 0,")
     assert message.endswith("at index 2 of 256: expected a multiple of 16 bytes")
+
+
+def test_copies_from_shared_memory_are_refused() -> None:
+    """A GPU would take the address for one of device memory."""
+    again = f"""
+  %again = nvgpu.device_async_copy %s[%first], %s[%c0], 4
+      : memref<256xf32, {SHARED}> to memref<256xf32, {SHARED}> loc("shared")
+  %second = nvgpu.device_async_create_group %again"""
+    with pytest.raises(UnsupportedError, match=r'"shared".*expected an asynchronous copy from dev'):
+        run(kernel(end=again), [rows(), rows(), 4], 3, 64)

@@ -7,9 +7,11 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 from gpu_kernels import Array
 
+import rammer_mlir
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import EmulationError
 from rammer_mlir.lowering.emulation.kernel import compile_kernel
@@ -233,3 +235,29 @@ def test_missing_synchronisation_is_found(damage: str, fault: str) -> None:
     kernel, scratch = compile_case(case, asynchronous=True, alignment=16, damage=damage)
     with pytest.raises(EmulationError, match=fault):
         execute(case, kernel, scratch)
+
+
+STRIDED = {
+    "every second": "g (float[32,128] x) => (float[32,48] y) { s = Slice(x, from, to, axis, step)\n"
+    " y = MatMul(s, w) }",
+    "one of the last axis": "g (float[32,64,3] x) => (float[32,48] y) {"
+    " s = Gather<axis=2>(x, one)\n y = MatMul(s, w) }",
+}
+
+
+@pytest.mark.parametrize("name", STRIDED)
+def test_operands_whose_elements_are_apart(name: str) -> None:
+    """They are no memory for asynchronous copies of several elements, nor of single ones."""
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 17]>\n{STRIDED[name]}')
+    w = RNG.standard_normal((64, 48)).astype(np.float32)
+    numbers = {"from": [0], "to": [128], "axis": [1], "step": [2]}
+    for key, value in {**numbers, "one": 1, "w": w}.items():
+        array = w if key == "w" else np.array(value, np.int64)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, key))
+    shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    x = RNG.standard_normal(shape).astype(np.float32)
+    executable = rammer_mlir.compile(
+        model, target="nvvm:sm_90", num_veus=2, emulate=True, check=True
+    )
+    expected = (x[:, ::2] if x.ndim == 2 else x[:, :, 1]).astype(np.float64) @ w
+    np.testing.assert_allclose(executable(x), expected, rtol=1e-4, atol=1e-4)

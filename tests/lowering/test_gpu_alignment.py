@@ -1,0 +1,46 @@
+"""What is known of addresses on GPUs: no more than what holds for every rTask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.gpu.alignment import address_alignment
+
+KINDS = {
+    "its own": ("memref<8x8xf32>", "16", 16),
+    "less": ("memref<8x8xf32>", "8", 8),
+    "an offset of one": ("memref<8x8xf32, strided<[12, 1], offset: 1>>", "16", 4),
+    "an offset of two": ("memref<8x8xf32, strided<[12, 1], offset: 2>>", "16", 8),
+    "an offset of four": ("memref<8x8xf32, strided<[12, 1], offset: 4>>", "16", 16),
+    "any offset": ("memref<8x8xf32, strided<[12, 1], offset: ?>>", "16", 4),
+}
+
+
+@pytest.mark.parametrize(("kind", "alignment", "expected"), KINDS.values(), ids=KINDS)
+def test_arguments(kind: str, alignment: str, expected: int) -> None:
+    """An offset in the type comes on top of the address."""
+    text = f"func.func @k(%x: {kind} {{rtask.alignment = {alignment} : i64}}) {{ return }}"
+    with ir.Context() as context, ir.Location.unknown():
+        context.allow_unregistered_dialects = True
+        module: Any = ir.Module.parse(text)
+        argument = module.body.operations[0].regions[0].blocks[0].arguments[0]
+        assert address_alignment(argument) == expected
+
+
+@pytest.mark.parametrize(("alignment", "start", "expected"), [(16, 32, 16), (4, 32, 4), (16, 8, 8)])
+def test_views_of_bytes(alignment: int, start: int, expected: int) -> None:
+    """A view is aligned as its buffer and its start are."""
+    text = f"""
+func.func @k(%x: memref<1024xi8> {{rtask.alignment = {alignment} : i64}}) {{
+  %start = arith.constant {start} : index
+  %view = memref.view %x[%start][] : memref<1024xi8> to memref<8x8xf32>
+  return
+}}"""
+    with ir.Context() as context, ir.Location.unknown():
+        context.allow_unregistered_dialects = True
+        module: Any = ir.Module.parse(text)
+        body = module.body.operations[0].regions[0].blocks[0]
+        assert address_alignment(body.operations[1].operation.results[0]) == expected
