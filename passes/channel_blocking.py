@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir, linalg, tensor
-from rammer_mlir.passes.channel_layout import BLOCK, Layouts, Part, reassociation, trailing_elements
+from rammer_mlir.passes.channel_layout import (
+    BLOCK,
+    Layouts,
+    Part,
+    filling,
+    reassociation,
+    trailing_elements,
+)
 from rammer_mlir.passes.derived_weights import DerivedWeights
 from rammer_mlir.passes.structured import Structured, is_generic, plain_dim, shape_of
 
@@ -140,7 +147,9 @@ class ChannelBlocker:
         empty = tensor.EmptyOp(shape, ir.RankedTensorType(value.type).element_type).result
         if owner.name == "tensor.empty":
             return empty, exprs
-        return linalg.fill(owner.operands[0], outs=[empty]), exprs
+        scalar = filling(value)
+        assert scalar is not None, "a layout starts at what is fresh"
+        return linalg.fill(scalar, outs=[empty]), exprs
 
     def _weight(
         self, op: Structured, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops

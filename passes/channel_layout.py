@@ -21,7 +21,6 @@ from rammer_mlir.passes.structured import (
     plain_dim,
     shape_of,
 )
-from rammer_mlir.passes.tile_space import is_free
 
 BLOCK = 16
 """Channels of a block: one AVX-512 register of f32, or two of AVX2."""
@@ -150,7 +149,7 @@ def _generic_part(
         found = [dim for dim, expr in enumerate(exprs) if plain_dim(expr) in loops]
         if found and result not in refused:
             results[number] = found[0]
-        if not _can_start(op.outputs[number], dims, results.get(number)):
+        if found and not _can_start(op.outputs[number], dims, results.get(number)):
             return None
     return Part(frozenset(loops), results)
 
@@ -196,7 +195,7 @@ def _splittable(op: Structured, loops: set[int], weights: Container[ir.Value]) -
 
 def _can_start(init: ir.Value, dims: Mapping[ir.Value, int], dim: int | None) -> bool:
     """Whether a result's initial value can be had in the layout of the result."""
-    return is_fresh(init) or dims.get(init) == dim
+    return is_fresh(init) or (dim is not None and dims.get(init) == dim)
 
 
 def is_fresh(value: ir.Value) -> bool:
@@ -206,10 +205,26 @@ def is_fresh(value: ir.Value) -> bool:
         return False
     if owner.name == "tensor.empty":
         return True
-    view = owner.opview
-    if not is_generic(view) or not is_free(Structured(view)):
-        return False
-    return is_fresh(Structured(view).outputs[0])
+    return filling(value) is not None
+
+
+def filling(value: ir.Value) -> ir.Value | None:
+    """Return the scalar that a tensor is filled with, None if it is not."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or not is_generic(owner.opview):
+        return None
+    op = Structured(owner.opview)
+    block = owner.regions[0].blocks[0]
+    operations = list(block.operations)
+    if len(operations) > 1 or len(op.outputs) > 1 or not is_fresh(op.outputs[0]):
+        return None
+    (given,) = operations[0].operation.operands
+    if given.owner != block:
+        return given
+    number = ir.BlockArgument(given).arg_number
+    source = owner.operands[number]
+    is_scalar = number < len(op.inputs) and not isinstance(source.type, ir.ShapedType)
+    return source if is_scalar else None
 
 
 def _pad(op: ir.OpView, dims: Sequence[int]) -> int | None:

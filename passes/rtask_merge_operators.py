@@ -46,7 +46,9 @@ class MergeOperators(Pass):
                 alike.setdefault(found.kind, []).append(found)
         for members in alike.values():
             for group in _groups(members, self.growth):
-                _merge(group, weights)
+                # What was merged before may have taken the place of an image.
+                again = (find_convolution(member.op, weights) for member in group)
+                _merge([member for member in again if member is not None], weights)
         weights.finish()
 
 

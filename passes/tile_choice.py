@@ -84,6 +84,8 @@ def choose(
     aim: Aim,
 ) -> Tiling:
     """Return the tile sizes for one aim."""
+    if 0 in extents:  # nothing to do is one rTask
+        return tuple(extents)
     path = refinements(extents, limits, cost)
     tiling = next(path)
     while True:

@@ -11,6 +11,7 @@ used for longest goes when the folder is full.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
@@ -45,6 +46,12 @@ WORTH_SECONDS = 0.5
 
 _ENDING = ".rammer"
 
+_PACKAGES = ("numpy", "onnx", "onnx-ir", "onnxscript", "llvmlite")
+"""Packages that the compiler stands on, besides the MLIR bindings."""
+
+_BINDINGS = {"mlir": "mlir-python-bindings", "torch_mlir": "torch-mlir"}
+"""Names that the bindings' modules are installed by."""
+
 
 class CompileCache:
     """Artifacts in one folder, by key. Several processes may use a folder at once."""
@@ -56,15 +63,16 @@ class CompileCache:
     def find(self, key: str, device: int = 0) -> Executable | GpuExecutable | None:
         """Return the program of a key, None if there is none; a damaged entry is removed."""
         path = self._path(key)
-        if not path.is_file():
-            return None
         begin = time.perf_counter()
         try:
+            if not path.is_file():
+                return None
             executable = load(path, device)
-            os.utime(path)
         except (RammerError, OSError):
             self._remove(path)
             return None
+        with contextlib.suppress(OSError):  # an entry of somebody else's
+            os.utime(path)
         executable.stats["seconds"] = {"cache": time.perf_counter() - begin}
         return executable
 
@@ -164,7 +172,7 @@ def compile_key(
         return None
     parts = {
         "model": model,
-        "shapes": sorted((name, list(shape)) for name, shape in (shapes or {}).items()),
+        "shapes": sorted((name, [int(n) for n in sizes]) for name, sizes in (shapes or {}).items()),
         "options": asdict(options),
         "policy": repr(policy),
         "device": device,
@@ -179,7 +187,7 @@ def compile_key(
 def _compiler() -> str:
     """Identify this compiler: its source, and the packages that it stands on."""
     found = hashlib.sha256()
-    for package in ("numpy", "onnx", "onnxscript", "llvmlite", PACKAGE):
+    for package in (*_PACKAGES, _BINDINGS.get(PACKAGE, PACKAGE)):
         try:
             found.update(f"{package} {importlib.metadata.version(package)}\n".encode())
         except importlib.metadata.PackageNotFoundError:

@@ -59,6 +59,7 @@ def check_options(
             f"costs '{costs}': expected target cpu, which executes supersteps with few threads, "
             f"found '{target}'; choose another device or target"
         )
+    num_veus = int(num_veus)
     vdevice = described.device(num_veus)
     if watchdog < 0:
         raise OptionError(f"watchdog: expected a number of looks, at least 0, found {watchdog}")

@@ -58,7 +58,14 @@ class ProfileStore:
     def find(self, keys: Iterable[str]) -> dict[str, MeasuredSeconds]:
         """Return what is known of some keys."""
         wanted = list(keys)
-        if not self.path.exists():
+        try:
+            if not self.path.exists():
+                return {}
+        except OSError as error:
+            warnings.warn(
+                f"measured times in '{self.path}' cannot be read ({error.strerror})",
+                ProfileWarning, stacklevel=2,
+            )  # fmt: skip
             return {}
 
         def read(database: sqlite3.Connection) -> dict[str, MeasuredSeconds]:

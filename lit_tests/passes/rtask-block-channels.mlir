@@ -87,3 +87,46 @@ func.func @main(%x: tensor<1x3x6x6xf32>, %w1: tensor<3x32xf32> {rtask.constant =
   } -> tensor<1x32x6x6xf32>
   return %0 : tensor<1x32x6x6xf32>
 }
+
+// -----
+
+// An initial value that is computed, and not one scalar, keeps its plain layout, and what is added
+// to it does.
+// CHECK: func.func @main
+// CHECK: arith.mulf %{{.*}}, %{{.*}} : f32
+// CHECK-NOT: linalg.fill
+// CHECK: return
+#image = affine_map<(n, f, h, w, c) -> (n, c, h, w)>
+#pointwise = affine_map<(n, f, h, w, c) -> (c, f)>
+#result = affine_map<(n, f, h, w, c) -> (n, f, h, w)>
+#scalar = affine_map<(n, f, h, w) -> ()>
+#all = affine_map<(n, f, h, w) -> (n, f, h, w)>
+func.func @main(%x: tensor<1x3x6x6xf32>, %w1: tensor<3x32xf32> {rtask.constant = "w1"},
+                %w2: tensor<32x8xf32> {rtask.constant = "w2"}, %two: f32) -> tensor<1x8x6x6xf32> {
+  %empty = tensor.empty() : tensor<1x32x6x6xf32>
+  %init = linalg.generic {indexing_maps = [#scalar, #all],
+                          iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%two : f32) outs(%empty : tensor<1x32x6x6xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %p = arith.mulf %a, %a : f32
+    linalg.yield %p : f32
+  } -> tensor<1x32x6x6xf32>
+  %0 = linalg.generic {indexing_maps = [#image, #pointwise, #result],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]}
+      ins(%x, %w1 : tensor<1x3x6x6xf32>, tensor<3x32xf32>) outs(%init : tensor<1x32x6x6xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %c, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<1x32x6x6xf32>
+  %last = tensor.empty() : tensor<1x8x6x6xf32>
+  %1 = linalg.generic {indexing_maps = [#image, #pointwise, #result],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]}
+      ins(%0, %w2 : tensor<1x32x6x6xf32>, tensor<32x8xf32>) outs(%last : tensor<1x8x6x6xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %c, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<1x8x6x6xf32>
+  return %1 : tensor<1x8x6x6xf32>
+}

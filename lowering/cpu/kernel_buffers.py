@@ -47,7 +47,7 @@ def allocate_on_stack(kernel: Any) -> None:
     Raises ``UnsupportedError`` for a temporary without a static bound, or beyond ``STACK_LIMIT``.
     """
     total = 0
-    entry = ir.InsertionPoint.at_block_begin(kernel.regions[0].blocks[0])
+    block = kernel.regions[0].blocks[0]
     for operation in walk(kernel):
         if operation.name == "memref.dealloc":
             operation.erase()
@@ -59,6 +59,8 @@ def allocate_on_stack(kernel: Any) -> None:
                     f"rKernel {kernel.attributes['sym_name']}: expected at most {STACK_LIMIT} "
                     f"bytes of temporaries, found {total}; use smaller tiles"
                 )
+            # The first operation may be one that was replaced, and the point refers to it.
+            entry = ir.InsertionPoint.at_block_begin(block)
             _replace_allocation(operation, elements, entry)
 
 

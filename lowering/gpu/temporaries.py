@@ -103,8 +103,9 @@ def add_buffers(
     bytes_known = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), ALIGNMENT)
     added = [ir.DictAttr.get({ALIGNED: bytes_known})] * len(kinds)
     kernel.attributes["arg_attrs"] = ir.ArrayAttr.get([*given, *added])
-    entry = ir.InsertionPoint.at_block_begin(block)
     for placement in memory.placements:
+        # The first operation may be one that was replaced, and the point refers to it.
+        entry = ir.InsertionPoint.at_block_begin(block)
         _replace(placement, shared if placement.shared else scratch, entry)
     for operation in walk(kernel):
         if operation.name == "memref.dealloc":

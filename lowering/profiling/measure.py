@@ -137,9 +137,8 @@ def _argument_types(kernel: ir.Operation) -> list[ir.MemRefType]:
 def _random_argument(kind: ir.MemRefType, seed: int) -> NDArray[np.uint8]:
     """Return memory for an argument: floats of [-1, 1), everything else 0, so that it may index."""
     strides, offset = kind.get_strides_and_offset()
-    reach = offset + sum(
-        (size - 1) * stride for size, stride in zip(kind.shape, strides, strict=True)
-    )
+    last = sum((size - 1) * stride for size, stride in zip(kind.shape, strides, strict=True))
+    reach = -1 if 0 in kind.shape else offset + last
     width = element_bytes(kind)
     memory = aligned_bytes((reach + 1) * width)
     floats = {ir.F32Type: np.float32, ir.F64Type: np.float64, ir.F16Type: np.float16}

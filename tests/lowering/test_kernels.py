@@ -305,3 +305,20 @@ func.func private @k(%id: index, %x: memref<2xf32>) {
         names = [operation.operation.name for operation in module.body.operations]
         assert module.operation.verify()
     assert names == ["memref.global", "func.func", "llvm.mlir.global", "llvm.func"]
+
+
+def test_temporaries_in_front_of_everything() -> None:
+    """The second allocation is placed where the first one was."""
+    kernel = compile_kernel("""
+func.func private @k(%id: index, %x: memref<4xf32>, %y: memref<4xf32>) {
+  %a = memref.alloc() : memref<4xf32>
+  %b = memref.alloc() : memref<4xf32>
+  linalg.copy ins(%x : memref<4xf32>) outs(%a : memref<4xf32>)
+  linalg.copy ins(%a : memref<4xf32>) outs(%b : memref<4xf32>)
+  linalg.copy ins(%b : memref<4xf32>) outs(%y : memref<4xf32>)
+  return
+}""")
+    x = np.random.default_rng(0).standard_normal(4).astype(np.float32)
+    y = np.zeros(4, np.float32)
+    kernel(0, x, y)
+    np.testing.assert_array_equal(y, x)

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import rammer_mlir
 from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.compiler import Compilation
 from rammer_mlir.errors import OptionError
@@ -137,3 +138,25 @@ def test_who_merges() -> None:
     for growth in (0.5, -1.0, float("inf"), float("nan")):
         with pytest.raises(OptionError, match="merge: expected 0 for no merging, or a growth"):
             check_options("cpu", "ios", 1, merge=growth)
+
+
+def test_images_that_were_merged_themselves() -> None:
+    """Two convolutions of the input, and two of one of their results, which takes another place."""
+    weights = np.random.default_rng(5).standard_normal((4, 8, 8, 1, 1)).astype(np.float32)
+    text = """<ir_version: 9, opset_import: ["" : 17]>
+g (float[1,8,5,5] x) => (float[1,8,5,5] b, float[1,8,5,5] c, float[1,8,5,5] d) {
+  a = Conv(x, w0)
+  b = Conv(x, w1)
+  c = Conv(a, w2)
+  d = Conv(a, w3)
+}"""
+    model = onnx.parser.parse_model(text)
+    for number, weight in enumerate(weights):
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weight, f"w{number}"))
+    x = np.random.default_rng(6).standard_normal((1, 8, 5, 5)).astype(np.float32)
+    w = weights[..., 0, 0].astype(np.float64)
+    a, b = (np.einsum("oc,nchw->nohw", w[n], x) for n in (0, 1))
+    c, d = (np.einsum("oc,nchw->nohw", w[n], a) for n in (2, 3))
+    with rammer_mlir.compile(model, policy="ios", num_veus=2) as executable:
+        for found, expected in zip(executable(x), (b, c, d), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

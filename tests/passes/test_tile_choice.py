@@ -7,7 +7,15 @@ from math import prod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rammer_mlir.passes.tile_choice import CONTIGUOUS, Aim, LoopLimit, TileCost, choose, num_tiles
+from rammer_mlir.passes.tile_choice import (
+    CONTIGUOUS,
+    Aim,
+    LoopLimit,
+    TileCost,
+    Tiling,
+    choose,
+    num_tiles,
+)
 
 extents = st.lists(st.integers(1, 300), min_size=1, max_size=4)
 
@@ -60,3 +68,12 @@ def test_enough_rtasks_are_not_cut_where_that_moves_much_more() -> None:
     assert choose([8, 512], limits, product, Aim(1 << 20, 1 << 30, enough=16)) == (8, 32)
     assert choose([8, 512], limits, product, Aim(1 << 20, 1 << 30, enough=17)) == (4, 32)
     assert choose([8, 512], limits, product, Aim(1 << 20, 1 << 19, enough=16)) == (1, 32)
+
+
+def test_nothing_to_do_is_not_cut() -> None:
+    """Whatever the other loops are, an empty one leaves nothing to aim at."""
+
+    def cost(_: Tiling) -> TileCost:
+        return TileCost(1 << 40, 1 << 40)
+
+    assert choose((0, 64), (LoopLimit(), LoopLimit()), cost, Aim(1, 1)) == (0, 64)

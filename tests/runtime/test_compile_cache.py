@@ -231,3 +231,31 @@ def test_a_size_that_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_model_that_is_missing_is_refused_as_ever(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(RammerError, match="cannot read"):
         compiled(tmp_path / "missing.onnx")
+
+
+def test_numbers_of_numpy(folder: Path) -> None:
+    """They are the same numbers."""
+    compiled()
+    assert was_found(compiled(shapes={"x": np.array([4, 8])}, num_veus=np.int64(2)))
+
+
+def test_an_entry_that_may_not_be_touched(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of another user's is taken all the same, and stays."""
+    compiled()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert was_found(compiled())
+    assert len(entries(folder)) == 1
+
+
+def test_a_folder_that_may_not_be_searched(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    key = compile_key(product(), check_options("cpu", "sequential", 1), {"x": (4, 8)})
+    assert key is not None
+    assert CompileCache(folder).find(key) is None

@@ -163,7 +163,7 @@ def test_a_search_ends_with_its_budget() -> None:
 
 def test_large_graphs_take_linear_time() -> None:
     """The full sizes are measured by rammer_mlir.benchmarks.experiments.scale."""
-    found = measure(60, 16)
+    found = measure((60, 16))
     assert (found.operators, found.rtasks) == (60, 6000)
     assert len(layered_graph(60).operators) == 60
     assert found.seconds > 0
