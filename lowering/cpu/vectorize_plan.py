@@ -114,8 +114,25 @@ class TilePlan:
 
 def plan_tile(nest: LoopNest) -> TilePlan:
     """Return the cheapest micro tile for ``nest``."""
-    best = min(_candidates(nest), key=lambda plan: plan_cost(nest, plan))
+    best = _cheapest(nest, list(_candidates(nest)))
     return replace(best, unroll=_instance_order(nest, best), order=_loop_order(nest, best))
+
+
+def _cheapest(nest: LoopNest, plans: Sequence[TilePlan]) -> TilePlan:
+    """Return the first of the cheapest plans.
+
+    Most plans cost more without their cache misses than the best one with them, and misses take
+    long to count.
+    """
+    tiles = [_tiles(nest, plan) for plan in plans]
+    bounds = [_cost_in_cache(nest, *pair) for pair in zip(plans, tiles, strict=True)]
+    best = math.inf, 0
+    for number in sorted(range(len(plans)), key=bounds.__getitem__):
+        if bounds[number] > best[0]:
+            break
+        misses = _miss_cost(nest, plans[number], tiles[number])
+        best = min(best, (bounds[number] + misses, number))
+    return plans[best[1]]
 
 
 def _instance_order(nest: LoopNest, plan: TilePlan) -> tuple[tuple[int, int], ...]:
@@ -132,14 +149,41 @@ def _instance_order(nest: LoopNest, plan: TilePlan) -> tuple[tuple[int, int], ..
 
 def plan_cost(nest: LoopNest, plan: TilePlan) -> float:
     """Return the modelled cycles of the whole nest under ``plan``."""
+    tiles = _tiles(nest, plan)
+    return _cost_in_cache(nest, plan, tiles) + _miss_cost(nest, plan, tiles)
+
+
+_Tiles = list[tuple[int, dict[int, int]]]
+"""Micro tiles of each size: how many there are, and their points along the loops that are cut."""
+
+
+def _tiles(nest: LoopNest, plan: TilePlan) -> _Tiles:
     tiled = [loop for loop in nest.parallels if plan.points(loop) > 1]
     rest = math.prod(nest.loops[i].trips for i in nest.parallels if i not in tiled)
     parts = [_parts(nest.loops[loop].trips, plan.points(loop)) for loop in tiled]
-    total = 0.0
-    for choice in product(*parts):
-        points = {loop: size for loop, (size, _) in zip(tiled, choice, strict=True)}
-        total += math.prod(count for _, count in choice) * _tile_cost(nest, plan, points)
-    return total * rest
+    return [
+        (
+            rest * math.prod(count for _, count in choice),
+            {loop: size for loop, (size, _) in zip(tiled, choice, strict=True)},
+        )
+        for choice in product(*parts)
+    ]
+
+
+def _cost_in_cache(nest: LoopNest, plan: TilePlan, tiles: _Tiles) -> float:
+    """Return the cycles if all operands were in the first level of cache."""
+    return sum(count * _tile_cost(nest, plan, points) for count, points in tiles)
+
+
+def _miss_cost(nest: LoopNest, plan: TilePlan, tiles: _Tiles) -> float:
+    """Return the cycles that wait for the first level of cache."""
+    if not nest.reductions:
+        return 0.0
+    return _LINE_COST * sum(
+        count * _lines_loaded(nest, access, plan, points)
+        for count, points in tiles
+        for access in nest.inputs
+    )
 
 
 def _candidates(nest: LoopNest) -> Iterator[TilePlan]:
@@ -245,7 +289,7 @@ def _access_cost(nest: LoopNest, access: Access, plan: TilePlan) -> float:
 
 
 def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
-    """Return the cycles of one micro tile of the given size."""
+    """Return the cycles of one micro tile of the given size, whose operands are in cache."""
     instances = math.prod(points.get(loop, factor) for loop, factor in plan.unroll)
     if plan.vector is not None:
         size = points.get(plan.vector, plan.points(plan.vector))
@@ -256,8 +300,7 @@ def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
     if not nest.reductions:
         return step + ends + _TILE_OVERHEAD
     step = max(step, _LATENCY) + 0.5
-    lines = sum(_lines_loaded(nest, a, plan, points) for a in nest.inputs)
-    return step * _reduction_steps(nest, plan) + _LINE_COST * lines + ends + _TILE_OVERHEAD
+    return step * _reduction_steps(nest, plan) + ends + _TILE_OVERHEAD
 
 
 def _lines_loaded(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
