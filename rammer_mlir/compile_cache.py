@@ -49,8 +49,8 @@ _ENDING = ".rammer"
 _PACKAGES = ("numpy", "onnx", "onnx-ir", "onnxscript", "llvmlite")
 """Packages that the compiler stands on, besides the MLIR bindings."""
 
-_BINDINGS = {"mlir": "mlir-python-bindings", "torch_mlir": "torch-mlir"}
-"""Names that the bindings' modules are installed by."""
+_BINDINGS = {"mlir": "mlir-python-bindings"}
+"""Names that bindings are installed by, where these are not the modules'."""
 
 
 class CompileCache:
