@@ -5,8 +5,8 @@ import onnx
 import pytest
 
 from rammer_mlir.benchmarks.comparison import Array, compare
+from rammer_mlir.benchmarks.contenders.onnx_runtime import run
 from rammer_mlir.benchmarks.models import LIGHT, MODELS, TABLE_1, Scale, build, random_feeds
-from rammer_mlir.benchmarks.reference import run
 from rammer_mlir.errors import OptionError
 
 SENSITIVITY = 1e-2
