@@ -5,16 +5,19 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BENCH_STAMP := $(VENV)/.installed-bench
+NAME ?= cpu-xeon-2-cores
 STEP = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test lint types lit unit test-slow bench bench-gpu check-gpu experiments clean
+.PHONY: help environment demo test lint types lit unit test-slow bench results bench-gpu check-gpu experiments clean
 
 help:
 	@echo "make demo       compile a network for the CPU, run it, compare it with ONNX Runtime"
 	@echo "make test       lint, types, lit tests, unit tests"
 	@echo "make test-slow  whole models at full size"
-	@echo "make bench      compile time, memory and latency; MODELS=\"lstm_tc light_*\" for some"
+	@echo "make bench      latency beside other compilers, compile time; MODELS=\"lstm_tc light_*\" for some"
+	@echo "make results    all of it, kept in the repository and shown in the README; NAME=machine"
 	@echo "make bench-gpu  latency on this machine's GPU, beside what else is installed"
 	@echo "make check-gpu  tests on this machine's GPU, then the benchmark"
 	@echo "make experiments  policies compared on random NASBench modules, on the simulator"
@@ -62,9 +65,21 @@ test-slow: $(STAMP)
 	$(STEP) "pytest, whole models"
 	$(BIN)/python -m pytest -m slow -v
 
-bench: $(STAMP)
+# What it is measured against comes on top, and only here: OpenVINO, IREE, and a plotting library.
+$(BENCH_STAMP): $(STAMP)
+	$(STEP) "other compilers in $(VENV)"
+	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[dev,bench]"
+	@touch $@
+
+bench: $(BENCH_STAMP)
 	$(STEP) "benchmark, results in build/bench"
-	$(BIN)/python -m rammer_mlir.benchmarks $(MODELS)
+	$(BIN)/python -m rammer_mlir.benchmarks $(BENCH) $(MODELS)
+
+# A model that fails is part of the results: they are kept all the same.
+results: $(BENCH_STAMP)
+	$(STEP) "benchmark, results in rammer_mlir/benchmarks/results and in the README"
+	-$(BIN)/python -m rammer_mlir.benchmarks $(BENCH)
+	$(BIN)/python -m rammer_mlir.benchmarks.publish $(NAME)
 
 bench-gpu: $(STAMP)
 	$(STEP) "benchmark on a GPU, results in build/bench-gpu"

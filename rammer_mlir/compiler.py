@@ -33,7 +33,7 @@ from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.lowering.targets import GPU_BACKENDS, binary_stages, find_gpu
 from rammer_mlir.passes.entry import entry_function
 from rammer_mlir.passes.manager import run_pipeline
-from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.passes.program_ir import ScheduledModule, read_plan
 from rammer_mlir.passes.registry import PASSES
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
 from rammer_mlir.passes.task_graph import graph_of_operators
@@ -255,11 +255,16 @@ class Compilation:
         """Return how many blocks have to be resident at once: launches per operator may queue."""
         return 1 if self._options.per_operator else self._options.num_veus
 
-    def _describe(self) -> tuple[str, int]:
-        """Return the schedule in words, and a run's scalar operations; lowering erases both."""
+    def schedule(self) -> ScheduledModule:
+        """Compile up to the `program` stage, and read the schedule back; lowering erases it."""
         self._run_stages("program")
         with self._context, ir.Location.unknown():
-            scheduled = read_plan(self.module)
+            return read_plan(self.module)
+
+    def _describe(self) -> tuple[str, int]:
+        """Return the schedule in words, and a run's scalar operations; lowering erases both."""
+        scheduled = self.schedule()
+        with self._context, ir.Location.unknown():
             graph = scheduled.builder.graph()
             memory = memory_sizes(entry_function(self.module))
         choices = zip(graph.operators, scheduled.plan.kernels, strict=True)
@@ -308,9 +313,8 @@ class Compilation:
         self._run_stages("buffers")
         with self._context, ir.Location.unknown():
             graph = graph_of_operators(self.module).graph()
-        self._run_stages("program")
+        own = self.schedule()
         with self._context, ir.Location.unknown():
-            own = read_plan(self.module)
             runs = [(self._options.policy, own.builder.graph(), own.plan)]
         if self._options.fold_to:  # what is executed here is not what the device would execute
             runs, policies = [], (self._options.policy, *policies)

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rammer_mlir.benchmarks import report, this_cpu
-from rammer_mlir.benchmarks.bench import POLICIES, Request, measure_in_child
+from rammer_mlir.benchmarks.bench import POLICIES, Request, measure
 from rammer_mlir.benchmarks.child import Failure, in_child
+from rammer_mlir.benchmarks.contenders.table import CONTENDERS, REFERENCE
 from rammer_mlir.benchmarks.launch import measure_launch
 from rammer_mlir.benchmarks.models import MODELS
 from rammer_mlir.benchmarks.node_tests import run_all
 from rammer_mlir.benchmarks.prediction import PredictionRequest, predict_and_measure
+from rammer_mlir.benchmarks.roofline import measure_roofline
 from rammer_mlir.errors import OptionError, RammerError
 
 PARTS = ("models", "launch", "nodes", "prediction")
@@ -28,7 +30,7 @@ LAUNCH_VEUS = (1, 2, 3, 8)
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m rammer_mlir.benchmarks",
-        description="Compile time, memory and latency against ONNX Runtime, model by model.",
+        description="Compile time, memory and latency beside other compilers, model by model.",
     )
     parser.add_argument("models", nargs="*", metavar="MODEL", help="names or patterns; default all")
     parser.add_argument(
@@ -39,7 +41,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--policies", nargs="+", default=list(POLICIES))
+    parser.add_argument(
+        "--contenders", nargs="*", choices=CONTENDERS, default=list(CONTENDERS),
+        help=f"whom to measure beside {REFERENCE}, which is always there; default all",
+    )  # fmt: skip
     parser.add_argument("--seconds", type=float, default=3.0, help="timing per number of threads")
+    parser.add_argument(
+        "--patience", type=float, default=90.0, help="seconds for a contender to open a model"
+    )
     parser.add_argument("--timeout", type=float, default=1200.0, help="seconds for each model")
     parser.add_argument("--output", type=Path, default=Path("build/bench"), help="results folder")
     return parser
@@ -78,6 +87,7 @@ def measure_all(options: argparse.Namespace) -> report.Report:
 
 def _measure_models(options: argparse.Namespace, found: report.Report) -> None:
     names = select(options.models)
+    found.rooflines.extend(measure_roofline(threads) for threads in sorted(set(options.threads)))
     for number, name in enumerate(names, start=1):
         print(f"[{number}/{len(names)}] {name} ...", end=" ", file=sys.stderr, flush=True)
         start = time.perf_counter()
@@ -87,9 +97,12 @@ def _measure_models(options: argparse.Namespace, found: report.Report) -> None:
             options.batch,
             tuple(options.threads),
             tuple(options.policies),
+            tuple(options.contenders),
             options.seconds,
+            options.patience,
+            options.timeout,
         )
-        found.models.append(measure_in_child(request, options.timeout))
+        found.models.append(measure(request))
         outcome = found.models[-1].error or "done"
         print(f"{outcome} ({time.perf_counter() - start:.0f} s)", file=sys.stderr, flush=True)
         report.write(found, options.output)  # each time, so that an interruption loses nothing

@@ -1,45 +1,28 @@
-"""Measure one model: what compiling it costs, and its latency against ONNX Runtime's.
-
-``measure`` does the work; ``measure_in_child`` does it in a process of its own, so that the peak
-memory is this model's and a crash ends one measurement only.
-"""
+"""Measure one model: what compiling it costs, and its latency beside other ways to run it."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+import os
+import tempfile
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
-
-import onnx
+from pathlib import Path
 
 from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.comparison import Array, compare
-from rammer_mlir.benchmarks.memory import peak_bytes
+from rammer_mlir.benchmarks.contenders.ours import CompileCost, Ours, Work
+from rammer_mlir.benchmarks.contenders.protocol import Contender
+from rammer_mlir.benchmarks.contenders.table import CONTENDERS, REFERENCE, open_contender
+from rammer_mlir.benchmarks.lane import Feeds, Lane, Open, outputs, turn
 from rammer_mlir.benchmarks.models import Scale, build, random_feeds
-from rammer_mlir.benchmarks.reference import Reference
-from rammer_mlir.benchmarks.timing import Latency, interleave
+from rammer_mlir.benchmarks.models.counts import Counts, count
+from rammer_mlir.benchmarks.timing import Latency, take_turns
+from rammer_mlir.errors import RammerError, TargetError
 
-REFERENCE = "onnxruntime"
 POLICIES = ("wavefront", "sequential")
-
-
-class Executable(Protocol):
-    """What a measurement needs of a compiled model."""
-
-    @property
-    def stats(self) -> Mapping[str, object]:
-        """``seconds`` by stage, ``arena_bytes``, ``intermediate_bytes``, and other counts."""
-        ...
-
-    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Run once."""
-        ...
-
-
-CompileFunction = Callable[[onnx.ModelProto, str, int], Executable]
-"""Compiles a model for the CPU by a policy, for a number of vEUs."""
 
 
 @dataclass(frozen=True)
@@ -51,23 +34,13 @@ class Request:
     batch: int = 1
     threads: tuple[int, ...] = (1, 2)
     policies: tuple[str, ...] = POLICIES
+    contenders: tuple[str, ...] = tuple(CONTENDERS)
     budget: float = 3.0
     """Seconds of timing for each number of threads."""
-
-
-@dataclass(frozen=True)
-class CompileCost:
-    """What one compilation took."""
-
-    policy: str
-    num_veus: int
-    seconds: float
-    stages: dict[str, float]
-    arena_bytes: int
-    intermediate_bytes: int
-    """Sum of all intermediate tensors, which the arena holds one over the other."""
-    peak_bytes: int
-    """Largest resident size of the process so far, the model's own weights included."""
+    patience: float = 90.0
+    """Seconds within which another contender has to be ready to run."""
+    timeout: float = 1200.0
+    """Seconds within which we and the reference have to be."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +55,26 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class Missing:
+    """Why a contender has no latency with a number of threads."""
+
+    name: str
+    threads: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class Result:
     """Everything measured of one model."""
 
     request: Request
-    base_bytes: int = 0
-    """Largest resident size before the first compilation."""
-    compiles: list[CompileCost] = field(default_factory=list[CompileCost])
+    counts: Counts | None = None
+    compile: CompileCost | None = None
+    """Of the first policy with the most vEUs."""
     timings: list[Timing] = field(default_factory=list[Timing])
+    works: list[Work] = field(default_factory=list[Work])
+    """What our programs do, of the first policy, for each number of vEUs."""
+    missing: list[Missing] = field(default_factory=list[Missing])
     error: str | None = None
 
     def latency(self, name: str, threads: int) -> Latency | None:
@@ -97,86 +82,140 @@ class Result:
         found = [t.latency for t in self.timings if (t.name, t.threads) == (name, threads)]
         return found[0] if found else None
 
-
-def compile_for_cpu(model: onnx.ModelProto, policy: str, num_veus: int) -> Executable:
-    """Compile by the package's own interface."""
-    import rammer_mlir  # here, so that its import counts as the compiler's memory
-
-    return rammer_mlir.compile(model, target="cpu", policy=policy, num_veus=num_veus, cache=False)
+    def work(self, threads: int) -> Work | None:
+        """Find what the first policy's program does."""
+        return next((work for work in self.works if work.num_veus == threads), None)
 
 
-def measure(request: Request, compile_model: CompileFunction = compile_for_cpu) -> Result:
-    """Compile a model by every policy and number of vEUs, and time it beside ONNX Runtime."""
+def openers(request: Request) -> dict[str, Open]:
+    """Return how each contender opens a model: others, with the reference first, then ours."""
+    others = dict.fromkeys((REFERENCE, *request.contenders))
+    found: dict[str, Open] = {name: partial(open_contender, name=name) for name in others}
+    return found | {policy: partial(Ours, policy=policy) for policy in request.policies}
+
+
+def measure(request: Request, opens: Mapping[str, Open] | None = None) -> Result:
+    """Open a model by every contender and number of threads, and time them side by side.
+
+    An error of ours, or of the reference, becomes the result's; one of another contender becomes
+    its reason for having no latency.
+    """
+    with tempfile.TemporaryDirectory(prefix="rammer-bench-") as folder:
+        path = Path(folder) / "model.onnx"
+        written = in_child(_write_model, (request, path), request.timeout)
+        if isinstance(written, Failure):
+            return Result(request, error=written.message)
+        feeds, counts = written
+        measuring = _Measuring(request, opens or openers(request), path, feeds)
+        try:
+            for threads in sorted(request.threads, reverse=True):
+                measuring.measure(threads)
+        except RammerError as error:
+            measuring.error = str(error)
+        return measuring.result(counts)
+
+
+def _write_model(job: tuple[Request, Path]) -> tuple[Feeds, Counts]:
+    """Build a model in a process of its own, whose memory does not stay with us."""
+    request, path = job
     model = build(request.model, request.batch, request.scale)
-    result = Result(request, base_bytes=peak_bytes())
-    executables: dict[tuple[str, int], Executable] = {}
-    for threads in sorted(request.threads, reverse=True):
-        for policy in request.policies:
-            executable, cost = _compile(model, policy, threads, compile_model)
-            executables[policy, threads] = executable
-            result.compiles.append(cost)
-    feeds = random_feeds(model, seed=1)
-    content = model.SerializeToString()
-    for threads in request.threads:
-        reference = Reference(content, threads)
-        ours = {policy: executables[policy, threads] for policy in request.policies}
-        result.timings.extend(_compare_latency(reference, ours, feeds, threads, request.budget))
-    return result
+    path.write_bytes(model.SerializeToString())
+    return random_feeds(model, seed=1), count(model)
 
 
-def _compile(
-    model: onnx.ModelProto, policy: str, num_veus: int, compile_model: CompileFunction
-) -> tuple[Executable, CompileCost]:
-    start = time.perf_counter()
-    executable = compile_model(model, policy, num_veus)
-    seconds = time.perf_counter() - start
-    stats = executable.stats
-    cost = CompileCost(
-        policy,
-        num_veus,
-        seconds,
-        _by_stage(stats.get("seconds")),
-        _count(stats.get("arena_bytes")),
-        _count(stats.get("intermediate_bytes")),
-        peak_bytes(),
-    )
-    return executable, cost
+class _Measuring:
+    """A result while it comes about."""
+
+    def __init__(
+        self, request: Request, opens: Mapping[str, Open], model: Path, feeds: Feeds
+    ) -> None:
+        self._request = request
+        self._opens = dict(opens)
+        self._model = model
+        self._feeds = feeds
+        self._compile: CompileCost | None = None
+        self._timings: list[Timing] = []
+        self._works: list[Work] = []
+        self._missing: list[Missing] = []
+        self.error: str | None = None
+
+    def result(self, counts: Counts) -> Result:
+        return Result(
+            self._request, counts, self._compile, self._timings, self._works, self._missing,
+            self.error,
+        )  # fmt: skip
+
+    def measure(self, threads: int) -> None:
+        """Measure with a number of threads."""
+        with ExitStack() as stack:
+            lanes = self._open_all(stack, threads)
+            worst = self._check(lanes, threads)
+            turns = {name: partial(lanes[name].call, turn) for name in worst}
+            latencies = take_turns(turns, self._request.budget)
+            self._timings += [Timing(n, threads, found, worst[n]) for n, found in latencies.items()]
+            for policy in self._request.policies[:1]:
+                self._works += filter(None, [lanes[policy].call(_work)])
+
+    def _open_all(self, stack: ExitStack, threads: int) -> dict[str, Lane]:
+        """Open the first of ours alone, since its cost is reported, then the others at once."""
+        lanes: dict[str, Lane] = {}
+        for policy in self._request.policies[:1]:
+            lanes[policy] = stack.enter_context(self._open(policy, threads))
+            self._compile = self._compile or lanes[policy].call(_cost)
+        names = [name for name in self._opens if name not in lanes]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            opening = {name: pool.submit(self._open, name, threads) for name in names}
+        for name, lane in opening.items():
+            if lane.exception() is None:
+                lanes[name] = stack.enter_context(lane.result())
+        for name, lane in opening.items():
+            if (error := lane.exception()) is not None:
+                self._give_up(name, error)
+        for missing in (name for name in self._opens if name not in lanes):
+            reason = str(opening[missing].exception())
+            self._missing.append(Missing(missing, threads, reason))
+        return {name: lanes[name] for name in self._opens if name in lanes}
+
+    def _give_up(self, name: str, error: BaseException) -> None:
+        """Raise an error of who has to be there; it is no error if another one fails."""
+        if self._is_needed(name) or not isinstance(error, RammerError):
+            raise error
+
+    def _is_needed(self, name: str) -> bool:
+        return name in (REFERENCE, *self._request.policies)
+
+    def _open(self, name: str, threads: int) -> Lane:
+        limit = self._request.timeout if self._is_needed(name) else self._request.patience
+        lane = Lane(name, self._opens[name], self._model, threads, self._feeds)
+        try:
+            lane.opened(limit)
+        except BaseException:
+            lane.close()
+            raise
+        return lane
+
+    def _check(self, lanes: Mapping[str, Lane], threads: int) -> dict[str, float]:
+        """Return each contender's worst error; leave out those that cannot run the model."""
+        expected = lanes[REFERENCE].call(outputs)
+        worst = {REFERENCE: 0.0}
+        for name in (name for name in lanes if name != REFERENCE):
+            try:
+                worst[name] = _worst(expected, lanes[name].call(outputs))
+            except TargetError as error:
+                self._give_up(name, error)
+                self._missing.append(Missing(name, threads, str(error)))
+        return worst
 
 
-def _by_stage(value: object) -> dict[str, float]:
-    if not isinstance(value, Mapping):
-        return {}
-    return {str(stage): float(seconds) for stage, seconds in value.items()}
+def _worst(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float:
+    comparison = compare(expected, found)
+    exact = comparison.worst.excess if comparison.worst else 0.0
+    return float("inf") if comparison.mismatches else exact
 
 
-def _count(value: object) -> int:
-    return value if isinstance(value, int) else 0
+def _cost(contender: Contender, _: Feeds) -> CompileCost | None:
+    return contender.cost if isinstance(contender, Ours) else None
 
 
-def _compare_latency(
-    reference: Reference,
-    ours: Mapping[str, Executable],
-    feeds: Mapping[str, Array],
-    threads: int,
-    budget: float,
-) -> list[Timing]:
-    expected = reference.run(feeds)
-    worst = {REFERENCE: 0.0}
-    for policy, executable in ours.items():
-        comparison = compare(expected, executable.run(feeds))
-        exact = comparison.worst.excess if comparison.worst else 0.0
-        worst[policy] = float("inf") if comparison.mismatches else exact
-    contenders: dict[str, Callable[[], object]] = {REFERENCE: partial(reference.run, feeds)}
-    contenders.update((name, partial(executable.run, feeds)) for name, executable in ours.items())
-    latencies = interleave(contenders, budget)
-    return [Timing(name, threads, latency, worst[name]) for name, latency in latencies.items()]
-
-
-def measure_in_child(
-    request: Request, timeout: float = 1200.0, work: Callable[[Request], Result] = measure
-) -> Result:
-    """Measure in a new process; a crash, an error or a time-out becomes the result's error."""
-    outcome = in_child(work, request, timeout)
-    if isinstance(outcome, Failure):
-        return Result(request, error=outcome.message)
-    return outcome
+def _work(contender: Contender, feeds: Feeds) -> Work | None:
+    return contender.work(feeds) if isinstance(contender, Ours) else None

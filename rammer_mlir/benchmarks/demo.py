@@ -13,8 +13,8 @@ import onnx
 
 import rammer_mlir
 from rammer_mlir.benchmarks.comparison import compare
+from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.benchmarks.models import LIGHT, Scale, build, random_feeds
-from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.benchmarks.timing import interleave
 from rammer_mlir.cli import run as run_tool
 from rammer_mlir.errors import RammerError
@@ -53,7 +53,7 @@ def demonstrate(options: argparse.Namespace) -> bool:
 
     _say(3, "run, and compare with ONNX Runtime")
     feeds = random_feeds(model)
-    reference = Reference(model, veus)
+    reference = OnnxRuntime(model, veus)
     comparison = compare(reference.run(feeds), executable.run(feeds))
     print(f"      {'match' if comparison.ok else 'MISMATCH'}: {comparison}")
 

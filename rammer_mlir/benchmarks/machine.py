@@ -9,7 +9,8 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-PACKAGES = ("rammer-mlir", "torch-mlir", "llvmlite", "onnx", "onnxruntime", "numpy")
+PACKAGES = ("rammer-mlir", "torch-mlir", "llvmlite", "onnx", "numpy", "onnxruntime", "openvino",
+            "iree-base-compiler", "torch")  # fmt: skip
 
 
 def machine() -> dict[str, str | int | None]:

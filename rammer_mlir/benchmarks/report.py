@@ -1,4 +1,4 @@
-"""Write measurements as a table and as JSON."""
+"""Write measurements as tables and as JSON, and read the JSON back."""
 
 from __future__ import annotations
 
@@ -8,14 +8,33 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rammer_mlir.benchmarks.bench import REFERENCE, CompileCost, Result
+from rammer_mlir.benchmarks.bench import Result
+from rammer_mlir.benchmarks.contenders.ours import CompileCost
+from rammer_mlir.benchmarks.decoding import decode
+from rammer_mlir.benchmarks.latencies import (
+    latency_table,
+    missing_lines,
+    ratio_table,
+    summary_table,
+)
 from rammer_mlir.benchmarks.launch import LaunchTime
+from rammer_mlir.benchmarks.limits import limit_table, limits
 from rammer_mlir.benchmarks.machine import machine, table
 from rammer_mlir.benchmarks.node_cases import Result as NodeResult
 from rammer_mlir.benchmarks.node_tests import summary
 from rammer_mlir.benchmarks.prediction import Prediction, prediction_table
+from rammer_mlir.benchmarks.roofline import Roofline, roofline_table
 
 MB = 1e6
+
+JSON, TEXT = "bench.json", "bench.md"
+
+LIMITS = (
+    "Limits: the model's arithmetic at the processor's best rate, its memory traffic at the "
+    "bandwidth of a working set of its size, and an empty launch; reached: the highest of these "
+    "bounds over the measured time of the first policy; waiting: share of the vEUs' time that they "
+    "spend at barriers"
+)
 
 
 @dataclass
@@ -23,49 +42,26 @@ class Report:
     """Everything that was measured so far; empty where a part was not asked for."""
 
     models: list[Result] = field(default_factory=list[Result])
+    rooflines: list[Roofline] = field(default_factory=list[Roofline])
     launches: list[LaunchTime] = field(default_factory=list[LaunchTime])
     nodes: list[NodeResult] = field(default_factory=list[NodeResult])
     predictions: list[Prediction] = field(default_factory=list[Prediction])
     unpredicted: list[str] = field(default_factory=list[str])
-
-
-def latency_table(results: Iterable[Result]) -> str:
-    """One row per model and number of threads: medians in ms, and ONNX Runtime's time over ours.
-
-    The quartiles stand beside the median; a ratio above 1 means that we are faster.
-    """
-    rows: list[list[str]] = []
-    policies: tuple[str, ...] = ()
-    for result in results:
-        policies = result.request.policies
-        for threads in result.request.threads:
-            rows.append(_latency_row(result, threads))
-    columns = [column for policy in policies for column in (f"{policy} ms", "ratio", "error")]
-    return table([["model", "threads", f"{REFERENCE} ms", *columns], *rows])
-
-
-def _latency_row(result: Result, threads: int) -> list[str]:
-    name, reference = result.request.model, result.latency(REFERENCE, threads)
-    if reference is None:
-        return [name, str(threads), "-"] + ["-"] * 3 * len(result.request.policies)
-    row = [name, str(threads), str(reference)]
-    for timing in result.timings:
-        if timing.threads == threads and timing.name != REFERENCE:
-            ratio = f"{reference.median / timing.latency.median:.2f}"
-            row += [str(timing.latency), ratio, f"{timing.worst:.2g}"]
-    return row
+    machine: dict[str, str | int | None] = field(default_factory=machine)
 
 
 def compile_table(results: Iterable[Result]) -> str:
-    """One row per model, of its first compilation: seconds by stage, memory, arena."""
-    measured = [(result, result.compiles[0]) for result in results if result.compiles]
+    """One row per model: seconds by stage, memory, arena and what bounds it."""
+    measured = [(result, result.compile) for result in results if result.compile is not None]
     stages = list(dict.fromkeys(stage for _, cost in measured for stage in cost.stages))
-    heading = ["model", "compile s", *stages, "peak MB", "before MB", "arena MB", "tensors MB"]
+    sizes = ["peak MB", "before MB", "arena MB", "live MB", "tensors MB"]
+    heading = ["model", "compile s", *stages, *sizes]
     return table([heading, *(_compile_row(result, cost, stages) for result, cost in measured)])
 
 
 def _compile_row(result: Result, cost: CompileCost, stages: Sequence[str]) -> list[str]:
-    sizes = (cost.peak_bytes, result.base_bytes, cost.arena_bytes, cost.intermediate_bytes)
+    sizes = (cost.peak_bytes, cost.base_bytes, cost.arena_bytes, cost.live_bytes,
+             cost.intermediate_bytes)  # fmt: skip
     return [
         result.request.model,
         f"{cost.seconds:.2f}",
@@ -74,20 +70,21 @@ def _compile_row(result: Result, cost: CompileCost, stages: Sequence[str]) -> li
     ]
 
 
+def machine_line(report: Report) -> str:
+    """Say on what and with what versions it was measured."""
+    return ", ".join(f"{key} {value}" for key, value in report.machine.items() if value is not None)
+
+
 def text(report: Report) -> str:
     """All tables, and what failed."""
-    parts = [", ".join(f"{key} {value}" for key, value in machine().items())]
-    if report.models:
+    parts = [machine_line(report), *_models(report.models)]
+    if report.rooflines:
+        parts += ["The processor at its best", roofline_table(report.rooflines)]
+    if report.rooflines and any(result.works for result in report.models):
         parts += [
-            "Latency: median [quartiles]; ratio: ONNX Runtime's median over ours; error: share of "
-            "the tolerance",
-            latency_table(report.models),
-            "Compilation, by the first policy with the most vEUs",
-            compile_table(report.models),
+            LIMITS,
+            limit_table(limits(report.models, report.rooflines)),
         ]
-    failed = [f"{result.request.model}: {result.error}" for result in report.models if result.error]
-    if failed:
-        parts += ["Failed", "\n".join(failed)]
     if report.predictions:
         parts += [
             "Predicted against measured time of programs",
@@ -102,6 +99,24 @@ def text(report: Report) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _models(results: Sequence[Result]) -> list[str]:
+    if not results:
+        return []
+    parts = [
+        "Ratios: a contender's median latency over ours; above 1, we are faster",
+        summary_table(results),
+        ratio_table(results),
+        "Latency: median [quartiles]; error: our worst, as a share of the tolerance",
+        latency_table(results),
+    ]
+    if missing := missing_lines(results):
+        parts += ["Without a latency", "\n".join(f"- {line}" for line in missing)]
+    parts += ["Compilation, by the first policy with the most vEUs", compile_table(results)]
+    if failed := [f"- {r.request.model}: {r.error}" for r in results if r.error]:
+        parts += ["Failed", "\n".join(failed)]
+    return parts
+
+
 def launch_table(launches: Iterable[LaunchTime]) -> str:
     """One row for each number of vEUs."""
     rows = [[str(one.num_veus), f"{one.native:.2f}", f"{one.run:.2f}"] for one in launches]
@@ -111,8 +126,22 @@ def launch_table(launches: Iterable[LaunchTime]) -> str:
 def write(report: Report, folder: Path) -> list[Path]:
     """Write ``bench.json`` and ``bench.md`` into a folder, and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    content = {"machine": machine(), **dataclasses.asdict(report)}
-    paths = [folder / "bench.json", folder / "bench.md"]
-    paths[0].write_text(json.dumps(content, indent=1) + "\n")
+    paths = [folder / JSON, folder / TEXT]
+    paths[0].write_text(encode(report))
     paths[1].write_text(text(report))
     return paths
+
+
+def encode(report: Report) -> str:
+    """Return a report as JSON, with one line for each thing that was measured."""
+    parts: list[str] = []
+    for key, value in dataclasses.asdict(report).items():
+        lines = [json.dumps(one) for one in value] if isinstance(value, list) else None
+        body = json.dumps(value) if lines is None else "[\n" + ",\n".join(lines) + "\n]"
+        parts.append(f"{json.dumps(key)}: {body}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def read(path: Path) -> Report:
+    """Read what ``write`` wrote as JSON."""
+    return decode(Report, json.loads(path.read_text()))

@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 BURST = 3
 """Timed runs each time that it is an implementation's turn, after one that is not timed."""
@@ -40,20 +41,29 @@ def interleave(
 ) -> dict[str, Latency]:
     """Time every contender in the same stretch of time, in turns of changing order.
 
+    Each turn begins with a run that is not timed, since the others have emptied the caches.
+    """
+    return take_turns({n: partial(_turn, run) for n, run in contenders.items()}, budget, seed)
+
+
+def take_turns(
+    turns: Mapping[str, Callable[[], list[float]]], budget: float, seed: int = 0
+) -> dict[str, Latency]:
+    """Take turns, in changing order; each returns the seconds of the runs that it timed.
+
     The machine's speed drifts (frequency, neighbours), so that only what ran side by side compares.
-    Each turn begins with a run that is not timed, since the others have emptied the caches. Rounds
-    go on for ``budget`` seconds, within MIN_ROUNDS and MAX_ROUNDS.
+    Rounds go on for ``budget`` seconds, within MIN_ROUNDS and MAX_ROUNDS.
     """
     shuffle = random.Random(seed).shuffle
-    samples: dict[str, list[float]] = {name: [] for name in contenders}
-    order = list(contenders)
+    samples: dict[str, list[float]] = {name: [] for name in turns}
+    order = list(turns)
     deadline = time.perf_counter() + budget
     for number in range(MAX_ROUNDS):
         if number >= MIN_ROUNDS and time.perf_counter() > deadline:
             break
         shuffle(order)
         for name in order:
-            samples[name].extend(_turn(contenders[name]))
+            samples[name].extend(turns[name]())
     return {name: Latency.of(values) for name, values in samples.items()}
 
 

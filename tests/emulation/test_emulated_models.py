@@ -10,8 +10,8 @@ import pytest
 
 import rammer_mlir
 from rammer_mlir.benchmarks.comparison import compare
+from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.benchmarks.models import MODELS, build, random_feeds
-from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.bindings import arith, ir
 from rammer_mlir.compiler import Compilation
 from rammer_mlir.errors import EmulationError, OptionError
@@ -30,7 +30,7 @@ def agree(
     executable = rammer_mlir.compile(
         model, target=target, policy=policy, num_veus=num_veus, emulate=True, check=True
     )
-    reference = Reference(model)
+    reference = OnnxRuntime(model)
     for seed in (1, 2):  # step counters go on from the first run
         feeds = random_feeds(model, seed)
         comparison = compare(reference.run(feeds), executable.run(feeds))
@@ -127,7 +127,7 @@ def test_whole_program_without_damage() -> None:
                 model, target="nvvm:sm_90", policy=policy, num_veus=num_veus,
                 emulate=True, check=True,
             )  # fmt: skip
-            comparison = compare(Reference(model).run(feeds), executable.run(feeds))
+            comparison = compare(OnnxRuntime(model).run(feeds), executable.run(feeds))
             assert comparison.ok, str(comparison)
 
 

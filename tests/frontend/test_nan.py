@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 import rammer_mlir
-from rammer_mlir.benchmarks.reference import Reference
+from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 
 Floats = NDArray[np.float32]
 
@@ -61,7 +61,7 @@ def test_elementwise_operators_do_what_onnx_runtime_does() -> None:
     nodes.append(helper.make_node("Clip", ["x", "low", "high"], ["Clip"]))
     nodes.append(helper.make_node("IsNaN", ["x"], ["IsNaN"]))
     built = model(nodes, frozenset((*COMPARISONS, "IsNaN")))
-    expected, found = Reference(built, 1).run({"x": X, "y": Y}), run(built)
+    expected, found = OnnxRuntime(built, 1).run({"x": X, "y": Y}), run(built)
     wrong = [
         name
         for name, values in expected.items()

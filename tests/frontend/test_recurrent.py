@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import rammer_mlir
 from rammer_mlir.benchmarks.comparison import compare
-from rammer_mlir.benchmarks.reference import Reference
+from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.errors import UnsupportedError
 
 STEPS, BATCH, FEATURES, HIDDEN = 4, 2, 3, 5
@@ -76,7 +76,7 @@ def check(model: onnx.ModelProto) -> None:
     """Compare all outputs with ONNX Runtime's."""
     x = np.random.default_rng(1).standard_normal((STEPS, BATCH, FEATURES)).astype(np.float32)
     with rammer_mlir.compile(model, num_veus=2) as executable:
-        comparison = compare(Reference(model, 1).run({"x": x}), executable.run({"x": x}))
+        comparison = compare(OnnxRuntime(model, 1).run({"x": x}), executable.run({"x": x}))
     assert comparison.ok, str(comparison)
 
 

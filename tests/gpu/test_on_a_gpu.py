@@ -9,9 +9,9 @@ import pytest
 
 import rammer_mlir
 from rammer_mlir.benchmarks.comparison import compare
+from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.benchmarks.gpu.__main__ import open_gpu
 from rammer_mlir.benchmarks.models import LIGHT, MODELS, TABLE_1, build, random_feeds
-from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.benchmarks.relay import Relay
 from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.targets import GPU_BACKENDS
@@ -32,7 +32,7 @@ def agree(name: str, target: str, scale: Any, **options: Any) -> GpuExecutable:
     model = build(name, scale=scale)
     executable = rammer_mlir.compile(model, target=target, **options)
     assert isinstance(executable, GpuExecutable)
-    reference = Reference(model, threads=2)
+    reference = OnnxRuntime(model, threads=2)
     for seed in (1, 2, 3):
         feeds = random_feeds(model, seed)
         comparison = compare(reference.run(feeds), executable.run(feeds))
@@ -89,7 +89,7 @@ def test_a_watchdog_ends_a_program_that_waits_for_ever(target: str) -> None:
     with pytest.raises(TargetError, match=rf"vEU {veu}, .* of vEU {other} "):
         broken.run(random_feeds(model, 1))
     assert compare(
-        Reference(model).run(random_feeds(model, 1)), made.run(random_feeds(model, 1))
+        OnnxRuntime(model).run(random_feeds(model, 1)), made.run(random_feeds(model, 1))
     ).ok
 
 
@@ -105,4 +105,4 @@ def test_device_tensors_of_pytorch(target: str) -> None:
     stream = torch.cuda.Stream()
     outputs = executable.run_on_device(tensors, stream=stream.cuda_stream)
     found = {name: torch.from_dlpack(array).cpu().numpy() for name, array in outputs.items()}
-    assert compare(Reference(model).run(feeds), found).ok
+    assert compare(OnnxRuntime(model).run(feeds), found).ok

@@ -4,34 +4,31 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 
-from rammer_mlir.benchmarks import bench, memory, report, timing
+from rammer_mlir.benchmarks import memory, report, timing
 from rammer_mlir.benchmarks.__main__ import main, select
-from rammer_mlir.benchmarks.bench import CompileCost, Request, Result, measure
+from rammer_mlir.benchmarks.bench import Request, Result, measure
 from rammer_mlir.benchmarks.comparison import Array
+from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
+from rammer_mlir.benchmarks.contenders.ours import CompileCost
+from rammer_mlir.benchmarks.contenders.table import REFERENCE
+from rammer_mlir.benchmarks.lane import MIN_RUNS, Open
 from rammer_mlir.benchmarks.launch import LaunchTime
 from rammer_mlir.benchmarks.models import MODELS
 from rammer_mlir.benchmarks.node_cases import Result as NodeResult
-from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.errors import OptionError
 
 
 class Stub:
-    """An executable that runs by ONNX Runtime, and is off by a factor."""
+    """A contender that runs by ONNX Runtime, and is off by a factor."""
 
-    stats: Mapping[str, object] = {
-        "seconds": {"linalg": 0.25, "tasks": 0.5},
-        "arena_bytes": 1_000_000,
-        "intermediate_bytes": 3_000_000,
-    }
-
-    def __init__(self, model: onnx.ModelProto, num_veus: int, factor: float) -> None:
-        self._reference = Reference(model, num_veus)
+    def __init__(self, model: Path, threads: int, factor: float) -> None:
+        self._reference = OnnxRuntime(model, threads)
         self._factor = np.float32(factor)
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -39,24 +36,51 @@ class Stub:
         return {name: value.astype(np.float32) * self._factor for name, value in outputs.items()}
 
 
-def compile_stub(model: onnx.ModelProto, policy: str, num_veus: int) -> Stub:
-    return Stub(model, num_veus, 1.0 if policy == "wavefront" else 1.5)
+def exact(model: Path, threads: int) -> Stub:
+    return Stub(model, threads, 1.0)
 
+
+def wrong(model: Path, threads: int) -> Stub:
+    return Stub(model, threads, 1.5)
+
+
+def unable(model: Path, threads: int) -> Stub:
+    raise ValueError("\n  cannot do this\nfor reasons that take\nmany lines")
+
+
+def dying(model: Path, threads: int) -> Stub:
+    os._exit(7)
+
+
+def sleeping(model: Path, threads: int) -> Stub:
+    time.sleep(60)
+    return exact(model, threads)
+
+
+OPENS: dict[str, Open] = {
+    REFERENCE: exact,
+    "openvino": exact,
+    "iree": unable,
+    "pytorch": dying,
+    "wavefront": exact,
+    "sequential": wrong,
+}
 
 REQUEST = Request("mlp", scale="small", threads=(1, 2), budget=0.0)
 
 
 @pytest.fixture(scope="module")
 def result() -> Result:
-    return measure(REQUEST, compile_stub)
+    return measure(REQUEST, OPENS)
 
 
 def test_every_contender_is_timed_with_every_number_of_threads(result: Result) -> None:
+    assert result.error is None
     names = [(t.name, t.threads) for t in result.timings]
-    expected = ["onnxruntime", "wavefront", "sequential"]
-    assert names == [(name, threads) for threads in (1, 2) for name in expected]
+    expected = [REFERENCE, "openvino", "wavefront", "sequential"]
+    assert sorted(names) == sorted((name, threads) for threads in (1, 2) for name in expected)
     for found in result.timings:
-        assert found.latency.runs == timing.MIN_ROUNDS * timing.BURST
+        assert found.latency.runs >= timing.MIN_ROUNDS * MIN_RUNS
         assert 0 < found.latency.low <= found.latency.median <= found.latency.high
 
 
@@ -66,38 +90,69 @@ def test_outputs_are_compared_with_the_reference(result: Result) -> None:
     assert worst["sequential", 1] > 100
 
 
-def test_compile_costs_are_recorded(result: Result) -> None:
-    assert [(c.policy, c.num_veus) for c in result.compiles] == [
-        ("wavefront", 2),
-        ("sequential", 2),
-        ("wavefront", 1),
-        ("sequential", 1),
-    ]
-    first = result.compiles[0]
-    assert first.stages == {"linalg": 0.25, "tasks": 0.5}
-    assert (first.arena_bytes, first.intermediate_bytes) == (1_000_000, 3_000_000)
-    assert first.seconds > 0
-    assert first.peak_bytes >= result.base_bytes > 10_000_000
+def test_contenders_that_fail_are_reasons_and_no_errors(result: Result) -> None:
+    reasons = {(missing.name, missing.threads): missing.reason for missing in result.missing}
+    for threads in (1, 2):
+        assert reasons["iree", threads] == "iree: ValueError: cannot do this"
+        assert reasons["pytorch", threads] == "pytorch: process ended with status 7"
+    assert len(reasons) == 4
+
+
+def test_an_error_of_ours_is_the_results() -> None:
+    failed = measure(REQUEST, {REFERENCE: exact, "wavefront": dying, "sequential": exact})
+    assert failed.error == "wavefront: process ended with status 7"
+    assert failed.timings == []
+
+
+def test_a_contender_that_takes_too_long_is_given_up() -> None:
+    request = Request("mlp", "small", threads=(1,), policies=("wavefront",), patience=2, budget=0)
+    found = measure(request, {REFERENCE: exact, "iree": sleeping, "wavefront": exact})
+    assert [missing.reason for missing in found.missing] == ["iree: no result after 2 s"]
+    assert [found.name for found in found.timings] == [REFERENCE, "wavefront"]
+
+
+def test_our_own_program_says_what_it_costs_and_does() -> None:
+    request = Request(
+        "mlp", "small", threads=(2,), policies=("wavefront",), contenders=(), budget=0
+    )
+    found = measure(request)
+    assert found.error is None and found.compile is not None and found.counts is not None
+    assert found.compile.seconds >= 0.9 * sum(found.compile.stages.values()) > 0
+    assert found.compile.peak_bytes >= found.compile.base_bytes > 10_000_000
+    (work,) = found.works
+    assert sum(kernel.count for kernel in work.kernels) >= 3
+    # What the products of the definition need, and little more for biases and activations.
+    assert 1 <= sum(kernel.flops for kernel in work.kernels) / found.counts.flops < 1.2
+    assert found.counts.weight_bytes < work.touched_bytes
+    assert all(kernel.seconds > 0 for kernel in work.kernels)
+    assert 0 <= work.waiting <= 1
+
+
+COST = CompileCost("wavefront", 2, 1.0, {"linalg": 0.25, "tasks": 0.5}, 10, 30, 9, 5, 3)
 
 
 def test_report_holds_a_row_for_each_model_and_ratios(result: Result, tmp_path: Path) -> None:
     failed = Result(Request("alexnet"), error="process ended with status -11")
     nodes = [NodeResult("a", ("Add",), None), NodeResult("b", ("Loop",), "wrong")]
-    everything = report.Report([result, failed], [LaunchTime(3, 1.25, 4.5)], nodes)
+    everything = report.Report(
+        [replace(result, compile=COST), failed], launches=[LaunchTime(3, 1.25, 4.5)], nodes=nodes
+    )
     paths = report.write(everything, tmp_path / "new" / "folder")
     content = json.loads(paths[0].read_text())
     assert content["machine"]["onnxruntime"] is not None
-    assert content["models"][0]["compiles"][0]["stages"]["tasks"] == 0.5
+    assert content["models"][0]["compile"]["stages"]["tasks"] == 0.5
     text = paths[1].read_text()
     assert content["launches"] == [{"num_veus": 3, "native": 1.25, "run": 4.5}]
     assert [node["reason"] for node in content["nodes"]] == [None, "wrong"]
     assert "node tests: 1 of 2 pass (50.0%)" in text
     assert "| 3    | 1.25             | 4.50 " in text
     assert "alexnet: process ended with status -11" in text
+    assert "- iree: ValueError: cannot do this (mlp, 2 threads, mlp, 1 threads)" in text
     reference, ours = (result.latency(name, 2) for name in ("onnxruntime", "wavefront"))
     assert reference is not None and ours is not None
     row = next(line for line in text.splitlines() if line.startswith("| mlp     | 2"))
     assert f"| {reference.median / ours.median:.2f} " in row
+    assert report.read(paths[0]) == everything
 
 
 def test_table_aligns_columns() -> None:
@@ -108,9 +163,10 @@ def test_table_aligns_columns() -> None:
     ]
 
 
-def test_compile_table_marks_a_stage_that_a_model_does_not_have(result: Result) -> None:
-    other = Result(REQUEST, compiles=[CompileCost("wavefront", 1, 1.0, {"llvm": 1.0}, 0, 0, 0)])
-    lines = report.compile_table([result, other]).splitlines()
+def test_compile_table_marks_a_stage_that_a_model_does_not_have() -> None:
+    one = Result(REQUEST, compile=COST)
+    other = Result(REQUEST, compile=replace(COST, stages={"llvm": 1.0}))
+    lines = report.compile_table([one, other]).splitlines()
     assert [cell.strip() for cell in lines[0].split("|")[3:6]] == ["linalg", "tasks", "llvm"]
     assert [cell.strip() for cell in lines[3].split("|")[3:6]] == ["-", "-", "1.00"]
 
@@ -136,23 +192,9 @@ def test_peak_memory_grows_with_an_allocation() -> None:
     assert memory.peak_bytes() > before
 
 
-def crash(request: Request) -> Result:
-    os._exit(7)
-
-
-def test_a_child_that_dies_is_an_error_of_its_model() -> None:
-    result = bench.measure_in_child(REQUEST, work=crash)
-    assert result.error == "process ended with status 7"
-
-
-def test_an_error_in_the_child_comes_back() -> None:
-    result = bench.measure_in_child(Request("no_such_model"))
+def test_an_unknown_model_is_an_error() -> None:
+    result = measure(Request("no_such_model"))
     assert result.error is not None and "found 'no_such_model'" in result.error
-
-
-def test_a_child_that_takes_too_long_is_ended() -> None:
-    result = bench.measure_in_child(REQUEST, timeout=0.0)
-    assert result.error == "no result after 0 s"
 
 
 def test_models_are_selected_by_pattern() -> None:

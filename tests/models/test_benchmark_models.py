@@ -5,8 +5,8 @@ import onnx
 import pytest
 
 from rammer_mlir.benchmarks.comparison import Array, compare
+from rammer_mlir.benchmarks.contenders.onnx_runtime import run
 from rammer_mlir.benchmarks.models import LIGHT, MODELS, TABLE_1, Scale, build, random_feeds
-from rammer_mlir.benchmarks.reference import run
 from rammer_mlir.errors import OptionError
 
 SENSITIVITY = 1e-2
@@ -74,35 +74,6 @@ def test_lstm_tc_has_a_cell_for_each_layer_and_step(scale: Scale) -> None:
     model = build("lstm_tc_unrolled", scale=scale)
     cells = sum(node.op_type == "Split" for node in model.graph.node) - 1  # one splits the input
     assert cells == {"full": 10 * 100, "small": 3 * 5}[scale]
-
-
-def test_nasnet_has_the_published_number_of_parameters() -> None:
-    model = build("nasnet_a_6_768")
-    count = sum(int(np.prod(tensor.dims)) for tensor in model.graph.initializer)
-    assert 3.2e6 < count < 3.6e6  # 3.3 million in the paper's Table 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "millions"),
-    [
-        ("inception_v3", 23.8),  # torchvision's, without the auxiliary classifier
-        ("randwire", 61.5),  # the paper's Table 2
-        ("nasnet_a_6_4032", 88.9),  # the paper's Table 2
-        ("mobilenet_v2", 3.4),  # the paper's Table 4
-    ],
-)
-def test_networks_have_the_published_number_of_parameters(name: str, millions: float) -> None:
-    """Within a few percent: papers count batch norms and random wiring in different ways."""
-    count = sum(int(np.prod(tensor.dims)) for tensor in build(name).graph.initializer)
-    assert count / 1e6 == pytest.approx(millions, rel=0.06)
-
-
-@pytest.mark.slow
-def test_resnext_has_the_published_number_of_parameters() -> None:
-    model = build("resnext29_16x64d")
-    count = sum(int(np.prod(tensor.dims)) for tensor in model.graph.initializer)
-    assert 68.0e6 < count < 68.5e6  # 68.1 million in the paper's Table 7
 
 
 def test_building_twice_gives_the_same_bytes() -> None:

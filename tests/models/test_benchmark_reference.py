@@ -5,8 +5,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from rammer_mlir.benchmarks.comparison import compare
+from rammer_mlir.benchmarks.contenders.onnx_runtime import run
 from rammer_mlir.benchmarks.models import build, random_feeds
-from rammer_mlir.benchmarks.reference import run
 from rammer_mlir.errors import ShapeError
 
 

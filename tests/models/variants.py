@@ -15,8 +15,8 @@ import numpy as np
 import onnx
 
 from rammer_mlir import dialects
+from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.benchmarks.models import random_feeds
-from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.bindings import ir
 from rammer_mlir.frontends.onnx import import_model
 from rammer_mlir.image import TaskTable
@@ -61,7 +61,7 @@ class Variants:
     def __init__(self, model: onnx.ModelProto) -> None:
         """Import the model and take it to the `buffers` stage."""
         self.feeds = random_feeds(model)
-        self.expected: Mapping[str, Any] = Reference(model).run(self.feeds)
+        self.expected: Mapping[str, Any] = OnnxRuntime(model).run(self.feeds)
         self._imported = import_model(model)
         self._code: dict[frozenset[str], _Code] = {}
         with _context(), ir.Location.unknown():

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import rammer_mlir
-from rammer_mlir.benchmarks.reference import Reference
+from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.compiler import Compilation
 from rammer_mlir.errors import OptionError
 from rammer_mlir.options import check_options
@@ -80,7 +80,7 @@ def test_merged_convolutions_are_right(seed: int) -> None:
     model = _Model(seed).build()
     shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
     image = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-    expected = Reference(model.SerializeToString(), 1).run({"x": image})
+    expected = OnnxRuntime(model.SerializeToString(), 1).run({"x": image})
     _, found = _run(model, 30.0, image)
     for spec, array in zip(model.graph.output, found, strict=True):
         reference = np.asarray(expected[spec.name], np.float32)

@@ -14,8 +14,8 @@ import pytest
 import rammer_mlir
 from rammer_mlir.aligned import aligned_bytes
 from rammer_mlir.benchmarks.comparison import compare
+from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.benchmarks.models import build, random_feeds
-from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.errors import InputError, OptionError, TargetError
 from rammer_mlir.gpu_image import GpuImage
 from rammer_mlir.residency import Multiprocessors
@@ -25,7 +25,7 @@ from rammer_mlir.runtime.gpu.emulated import EmulatedDriver
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 MODEL = build("attention", scale="small")
-REFERENCE = Reference(MODEL)
+REFERENCE = OnnxRuntime(MODEL)
 
 
 def compiled(**options: Any) -> EmulatedExecutable:
@@ -108,7 +108,7 @@ def test_launches_per_operator_have_memory_of_their_own() -> None:
             model, target="nvvm:sm_90", num_veus=3, policy=policy, emulate=True, check=True,
             per_operator=True,
         )  # fmt: skip
-        assert compare(Reference(model).run(feeds), split.run(feeds)).ok
+        assert compare(OnnxRuntime(model).run(feeds), split.run(feeds)).ok
 
 
 def test_device_tensors_are_not_copied(executable: EmulatedExecutable) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 import rammer_mlir
 from rammer_mlir.benchmarks.comparison import compare
+from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.benchmarks.models import build, random_feeds
-from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.cli.compile import main
 from rammer_mlir.compiler import Compilation
 from rammer_mlir.errors import OptionError, PassError, ScheduleError
@@ -159,7 +159,7 @@ def test_a_thousand_tiles_compute_what_onnx_runtime_does(policy: str) -> None:
     model = products(512, 768)
     executable = rammer_mlir.compile(model, costs="ipu", policy=policy)
     feeds = random_feeds(model, 1)
-    assert compare(Reference(model).run(feeds), executable.run(feeds)).ok
+    assert compare(OnnxRuntime(model).run(feeds), executable.run(feeds)).ok
     options = check_options("cpu", policy, None, costs="ipu")
     assert options.num_veus == 1216
     compilation = Compilation.of_model(model, options)
@@ -175,7 +175,7 @@ def test_models_on_an_ipu(name: str) -> None:
     executable = rammer_mlir.compile(model, costs="ipu")
     for seed in (1, 2):
         feeds = random_feeds(model, seed)
-        assert compare(Reference(model).run(feeds), executable.run(feeds)).ok
+        assert compare(OnnxRuntime(model).run(feeds), executable.run(feeds)).ok
 
 
 def test_a_tile_that_does_not_fit_is_refused() -> None:

@@ -18,11 +18,11 @@ import onnx
 
 import rammer_mlir
 from rammer_mlir.benchmarks.comparison import compare
+from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.benchmarks.gpu.kit import RELAYS, time_relays, ways_to_run
 from rammer_mlir.benchmarks.gpu.rivals import missing, rivals
 from rammer_mlir.benchmarks.machine import machine, table
 from rammer_mlir.benchmarks.models import TABLE_1, build, random_feeds
-from rammer_mlir.benchmarks.reference import Reference
 from rammer_mlir.benchmarks.relay import Relay
 from rammer_mlir.benchmarks.timing import Latency, interleave
 from rammer_mlir.errors import RammerError, TargetError
@@ -64,7 +64,7 @@ def measure_model(
     """Check and time one model."""
     model = build(name, batch=batch)
     feeds = random_feeds(model, 1)
-    expected = Reference(model).run(feeds)
+    expected = OnnxRuntime(model).run(feeds)
     try:
         whole = _compiled(model, target, "wavefront", per_operator=False)
         split = _compiled(model, target, "sequential", per_operator=True)

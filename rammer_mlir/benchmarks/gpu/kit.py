@@ -67,14 +67,14 @@ def pack(folder: Path, target: str, models: Sequence[str], limit: int) -> list[s
 
 
 def _pack_model(folder: Path, case: str, target: str) -> None:
+    from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
     from rammer_mlir.benchmarks.models import build, random_feeds
-    from rammer_mlir.benchmarks.reference import Reference
 
     name, _, scale = case.rpartition("-")
     model = build(name, scale="full" if scale == "full" else "small")
     feeds = random_feeds(model, 1)
     arrays = {f"in:{key}": value for key, value in feeds.items()}
-    arrays |= {f"out:{key}": value for key, value in Reference(model).run(feeds).items()}
+    arrays |= {f"out:{key}": value for key, value in OnnxRuntime(model).run(feeds).items()}
     np.savez(folder / f"{case}.npz", allow_pickle=False, **arrays)
     for way, (policy, per_operator) in WAYS.items():
         compiled = rammer_mlir.compile(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -11,20 +12,26 @@ import onnxruntime as ort
 from rammer_mlir.benchmarks.comparison import Array
 
 
-class Reference:
-    """A model loaded in ONNX Runtime, to be run with the same options as our own executables."""
+class OnnxRuntime:
+    """A model loaded in ONNX Runtime: the reference of tests, and a contender."""
 
-    def __init__(self, model: onnx.ModelProto | bytes, threads: int = 1) -> None:
-        """Load the model with full graph optimisation and this many threads within an operator."""
+    def __init__(
+        self, model: onnx.ModelProto | bytes | Path, threads: int = 1, *, spin: bool = False
+    ) -> None:
+        """Load the model with full graph optimisation and this many threads within an operator.
+
+        ``spin`` leaves workers looking for work after a run, ONNX Runtime's own default: the next
+        run starts earlier, and whoever else needs the core in between waits.
+        """
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
         options.log_severity_level = 3
-        # Idle workers must not spin on while somebody else is being timed.
-        options.add_session_config_entry("session.force_spinning_stop", "1")
-        content = model if isinstance(model, bytes) else model.SerializeToString()
+        if not spin:
+            options.add_session_config_entry("session.force_spinning_stop", "1")
+        content = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
         self._session = ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         self._names = [output.name for output in self._session.get_outputs()]
 
@@ -38,4 +45,9 @@ def run(
     model: onnx.ModelProto | bytes, feeds: Mapping[str, Array], threads: int = 1
 ) -> dict[str, Array]:
     """Load a model, run it once, and return its outputs by name."""
-    return Reference(model, threads).run(feeds)
+    return OnnxRuntime(model, threads).run(feeds)
+
+
+def open_onnx_runtime(model: Path, threads: int) -> OnnxRuntime:
+    """Open a file as ONNX Runtime is used by itself."""
+    return OnnxRuntime(model, threads, spin=True)

@@ -1,0 +1,37 @@
+"""Run a model by OpenVINO's CPU plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from rammer_mlir.benchmarks.comparison import Array
+from rammer_mlir.benchmarks.contenders.protocol import required
+
+
+class OpenVino:
+    """A model compiled for the latency of one request at a time, in f32."""
+
+    def __init__(self, model: Path, threads: int) -> None:
+        """Compile an ONNX file; raise TargetError where OpenVINO is not installed."""
+        openvino: Any = required("openvino")
+        names = onnx.load(model, load_external_data=False).graph
+        core = openvino.Core()
+        options = {
+            "PERFORMANCE_HINT": "LATENCY",
+            "NUM_STREAMS": "1",
+            "INFERENCE_NUM_THREADS": str(threads),
+            "INFERENCE_PRECISION_HINT": "f32",
+        }
+        compiled = core.compile_model(core.read_model(model), "CPU", options)
+        self._request: Any = compiled.create_infer_request()
+        self._outputs = [output.name for output in names.output]
+        self._ports: list[Any] = [compiled.output(number) for number in range(len(self._outputs))]
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs by name; they share the request's memory until the next run."""
+        found = self._request.infer(dict(feeds), share_inputs=True, share_outputs=True)
+        return {name: found[port] for name, port in zip(self._outputs, self._ports, strict=True)}

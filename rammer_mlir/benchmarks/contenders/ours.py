@@ -1,0 +1,151 @@
+"""Run a model by our own compiler, and tell what its program consists of."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rammer_mlir.benchmarks.comparison import Array
+from rammer_mlir.benchmarks.memory import peak_bytes
+from rammer_mlir.compiler import Compilation
+from rammer_mlir.options import check_options
+from rammer_mlir.scheduling.graph import RKernel, ROperator, TaskGraph
+from rammer_mlir.timeline.spans import Timeline
+
+RECORDS = 5
+"""Recorded runs; the fastest one is taken for what it shows."""
+
+
+@dataclass(frozen=True)
+class CompileCost:
+    """What one compilation took."""
+
+    policy: str
+    num_veus: int
+    seconds: float
+    stages: dict[str, float]
+    arena_bytes: int
+    intermediate_bytes: int
+    """Sum of all intermediate tensors, which the arena holds one over the other."""
+    live_bytes: int
+    """Largest sum of intermediates that are needed at once, in the order of the schedule."""
+    peak_bytes: int
+    """Largest resident size of the process that compiled."""
+    base_bytes: int
+    """Largest resident size of that process before."""
+
+
+@dataclass(frozen=True)
+class KernelWork:
+    """What the rOperators of one rKernel do in a run.
+
+    Attributes:
+        operator: the first of them, as the model names it.
+        count: how many there are.
+        flops: scalar operations.
+        num_bytes: size of what they read and write, everything counted once for each rOperator.
+        seconds: shortest recorded time of their rTasks, summed over vEUs.
+    """
+
+    kernel: str
+    operator: str
+    count: int
+    flops: int
+    num_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a program does in a run, as far as it is independent of how fast.
+
+    Attributes:
+        touched_bytes: weights, inputs and outputs once, intermediates twice.
+        footprint_bytes: memory that holds all of this: the arena instead of the intermediates.
+        seconds: of the recorded run.
+        waiting: share of the vEUs' time, in that run, that they waited at barriers.
+    """
+
+    policy: str
+    num_veus: int
+    touched_bytes: int
+    footprint_bytes: int
+    seconds: float
+    waiting: float
+    kernels: list[KernelWork]
+
+
+class Ours:
+    """A model compiled for the CPU."""
+
+    def __init__(self, model: Path, threads: int, policy: str) -> None:
+        """Compile an ONNX file by a policy, for as many vEUs as there are threads."""
+        base = peak_bytes()
+        begin = time.perf_counter()
+        options = check_options("cpu", policy, threads)
+        compilation = Compilation.of_model(model, options)
+        scheduled = compilation.schedule()
+        # Not part of compiling: reading back what was scheduled, before lowering erases it.
+        paused = time.perf_counter()
+        self._graph, plan = scheduled.builder.graph(), scheduled.plan
+        self._chosen = plan.kernels
+        resumed = time.perf_counter()
+        self._executable = compilation.executable()
+        seconds = time.perf_counter() - resumed + paused - begin
+        stats = self._executable.stats
+        self._policy, self._threads = policy, threads
+        self.cost = CompileCost(
+            policy, threads, seconds, dict(stats["seconds"]), stats["arena_bytes"],
+            stats["intermediate_bytes"], stats["live_bytes"], peak_bytes(), base,
+        )  # fmt: skip
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs by name."""
+        return self._executable.run(feeds)
+
+    def work(self, feeds: Mapping[str, Array]) -> Work:
+        """Record some runs, and describe the fastest one."""
+        lines = [self._executable.record(feeds) for _ in range(RECORDS)]
+        best = min(lines, key=lambda line: line.seconds)
+        touched = sum(b.num_bytes * (2 if b.kind == "intermediate" else 1)
+                      for b in self._graph.buffers)  # fmt: skip
+        held = sum(b.num_bytes for b in self._graph.buffers if b.kind != "intermediate")
+        length = max(best.seconds, 1e-9) * self._threads
+        return Work(
+            self._policy, self._threads, touched, held + self.cost.arena_bytes, best.seconds,
+            best.shares.waiting / length, self._kernels(lines),
+        )  # fmt: skip
+
+    def _kernels(self, lines: Sequence[Timeline]) -> list[KernelWork]:
+        recorded = [_kernel_seconds(line) for line in lines]
+        found: dict[str, KernelWork] = {}
+        for operator, number in zip(self._graph.operators, self._chosen, strict=True):
+            kernel = operator.kernels[number]
+            seconds = min(times.get(kernel.name, 0.0) for times in recorded)
+            before = found.get(kernel.name, KernelWork(kernel.name, operator.name, 0, 0, 0, 0.0))
+            found[kernel.name] = replace(
+                before,
+                count=before.count + 1,
+                flops=before.flops + kernel.flops_per_rtask * kernel.num_rtasks,
+                num_bytes=before.num_bytes + _touched(self._graph, operator, kernel),
+                seconds=seconds,
+            )
+        return list(found.values())
+
+
+def _kernel_seconds(line: Timeline) -> dict[str, float]:
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for span in line.spans:
+        if span.kind == "rtask":
+            seconds[span.kernel] += span.seconds
+    return seconds
+
+
+def _touched(graph: TaskGraph, operator: ROperator, kernel: RKernel) -> int:
+    """Return the bytes of an rOperator's buffers, or of its rTasks' boxes where these are less."""
+    buffers = {view.buffer for view in operator.operands}
+    whole = sum(graph.buffers[number].num_bytes for number in buffers)
+    return min(whole, kernel.bytes_per_rtask * kernel.num_rtasks)

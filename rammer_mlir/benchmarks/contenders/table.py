@@ -1,0 +1,27 @@
+"""The contenders by name."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from rammer_mlir.benchmarks.contenders.protocol import Contender
+
+REFERENCE = "onnxruntime"
+"""The contender that ratios and errors refer to."""
+
+CONTENDERS: dict[str, str] = {
+    REFERENCE: "onnx_runtime:open_onnx_runtime",
+    "openvino": "openvino:OpenVino",
+    "iree": "iree:Iree",
+    "pytorch": "pytorch:PyTorch",
+}
+"""By name: the module of this package, and what in it opens a model."""
+
+
+def open_contender(model: Path, threads: int, name: str) -> Contender:
+    """Open an ONNX file by a contender, whose module is imported now and not before."""
+    module, _, attribute = CONTENDERS[name].partition(":")
+    place: Any = importlib.import_module(f"{__package__}.{module}")
+    return getattr(place, attribute)(model, threads)

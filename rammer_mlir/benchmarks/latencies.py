@@ -1,0 +1,122 @@
+"""Tables of latencies, of their ratios, and of the ratios' means."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import geometric_mean
+
+from rammer_mlir.benchmarks.bench import Missing, Result
+from rammer_mlir.benchmarks.contenders.table import CONTENDERS, REFERENCE
+from rammer_mlir.benchmarks.machine import table
+
+RATIOS = (REFERENCE, "openvino")
+"""Contenders that we want to beat; the others stand in the tables of latencies and of means."""
+ACCEPTABLE = 0.9
+"""No ratio should be below."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A contender's median latency over ours: above 1, we are faster."""
+
+    model: str
+    threads: int
+    policy: str
+    contender: str
+    value: float
+
+
+def ratios(results: Iterable[Result]) -> list[Ratio]:
+    """Return every ratio that was measured, model by model."""
+    return [
+        Ratio(result.request.model, threads, policy, contender, theirs.median / ours.median)
+        for result in results
+        for threads in result.request.threads
+        for policy in result.request.policies
+        for contender in CONTENDERS
+        if (ours := result.latency(policy, threads)) is not None
+        and (theirs := result.latency(contender, threads)) is not None
+    ]
+
+
+def policies_of(results: Iterable[Result]) -> list[str]:
+    """Return the policies that were asked for, in order."""
+    return list(dict.fromkeys(policy for r in results for policy in r.request.policies))
+
+
+def measured_contenders(results: Sequence[Result]) -> list[str]:
+    """Return the contenders that ran at least one model."""
+    names = {timing.name for result in results for timing in result.timings}
+    return [name for name in CONTENDERS if name in names]
+
+
+def latency_table(results: Sequence[Result]) -> str:
+    """One row per model and number of threads: median [quartiles] in ms, and our worst error."""
+    others, policies = measured_contenders(results), policies_of(results)
+    rows = [["model", "threads", *(f"{name} ms" for name in (*others, *policies)), "error"]]
+    for result in results:
+        for threads in result.request.threads:
+            found = [result.latency(name, threads) for name in (*others, *policies)]
+            cells = ["-" if latency is None else str(latency) for latency in found]
+            errors = [
+                t.worst for t in result.timings if t.threads == threads and t.name in policies
+            ]
+            error = f"{max(errors):.2g}" if errors else "-"
+            rows.append([result.request.model, str(threads), *cells, error])
+    return table(rows)
+
+
+def ratio_table(results: Sequence[Result], threads: Iterable[int] = ()) -> str:
+    """One row per model and number of threads (by default all): medians in ms, and ratios."""
+    found = {(r.model, r.threads, r.policy, r.contender): r.value for r in ratios(results)}
+    others = [name for name in RATIOS if name in measured_contenders(results)]
+    policies, wanted = policies_of(results), set(threads)
+    heading = [f"{name} ms" for name in (*others, *policies)]
+    pairs = [(policy, contender) for policy in policies for contender in others]
+    rows = [["model", "threads", *heading, *(f"{c} / {p}" for p, c in pairs)]]
+    for result in results:
+        for number in result.request.threads:
+            if wanted and number not in wanted:
+                continue
+            name = result.request.model
+            latencies = [result.latency(one, number) for one in (*others, *policies)]
+            times = ["-" if one is None else f"{1e3 * one.median:.3f}" for one in latencies]
+            values = [found.get((name, number, *pair)) for pair in pairs]
+            cells = ["-" if value is None else f"{value:.2f}" for value in values]
+            rows.append([name, str(number), *times, *cells])
+    return table(rows)
+
+
+def summary_table(results: Sequence[Result]) -> str:
+    """One row per number of threads, policy and contender: the mean ratio and the smallest."""
+    groups: defaultdict[tuple[int, str, str], list[Ratio]] = defaultdict(list)
+    for ratio in ratios(results):
+        groups[ratio.threads, ratio.policy, ratio.contender].append(ratio)
+    rows = [["threads", "ratio", "models", "geometric mean", "smallest", f"below {ACCEPTABLE}"]]
+    for (threads, policy, contender), found in sorted(groups.items(), key=lambda item: item[0][0]):
+        least = min(found, key=lambda ratio: ratio.value)
+        mean = geometric_mean([ratio.value for ratio in found])
+        below = sum(ratio.value < ACCEPTABLE for ratio in found)
+        rows.append([
+            str(threads), f"{contender} / {policy}", str(len(found)), f"{mean:.2f}",
+            f"{least.value:.2f} ({least.model})", str(below),
+        ])  # fmt: skip
+    return table(rows)
+
+
+def missing_lines(results: Iterable[Result]) -> list[str]:
+    """Say for each contender why it has no latency, equal reasons together."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for result in results:
+        for missing in result.missing:
+            found[missing.reason].append(_where(result, missing))
+    return [
+        f"{reason} ({', '.join(places) if len(places) < 5 else f'{len(places)} measurements'})"
+        for reason, places in found.items()
+    ]
+
+
+def _where(result: Result, missing: Missing) -> str:
+    return f"{result.request.model}, {missing.threads} threads"

@@ -1,0 +1,139 @@
+"""What limits a program: lower bounds of its time on this processor, and how close it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rammer_mlir.benchmarks.bench import Result
+from rammer_mlir.benchmarks.contenders.ours import KernelWork, Work
+from rammer_mlir.benchmarks.machine import table
+from rammer_mlir.benchmarks.roofline import Roofline
+
+WORST = 3
+"""rKernels of a model that are named."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Lower bounds in seconds, and what was measured.
+
+    Attributes:
+        flops, num_bytes: the model's arithmetic; its weights, inputs and outputs once and its
+            intermediates twice.
+        arithmetic: ``flops`` at the processor's peak rate. Algorithms that save multiplications
+            (Winograd's) can be faster.
+        memory: ``num_bytes`` at the bandwidth of a working set of this size.
+        launch: starting a program without rTasks.
+        measured: median latency.
+        waiting: share of the vEUs' time that they spent at barriers.
+        worst: rKernels whose rOperators lose most time against their own bounds.
+    """
+
+    model: str
+    threads: int
+    flops: int
+    num_bytes: int
+    arithmetic: float
+    memory: float
+    launch: float
+    measured: float
+    waiting: float
+    worst: tuple[KernelLimit, ...]
+
+    @property
+    def binding(self) -> str:
+        """Name the highest of the lower bounds."""
+        floors = {"arithmetic": self.arithmetic, "memory": self.memory, "launch": self.launch}
+        return max(floors, key=lambda name: floors[name])
+
+    @property
+    def reached(self) -> float:
+        """Return the highest lower bound as a share of the measured time."""
+        return max(self.arithmetic, self.memory, self.launch) / self.measured
+
+
+@dataclass(frozen=True)
+class KernelLimit:
+    """The bound of an rKernel's rOperators, in seconds of one vEU, beside what they took."""
+
+    operator: str
+    """The first of them."""
+    count: int
+    floor: float
+    seconds: float
+    is_arithmetic: bool
+    """Whether arithmetic binds it, and not memory."""
+    share: float
+    """Share of the time that all rTasks took."""
+
+
+def limit(result: Result, work: Work, roofline: Roofline) -> Limit | None:
+    """Compare a measured model with its lower bounds; None if it was not measured."""
+    latency = result.latency(work.policy, work.num_veus)
+    if latency is None or result.counts is None:
+        return None
+    return Limit(
+        result.request.model,
+        work.num_veus,
+        result.counts.flops,
+        work.touched_bytes,
+        result.counts.flops / roofline.flops_per_second,
+        work.touched_bytes / roofline.bandwidth(work.footprint_bytes),
+        roofline.launch_seconds,
+        latency.median,
+        work.waiting,
+        worst_kernels(work, roofline),
+    )
+
+
+def worst_kernels(work: Work, roofline: Roofline) -> tuple[KernelLimit, ...]:
+    """Return the rKernels that lose most time against their bounds, the worst one first."""
+    flops = roofline.flops_per_second / roofline.threads
+    bandwidth = roofline.bandwidth(work.footprint_bytes) / roofline.threads
+    total = sum(kernel.seconds for kernel in work.kernels) or 1.0
+
+    def limited(kernel: KernelWork) -> KernelLimit:
+        arithmetic, memory = kernel.flops / flops, kernel.num_bytes / bandwidth
+        return KernelLimit(
+            kernel.operator, kernel.count, max(arithmetic, memory), kernel.seconds,
+            arithmetic >= memory, kernel.seconds / total,
+        )  # fmt: skip
+
+    found = sorted(map(limited, work.kernels), key=lambda one: one.floor - one.seconds)
+    return tuple(found[:WORST])
+
+
+def limits(results: Iterable[Result], rooflines: Iterable[Roofline]) -> list[Limit]:
+    """Return the limits of every model and number of threads that was measured."""
+    by_threads = {roofline.threads: roofline for roofline in rooflines}
+    return [
+        found
+        for result in results
+        for work in sorted(result.works, key=lambda work: work.num_veus)
+        if work.num_veus in by_threads
+        and (found := limit(result, work, by_threads[work.num_veus])) is not None
+    ]
+
+
+def limit_table(found: Sequence[Limit]) -> str:
+    """One row for each model and number of threads."""
+    rows = [["model", "threads", "GFLOP", "arithmetic ms", "MB", "memory ms", "launch ms", "binds",
+             "measured ms", "reached", "waiting",
+             "worst rKernels: first rOperator (share of time, of floor reached)"]]  # fmt: skip
+    for one in found:
+        worst = "; ".join(map(_kernel, one.worst))
+        rows.append([
+            one.model, str(one.threads), f"{one.flops / 1e9:.3f}", f"{1e3 * one.arithmetic:.3f}",
+            f"{one.num_bytes / 1e6:.2f}", f"{1e3 * one.memory:.3f}", f"{1e3 * one.launch:.4f}",
+            one.binding, f"{1e3 * one.measured:.3f}", f"{one.reached:.0%}", f"{one.waiting:.0%}",
+            worst,
+        ])  # fmt: skip
+    return table(rows)
+
+
+def _kernel(one: KernelLimit) -> str:
+    kind = "arithmetic" if one.is_arithmetic else "memory"
+    more = f" and {one.count - 1} more" if one.count > 1 else ""
+    reached = one.floor / one.seconds if one.seconds else 1.0
+    return f"{one.operator}{more} ({one.share:.0%}, {reached:.0%} of {kind})"

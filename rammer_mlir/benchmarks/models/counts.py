@@ -1,0 +1,98 @@
+"""How much a model holds and computes, counted from its ONNX graph alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+
+import onnx
+from onnx import helper, shape_inference
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What any implementation has to hold and to compute.
+
+    Attributes:
+        parameters: elements of all initialisers.
+        weight_bytes: their size.
+        flops: multiplications and additions of convolutions, matrix products and recurrent cells,
+            by their definitions; papers that count multiply-adds have half of it.
+    """
+
+    parameters: int
+    weight_bytes: int
+    flops: int
+
+
+def count(model: onnx.ModelProto) -> Counts:
+    """Count a model of static shapes, its bodies of control flow left out."""
+    sizes = [(prod(t.dims), helper.tensor_dtype_to_np_dtype(t.data_type).itemsize)
+             for t in model.graph.initializer]  # fmt: skip
+    shapes = _shapes(model)
+    flops = sum(_COUNTERS[node.op_type](node, shapes)
+                for node in model.graph.node if node.op_type in _COUNTERS)  # fmt: skip
+    return Counts(sum(n for n, _ in sizes), sum(n * width for n, width in sizes), flops)
+
+
+def _shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
+    bare = _without_large_weights(model)
+    graph = shape_inference.infer_shapes(bare, strict_mode=True, data_prop=True).graph
+    infos = (*graph.input, *graph.value_info, *graph.output)
+    found = {info.name: tuple(d.dim_value for d in info.type.tensor_type.shape.dim)
+             for info in infos}  # fmt: skip
+    return found | {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
+
+
+def _without_large_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy that fits into one message: values matter to shapes only where they are few."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    known = {info.name for info in copy.graph.input}
+    large = [tensor for tensor in copy.graph.initializer if prod(tensor.dims) > 64]
+    for tensor in large:
+        if tensor.name not in known:
+            info = helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+            copy.graph.input.append(info)
+    small = [tensor for tensor in copy.graph.initializer if prod(tensor.dims) <= 64]
+    del copy.graph.initializer[:]
+    copy.graph.initializer.extend(small)
+    return copy
+
+
+def _convolution(node: onnx.NodeProto, shapes: Shapes) -> int:
+    return 2 * prod(shapes[node.output[0]]) * prod(shapes[node.input[1]][1:])
+
+
+def _transposed_convolution(node: onnx.NodeProto, shapes: Shapes) -> int:
+    return 2 * prod(shapes[node.input[0]]) * prod(shapes[node.input[1]][1:])
+
+
+def _product(node: onnx.NodeProto, shapes: Shapes) -> int:
+    return 2 * prod(shapes[node.output[0]]) * shapes[node.input[0]][-1]
+
+
+def _general_product(node: onnx.NodeProto, shapes: Shapes) -> int:
+    transposed = any(a.name == "transA" and a.i for a in node.attribute)
+    return 2 * prod(shapes[node.output[0]]) * shapes[node.input[0]][0 if transposed else 1]
+
+
+def _recurrent(node: onnx.NodeProto, shapes: Shapes) -> int:
+    """Both products of every step: of the input, and of the state before."""
+    steps = prod(shapes[node.input[0]][:2])
+    return 2 * steps * (prod(shapes[node.input[1]]) + prod(shapes[node.input[2]]))
+
+
+_COUNTERS: dict[str, Callable[[onnx.NodeProto, Shapes], int]] = {
+    "Conv": _convolution,
+    "ConvTranspose": _transposed_convolution,
+    "MatMul": _product,
+    "Gemm": _general_product,
+    "LSTM": _recurrent,
+    "GRU": _recurrent,
+    "RNN": _recurrent,
+}
+"""Operators whose arithmetic grows faster than their memory; the others' is left out."""

@@ -1,0 +1,58 @@
+"""A plot of the ratios between other ways to run a model and ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rammer_mlir.benchmarks.bench import Result
+from rammer_mlir.benchmarks.contenders.protocol import required
+from rammer_mlir.benchmarks.latencies import RATIOS, measured_contenders, policies_of, ratios
+
+_MARKERS = ("o", "D")
+_COLOURS = ("#0b6fa4", "#d1690e")
+_ROW_INCHES = 0.24
+
+
+def plot_ratios(results: Sequence[Result], path: Path) -> None:
+    """Draw every model's ratios by the first policy, one panel for each number of threads.
+
+    Args:
+        results: what was measured.
+        path: an SVG or PNG file.
+
+    Raises:
+        TargetError: if matplotlib is not installed.
+    """
+    matplotlib: Any = required("matplotlib")
+    required("matplotlib.figure")
+    policy, found = policies_of(results)[0], ratios(results)
+    models = [result.request.model for result in results][::-1]
+    columns = sorted({ratio.threads for ratio in found})
+    others = [name for name in RATIOS if name in measured_contenders(results)]
+    # Text as text, and nothing that differs between two drawings of the same numbers.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "rammer", "font.size": 8}):
+        size = (1.5 + 3.2 * len(columns), 1.2 + _ROW_INCHES * len(models))
+        figure = matplotlib.figure.Figure(figsize=size, layout="constrained", facecolor="white")
+        panels = figure.subplots(1, max(len(columns), 1), sharey=True, squeeze=False)[0]
+        for panel, threads in zip(panels, columns, strict=False):
+            for contender, marker, colour in zip(others, _MARKERS, _COLOURS, strict=False):
+                key = threads, policy, contender
+                points = [(r.value, models.index(r.model)) for r in found
+                          if (r.threads, r.policy, r.contender) == key]  # fmt: skip
+                x, y = zip(*points, strict=True) if points else ((), ())
+                panel.scatter(x, y, s=16, marker=marker, color=colour, label=contender, zorder=3)
+            _decorate(panel, threads, policy)
+        panels[0].set_yticks(range(len(models)), models)
+        panels[0].legend(loc="lower right")
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def _decorate(panel: Any, threads: int, policy: str) -> None:
+    panel.set_xscale("log", base=2)
+    panel.axvline(1.0, color="black", linewidth=0.8)
+    panel.grid(axis="both", color="#dddddd", linewidth=0.5)
+    panel.xaxis.set_major_formatter("{x:g}")
+    panel.set_title(f"{threads} thread{'s' if threads > 1 else ''}")
+    panel.set_xlabel(f"latency over that of {policy} (right of 1: we are faster)")

@@ -1,0 +1,88 @@
+"""Keep a measurement: ``python -m rammer_mlir.benchmarks.publish NAME [--input bench.json]``.
+
+Writes NAME.json, NAME.md and NAME.svg among the kept results, and the README's part about them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rammer_mlir.benchmarks.latencies import ratio_table, summary_table
+from rammer_mlir.benchmarks.plot import plot_ratios
+from rammer_mlir.benchmarks.report import JSON, Report, encode, machine_line, read, text
+from rammer_mlir.errors import OptionError, RammerError
+
+RESULTS = Path(__file__).resolve().parent / "results"
+ROOT = Path(__file__).resolve().parents[2]
+BEGIN, END = "<!-- results: written by make results -->", "<!-- end of results -->"
+
+
+def publish(source: Path, name: str, results: Path = RESULTS, readme: Path | None = None) -> None:
+    """Write the files of a measurement, and the README's part where there is a README.
+
+    Raises:
+        OptionError: if the source is missing or is not a measurement of models.
+        TargetError: if matplotlib is not installed.
+    """
+    report = _read(source)
+    plot_ratios(report.models, results / f"{name}.svg")
+    (results / f"{name}.json").write_text(encode(report))
+    (results / f"{name}.md").write_text(f"![ratios]({name}.svg)\n\n{text(report)}")
+    path = readme or ROOT / "README.md"
+    if path.exists():
+        path.write_text(replace_part(path.read_text(), readme_part(report, name)))
+
+
+def _read(source: Path) -> Report:
+    try:
+        report = read(source)
+    except (OSError, ValueError, TypeError) as error:
+        raise OptionError(
+            f"input '{source}': expected what the benchmark writes, found {error}; run make bench"
+        ) from error
+    if not any(result.timings for result in report.models):
+        raise OptionError(f"input '{source}': expected latencies of models, found none; measure")
+    return report
+
+
+def readme_part(report: Report, name: str) -> str:
+    """Return what the README says about a measurement: means, a plot, models at most threads."""
+    folder = "rammer_mlir/benchmarks/results"
+    most = max(threads for result in report.models for threads in result.request.threads)
+    return "\n\n".join([
+        f"Medians of one run in turns, batch 1, f32. {machine_line(report)}.",
+        summary_table(report.models),
+        f"![latency of others over ours, by model]({folder}/{name}.svg)",
+        ratio_table(report.models, [most]),
+        f"All numbers of this run, and what limits each model: [{name}.md]({folder}/{name}.md).",
+    ])  # fmt: skip
+
+
+def replace_part(readme: str, part: str) -> str:
+    """Return a README with a new part between the two lines that mark it."""
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise OptionError(f"README: expected the lines '{BEGIN}' and '{END}', found none; add them")
+    return f"{before}{BEGIN}\n{part}\n{END}{after}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Publish a measurement."""
+    parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.publish")
+    parser.add_argument("name", metavar="NAME", help="of the machine, as cpu-xeon-2-cores")
+    parser.add_argument("--input", type=Path, default=Path("build/bench") / JSON)
+    options = parser.parse_args(arguments)
+    try:
+        publish(options.input, options.name)
+    except RammerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Other compilers give ONNX Runtime's numbers, and say in one line what they lack."""
+
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from rammer_mlir.benchmarks.comparison import compare
+from rammer_mlir.benchmarks.contenders.protocol import required
+from rammer_mlir.benchmarks.contenders.table import CONTENDERS, REFERENCE, open_contender
+from rammer_mlir.benchmarks.lane import Lane, outputs, turn
+from rammer_mlir.benchmarks.models import build, random_feeds
+from rammer_mlir.errors import TargetError
+
+NEEDS = {"openvino": "openvino", "iree": "iree.compiler", "pytorch": "onnx2torch"}
+MODELS = [
+    "multi_io",
+    pytest.param("light_squeezenet", marks=pytest.mark.slow),
+    pytest.param("lstm_bidirectional", marks=pytest.mark.slow),
+]
+
+
+def open_lane(name: str, model: str, threads: int, folder: Path) -> Lane:
+    content = build(model, scale="small")
+    path = folder / "model.onnx"
+    path.write_bytes(content.SerializeToString())
+    feeds = random_feeds(content, seed=1)
+    return Lane(name, partial(open_contender, name=name), path, threads, feeds)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", [name for name in CONTENDERS if name != REFERENCE])
+def test_outputs_are_the_references(name: str, model: str, tmp_path: Path) -> None:
+    """With two threads, then with one: what was compiled the first time serves again."""
+    pytest.importorskip(NEEDS[name])
+    for threads in (2, 1):
+        with (
+            open_lane(REFERENCE, model, threads, tmp_path) as reference,
+            open_lane(name, model, threads, tmp_path) as lane,
+        ):
+            reference.opened(60)
+            lane.opened(120)
+            comparison = compare(reference.call(outputs), lane.call(outputs))
+            assert comparison.ok, str(comparison)
+            assert all(seconds > 0 for seconds in lane.call(turn))
+
+
+def test_what_is_not_installed_says_what_to_install() -> None:
+    with pytest.raises(TargetError) as caught:
+        required("no_such_module")
+    assert str(caught.value) == (
+        "expected the module 'no_such_module', found 'No module named 'no_such_module''; "
+        "pip install 'rammer-mlir[bench]'"
+    )
+
+
+def processor_seconds(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return float(fields[11]) + float(fields[12])
+
+
+def test_a_lane_stands_still_between_two_calls(tmp_path: Path) -> None:
+    """ONNX Runtime's workers spin after a run by themselves; here they cannot."""
+    with open_lane(REFERENCE, "light_squeezenet", 2, tmp_path) as lane:
+        lane.opened(60)
+        lane.call(turn)
+        before = processor_seconds(lane.process)
+        time.sleep(0.2)
+        state = Path(f"/proc/{lane.process}/stat").read_text().rpartition(")")[2].split()[0]
+        assert state == "T"  # stopped
+        assert processor_seconds(lane.process) == before
+        lane.call(turn)
