@@ -1,7 +1,7 @@
 """Placement by cache affinity: rTasks go where, and when, the constants they read are in a cache.
 
-Greedy by earliest completion (the min-min heuristic of Ibarra and Kim, 1977) with costs that depend
-on what a vEU ran before. While a vEU finds rTasks that read what it read last, these end first and
+Greedy by earliest start (the ETF heuristic of Hwang et al., 1989), where loading what a vEU's cache
+lacks counts as a delay. While a vEU finds rTasks that read what it read last, these start first and
 so are taken first; it turns to other constants when nothing else is left. Of an unrolled recurrent
 network, one vEU thus runs along a layer's steps while others prepare, or follow with, the next one.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rammer_mlir.scheduling.caches import Cache, SharedConstants, TaskCost
-from rammer_mlir.scheduling.costs import fastest, most_efficient
+from rammer_mlir.scheduling.costs import fastest
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.program import Plan
@@ -26,17 +26,16 @@ _Head = tuple[float, int]
 def plans_by_affinity(
     graph: TaskGraph, device: Device, kernels: tuple[int, ...], shared: SharedConstants
 ) -> Iterator[Plan]:
-    """Yield a plan of one rProgram for given rKernels, the fastest, and the most efficient."""
-    choices = [kernels]
-    for choose in (fastest, most_efficient):
-        choices.append(tuple(choose(operator, device) for operator in graph.operators))
-    for choice in dict.fromkeys(choices):
+    """Yield plans of one rProgram: with given rKernels, the fastest, and such as stay in cache."""
+    fast = tuple(fastest(operator, device) for operator in graph.operators)
+    cached = tuple(shared.best_kept(number) for number in range(len(graph.operators)))
+    for choice in dict.fromkeys([kernels, fast, cached]):
         table = task_table(graph, device, choice)
         yield plan_of(graph, device, table, place_by_affinity(table, device, shared))
 
 
 def place_by_affinity(table: TaskTable, device: Device, shared: SharedConstants) -> Placement:
-    """Place one rTask after the other, always the one that can end first and where it does."""
+    """Place one rTask after the other, always the one that can start first and where it does."""
     return _Placing(table, device, shared).placement()
 
 
@@ -87,19 +86,20 @@ class _Placing:
         heapq.heappush(self._ready.setdefault(self._costs[task], []), (latest, task))
 
     def _place_next(self) -> int:
-        best: tuple[float, float, int, int] | None = None
+        """Place the rTask of the earliest start; of several, what was used last, then in order."""
+        best: tuple[float, int, int, int] | None = None
         for cost, heads in self._ready.items():
             latest, task = heads[0]
             for number, veu in enumerate(self._veus):
-                seconds = veu.cache.seconds(cost)
-                if best and max(latest, veu.free) + seconds > best[0]:
+                missing = veu.cache.missing(cost)
+                if best and max(latest, veu.free) + missing > best[0]:
                     continue
-                start = self._start(task, number)
-                found = (start + seconds, start, task, number)
+                start = self._start(task, number) + missing
+                found = (start, veu.cache.distance(cost), task, number)
                 best = min(best, found) if best else found
         assert best, "an rTask that is not placed waits for others: the graph has a cycle"
-        end, _, task, number = best
-        self._put(task, number, end)
+        start, _, task, number = best
+        self._put(task, number, start + self._costs[task].hot)
         return task
 
     def _start(self, task: int, number: int) -> float:

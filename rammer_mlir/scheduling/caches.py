@@ -7,11 +7,11 @@ everything else costs the same wherever it is put. ``reuse`` models this for the
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rammer_mlir.scheduling.costs import rtask_seconds, seconds_with_traffic
+from rammer_mlir.scheduling.costs import candidates, rtask_seconds, seconds_with_traffic
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import RKernel, TaskGraph
 
@@ -67,6 +67,22 @@ class SharedConstants:
             self._found[key] = [self._cost(number, kernel, t) for t in range(kernel.num_rtasks)]
         return self._found[key]
 
+    def best_kept(self, number: int) -> int:
+        """Return the rKernel of least work when rTasks that read the same follow each other.
+
+        What is too large for a vEU's cache is loaded even then.
+        """
+        operator, cache = self._graph.operators[number], Cache(self, self._device.cache_bytes)
+
+        def seconds(choice: int) -> float:
+            total = 0.0
+            for cost in self.costs(number, choice):
+                cache.use(cost)
+                total += cost.hot + cache.missing(cost)
+            return total
+
+        return min(candidates(operator, self._device), key=seconds)
+
     def _cost(self, number: int, kernel: RKernel, rtask: int) -> TaskCost:
         parts, num_bytes = self._parts(number, kernel, rtask)
         if not parts:
@@ -102,20 +118,33 @@ def _reads(graph: TaskGraph, number: int) -> set[int]:
     return {operator.operands[r.argument].buffer for k in operator.kernels for r in k.reads}
 
 
+_SURE = 0.5
+"""Part of its cache that a vEU can count on: the rest also holds what is not modelled here."""
+
+
 class Cache:
-    """The working sets that one vEU used last, as many as its cache holds."""
+    """How long ago one vEU used each working set, as far as its cache may still hold it.
+
+    The distance of a working set is the bytes of all that were used since, its own included.
+    """
 
     def __init__(self, shared: SharedConstants, capacity: int) -> None:
         """Begin empty."""
         self._sizes = shared.sizes
         self._capacity = capacity
-        self._held: OrderedDict[int, int] = OrderedDict()
-        self._total = 0
+        self._distances: dict[int, int] = {}
 
-    def seconds(self, cost: TaskCost) -> float:
-        """Return the time that an rTask would take now."""
-        is_hot = cost.working_set == NOTHING or cost.working_set in self._held
-        return cost.hot if is_hot else cost.cold
+    def missing(self, cost: TaskCost) -> float:
+        """Return by how many seconds what the cache lacks would delay an rTask now."""
+        if cost.working_set == NOTHING:
+            return 0.0
+        distance = self._distances.get(cost.working_set, self._capacity)
+        part = (distance / self._capacity - _SURE) / (1 - _SURE)
+        return min(max(part, 0.0), 1.0) * (cost.cold - cost.hot)
+
+    def distance(self, cost: TaskCost) -> int:
+        """Return the distance of what an rTask reads; the capacity if it was lost."""
+        return 0 if cost.working_set < 0 else self._distances.get(cost.working_set, self._capacity)
 
     def use(self, cost: TaskCost) -> None:
         """Keep what an rTask reads, and lose what was not used for longest.
@@ -125,10 +154,15 @@ class Cache:
         number = cost.working_set
         if number == NOTHING:
             return
-        if number in self._held:
-            self._held.move_to_end(number)
+        own = self._sizes[number]
+        before = self._distances.get(number)
+        if before == own:
             return
-        self._held[number] = self._sizes[number]
-        self._total += self._sizes[number]
-        while self._total > self._capacity:
-            self._total -= self._held.popitem(last=False)[1]
+        limit = self._capacity if before is None else before
+        moved = {
+            other: distance + own if distance < limit else distance
+            for other, distance in self._distances.items()
+            if other != number
+        }
+        moved[number] = own
+        self._distances = {n: d for n, d in moved.items() if d < self._capacity}

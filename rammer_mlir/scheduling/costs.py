@@ -114,16 +114,16 @@ def work(kernel: RKernel, device: Device) -> float:
 def fastest(operator: ROperator, device: Device) -> int:
     """Return the candidate that fits with the smallest runtime."""
     kernels = operator.kernels
-    return min(_candidates(operator, device), key=lambda i: runtime(kernels[i], device))
+    return min(candidates(operator, device), key=lambda i: runtime(kernels[i], device))
 
 
 def most_efficient(operator: ROperator, device: Device) -> int:
     """Return the candidate that fits with the smallest product of runtime and rTasks."""
     kernels = operator.kernels
-    return min(_candidates(operator, device), key=lambda i: work(kernels[i], device))
+    return min(candidates(operator, device), key=lambda i: work(kernels[i], device))
 
 
-def _candidates(operator: ROperator, device: Device) -> list[int]:
+def candidates(operator: ROperator, device: Device) -> list[int]:
     """Return the rKernels that fit; a target's own check refuses a program where none does."""
     fitting = [i for i, kernel in enumerate(operator.kernels) if fits(kernel, device)]
     return fitting or list(range(len(operator.kernels)))

@@ -94,7 +94,7 @@ class _CachedCosts(_Costs):
         cache, total = self._caches[veu], 0.0
         costs = self._shared.costs(run.operator, self._kernels[run.operator])
         for cost in costs[run.first : run.first + run.count]:
-            total += cache.seconds(cost)
+            total += cost.hot + cache.missing(cost)
             cache.use(cost)
         return total / run.count
 
