@@ -44,6 +44,7 @@ from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.gpu.opening import open_driver
 from rammer_mlir.runtime.pool import native_code
 from rammer_mlir.scheduling.devices.catalog import find_device
+from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.minimize import minimize
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.policies.checked import ask
@@ -157,6 +158,12 @@ class Compilation:
         self._run_stages("buffers")
         with self._stage("profile"):
             return profile_kernels(self.module, executor=executor)
+
+    def task_graph(self) -> TaskGraph:
+        """Return the tiled rOperators on buffers as what policies schedule."""
+        self._run_stages("buffers")
+        with self._context, ir.Location.unknown():
+            return graph_of_operators(self.module).graph()
 
     def _text(self) -> str:
         return self.module.operation.get_asm(
@@ -310,9 +317,7 @@ class Compilation:
         device = find_device(self._options.device).device(self._options.num_veus)
         if self._options.measured:
             self.profile()
-        self._run_stages("buffers")
-        with self._context, ir.Location.unknown():
-            graph = graph_of_operators(self.module).graph()
+        graph = self.task_graph()
         own = self.schedule()
         with self._context, ir.Location.unknown():
             runs = [(self._options.policy, own.builder.graph(), own.plan)]

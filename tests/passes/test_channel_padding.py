@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from rammer_mlir.benchmarks.comparison import compare
-from rammer_mlir.benchmarks.reference import Reference
+from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler import Compilation
 from rammer_mlir.options import check_options
@@ -143,7 +143,7 @@ def test_padded_networks_are_right(seed: int) -> None:
     model, compilation = _compile(seed)
     shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
     image = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-    expected = Reference(model.SerializeToString(), 1).run({"x": image})
+    expected = OnnxRuntime(model.SerializeToString(), 1).run({"x": image})
     with compilation.executable() as executable:
         outcome = compare(expected, executable.run({"x": image}))
     assert outcome.ok, outcome
