@@ -107,8 +107,8 @@ func.func @scalars(%id: index, %x: memref<8xf32>, %y: memref<8x3xf32>) {
 // ASYNC: nvgpu.device_async_wait
 // ASYNC: gpu.barrier
 // ASYNC: scf.yield
-// ASYNC: memref.load %[[C]]
-// ASYNC: memref.store %{{.*}}, %[[C]]
+// ASYNC: vector.load %[[C]]{{.*}} {alignment = 8 : i64} : memref<64x64xf32>, vector<2xf32>
+// ASYNC: vector.store %{{.*}}, %[[C]]{{.*}} {alignment = 8 : i64} : memref<64x64xf32>, vector<2xf32>
 // ASYNC: return
 // PLAIN: func.func @staged(%{{.*}}, %[[A:.*]]: memref<64x512xf32>
 // PLAIN: scf.for
@@ -120,7 +120,7 @@ func.func @scalars(%id: index, %x: memref<8xf32>, %y: memref<8x3xf32>) {
 // PLAIN-NEXT: vector.store %[[NEXT]]
 // PLAIN: gpu.barrier
 // PLAIN: scf.yield
-func.func @staged(%id: index, %a: memref<64x512xf32> {rtask.alignment = 16 : i64}, %b: memref<512x64xf32> {rtask.alignment = 16 : i64}, %c: memref<64x64xf32>) {
+func.func @staged(%id: index, %a: memref<64x512xf32> {rtask.alignment = 16 : i64}, %b: memref<512x64xf32> {rtask.alignment = 16 : i64}, %c: memref<64x64xf32> {rtask.alignment = 16 : i64}) {
   linalg.matmul ins(%a, %b : memref<64x512xf32>, memref<512x64xf32>) outs(%c : memref<64x64xf32>)
   return
 }

@@ -76,7 +76,7 @@ def module_of(case: Case, alignment: int) -> str:
     a, b, c = case.types
     aligned = f"{{rtask.alignment = {alignment} : i64}}"
     return f"""
-func.func @kernel(%id: index, %a: {a} {aligned}, %b: {b} {aligned}, %c: {c}) {{
+func.func @kernel(%id: index, %a: {a} {aligned}, %b: {b} {aligned}, %c: {c} {aligned}) {{
   {case.operation} {case.attributes} ins(%a, %b : {a}, {b}) outs(%c : {c})
   return
 }}"""
