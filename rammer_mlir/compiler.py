@@ -279,7 +279,7 @@ class Compilation:
         operations = sum(kernel.flops_per_rtask * kernel.num_rtasks for kernel in chosen)
         return summary(graph, scheduled.plan, memory), operations
 
-    def emulated(self, *, checked: bool = False) -> EmulatedExecutable:
+    def emulated(self, *, checked: bool = False, traced: bool = False) -> EmulatedExecutable:
         """Compile the GPU's kernel to native code of this machine.
 
         Raises:
@@ -287,10 +287,10 @@ class Compilation:
             UnsupportedError: if the kernel uses what cannot be emulated.
         """
         words, _ = self._describe()
-        return self.emulate(self.gpu_program(), words, checked=checked)
+        return self.emulate(self.gpu_program(), words, checked=checked, traced=traced)
 
     def emulate(
-        self, program: GpuProgram, words: str = "", *, checked: bool = False
+        self, program: GpuProgram, words: str = "", *, checked: bool = False, traced: bool = False
     ) -> EmulatedExecutable:
         """Compile the gpu dialect's kernel that ``module`` holds to native code of this machine.
 
@@ -298,10 +298,11 @@ class Compilation:
             program: what ``gpu_program`` returned.
             words: the schedule in words.
             checked: whether accesses are checked.
+            traced: whether launches record accesses.
         """
         with self._stage("object"):
             (name,) = kernel_names(self.module)
-            kernel = compile_kernel(self.module, name, checked=checked)
+            kernel = compile_kernel(self.module, name, checked=checked, traced=traced)
         image = program.image(self._signature, "ptx", summary=words)
         stats = {"seconds": dict(self.seconds)}
         return EmulatedExecutable(image, kernel, program.target.warp_size, stats)
