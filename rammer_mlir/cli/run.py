@@ -71,6 +71,7 @@ def _parser() -> ArgumentParser:
     parser.add_argument(
         "--device", type=int, default=0, metavar="N", help="number of the GPU to run on"
     )
+    parser.add_argument("--pin", metavar="CORE,...", help="bind each vEU's thread to a core")
     parser.add_argument("--seed", type=int, default=0, help="seed of random inputs")
     return parser
 
@@ -87,6 +88,8 @@ def _run(arguments: Sequence[str]) -> int:
     inputs = _read_arrays(options.inputs) if options.inputs else None
     with _open_model(options) as executable:
         _check_runs_there(options, executable.target)
+        if options.pin and isinstance(executable, Executable):
+            executable.pin(_cores(options.pin))
         if inputs is None:
             feeds: Arrays = random_feeds(executable.signature, options.seed)
         else:
@@ -108,6 +111,19 @@ def _check_runs_there(options: argparse.Namespace, target: str) -> None:
         raise OptionError("--device: expected a GPU as target, found the CPU; leave it out")
     if target != DEFAULT_TARGET:
         _check_timeline(options, target)
+        if options.pin:
+            raise OptionError(
+                f"--pin: expected the target {DEFAULT_TARGET}, found {target}; omit it"
+            )
+
+
+def _cores(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise OptionError(
+            f"--pin: expected numbers of cores, as 0,1, found '{text}'; give one for each vEU"
+        ) from error
 
 
 def _check_timeline(options: argparse.Namespace, found: str) -> None:

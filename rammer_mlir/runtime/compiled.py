@@ -51,9 +51,7 @@ class CompiledModel(ABC):
         """What it is compiled for: ``cpu``, ``nvvm:sm_90``."""
 
     @abstractmethod
-    def run(
-        self, feeds: Mapping[str, Any], out: Mapping[str, Array] | None = None
-    ) -> dict[str, Array]:
+    def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run the model on arrays by input name; return arrays by output name."""
 
     @abstractmethod

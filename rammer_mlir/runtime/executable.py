@@ -6,7 +6,7 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from rammer_mlir.runtime.artifact import Artifact, write_artifact
 from rammer_mlir.runtime.compiled import Array, CompiledModel
 from rammer_mlir.runtime.context import Context
 from rammer_mlir.runtime.feeds import check_inputs, check_outputs
+from rammer_mlir.runtime.pinning import caller_on, check_cores, pin_threads
 from rammer_mlir.runtime.pool import NativeCode, ThreadPool
 from rammer_mlir.runtime.recorder import Recorder
 from rammer_mlir.timeline.files import write_timelines
@@ -57,6 +58,7 @@ class Executable(CompiledModel):
         self._pool: ThreadPool | None = None
         self._context: Context | None = None
         self._closed = False
+        self._cores: tuple[int, ...] | None = None
         _watch_forks()
         _executables.add(self)
 
@@ -65,17 +67,18 @@ class Executable(CompiledModel):
         """What it is compiled for."""
         return "cpu"
 
-    def run(
-        self, feeds: Mapping[str, Any], out: Mapping[str, Array] | None = None
-    ) -> dict[str, Array]:
+    def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run the model.
 
+        Tensors of other libraries on the host are read and written where they are (DLPack).
+
         Args:
-            feeds: arrays by input name, of exactly the signature's shapes and dtypes.
+            feeds: arrays by input name, of exactly the signature's shapes and dtypes; those that
+                are not dense in row-major order are copied.
             out: arrays to write outputs to, by name; others are allocated.
 
         Returns:
-            Arrays by output name, in the signature's order.
+            Arrays by output name, in the signature's order: those of ``out``, or NumPy's.
 
         Raises:
             InputError: if names, shapes or dtypes do not fit, or an array of ``out`` shares memory
@@ -85,9 +88,28 @@ class Executable(CompiledModel):
         inputs = check_inputs(self.signature, feeds)
         outputs = check_outputs(self.signature, out or {}, inputs)
         self._execute(inputs, outputs, None)
-        return {
-            spec.name: array for spec, array in zip(self.signature.outputs, outputs, strict=True)
-        }
+        specs = self.signature.outputs
+        found = {spec.name: array for spec, array in zip(specs, outputs, strict=True)}
+        return found if out is None else found | {n: a for n, a in out.items() if a is not None}
+
+    def pin(self, cores: Sequence[int] | None) -> None:
+        """Bind each vEU to a core from the next run on, or, with None, to no core any more.
+
+        The first vEU is the thread that calls ``run``: it is bound during the run only.
+
+        Raises:
+            OptionError: if there is not one core for each vEU, or the process may not use it.
+            TargetError: if the system refuses.
+        """
+        with self._lock:
+            self._cores = None if cores is None else check_cores(cores, self.num_veus)
+            if self._pool is not None:
+                self._bind(self._pool)
+
+    def _bind(self, pool: ThreadPool) -> None:
+        everywhere = [os.sched_getaffinity(0)] * self.num_veus
+        chosen = everywhere if self._cores is None else [{core} for core in self._cores]
+        pin_threads(pool.handles, chosen[1:])
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
         """Run once while recording each vEU's work; write it.
@@ -113,13 +135,19 @@ class Executable(CompiledModel):
             pool, context = self._prepare()
             context.bind(inputs, outputs, None if recorder is None else recorder.addresses)
             entry = self._code.entry if recorder is None else self._code.traced_entry
-            pool.launch(entry, context.address)
+            if self._cores is None:
+                pool.launch(entry, context.address)
+                return
+            with caller_on(self._cores[0]):
+                pool.launch(entry, context.address)
 
     def _prepare(self) -> tuple[ThreadPool, Context]:
         if self._closed:
             raise TargetError("the executable is closed: compile or load it again")
         if self._pool is None or self._context is None:
             self._pool = ThreadPool(self._code, self._image.num_veus)
+            if self._cores is not None:
+                self._bind(self._pool)
             self._context = Context(self._image, self._pool.spins)
         return self._pool, self._context
 

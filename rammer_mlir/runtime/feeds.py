@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.errors import InputError
+from rammer_mlir.runtime.host_arrays import readable, writable
 from rammer_mlir.signature import Signature, TensorSpec
 
 Array = NDArray[np.generic]
@@ -32,9 +33,9 @@ def check_inputs(signature: Signature, feeds: Mapping[str, Any]) -> list[Array]:
 
 
 def check_outputs(
-    signature: Signature, out: Mapping[str, Array], inputs: Sequence[Array]
+    signature: Signature, out: Mapping[str, Any], inputs: Sequence[Array]
 ) -> list[Array]:
-    """Return arrays to write the outputs to: the caller's, or new ones.
+    """Return arrays to write the outputs to: on the caller's memory, or new ones.
 
     Raises:
         InputError: if a name is unknown, a shape or dtype differs, or an array is not writable
@@ -45,12 +46,13 @@ def check_outputs(
     check_names(signature.outputs, out, "output")
     arrays: list[Array] = []
     for spec in signature.outputs:
-        array = out.get(spec.name)
-        if array is None:
+        given = out.get(spec.name)
+        if given is None:
             arrays.append(np.empty(spec.shape, spec.dtype))
             continue
+        array = writable(given, f"output '{spec.name}'")
         _checked(spec, array, "output")
-        if not isinstance(array, np.ndarray) or not array.flags.carray:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(array, np.ndarray) or not array.flags.carray:
             raise InputError(
                 f"output '{spec.name}': expected a writable, aligned array in row-major order, "
                 "found another; allocate it with numpy.empty"
@@ -89,7 +91,7 @@ def _is_ready(spec: TensorSpec, value: Any) -> bool:
 
 def _checked(spec: TensorSpec, value: Any, what: str) -> Array:
     try:
-        array: Array = np.asarray(value)
+        array: Array = np.asarray(readable(value, f"{what} '{spec.name}'"))
     except ValueError as error:
         raise InputError(f"{what} '{spec.name}': expected an array, found {error}") from error
     if array.dtype != spec.dtype:

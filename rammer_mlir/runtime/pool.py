@@ -90,6 +90,11 @@ class ThreadPool:
                 f"({os.strerror(result & 0xFFFFFFFF)}); use fewer vEUs"
             )
 
+    @property
+    def handles(self) -> list[int]:
+        """The ``pthread_t`` of each thread: those of all vEUs but the first."""
+        return self._memory[_HEADER:].view(np.int64)[_THREAD :: _LINE // 8][1:].tolist()
+
     def launch(self, entry: int, context: int) -> None:
         """Execute an entry function on every vEU; the caller's thread is vEU 0."""
         with self._launching:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 
 from rammer_mlir.errors import InputError
+from rammer_mlir.runtime.dlpack import CPU, lend
 from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.signature import TensorSpec
 from tests.runtime.elementwise import Elementwise
 from tests.runtime.ring import Ring
 
@@ -83,6 +86,8 @@ def doubler() -> Iterator[Executable]:
 
 
 X = np.arange(15, dtype=np.float32).reshape(3, 5)
+READ_ONLY = np.zeros((3, 5), dtype=np.float32)
+READ_ONLY.flags.writeable = False
 
 
 def misaligned(array: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
@@ -127,9 +132,6 @@ def test_runs_leave_memory_around_the_buffers_alone(doubler: Executable) -> None
     assert np.array_equal(frame[:16], np.full(16, 7)) and np.array_equal(frame[31:], np.full(16, 7))
     assert np.array_equal(frame[16:31].reshape(3, 5), X + X)
 
-
-READ_ONLY = np.zeros((3, 5), dtype=np.float32)
-READ_ONLY.flags.writeable = False
 
 BAD_FEEDS: dict[str, tuple[Any, str]] = {
     "unknown name": ({"z": X}, "unknown input 'z': expected 'x' 3x5 float32"),
@@ -186,6 +188,104 @@ def test_an_output_may_not_overlap_an_input() -> None:
             executable.run({"x": x}, out={"y": y})
         result = executable.run({"x": x.copy()}, out={"y": y})["y"]
         assert np.array_equal(result, ring.expected(x * 0))
+
+
+class Foreign:
+    """A tensor of another library, which speaks DLPack alone: of version 1, or the older form."""
+
+    def __init__(self, array: Any, *, versioned: bool = False, device: int = 1) -> None:
+        self.array, self._versioned, self._device = array, versioned, device
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._device, 0
+
+    def __dlpack__(self, **options: Any) -> object:
+        if not self._versioned:
+            options.pop("max_version", None)
+        return self.array.__dlpack__(**options)
+
+
+class ForeignBfloat16(Foreign):
+    """What NumPy does not know: the same bytes under DLPack's name."""
+
+    def __dlpack__(self, **options: Any) -> object:
+        spec = TensorSpec("x", self.array.shape, self.array.dtype)
+        return lend(self.array.ctypes.data, spec, (CPU, 0), self.array)
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+@pytest.mark.parametrize("x", [X, X.T.copy().T], ids=["dense", "strided"])
+def test_tensors_of_other_libraries_are_taken(
+    doubler: Executable, x: np.ndarray[Any, np.dtype[Any]], versioned: bool
+) -> None:
+    """By DLPack; outputs are written where they are, and leave in the same way."""
+    y = np.zeros((3, 5), np.float32)
+    out = Foreign(y, versioned=versioned)
+    found = doubler.run({"x": Foreign(x, versioned=versioned)}, out={"y": out})
+    assert found["y"] is out
+    assert np.array_equal(y, X + X)
+    taken = np.from_dlpack(doubler.run({"x": X})["y"])
+    assert np.array_equal(taken, X + X)
+
+
+def test_element_types_that_numpy_lacks_are_taken() -> None:
+    """NumPy hands bfloat16 neither out nor in."""
+    x = values(ml_dtypes.bfloat16, (2, 67))
+    y = np.zeros_like(x)
+    with program("bf16", (2, 67)).build() as executable:
+        executable.run({"x": ForeignBfloat16(x)}, out={"y": ForeignBfloat16(y)})
+    assert np.array_equal(y, x + x)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2)], ids=str)
+def test_foreign_tensors_of_any_size(shape: tuple[int, ...]) -> None:
+    """Also scalars and tensors without elements."""
+    x, y = values(np.float32, shape), np.zeros(shape, np.float32)
+    with program("f32", shape).build() as executable:
+        executable.run({"x": Foreign(x)}, out={"y": Foreign(y)})
+    assert np.array_equal(y, x + x)
+
+
+BAD_FOREIGN: dict[str, tuple[Any, Any, str]] = {
+    "input elsewhere": (Foreign(X, device=2), None, "input 'x': expected a tensor in the host's"),
+    "output elsewhere": (X, Foreign(X, device=2), "output 'y': expected a tensor in the host's"),
+    "read-only": (X, Foreign(READ_ONLY), "output 'y': expected a tensor that DLPack can hand over"),
+    "strided": (X, Foreign(np.zeros((5, 3), "f").T), "output 'y': expected a dense tensor"),
+    "shape": (X, Foreign(np.zeros((5, 3), "f")), "output 'y': expected shape 3x5, found 5x3"),
+    "dtype": (Foreign(X.astype("f8")), None, "input 'x': expected dtype float32, found float64"),
+    "the input": (X, Foreign(X), "output 'y': expected memory of its own"),
+}
+
+
+@pytest.mark.parametrize(("x", "y", "message"), BAD_FOREIGN.values(), ids=BAD_FOREIGN)
+def test_bad_foreign_tensors_are_refused(doubler: Executable, x: Any, y: Any, message: str) -> None:
+    """In one line."""
+    with pytest.raises(InputError) as caught:
+        doubler.run({"x": x}, out={"y": y})
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_output_that_is_none_is_allocated(doubler: Executable) -> None:
+    """As if it had not been named."""
+    out: Any = {"y": None}
+    assert np.array_equal(doubler.run({"x": X}, out=out)["y"], X + X)
+
+
+def test_runs_with_buffers_of_their_own_allocate_nothing(doubler: Executable) -> None:
+    """Neither arrays nor anything else that stays."""
+    feeds, out = {"x": X}, {"y": np.zeros((3, 5), np.float32)}
+    for _ in range(10):
+        doubler.run(feeds, out=out)
+    tracemalloc.start(25)
+    try:
+        before = tracemalloc.take_snapshot()
+        for _ in range(1000):
+            doubler.run(feeds, out=out)
+        growth = tracemalloc.take_snapshot().compare_to(before, "filename")
+    finally:
+        tracemalloc.stop()
+    assert sum(s.size_diff for s in growth if "rammer_mlir/runtime" in str(s.traceback)) < 2000
 
 
 def test_nan_and_infinity_pass_through(doubler: Executable) -> None:

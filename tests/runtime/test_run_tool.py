@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,13 @@ def test_latency_and_outputs_are_printed(artifact: str, capsys: pytest.CaptureFi
     text = capsys.readouterr().out
     assert "ms median of 5 (from " in text
     assert "output 'y'  5x40 float32" in text
+
+
+def test_threads_are_pinned(artifact: str, capsys: pytest.CaptureFixture[str]) -> None:
+    core = min(os.sched_getaffinity(0))
+    assert main([artifact, "--pin", f"{core},{core}"]) == 0
+    assert "pinning: expected 2 cores of" in failure(capsys, artifact, "--pin", str(core))
+    assert "expected numbers of cores, as 0,1, found 'x'" in failure(capsys, artifact, "--pin", "x")
 
 
 def test_a_timeline_is_written(artifact: str, tmp_path: Path) -> None:

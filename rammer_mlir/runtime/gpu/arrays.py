@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.errors import InputError
-from rammer_mlir.runtime.gpu.dlpack import CPU, Borrowed, borrow, is_dense, lend
+from rammer_mlir.runtime.dlpack import CPU, Borrowed, borrow, is_dense, lend
 from rammer_mlir.runtime.gpu.driver import Driver
 from rammer_mlir.runtime.gpu.memory import DeviceMemory
 from rammer_mlir.signature import TensorSpec

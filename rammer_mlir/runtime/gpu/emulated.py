@@ -14,8 +14,8 @@ from rammer_mlir.emulated import EmulatedKernel
 from rammer_mlir.errors import TargetError
 from rammer_mlir.gpu_image import GpuCodeKind
 from rammer_mlir.residency import BlockNeeds, Multiprocessors, resident_blocks
+from rammer_mlir.runtime.dlpack import CPU
 from rammer_mlir.runtime.emulator import Grid, launch
-from rammer_mlir.runtime.gpu.dlpack import CPU
 from rammer_mlir.runtime.gpu.driver import Argument, Array, Launch, out_of_memory
 from rammer_mlir.runtime.traces import Trace
 

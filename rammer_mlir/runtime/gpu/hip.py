@@ -9,7 +9,7 @@ from typing import Any
 from rammer_mlir.errors import TargetError
 from rammer_mlir.gpu_image import GpuCodeKind
 from rammer_mlir.residency import BlockNeeds
-from rammer_mlir.runtime.gpu.dlpack import ROCM
+from rammer_mlir.runtime.dlpack import ROCM
 from rammer_mlir.runtime.gpu.driver import (
     Argument,
     Array,

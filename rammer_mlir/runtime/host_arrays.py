@@ -1,0 +1,90 @@
+"""Tensors of other libraries on the host, without a copy: DLPack."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.errors import InputError
+from rammer_mlir.runtime.dlpack import CPU, Borrowed, borrow
+
+Array = NDArray[np.generic]
+
+
+def readable(value: Any, what: str) -> Any:
+    """Return a tensor of another library as an array on its memory; other values as they are.
+
+    Args:
+        value: anything.
+        what: how messages call it.
+
+    Raises:
+        InputError: if it is not in the host's memory, or cannot be handed over.
+    """
+    if not _is_foreign(value, what):
+        return value
+    try:
+        found = borrow(value.__dlpack__())
+        if found.is_dense and found.dtype is not None:
+            return _array(found, found.dtype)
+    except BufferError:
+        pass  # read-only memory, which only the newer form can describe
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError) as error:
+        raise _kept(value, what, error) from error
+
+
+def writable(value: Any, what: str) -> Any:
+    """Return a tensor of another library as an array to write to; other values as they are.
+
+    NumPy itself takes what comes by the older form of DLPack for read-only, and refuses bfloat16.
+
+    Raises:
+        InputError: if it is not in the host's memory, not dense, or not to be written.
+    """
+    if not _is_foreign(value, what):
+        return value
+    try:
+        found = borrow(value.__dlpack__())
+    except BufferError as error:
+        raise _kept(value, what, error) from error
+    if not found.is_dense or found.dtype is None:
+        problem = "an unknown element type" if found.dtype is None else "strides"
+        raise InputError(
+            f"{what}: expected a dense tensor in row-major order, found {problem}; copy it"
+        )
+    return _array(found, found.dtype)
+
+
+def _is_foreign(value: Any, what: str) -> bool:
+    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
+        return False
+    kind = int(value.__dlpack_device__()[0])
+    if kind != CPU:
+        raise InputError(
+            f"{what}: expected a tensor in the host's memory (DLPack device {CPU}), found one on "
+            f"DLPack device {kind}; move it"
+        )
+    return True
+
+
+def _kept(value: object, what: str, error: Exception) -> InputError:
+    return InputError(
+        f"{what}: expected a tensor that DLPack can hand over, found one that "
+        f"{type(value).__name__} keeps ({error}); copy it"
+    )
+
+
+def _array(found: Borrowed, dtype: np.dtype[np.generic]) -> Array:
+    size = int(np.prod(found.shape)) * dtype.itemsize
+    memory: Any = (ctypes.c_byte * size).from_address(found.address or ctypes.addressof(_NOTHING))
+    memory.owner = found.owner  # the array keeps its memory, and this the tensor
+    return np.frombuffer(memory, np.uint8).view(dtype).reshape(found.shape)
+
+
+_NOTHING = ctypes.c_byte()
+"""Where tensors without elements lie."""

@@ -1,0 +1,59 @@
+"""Binding threads to cores."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rammer_mlir.errors import OptionError, TargetError
+
+_MASK_BYTES = 128
+"""Size of the C library's ``cpu_set_t``."""
+
+
+def check_cores(cores: Sequence[int], num_veus: int) -> tuple[int, ...]:
+    """Return one core for each vEU.
+
+    Raises:
+        OptionError: if there are more or fewer, or this process may not use one of them.
+    """
+    allowed = os.sched_getaffinity(0)
+    if len(cores) != num_veus or not set(cores) <= allowed:
+        raise OptionError(
+            f"pinning: expected {num_veus} cores of {', '.join(map(str, sorted(allowed)))}, one "
+            f"for each vEU, found {', '.join(map(str, cores)) or 'none'}; name others"
+        )
+    return tuple(cores)
+
+
+def pin_threads(handles: Iterable[int], cores: Iterable[Iterable[int]]) -> None:
+    """Let each thread, by its ``pthread_t``, run on the given cores only.
+
+    Raises:
+        TargetError: if the system refuses.
+    """
+    library: Any = ctypes.CDLL(None)
+    for handle, chosen in zip(handles, cores, strict=True):
+        mask = sum(1 << core for core in chosen).to_bytes(_MASK_BYTES, "little")
+        error = library.pthread_setaffinity_np(
+            ctypes.c_ulong(handle), ctypes.c_size_t(_MASK_BYTES), mask
+        )
+        if error:
+            raise TargetError(
+                f"pinning a thread to cores {sorted(chosen)}: expected the system to do it, found "
+                f"'{os.strerror(error)}'; leave pinning out"
+            )
+
+
+@contextmanager
+def caller_on(core: int) -> Generator[None]:
+    """Let the calling thread run on one core only; afterwards where it could before."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
