@@ -12,7 +12,8 @@ ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
 
 
-_addressof, _from_buffer = ctypes.addressof, ctypes.c_byte.from_buffer
+_addressof = ctypes.addressof
+_from_buffer: Any = ctypes.c_byte.from_buffer  # takes any writable memory, arrays too
 
 
 def aligned_bytes(size: int) -> NDArray[np.uint8]:
@@ -24,9 +25,8 @@ def aligned_bytes(size: int) -> NDArray[np.uint8]:
 
 def address_of(array: NDArray[np.generic]) -> int:
     """Return the address of a dense array's data: ``array.ctypes.data``, but faster if writable."""
-    memory: Any = array
     try:
-        return _addressof(_from_buffer(memory))
+        return _addressof(_from_buffer(array))
     except (BufferError, TypeError, ValueError):
         # Read-only, empty, or of an element type that the buffer protocol does not know.
         return array.ctypes.data
