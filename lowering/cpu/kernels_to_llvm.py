@@ -17,6 +17,7 @@ from rammer_mlir.lowering.cpu.kernel_buffers import (
     expand_copies,
     store_booleans_as_bytes,
 )
+from rammer_mlir.lowering.cpu.long_reductions import split_long_reductions
 from rammer_mlir.lowering.cpu.vectorize import vectorize_kernels
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.machine import Machine
@@ -48,6 +49,7 @@ def vector_steps(vector_bits: int) -> list[Step]:
         Step("copies", partial(_each_kernel, expand_copies)),
         Step("booleans", partial(_each_kernel, store_booleans_as_bytes)),
         Step("temporaries", partial(_each_kernel, allocate_on_stack)),
+        Step("sums", partial(_each_kernel, split_long_reductions)),
         Step("views", "affine-expand-index-ops,expand-strided-metadata,lower-affine,cse"),
         Step("vectorize", partial(vectorize_kernels, vector_bits=vector_bits)),
         Step("share", "cse"),

@@ -1,0 +1,57 @@
+"""Products with long sums are cut into pieces, and compute what they did before."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import rammer_mlir
+from rammer_mlir.lowering.cpu import kernels_to_llvm
+
+
+def _product(rows: int, length: int, columns: int, *, image: bool) -> onnx.ModelProto:
+    """Return a product with constant weights, of a matrix or of an image's pixels, and a ReLU."""
+    rng = np.random.default_rng(length)
+    if image:
+        shape, node, kernel = [1, length, rows // 8, 8], "Conv", (columns, length, 1, 1)
+    else:
+        shape, node, kernel = [rows, length], "MatMul", (length, columns)
+    weights = numpy_helper.from_array(rng.standard_normal(kernel).astype(np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node(node, ["x", "w"], ["p"]), helper.make_node("Relu", ["p"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [weights],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+@pytest.mark.parametrize(
+    ("rows", "length", "columns", "image"),
+    [(56, 1024, 64, False), (40, 1536, 96, False), (64, 2048, 32, True), (72, 1040, 48, True)],
+)
+def test_pieces_add_up(
+    rows: int, length: int, columns: int, image: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = _product(rows, length, columns, image=image)
+    shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    x = np.random.default_rng(rows).standard_normal(shape).astype(np.float32)
+    weights = numpy_helper.to_array(model.graph.initializer[0])
+    with rammer_mlir.compile(model, num_veus=2, cache=False) as executable:
+        found = executable.run({"x": x})["y"]
+    wide, kernel = x.astype(np.float64), weights.astype(np.float64)
+    sums = np.einsum("nchw,fc->nfhw", wide, kernel[:, :, 0, 0]) if image else wide @ kernel
+    np.testing.assert_allclose(found, np.maximum(sums, 0), rtol=1e-4, atol=1e-3)
+    # Added up in the same order, so that not a bit differs from the sum in one piece.
+    split: list[bool] = []
+
+    def note(function: object) -> None:
+        split.append(True)
+
+    monkeypatch.setattr(kernels_to_llvm, "split_long_reductions", note)
+    with rammer_mlir.compile(model, num_veus=2, cache=False) as executable:
+        assert np.array_equal(executable.run({"x": x})["y"], found)
+    assert split
