@@ -149,7 +149,24 @@ class _Grouping:
             owner = value.owner
             if not isinstance(owner, ir.Block) and owner.operation in self._group_of:
                 found[self._group_of[owner.operation]] = None
-        return list(found)
+        return sorted(found, key=self._latest_input, reverse=True)
+
+    def _latest_input(self, group: Group) -> int:
+        """Return where the last of a group's inputs is made.
+
+        A sum of two products can join one of them only: that which has to wait for its inputs
+        anyway. The other product can then run early, next to what the first waits for.
+        """
+        inside = {op.operation for op in group.operations}
+        return max(
+            (
+                self._root_position(value)
+                for op in group.operations
+                for value in [*op.operation.operands, *captured_values(op)]
+                if not _defined_in(value, inside)
+            ),
+            default=-1,
+        )
 
     def _try_merge(self, producer: Group, consumer: Group, op: ir.OpView) -> Group:
         forced = self._passes_scalar(producer, op)

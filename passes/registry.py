@@ -17,6 +17,7 @@ from rammer_mlir.passes.rtask_insert_copies import InsertCopies
 from rammer_mlir.passes.rtask_merge_operators import MergeOperators
 from rammer_mlir.passes.rtask_minimize_barriers import MinimizeBarriers
 from rammer_mlir.passes.rtask_pack_weights import PackWeights
+from rammer_mlir.passes.rtask_pad_channels import PadChannels
 from rammer_mlir.passes.rtask_plan_memory import PlanMemory
 from rammer_mlir.passes.rtask_print_schedule import PrintSchedule
 from rammer_mlir.passes.rtask_schedule import Schedule
@@ -27,6 +28,7 @@ PASSES: tuple[type[Pass], ...] = (
     ExternalizeConstants,
     MergeOperators,
     PackWeights,
+    PadChannels,
     BlockChannels,
     FormOperators,
     BlockWeights,

@@ -163,10 +163,7 @@ def _tilings(computation: Computation, wanted: _Wanted) -> list[Tiling]:
 
     if wanted.device is not None:
         return tiles_for(wanted.device, extents, limits, cost, len(wanted.aims))
-    memory = wanted.memory
-    limited = (
-        replace(aim, num_bytes=min(aim.num_bytes, memory or aim.num_bytes)) for aim in wanted.aims
-    )
+    limited = (replace(aim, memory=wanted.memory) for aim in wanted.aims)
     chosen = (choose(extents, limits, cost, aim) for aim in limited)
     return list(dict.fromkeys(chosen))
 

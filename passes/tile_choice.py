@@ -17,14 +17,36 @@ Tiling = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Aim:
-    """Work of one rTask to aim at: scalar operations and bytes, whichever is reached first.
+    """Work of one rTask to aim at: scalar operations and bytes.
 
-    From ``enough`` rTasks on, no cut is made that has all rTasks together move much more bytes.
+    Where one of them is reached, no cut is made for the other one that has all rTasks together move
+    much more bytes; for fewer operations only from ``enough`` rTasks on. Nothing stops cuts before
+    an rTask touches at most ``memory`` bytes (0: any number).
     """
 
     operations: int
     num_bytes: int
     enough: int = 1 << 62
+    memory: int = 0
+
+    def is_met(self, cost: TileCost) -> bool:
+        """Whether an rTask is small enough in both."""
+        return cost.operations <= self.operations and self.is_light(cost)
+
+    def is_light(self, cost: TileCost) -> bool:
+        """Whether an rTask touches few enough bytes."""
+        return cost.num_bytes <= self.num_bytes and self.is_held(cost)
+
+    def is_held(self, cost: TileCost) -> bool:
+        """Whether the memory holds what an rTask touches."""
+        return cost.num_bytes <= (self.memory or cost.num_bytes)
+
+    def is_partly_met(self, cost: TileCost, num_rtasks: int) -> bool:
+        """Whether what is left to reach is not worth many more bytes."""
+        enough = cost.operations <= self.operations or (
+            num_rtasks >= self.enough and self.is_light(cost)
+        )
+        return enough and self.is_held(cost)
 
 
 def aims(work: int, enough: int = 0) -> tuple[Aim, ...]:
@@ -90,12 +112,12 @@ def choose(
     tiling = next(path)
     while True:
         current = cost(tiling)
-        if current.operations <= aim.operations and current.num_bytes <= aim.num_bytes:
+        if aim.is_met(current):
             return tiling
         finer = next(path, None)
         if finer is None:
             return tiling
-        if num_tiles(extents, tiling) >= aim.enough and current.num_bytes <= aim.num_bytes:
+        if aim.is_partly_met(current, num_tiles(extents, tiling)):
             before, after = (_bytes_moved(extents, t, limits, cost) for t in (tiling, finer))
             if after > _MUCH_MORE * before:
                 return tiling

@@ -12,6 +12,10 @@ ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
 
 
+_addressof = ctypes.addressof
+_from_buffer: Any = ctypes.c_byte.from_buffer  # takes any writable memory, arrays too
+
+
 def aligned_bytes(size: int) -> NDArray[np.uint8]:
     """Return zeroed memory of ``size`` bytes that begins on a cache line."""
     raw = np.zeros(size + ALIGNMENT, dtype=np.uint8)
@@ -21,10 +25,8 @@ def aligned_bytes(size: int) -> NDArray[np.uint8]:
 
 def address_of(array: NDArray[np.generic]) -> int:
     """Return the address of a dense array's data: ``array.ctypes.data``, but faster if writable."""
-    if array.nbytes and array.flags.writeable:
-        memory: Any = array
-        try:
-            return ctypes.addressof(ctypes.c_byte.from_buffer(memory))
-        except (BufferError, TypeError, ValueError):
-            pass  # an element type that the buffer protocol does not know
-    return array.ctypes.data
+    try:
+        return _addressof(_from_buffer(array))
+    except (BufferError, TypeError, ValueError):
+        # Read-only, empty, or of an element type that the buffer protocol does not know.
+        return array.ctypes.data

@@ -44,6 +44,7 @@ from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.gpu.opening import open_driver
 from rammer_mlir.runtime.pool import native_code
 from rammer_mlir.scheduling.devices.catalog import find_device
+from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.minimize import minimize
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.policies.checked import ask
@@ -157,6 +158,12 @@ class Compilation:
         self._run_stages("buffers")
         with self._stage("profile"):
             return profile_kernels(self.module, executor=executor)
+
+    def task_graph(self) -> TaskGraph:
+        """Return the tiled rOperators on buffers as what policies schedule."""
+        self._run_stages("buffers")
+        with self._context, ir.Location.unknown():
+            return graph_of_operators(self.module).graph()
 
     def _text(self) -> str:
         return self.module.operation.get_asm(
@@ -272,7 +279,7 @@ class Compilation:
         operations = sum(kernel.flops_per_rtask * kernel.num_rtasks for kernel in chosen)
         return summary(graph, scheduled.plan, memory), operations
 
-    def emulated(self, *, checked: bool = False) -> EmulatedExecutable:
+    def emulated(self, *, checked: bool = False, traced: bool = False) -> EmulatedExecutable:
         """Compile the GPU's kernel to native code of this machine.
 
         Raises:
@@ -280,10 +287,10 @@ class Compilation:
             UnsupportedError: if the kernel uses what cannot be emulated.
         """
         words, _ = self._describe()
-        return self.emulate(self.gpu_program(), words, checked=checked)
+        return self.emulate(self.gpu_program(), words, checked=checked, traced=traced)
 
     def emulate(
-        self, program: GpuProgram, words: str = "", *, checked: bool = False
+        self, program: GpuProgram, words: str = "", *, checked: bool = False, traced: bool = False
     ) -> EmulatedExecutable:
         """Compile the gpu dialect's kernel that ``module`` holds to native code of this machine.
 
@@ -291,10 +298,11 @@ class Compilation:
             program: what ``gpu_program`` returned.
             words: the schedule in words.
             checked: whether accesses are checked.
+            traced: whether launches record accesses.
         """
         with self._stage("object"):
             (name,) = kernel_names(self.module)
-            kernel = compile_kernel(self.module, name, checked=checked)
+            kernel = compile_kernel(self.module, name, checked=checked, traced=traced)
         image = program.image(self._signature, "ptx", summary=words)
         stats = {"seconds": dict(self.seconds)}
         return EmulatedExecutable(image, kernel, program.target.warp_size, stats)
@@ -310,9 +318,7 @@ class Compilation:
         device = find_device(self._options.device).device(self._options.num_veus)
         if self._options.measured:
             self.profile()
-        self._run_stages("buffers")
-        with self._context, ir.Location.unknown():
-            graph = graph_of_operators(self.module).graph()
+        graph = self.task_graph()
         own = self.schedule()
         with self._context, ir.Location.unknown():
             runs = [(self._options.policy, own.builder.graph(), own.plan)]

@@ -50,6 +50,8 @@ class World(_Place):
     FAULT_OTHER = auto()
     FAULT_OTHER_SITE = auto()
     ZERO = auto()
+    TRACE = auto()
+    TRACE_END = auto()
 
 
 class Lane(_Place):
@@ -124,6 +126,17 @@ class PendingCopy(_Place):
     READ = auto()
     SITE = auto()
     GROUP = auto()
+
+
+class TraceRecord(_Place):
+    """Words of one traced access: its address, and its number, block and lane."""
+
+    ADDRESS = auto()
+    WHO = auto()
+
+
+TRACE_ACCESS_SHIFT, TRACE_BLOCK_SHIFT = 32, 16
+"""``WHO`` is ``access << 32 | block << 16 | lane``."""
 
 
 class Status(_Place):
@@ -208,6 +221,16 @@ class KernelArgument:
 
 
 @dataclass(frozen=True)
+class TracedAccess:
+    """A load, store or asynchronous copy of a kernel: its function, and the bytes of a lane."""
+
+    function: str
+    operation: str
+    location: str
+    num_bytes: int
+
+
+@dataclass(frozen=True)
 class EmulatedKernel:
     """One kernel as native code.
 
@@ -221,6 +244,7 @@ class EmulatedKernel:
         stack_bytes: stack that a lane needs.
         checked: whether accesses are checked.
         owner: keeps the code in memory.
+        traced: its accesses in the order of their numbers, if launches record them.
     """
 
     name: str
@@ -232,3 +256,4 @@ class EmulatedKernel:
     stack_bytes: int
     checked: bool
     owner: object
+    traced: tuple[TracedAccess, ...] = ()

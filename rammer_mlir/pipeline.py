@@ -110,7 +110,14 @@ def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
 
 
 def _blocking() -> tuple[str, ...]:
-    return ("rtask-block-channels", "linalg-generalize-named-ops", "canonicalize", "cse")
+    return (
+        "rtask-pad-channels",
+        "linalg-generalize-named-ops",
+        "rtask-block-channels",
+        "linalg-generalize-named-ops",
+        "canonicalize",
+        "cse",
+    )
 
 
 def _tile(options: CompileOptions) -> str:

@@ -107,8 +107,8 @@ func.func @scalars(%id: index, %x: memref<8xf32>, %y: memref<8x3xf32>) {
 // ASYNC: nvgpu.device_async_wait
 // ASYNC: gpu.barrier
 // ASYNC: scf.yield
-// ASYNC: memref.load %[[C]]
-// ASYNC: memref.store %{{.*}}, %[[C]]
+// ASYNC: vector.load %[[C]]{{.*}} {alignment = 8 : i64} : memref<64x64xf32>, vector<2xf32>
+// ASYNC: vector.store %{{.*}}, %[[C]]{{.*}} {alignment = 8 : i64} : memref<64x64xf32>, vector<2xf32>
 // ASYNC: return
 // PLAIN: func.func @staged(%{{.*}}, %[[A:.*]]: memref<64x512xf32>
 // PLAIN: scf.for
@@ -120,7 +120,7 @@ func.func @scalars(%id: index, %x: memref<8xf32>, %y: memref<8x3xf32>) {
 // PLAIN-NEXT: vector.store %[[NEXT]]
 // PLAIN: gpu.barrier
 // PLAIN: scf.yield
-func.func @staged(%id: index, %a: memref<64x512xf32> {rtask.alignment = 16 : i64}, %b: memref<512x64xf32> {rtask.alignment = 16 : i64}, %c: memref<64x64xf32>) {
+func.func @staged(%id: index, %a: memref<64x512xf32> {rtask.alignment = 16 : i64}, %b: memref<512x64xf32> {rtask.alignment = 16 : i64}, %c: memref<64x64xf32> {rtask.alignment = 16 : i64}) {
   linalg.matmul ins(%a, %b : memref<64x512xf32>, memref<512x64xf32>) outs(%c : memref<64x64xf32>)
   return
 }
@@ -141,5 +141,31 @@ func.func @staged(%id: index, %a: memref<64x512xf32> {rtask.alignment = 16 : i64
 // ASYNC: memref.store %{{.*}}, %[[C]]
 func.func @narrow(%id: index, %a: memref<16x512xf32>, %b: memref<512x32xf32>, %c: memref<16x32xf32>) {
   linalg.matmul ins(%a, %b : memref<16x512xf32>, memref<512x32xf32>) outs(%c : memref<16x32xf32>)
+  return
+}
+
+// -----
+
+// A vector times a matrix: 8 threads have 4 columns each, 32 rows of such threads divide
+// the 256 elements of each. Partial results meet in the warp by shuffles, then in shared memory.
+// CHECK: func.func @columns(%{{.*}}, %[[X:.*]]: memref<256xf32>, %[[W:.*]]: memref<256x32xf32>, %[[Y:.*]]: memref<32xf32>, %[[SHARED:.*]]: memref<1024xi8, #gpu.address_space<workgroup>>
+// CHECK: %[[THREAD:.*]] = gpu.thread_id x
+// CHECK: %[[PARTIAL:.*]] = memref.view %[[SHARED]]
+// CHECK: %[[COLUMN:.*]] = arith.remui %[[THREAD]]
+// CHECK: %[[ROW:.*]] = arith.divui %[[THREAD]]
+// CHECK: %[[SUMS:.*]]:4 = scf.for {{.*}} = %[[ROW]] to
+// CHECK: memref.load %[[X]]
+// CHECK: vector.load %[[W]]{{.*}} {alignment = 16 : i64} : memref<256x32xf32>, vector<4xf32>
+// CHECK: gpu.shuffle xor %[[SUMS]]#0
+// CHECK-COUNT-7: gpu.shuffle xor
+// CHECK: scf.if
+// CHECK-COUNT-4: memref.store %{{.*}}, %[[PARTIAL]]
+// CHECK: gpu.barrier
+// CHECK: scf.for %{{.*}} = %[[THREAD]] to
+// CHECK-COUNT-8: memref.load %[[PARTIAL]]
+// CHECK: memref.load %[[Y]]
+// CHECK: memref.store %{{.*}}, %[[Y]]
+func.func @columns(%id: index, %x: memref<256xf32>, %w: memref<256x32xf32> {rtask.alignment = 16 : i64}, %y: memref<32xf32>) {
+  linalg.vecmat ins(%x, %w : memref<256xf32>, memref<256x32xf32>) outs(%y : memref<32xf32>)
   return
 }

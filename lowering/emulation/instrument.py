@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from rammer_mlir.bindings import arith, func, ir, llvm, memref
+from rammer_mlir.bindings import arith, func, ir, memref
 from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.lowering.emulation.accesses import (
+    address_word,
+    call_runtime,
+    is_atomic,
+    kernel_operations,
+    number_word,
+    root_of,
+)
 from rammer_mlir.lowering.emulation.gpu_to_func import element_bytes
 from rammer_mlir.lowering.emulation.sites import Sites
 from rammer_mlir.lowering.ir_walk import producer, walk
@@ -17,7 +25,6 @@ from rammer_mlir.lowering.ir_walk import producer, walk
 _MEMREFS = {"memref.load": 0, "memref.store": 1, "vector.load": 0, "vector.store": 1}
 """Operations with indices behind their memref, and the memref's number among their operands."""
 
-_ATOMICS = ("llvm.atomicrmw", "llvm.cmpxchg")
 _COPIES = ("llvm.intr.memcpy", "llvm.intr.memmove")
 _UNKNOWN = (
     "llvm.intr.masked.load", "llvm.intr.masked.store", "llvm.intr.masked.gather",
@@ -68,23 +75,10 @@ def _constant(number: int) -> Any:
     return arith.constant(_i64(), number)
 
 
-def _is_runtime(function: Any) -> bool:
-    return ir.StringAttr(function.attributes["sym_name"]).value.startswith("emulator_")
-
-
-def _kernel_operations(module: Any) -> list[Any]:
-    return [
-        nested
-        for function in module.body.operations
-        if function.operation.name == "llvm.func" and not _is_runtime(function)
-        for nested in walk(function.operation)
-    ]
-
-
 def granule_of(module: Any) -> int:
     """Return the bytes of the smallest element that kernels access: 1, 2, or 4 for larger ones."""
     sizes = [4]
-    for operation in _kernel_operations(module):
+    for operation in kernel_operations(module):
         if operation.name == "llvm.load":
             sizes.append(_element_bytes(operation.results[0].type))
         elif operation.name == "llvm.store":
@@ -100,21 +94,12 @@ def _element_bytes(kind: Any) -> int:
 
 def instrument(module: Any, sites: Sites, *, checked: bool) -> None:
     """Put calls beside memory accesses; without ``checked``, only where lanes give way."""
-    for operation in _kernel_operations(module):
+    for operation in kernel_operations(module):
         with ir.InsertionPoint(operation), operation.location:
-            if _is_atomic(operation):
+            if is_atomic(operation):
                 _atomic(operation, sites, checked)
             elif checked:
                 _plain(operation, sites)
-
-
-def _is_atomic(operation: Any) -> bool:
-    if operation.name in _ATOMICS:
-        return True
-    ordering = operation.attributes["ordering"] if "ordering" in operation.attributes else None
-    return operation.name in ("llvm.load", "llvm.store") and bool(
-        ordering is not None and ir.IntegerAttr(ordering).value
-    )
 
 
 # LLVM's numbers of memory orders: monotonic 2, acquire 4, release 5, acq_rel 6, seq_cst 7.
@@ -135,25 +120,27 @@ def _orders(operation: Any) -> tuple[bool, bool]:
 def _atomic(operation: Any, sites: Sites, checked: bool) -> None:
     is_store = operation.name == "llvm.store"
     target = operation.operands[1 if is_store else 0]
-    site, address = _number(sites.add(operation)), _address(target)
+    site, address = number_word(sites.add(operation)), address_word(target)
     acquires, releases = _orders(operation)
     if checked:
         value = operation.operands[0] if is_store else operation.results[0]
         size = element_bytes(operation.operands[1].type if len(operation.operands) > 1
                              and not is_store else value.type)  # fmt: skip
-        _call("emulator_bounds", _address(_root(target)), address, _number(size), site)
+        call_runtime(
+            "emulator_bounds", address_word(root_of(target)), address, number_word(size), site
+        )
     if not is_store:
-        _call("emulator_poll", address, site)
+        call_runtime("emulator_poll", address, site)
     if operation.name != "llvm.load":
-        _call("emulator_progress")
+        call_runtime("emulator_progress")
         if checked:
-            joins = _number(int(not is_store))
-            _call("emulator_release", address, site, joins, _number(int(releases)))
+            joins = number_word(int(not is_store))
+            call_runtime("emulator_release", address, site, joins, number_word(int(releases)))
     with ir.InsertionPoint.after(operation):
         if checked and not is_store:
-            _call("emulator_acquire", address, site, _number(int(acquires)))
+            call_runtime("emulator_acquire", address, site, number_word(int(acquires)))
         if operation.name != "llvm.load":
-            _call("emulator_offer", address, site)
+            call_runtime("emulator_offer", address, site)
 
 
 def _plain(operation: Any, sites: Sites) -> None:
@@ -162,17 +149,17 @@ def _plain(operation: Any, sites: Sites) -> None:
         _check_alignment(operation, sites)
     if name == "llvm.load":
         size = element_bytes(operation.results[0].type)
-        _access(operation.operands[0], _number(size), sites.add(operation), 0)
+        _access(operation.operands[0], number_word(size), sites.add(operation), 0)
     elif name == "llvm.store":
         size = element_bytes(operation.operands[0].type)
-        _access(operation.operands[1], _number(size), sites.add(operation), 1)
+        _access(operation.operands[1], number_word(size), sites.add(operation), 1)
     elif name in _COPIES:
         site = sites.add(operation)
         _access(operation.operands[1], operation.operands[2], site, 0)
         _access(operation.operands[0], operation.operands[2], site, 1)
     elif name == "llvm.fence":
         acquires, releases = _orders(operation)
-        _call("emulator_fence", _number(int(acquires)), _number(int(releases)))
+        call_runtime("emulator_fence", number_word(int(acquires)), number_word(int(releases)))
     elif name in _UNKNOWN:
         raise UnsupportedError(
             f"emulation with checks: expected plain loads and stores, found '{name}'; run without "
@@ -185,33 +172,14 @@ def _check_alignment(operation: Any, sites: Sites) -> None:
     is_load = operation.name == "llvm.load"
     kind = operation.results[0].type if is_load else operation.operands[0].type
     if isinstance(kind, ir.VectorType) and "alignment" in operation.attributes:
-        alignment = _number(ir.IntegerAttr(operation.attributes["alignment"]).value)
-        address = _address(operation.operands[0 if is_load else 1])
-        _call("emulator_aligned", address, alignment, _number(sites.add(operation)))
-
-
-def _root(pointer: Any) -> Any:
-    """Return the pointer that address computations begin with."""
-    while producer(pointer) in ("llvm.getelementptr", "llvm.bitcast", "llvm.addrspacecast"):
-        pointer = pointer.owner.operation.operands[0]
-    return pointer
+        alignment = number_word(ir.IntegerAttr(operation.attributes["alignment"]).value)
+        address = address_word(operation.operands[0 if is_load else 1])
+        call_runtime("emulator_aligned", address, alignment, number_word(sites.add(operation)))
 
 
 def _access(pointer: Any, size: Any, site: int, writes: int) -> None:
-    root = _root(pointer)
+    root = root_of(pointer)
     if producer(root) == "llvm.alloca":
         return
-    _call("emulator_access", _address(root), _address(pointer), size, _number(site),
-          _number(writes))  # fmt: skip
-
-
-def _number(value: int) -> Any:
-    return llvm.mlir_constant(ir.IntegerAttr.get(_i64(), value))
-
-
-def _address(pointer: Any) -> Any:
-    return llvm.ptrtoint(_i64(), pointer)
-
-
-def _call(function: str, *arguments: Any) -> None:
-    llvm.CallOp(None, list(arguments), [], [], callee=ir.FlatSymbolRefAttr.get(function))
+    words = (address_word(root), address_word(pointer), size)
+    call_runtime("emulator_access", *words, number_word(site), number_word(writes))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.emulated import EmulatedKernel, Lane, SharedBuffer, World
+from rammer_mlir.emulated import EmulatedKernel, Lane, SharedBuffer, TracedAccess, World
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.cpu.kernels_to_llvm import Step, llvm_steps
 from rammer_mlir.lowering.emulation.async_copies import emit_async_copies
@@ -21,6 +21,7 @@ from rammer_mlir.lowering.emulation.scheduler import (
     emit_unchecked,
 )
 from rammer_mlir.lowering.emulation.sites import Sites
+from rammer_mlir.lowering.emulation.traces import emit_trace, trace_accesses
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
@@ -35,20 +36,24 @@ _CALL_BYTES, _PAGE, _ALIGNMENT = 48 << 10, 4096, 64
 
 @dataclass(frozen=True)
 class LoweredKernel:
-    """LLVM IR of a kernel, bytes of a shadow cell's granule, and bytes of a lane's stack."""
+    """LLVM IR of a kernel, bytes of a shadow cell's granule and of a lane's stack, and accesses."""
 
     text: str
     granule: int
     stack_bytes: int
+    traced: tuple[TracedAccess, ...]
 
 
-def compile_kernel(module: Any, name: str, *, checked: bool) -> EmulatedKernel:
+def compile_kernel(
+    module: Any, name: str, *, checked: bool, traced: bool = False
+) -> EmulatedKernel:
     """Compile a kernel for this process.
 
     Args:
         module: holds a ``gpu.module``; it stays as it is.
         name: the kernel, a ``gpu.func``.
         checked: whether accesses are checked, at some twenty times the run time.
+        traced: whether launches record accesses (``rammer_mlir.runtime.traces``).
 
     Raises:
         UnsupportedError: if the kernel uses what cannot be emulated.
@@ -58,7 +63,7 @@ def compile_kernel(module: Any, name: str, *, checked: bool) -> EmulatedKernel:
     sites = Sites()
     with module.context, ir.Location.unknown():
         functions = to_functions(module, name, sites)
-        lowered = lower_kernel(functions, sites, machine, checked=checked)
+        lowered = lower_kernel(functions, sites, machine, checked=checked, traced=traced)
     library = load_object(emit_object(lowered.text, machine))
     return EmulatedKernel(
         name=name,
@@ -70,11 +75,17 @@ def compile_kernel(module: Any, name: str, *, checked: bool) -> EmulatedKernel:
         stack_bytes=lowered.stack_bytes,
         checked=checked,
         owner=library,
+        traced=lowered.traced,
     )
 
 
 def lower_kernel(
-    functions: FunctionModule, sites: Sites, machine: Machine, *, checked: bool
+    functions: FunctionModule,
+    sites: Sites,
+    machine: Machine,
+    *,
+    checked: bool,
+    traced: bool = False,
 ) -> LoweredKernel:
     """Lower a kernel together with its runtime."""
     module = functions.module
@@ -89,14 +100,17 @@ def lower_kernel(
         else:
             emit_unchecked()
         emit_async_copies(checked=checked)
+        if traced:
+            emit_trace()
     for step in _steps(machine):
         step.apply(module)
     granule = granule_of(module)
+    accesses = trace_accesses(module) if traced else ()
     instrument(module, sites, checked=checked)
     _define_entry(module, functions)
     module.operation.verify()
     return LoweredKernel(
-        f"{to_llvm_ir(module)}\n{_assembly(fibers)}", granule, _stack_bytes(module)
+        f"{to_llvm_ir(module)}\n{_assembly(fibers)}", granule, _stack_bytes(module), accesses
     )
 
 

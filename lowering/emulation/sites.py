@@ -24,7 +24,7 @@ class Sites:
         come from one source line.
         """
         name = operation.name if number is None else f"{operation.name} {number}"
-        site = Site(name, _location(operation))
+        site = Site(name, location_names(operation))
         if len(self._numbers) >= 1 << SITE_BITS:
             raise UnsupportedError(
                 f"emulation: expected at most {1 << SITE_BITS} accesses in a kernel, found more"
@@ -36,7 +36,7 @@ class Sites:
         return tuple(self._numbers)
 
 
-def _location(operation: Any) -> str:
+def location_names(operation: Any) -> str:
     """Spell a location's names (an operator, an rKernel), else its files and lines."""
     found: list[tuple[str, str, str]] = _PLACE.findall(str(operation.location))
     names = [name for name, line, _ in found if not line]

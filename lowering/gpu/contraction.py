@@ -14,12 +14,12 @@ from rammer_mlir.lowering.cpu.vectorize_affine import (
     add,
     as_value,
     constant,
-    evaluate,
     multiply,
 )
-from rammer_mlir.lowering.gpu.body import emit_body, output_maps
+from rammer_mlir.lowering.gpu.body import emit_body
+from rammer_mlir.lowering.gpu.contraction_output import Output, enter_if
 from rammer_mlir.lowering.gpu.contraction_plan import ContractionPlan, Staged
-from rammer_mlir.lowering.gpu.iteration_space import Loops, unflatten
+from rammer_mlir.lowering.gpu.iteration_space import unflatten
 from rammer_mlir.lowering.gpu.lane_reductions import combine, combiners, identities
 from rammer_mlir.lowering.gpu.matrix_products import WarpProducts
 from rammer_mlir.lowering.gpu.shared_loads import SharedLoads
@@ -78,8 +78,8 @@ class _Emitter:
     ) -> None:
         self._generic, self._plan, self._threads = generic, plan, threads
         self._memory, self._copies = memory, copies
-        self._loops = Loops.of(generic)
         (self._combiner,) = combiners(generic) or []
+        self._output = Output(generic, plan, self._combiner)
         self._boxes = [
             Box(staged, generic.operands[staged.access.number], self._stages(staged))
             for staged in plan.operands
@@ -241,32 +241,9 @@ class _Emitter:
         """Add a thread's results to the output."""
         with ExitStack() as nest:
             if share.active is not None:
-                _enter_if(nest, share.active)
+                enter_if(nest, share.active)
             starts = [add(o, start) for o, start in zip(origin, share.starts, strict=True)]
-            for offset, value in zip(self._plan.offsets, results, strict=True):
-                at = [add(start, shift) for start, shift in zip(starts, offset, strict=True)]
-                self._add_to_output(at, value)
-
-    def _add_to_output(self, at: Sequence[Index], value: Any) -> None:
-        with ExitStack() as nest:
-            inside = self._inside(at)
-            if inside is not None:
-                _enter_if(nest, inside)
-            point = [0 if index is None else index for index in self._loops.point(at)]
-            ((buffer, access),) = output_maps(self._generic)
-            place = [as_value(evaluate(result, point)) for result in access.results]
-            old = memref.load(buffer, place)
-            memref.store(combine(self._combiner, old, value), buffer, place)
-
-    def _inside(self, at: Sequence[Index]) -> Any:
-        """Emit whether a result exists; None where all of a block do."""
-        result = None
-        for bound, size, index in zip(self._loops.sizes, self._plan.block, at, strict=True):
-            if isinstance(bound, int) and bound % size == 0:
-                continue
-            found = arith.cmpi(arith.CmpIPredicate.ult, as_value(index), as_value(bound))
-            result = found if result is None else arith.andi(result, found)
-        return result
+            self._output.add_all(starts, results)
 
     def _meet(self, origin: Sequence[Index], share: Share, results: Sequence[Any]) -> None:
         """Combine the groups' partial results in shared memory, and add them to the output."""
@@ -274,7 +251,7 @@ class _Emitter:
         partial = self._memory.view(0, plan.groups * total, results[0].type)
         with ExitStack() as nest:
             if share.active is not None:
-                _enter_if(nest, share.active)
+                enter_if(nest, share.active)
             own = multiply(share.group, total)
             for offset, value in zip(plan.offsets, results, strict=True):
                 place = own
@@ -293,11 +270,5 @@ class _Emitter:
                 whole = combine(self._combiner, whole, value)
             inside = unflatten(number, plan.block)
             at = [add(begin, index) for begin, index in zip(origin, inside, strict=True)]
-            self._add_to_output(at, whole)
+            self._output.add(at, [whole])
             scf.YieldOp([])
-
-
-def _enter_if(nest: ExitStack, condition: Any) -> None:
-    choice = scf.IfOp(condition)
-    nest.enter_context(ir.InsertionPoint(choice.then_block))
-    nest.callback(scf.YieldOp, [])

@@ -1,4 +1,7 @@
-"""Which ``linalg.generic`` operations of an rKernel are contractions that a block stages."""
+"""Which ``linalg.generic`` operations of an rKernel a block computes by a plan.
+
+They are contractions that a block stages, and reductions of columns.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.vectorize_affine import linear_form, upper_bound
+from rammer_mlir.lowering.gpu.column_plan import ColumnPlan, plan_columns
 from rammer_mlir.lowering.gpu.contraction_plan import (
     Access,
     Contraction,
@@ -20,13 +24,15 @@ PLAN = "rtask.contraction"
 """Attribute of a planned operation: the number of its plan."""
 
 
+Plan = ContractionPlan | ColumnPlan
+
 _ELEMENTS = (ir.F32Type, ir.F16Type, ir.BF16Type)
 
 
 def plan_contractions(
     kernel: Any, threads: int, shared_limit: int, *, matrix_units: bool = False
-) -> tuple[ContractionPlan, ...]:
-    """Plan the contractions of an rKernel, and mark each with the number of its plan.
+) -> tuple[Plan, ...]:
+    """Plan what an rKernel computes by plans, and mark each operation with its plan's number.
 
     Args:
         kernel: an rKernel whose views still have their sizes.
@@ -34,7 +40,7 @@ def plan_contractions(
         shared_limit: bytes of shared memory for staging.
         matrix_units: whether the target has matrix instructions.
     """
-    plans: list[ContractionPlan] = []
+    plans: list[Plan] = []
     for operation in walk(kernel):
         if operation.name != "linalg.generic":
             continue
@@ -42,6 +48,8 @@ def plan_contractions(
         plan = contraction and plan_contraction(
             contraction, threads, shared_limit, matrix_units=matrix_units
         )
+        if contraction and not plan and _all_static(operation):
+            plan = plan_columns(contraction, threads, shared_limit)
         if plan:
             number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(plans))
             operation.attributes[PLAN] = number
@@ -134,6 +142,11 @@ def _extent(operand: Any, dimension: int) -> int | None:
         return None
     # A subview that drops dimensions drops static ones.
     return upper_bound(sizes[place])
+
+
+def _all_static(generic: Any) -> bool:
+    kinds = [operand.type for operand in generic.operands]
+    return all(kind.has_static_shape for kind in kinds if isinstance(kind, ir.MemRefType))
 
 
 def _static(operands: Sequence[Any], maps: Sequence[Any], loops: Sequence[int]) -> bool:

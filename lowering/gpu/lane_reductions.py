@@ -100,12 +100,15 @@ def combine(combiner: Any, left: Any, right: Any) -> Any:
 
 def butterfly(combiner: Any, value: Any, lanes: int) -> Any:
     """Emit the exchange after which each lane of a group has the whole group's result."""
-    integer = ir.IntegerType.get_signless(32)
-    width = arith.constant(integer, WIDTH)
     distance = lanes // 2
     while distance:
-        offset = arith.constant(integer, distance)
-        other = gpu.shuffle(value, offset, width, gpu.ShuffleMode.XOR)[0]
-        value = combine(combiner, value, other)
+        value = combine(combiner, value, exchange(value, distance))
         distance //= 2
     return value
+
+
+def exchange(value: Any, distance: int) -> Any:
+    """Emit the value of the lane whose number differs in one bit, ``distance``."""
+    integer = ir.IntegerType.get_signless(32)
+    width, offset = arith.constant(integer, WIDTH), arith.constant(integer, distance)
+    return gpu.shuffle(value, offset, width, gpu.ShuffleMode.XOR)[0]

@@ -16,6 +16,9 @@ from rammer_mlir.lowering.gpu.body import used_dimensions
 from rammer_mlir.lowering.gpu.iteration_space import Loops
 
 _MOST_ALONG_A_LOOP = 8
+_NEIGHBOURS = 16
+"""Tiles along the innermost loop that are left: so many lanes of a warp access neighbours."""
+
 _MOST_RESULTS = 32
 """Accumulators of a thread: an eighth of its registers, so that nothing is spilled."""
 
@@ -42,6 +45,7 @@ def choose_tile(generic: Any, loops: Loops, block_threads: int) -> Tile:
             for position in reused
             if tile[position] < _MOST_ALONG_A_LOOP
             and _size(loops, position) % (2 * tile[position]) == 0
+            and _leaves_neighbours(loops, position, 2 * tile[position])
         ]
         too_few = results < 2 * block_threads
         if not wider or too_few or _count(tile) * 2 > _MOST_RESULTS:
@@ -49,6 +53,11 @@ def choose_tile(generic: Any, loops: Loops, block_threads: int) -> Tile:
         position = min(wider, key=lambda p: (tile[p], -p))
         tile[position] *= 2
         results //= 2
+
+
+def _leaves_neighbours(loops: Loops, position: int, width: int) -> bool:
+    inner = position == len(loops.parallel) - 1
+    return not inner or _size(loops, position) // width >= _NEIGHBOURS
 
 
 def _size(loops: Loops, position: int) -> int:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rammer_mlir.bindings import arith, gpu, ir, scf
+from rammer_mlir.lowering.gpu.column_plan import ColumnPlan
+from rammer_mlir.lowering.gpu.column_reductions import emit_columns
 from rammer_mlir.lowering.gpu.contraction import StagingMemory, emit_contraction
-from rammer_mlir.lowering.gpu.contraction_plan import ContractionPlan
-from rammer_mlir.lowering.gpu.find_contractions import PLAN
+from rammer_mlir.lowering.gpu.find_contractions import PLAN, Plan
 from rammer_mlir.lowering.gpu.spread import spread
 from rammer_mlir.lowering.gpu.staging import Copies
 from rammer_mlir.lowering.gpu.threads import Threads
@@ -33,7 +34,7 @@ class Staging:
         copies: how the target fetches operands.
     """
 
-    plans: tuple[ContractionPlan, ...]
+    plans: tuple[Plan, ...]
     offset: int
     copies: Copies
 
@@ -86,7 +87,12 @@ class _Mapper:
             spread(generic, self.threads)
             return
         plan = self.staging.plans[ir.IntegerAttr(generic.attributes[PLAN]).value]
-        emit_contraction(generic, plan, self.threads, self.memory, self.staging.copies)
+        if isinstance(plan, ColumnPlan):
+            element = generic.operands[len(generic.operands) - 1].type.element_type
+            partial = self.memory.view(0, plan.shared_bytes // 4, element)
+            emit_columns(generic, plan, self.threads, partial)
+        else:
+            emit_contraction(generic, plan, self.threads, self.memory, self.staging.copies)
 
     def _regions(self, operation: Any) -> None:
         names = {nested.name for nested in walk(operation)}

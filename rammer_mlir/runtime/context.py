@@ -29,13 +29,16 @@ class Context:
         self._pointers = np.zeros(max(len(image.slots), 1), dtype=np.uint64)
         self._words = np.zeros(len(_WORDS), dtype=np.int64)
         self._address = self._words.ctypes.data
+        # Python writes single words through views in a third of the time that NumPy takes.
+        self._word_view, self._pointer_view = memoryview(self._words), memoryview(self._pointers)
         bases = {"arena": self._arena.ctypes.data, "constant": image.constants.ctypes.data}
-        self._moving: dict[str, list[tuple[int, int, int]]] = {"input": [], "output": []}
+        self._moving: list[tuple[int, int, int]] = []
+        first = {"input": 0, "output": len(image.signature.inputs)}
         for number, slot in enumerate(image.slots):
             if slot.base in ("arena", "constant"):
                 self._pointers[number] = bases[slot.base] + slot.offset
             else:
-                self._moving[slot.base].append((number, slot.index, slot.offset))
+                self._moving.append((number, first[slot.base] + slot.index, slot.offset))
         table = image.table
         self._set("pointers", self._pointers.ctypes.data)
         self._set("steps", self._steps.ctypes.data)
@@ -64,9 +67,9 @@ class Context:
         Step counters are never cleared; the run's number says where they stand. It grows before
         the run, so that an interrupted one may be skipped, but never counted twice.
         """
-        self._words[_RUN] += 1
-        for kind, arrays in (("input", inputs), ("output", outputs)):
-            addresses = [address_of(array) for array in arrays]
-            for number, index, offset in self._moving[kind]:
-                self._pointers[number] = addresses[index] + offset
-        self._words[_TRACES] = 0 if traces is None else traces.ctypes.data
+        words, pointers = self._word_view, self._pointer_view
+        words[_RUN] += 1
+        words[_TRACES] = 0 if traces is None else traces.ctypes.data
+        addresses = [*map(address_of, inputs), *map(address_of, outputs)]
+        for number, index, offset in self._moving:
+            pointers[number] = addresses[index] + offset

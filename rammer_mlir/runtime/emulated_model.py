@@ -11,6 +11,7 @@ from rammer_mlir.errors import OptionError
 from rammer_mlir.gpu_image import GpuImage
 from rammer_mlir.runtime.gpu.emulated import EmulatedDriver
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
+from rammer_mlir.runtime.traces import Trace
 
 NO_CODE = b""
 """Stands for the GPU's code, which the emulator does not read."""
@@ -39,6 +40,12 @@ class EmulatedExecutable(GpuExecutable):
         """
         driver = EmulatedDriver(image.chip, {NO_CODE: kernel}, subgroup=subgroup)
         super().__init__(image, NO_CODE, lambda: driver, stats)
+        self._emulated = driver
+
+    @property
+    def traces(self) -> list[Trace]:
+        """What each launch so far accessed, if the kernel is compiled to record that."""
+        return self._emulated.traces
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Refuse to write emulated code.

@@ -24,16 +24,21 @@ from rammer_mlir.emulated import (
     Fault,
     Lane,
     PendingCopy,
+    TraceRecord,
     World,
 )
 from rammer_mlir.errors import EmulationError, InputError, OptionError
 from rammer_mlir.runtime.faults import describe
+from rammer_mlir.runtime.traces import Trace
 
 Array = NDArray[np.generic]
 Words = NDArray[np.uint64]
 
 _IDLE_ROUNDS = 10_000
 """Looks of every polling lane, with nothing else going on, after which a launch counts as hung."""
+
+_TRACED = 1 << 25
+"""Accesses of lanes that a launch records at most."""
 
 _launching = threading.Lock()
 """A kernel's code keeps its launch in global variables."""
@@ -109,8 +114,8 @@ def launch(
     names: Sequence[str] | None = None,
     unwritten: Sequence[int] = (),
     idle_rounds: int = _IDLE_ROUNDS,
-) -> None:
-    """Run a kernel to its end.
+) -> Trace | None:
+    """Run a kernel to its end, and return what it accessed if it is compiled to record that.
 
     Args:
         kernel: compiled code.
@@ -128,7 +133,9 @@ def launch(
     """
     grid.check()
     _check_arguments(kernel, arguments)
-    _Launch(kernel, arguments, grid, names, set(unwritten), idle_rounds).run()
+    prepared = _Launch(kernel, arguments, grid, names, set(unwritten), idle_rounds)
+    prepared.run()
+    return prepared.trace() if kernel.traced else None
 
 
 def _check_arguments(kernel: EmulatedKernel, arguments: Sequence[Array | int | float]) -> None:
@@ -211,6 +218,17 @@ class _Launch:
         self._set(World.IDLE_LIMIT, idle_rounds)
         self._set(World.REGION, base)
         self._set(World.REGION_BYTES, self._memory.num_bytes)
+        self._traced = _zeros(_TRACED * len(TraceRecord) if self._kernel.traced else 0)
+        self._set(World.TRACE, self._traced.ctypes.data)
+        self._set(World.TRACE_END, self._traced.ctypes.data + self._traced.nbytes)
+
+    def trace(self) -> Trace:
+        """Return what the launch accessed."""
+        size = int(self._world[World.TRACE]) - self._traced.ctypes.data
+        records = self._traced[: size // 8].reshape(-1, len(TraceRecord))
+        shared = self._region.ctypes.data + min([self._memory.num_bytes, *self._shared])
+        full = size == self._traced.nbytes
+        return Trace(self._kernel.traced, records, shared, full)
 
     def _scalar(self, number: int, value: int | float) -> NDArray[np.uint64]:
         kind = self._kernel.arguments[number].element

@@ -46,6 +46,21 @@ def rtask_seconds(kernel: RKernel, device: Device) -> float:
     return device.rtask_seconds + max(arithmetic, traffic / bandwidth)
 
 
+def seconds_with_traffic(kernel: RKernel, device: Device, traffic: float) -> float:
+    """Return the time of one rTask on a vEU whose cache lacks ``traffic`` bytes of what it reads.
+
+    The other vEUs are taken to share the memory, with whatever they run then.
+    """
+    bandwidth = min(device.bytes_per_second, device.total_bytes_per_second / device.num_veus)
+    if kernel.measured is None:
+        compute = kernel.flops_per_rtask / device.flops_per_second
+        return device.rtask_seconds + max(compute, traffic / bandwidth)
+    part = min(1.0, traffic / max(kernel.bytes_per_rtask, 1))
+    alone = kernel.measured.hot + part * (kernel.measured.cold - kernel.measured.hot)
+    together = traffic * device.num_veus / device.total_bytes_per_second
+    return device.rtask_seconds + max(alone, together)
+
+
 def _traffic(kernel: RKernel, device: Device) -> float:
     """Return the bytes that an rTask moves between its vEU's cache and what lies beyond it.
 
@@ -99,16 +114,16 @@ def work(kernel: RKernel, device: Device) -> float:
 def fastest(operator: ROperator, device: Device) -> int:
     """Return the candidate that fits with the smallest runtime."""
     kernels = operator.kernels
-    return min(_candidates(operator, device), key=lambda i: runtime(kernels[i], device))
+    return min(candidates(operator, device), key=lambda i: runtime(kernels[i], device))
 
 
 def most_efficient(operator: ROperator, device: Device) -> int:
     """Return the candidate that fits with the smallest product of runtime and rTasks."""
     kernels = operator.kernels
-    return min(_candidates(operator, device), key=lambda i: work(kernels[i], device))
+    return min(candidates(operator, device), key=lambda i: work(kernels[i], device))
 
 
-def _candidates(operator: ROperator, device: Device) -> list[int]:
+def candidates(operator: ROperator, device: Device) -> list[int]:
     """Return the rKernels that fit; a target's own check refuses a program where none does."""
     fitting = [i for i, kernel in enumerate(operator.kernels) if fits(kernel, device)]
     return fitting or list(range(len(operator.kernels)))

@@ -65,17 +65,25 @@ class Dependencies:
             for update in kernel.updates
         } | graph.inouts
         self._filled: dict[Access, Interval | None] = {}
-        self._uses = {buffer: UpdatedBuffer() for buffer in self._updated}
+        self._uses = {
+            buffer: UpdatedBuffer(graph.buffers[buffer].num_elements) for buffer in self._updated
+        }
         self._writers = self._index_uses()
 
     def _index_uses(self) -> dict[int, _Writers]:
         found: dict[int, list[tuple[int, int, int, int]]] = {}
         for number, operator in enumerate(self._graph.operators):
+            written = {
+                write.argument
+                for kernel in operator.kernels
+                for write in (*kernel.writes, *kernel.updates)
+            }
             for argument, (low, high) in self._touched(number).items():
                 view = operator.operands[argument]
                 low, high = view.offset + low, view.offset + high
                 if view.buffer in self._updated:
-                    self._uses[view.buffer].add(number, argument, (low, high))
+                    use = self._uses[view.buffer]
+                    use.add(number, argument, (low, high), writes=argument in written)
                 else:
                     found.setdefault(view.buffer, []).append((low, high, number, argument))
         return {buffer: _writers(sorted(rows)) for buffer, rows in found.items()}
@@ -126,7 +134,8 @@ class Dependencies:
         view = self._graph.operators[consumer].operands[access.argument]
         low, high = self._hull(access)
         part = (view.offset + low, view.offset + high)
-        for producer, argument in self._earlier(consumer, view.buffer, part, kernels):
+        earlier_uses = self._earlier(consumer, view.buffer, part, kernels, after_reads=after_reads)
+        for producer, argument in earlier_uses:
             source = self._graph.operators[producer]
             start = source.operands[argument].offset
             kernel = source.kernels[kernels[producer]]
@@ -138,12 +147,21 @@ class Dependencies:
                         yield Edge(producer, pairs)
 
     def _earlier(
-        self, consumer: int, buffer: int, part: Interval, kernels: Sequence[int]
+        self,
+        consumer: int,
+        buffer: int,
+        part: Interval,
+        kernels: Sequence[int],
+        *,
+        after_reads: bool,
     ) -> Iterator[tuple[int, int]]:
         """Yield operator and argument of the uses of a part that a consumer may have to await."""
         if buffer in self._updated:
             yield from self._uses[buffer].latest(
-                consumer, part, lambda number: self._written_whole(number, buffer, kernels)
+                consumer,
+                part,
+                lambda number: self._written_whole(number, buffer, kernels),
+                reads=after_reads,
             )
             return
         for producer, argument in self._writers.get(buffer, _NOBODY).touching(*part):

@@ -6,14 +6,14 @@ The third of the profiler's questions: the time of an rProgram.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from rammer_mlir.scheduling.caches import Cache, SharedConstants
 from rammer_mlir.scheduling.costs import rtask_seconds
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.execution import execution_order
 from rammer_mlir.scheduling.graph import TaskGraph
-from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram
+from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run
 
 
 @dataclass(frozen=True)
@@ -67,16 +67,54 @@ class _Timeline:
         return self.begin[run] + self.step[run] * (order - self.first[run] + 1)
 
 
-def simulate(graph: TaskGraph, plan: Plan, device: Device) -> Simulation:
+class _Costs:
+    """Mean time of the rTasks of a run, by the cost model alone."""
+
+    def __init__(self, graph: TaskGraph, plan: Plan, device: Device) -> None:
+        self._seconds = [
+            rtask_seconds(operator.kernels[kernel], device)
+            for operator, kernel in zip(graph.operators, plan.kernels, strict=True)
+        ]
+
+    def of(self, veu: int, run: Run) -> float:
+        return self._seconds[run.operator]
+
+
+class _CachedCosts(_Costs):
+    """The same, where each vEU's cache holds the shared constants that it used last."""
+
+    def __init__(
+        self, graph: TaskGraph, plan: Plan, device: Device, shared: SharedConstants
+    ) -> None:
+        self._kernels = plan.kernels
+        self._shared = shared
+        self._caches = [Cache(shared, device.cache_bytes) for _ in range(device.num_veus)]
+
+    def of(self, veu: int, run: Run) -> float:
+        cache, total = self._caches[veu], 0.0
+        costs = self._shared.costs(run.operator, self._kernels[run.operator])
+        for cost in costs[run.first : run.first + run.count]:
+            total += cost.hot + cache.missing(cost)
+            cache.use(cost)
+        return total / run.count
+
+
+def simulate(
+    graph: TaskGraph, plan: Plan, device: Device, shared: SharedConstants | None = None
+) -> Simulation:
     """Execute a plan.
+
+    Args:
+        graph: the graph.
+        plan: a plan for it.
+        device: what it runs on.
+        shared: constants whose place in the vEUs' caches decides what rTasks cost; by default an
+            rTask costs the same wherever and whenever it runs.
 
     Raises:
         ScheduleError: if a wait blocks forever.
     """
-    costs = [
-        rtask_seconds(operator.kernels[kernel], device)
-        for operator, kernel in zip(graph.operators, plan.kernels, strict=True)
-    ]
+    costs = _CachedCosts(graph, plan, device, shared) if shared else _Costs(graph, plan, device)
     now = 0.0
     events: list[Event] = []
     for number, program in enumerate(plan.programs):
@@ -90,8 +128,15 @@ def simulate(graph: TaskGraph, plan: Plan, device: Device) -> Simulation:
     return Simulation(tuple(events), now)
 
 
+def with_prediction(graph: TaskGraph, plan: Plan, device: Device, shared: SharedConstants) -> Plan:
+    """Return a plan with the time that it takes where caches hold shared constants."""
+    if not shared.matter:
+        return plan
+    return replace(plan, predicted_seconds=simulate(graph, plan, device, shared).seconds)
+
+
 def _simulate_program(
-    number: int, program: RProgram, costs: Sequence[float], device: Device, start: float
+    number: int, program: RProgram, costs: _Costs, device: Device, start: float
 ) -> list[Event]:
     veus = [_Timeline(start) for _ in range(program.num_veus)]
     events: list[Event] = []
@@ -102,6 +147,6 @@ def _simulate_program(
             awaited = max((veus[other].end(order) for other, order in item.waits), default=begin)
             timeline.now = max(begin, awaited) + device.barrier_seconds
         else:
-            timeline.run(item.count, costs[item.operator])
+            timeline.run(item.count, costs.of(veu, item))
         events.append(Event(number, veu, item, begin, timeline.now))
     return events

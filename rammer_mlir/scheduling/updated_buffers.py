@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from heapq import merge
+from itertools import groupby
 
 import numpy as np
 
@@ -16,33 +17,80 @@ from rammer_mlir.scheduling.graph import Boxes, Int64Array
 from rammer_mlir.scheduling.overlap import span
 
 _MOST_ELEMENTS = 1 << 24
+_BUCKETS = 256
+"""Buckets of one size that a buffer has at most, or so."""
 
 Interval = tuple[int, int]
 """First and last element."""
 
 
-@dataclass
+class _Places:
+    """Uses of a buffer by where they lie: in buckets of sizes that fit, few for any size.
+
+    A use is in one or two buckets of the smallest size that is larger than its hull.
+    """
+
+    def __init__(self, num_elements: int) -> None:
+        self._least = max(0, num_elements.bit_length() - _BUCKETS.bit_length())
+        self._levels: dict[int, dict[int, list[int]]] = {}
+
+    def add(self, number: int, hull: Interval) -> None:
+        """Append a use; numbers ascend."""
+        low, high = hull
+        level = max(self._least, (high - low).bit_length())
+        buckets = self._levels.setdefault(level, {})
+        for bucket in {low >> level, high >> level}:
+            buckets.setdefault(bucket, []).append(number)
+
+    def before(self, limit: int, part: Interval) -> Iterator[int]:
+        """Yield numbers below a limit, descending: those near a part, and all that touch it."""
+        low, high = part
+        near = [
+            _descending(buckets[bucket], limit)
+            for level, buckets in self._levels.items()
+            for bucket in range(low >> level, (high >> level) + 1)
+            if bucket in buckets
+        ]
+        return (number for number, _ in groupby(merge(*near, reverse=True)))
+
+
+def _descending(numbers: Sequence[int], limit: int) -> Iterator[int]:
+    for position in range(bisect_left(numbers, limit) - 1, -1, -1):
+        yield numbers[position]
+
+
 class UpdatedBuffer:
     """The operands that touch one buffer, in the graph's order, and the elements that they touch.
 
-    Attributes:
-        operators: number of each use's operator, ascending.
-        operands: its argument.
-        hulls: first and last element that it touches.
+    Those that write are kept apart, too: who reads has only them to wait for.
     """
 
-    operators: list[int] = field(default_factory=list[int])
-    operands: list[int] = field(default_factory=list[int])
-    hulls: list[Interval] = field(default_factory=list[Interval])
+    def __init__(self, num_elements: int) -> None:
+        """Begin without uses of a buffer of a size."""
+        self._operators: list[int] = []
+        self._operands: list[int] = []
+        self._hulls: list[Interval] = []
+        self._uses, self._writes = _Places(num_elements), _Places(num_elements)
 
-    def add(self, operator: int, argument: int, hull: Interval) -> None:
-        """Append a use."""
-        self.operators.append(operator)
-        self.operands.append(argument)
-        self.hulls.append(hull)
+    def add(self, operator: int, argument: int, hull: Interval, *, writes: bool) -> None:
+        """Append the use of an operator's argument: first and last element, whether it writes."""
+        if hull[1] < hull[0]:  # it touches nothing
+            return
+        number = len(self._operators)
+        self._operators.append(operator)
+        self._operands.append(argument)
+        self._hulls.append(hull)
+        self._uses.add(number, hull)
+        if writes:
+            self._writes.add(number, hull)
 
     def latest(
-        self, consumer: int, part: Interval, written: Callable[[int], Iterable[Interval]]
+        self,
+        consumer: int,
+        part: Interval,
+        written: Callable[[int], Iterable[Interval]],
+        *,
+        reads: bool,
     ) -> Iterator[tuple[int, int]]:
         """Yield operator and argument of earlier uses of a part, the latest first.
 
@@ -51,21 +99,23 @@ class UpdatedBuffer:
             part: what it touches.
             written: returns the intervals that an operator writes whole: earlier uses of these are
                 left out.
+            reads: whether uses that only read count.
         """
         missing = [part]
-        position = bisect_left(self.operators, consumer) - 1
-        while position >= 0 and missing:
-            operator = self.operators[position]
+        places = self._uses if reads else self._writes
+        near = places.before(bisect_left(self._operators, consumer), part)
+        for operator, numbers in groupby(near, key=self._operators.__getitem__):
             touches = False
-            while position >= 0 and self.operators[position] == operator:
-                low, high = self.hulls[position]
+            for number in numbers:
+                low, high = self._hulls[number]
                 if any(low <= last and first <= high for first, last in missing):
                     touches = True
-                    yield operator, self.operands[position]
-                position -= 1
+                    yield operator, self._operands[number]
             if touches:
                 for interval in written(operator):
                     missing = _without(missing, interval)
+                if not missing:
+                    return
 
 
 def _without(parts: Sequence[Interval], interval: Interval) -> list[Interval]:

@@ -10,13 +10,10 @@ import numpy as np
 import onnx
 import pytest
 from gpu_kernels import Array
+from mapped_kernels import compile_mapped
 
 import rammer_mlir
-from rammer_mlir.bindings import ir
 from rammer_mlir.errors import EmulationError
-from rammer_mlir.lowering.emulation.kernel import compile_kernel
-from rammer_mlir.lowering.gpu.find_contractions import PLAN
-from rammer_mlir.lowering.gpu.kernels import map_kernels
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.runtime.emulator import Grid, launch
 
@@ -79,7 +76,7 @@ def module_of(case: Case, alignment: int) -> str:
     a, b, c = case.types
     aligned = f"{{rtask.alignment = {alignment} : i64}}"
     return f"""
-func.func @kernel(%id: index, %a: {a} {aligned}, %b: {b} {aligned}, %c: {c}) {{
+func.func @kernel(%id: index, %a: {a} {aligned}, %b: {b} {aligned}, %c: {c} {aligned}) {{
   {case.operation} {case.attributes} ins(%a, %b : {a}, {b}) outs(%c : {c})
   return
 }}"""
@@ -98,41 +95,20 @@ def compile_case(
     damage: str = "",
 ) -> Any:
     """Map a contraction to a block's threads, and compile it for the emulator."""
-    with ir.Context() as context, ir.Location.unknown():
-        context.allow_unregistered_dialects = True
-        module: Any = ir.Module.parse(module_of(case, alignment))
-        kernel = module.body.operations[0].operation
-        mapped = map_kernels(
-            module, [kernel], 48 << 10, THREADS, async_copies=asynchronous,
-            matrix_units=matrix_units,
-        )  # fmt: skip
-        assert PLAN not in str(module)
-        assert mapped.shared_bytes > 16, "expected a staged contraction"
+
+    def inspect(kernel: Any) -> None:
         used = {operation.name for operation in walk(kernel)}
         assert ("nvgpu.mma.sync" in used) == matrix_units
         for operation in walk(kernel):
             if operation.name == damage:
                 operation.erase()
-        a, b, c = case.types
-        shared = f"memref<{mapped.shared_bytes}xi8, #gpu.address_space<workgroup>>"
-        container: Any = ir.Module.parse(f"""
-module attributes {{gpu.container_module}} {{
-gpu.module @m {{
-func.func private @kernel(index, {a}, {b}, {c}, {shared}, memref<{mapped.scratch_bytes}xi8>)
-gpu.func @entry(%a: {a}, %b: {b}, %c: {c}, %scratch: memref<{mapped.scratch_bytes}xi8>)
-    workgroup(%shared: {shared}) kernel {{
-  %id = arith.constant 0 : index
-  func.call @kernel(%id, %a, %b, %c, %shared, %scratch)
-      : (index, {a}, {b}, {c}, {shared}, memref<{mapped.scratch_bytes}xi8>) -> ()
-  gpu.return
-}}
-}}
-}}""")
-        holder = container.body.operations[0].operation
-        declaration = holder.regions[0].blocks[0].operations[0].operation
-        kernel.move_before(declaration)
-        declaration.erase()
-        return compile_kernel(container, "entry", checked=True), mapped.scratch_bytes
+
+    kernel, mapped = compile_mapped(
+        module_of(case, alignment), case.types, THREADS, inspect,
+        async_copies=asynchronous, matrix_units=matrix_units,
+    )  # fmt: skip
+    assert mapped.shared_bytes > 16, "expected a staged contraction"
+    return kernel, mapped.scratch_bytes
 
 
 def execute(case: Case, kernel: Any, scratch: int) -> tuple[Array, Array]:

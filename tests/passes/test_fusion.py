@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from linalg_programs import count, operators
 
 CONV = """
@@ -152,3 +153,43 @@ def test_padding_adds_a_border_and_no_copy() -> None:
 def test_an_input_that_is_concatenated_is_copied() -> None:
     found = operators(CONCAT.replace("%a, %b", "%x, %b"))
     assert sum("copy" in op.kernels for op in found) == 1
+
+
+def product(name: str, left: str, right: str, rows: int, inner: int, columns: int) -> str:
+    """Return a matrix product of two values."""
+    out = f"tensor<{rows}x{columns}xf32>"
+    return f"""
+  %{name}_e = tensor.empty() : {out}
+  %{name}_f = linalg.fill ins(%zero : f32) outs(%{name}_e : {out}) -> {out}
+  %{name} = linalg.matmul
+      ins(%{left}, %{right} : tensor<{rows}x{inner}xf32>, tensor<{inner}x{columns}xf32>)
+      outs(%{name}_f : {out}) -> {out}"""
+
+
+def sum_of_products(first: str, second: str) -> str:
+    """Return `early + late` in an order of choice: what `late` reads is made by another product."""
+    return f"""
+func.func @main(%x: tensor<4x24xf32> {{rtask.name = "x"}}, %a: tensor<24x16xf32>
+    {{rtask.name = "a"}}, %b: tensor<24x32xf32> {{rtask.name = "b"}}, %c: tensor<32x16xf32>
+    {{rtask.name = "c"}}) -> (tensor<4x16xf32> {{rtask.name = "y"}}) {{
+  %zero = arith.constant 0.0 : f32
+  {product("early", "x", "a", 4, 24, 16)}
+  {product("state", "x", "b", 4, 24, 32)}
+  {product("late", "state", "c", 4, 32, 16)}
+  %e = tensor.empty() : tensor<4x16xf32>
+  %y = linalg.add ins(%{first}, %{second} : tensor<4x16xf32>, tensor<4x16xf32>)
+      outs(%e : tensor<4x16xf32>) -> tensor<4x16xf32>
+  return %y : tensor<4x16xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("order", [("early", "late"), ("late", "early")])
+def test_a_sum_joins_the_product_that_waits_longer(order: tuple[str, str]) -> None:
+    """The other product can run while that one's inputs are made."""
+    found = operators(sum_of_products(*order))
+    kinds = sorted(sorted(op.operands) for op in found if op.name == "rtask.operator")
+    early = ["tensor<24x16xf32>", "tensor<4x24xf32>"]
+    late = ["tensor<32x16xf32>", "tensor<4x16xf32>", "tensor<4x32xf32>"]
+    state = ["tensor<24x32xf32>", "tensor<4x24xf32>"]
+    assert kinds == [early, state, late]

@@ -1,4 +1,4 @@
-"""Merged convolutions compute what the separate ones do: random ones against ONNX Runtime."""
+"""Merged convolutions and products compute what separate ones do: random ones, ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import rammer_mlir
+from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
+from rammer_mlir.benchmarks.models import build
+from rammer_mlir.benchmarks.models.feeds import random_feeds
 from rammer_mlir.compiler import Compilation
 from rammer_mlir.errors import OptionError
 from rammer_mlir.options import check_options
@@ -160,3 +163,53 @@ g (float[1,8,5,5] x) => (float[1,8,5,5] b, float[1,8,5,5] c, float[1,8,5,5] d) {
     with rammer_mlir.compile(model, policy="ios", num_veus=2) as executable:
         for found, expected in zip(executable(x), (b, c, d), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def _products(seed: int) -> onnx.ModelProto:
+    """Return products of one matrix with weights in both orders, biases, and an activation."""
+    rng, numbers = random.Random(seed), np.random.default_rng(seed)
+    rows, inner = rng.randint(1, 9), rng.randint(1, 40)
+    nodes: list[onnx.NodeProto] = []
+    weights: list[onnx.TensorProto] = []
+    outputs: list[str] = []
+    for number in range(rng.randint(2, 4)):
+        columns, order = rng.randint(1, 40), rng.random() < 0.5
+        shape = (columns, inner) if order else (inner, columns)
+        for name, size in ((f"w{number}", shape), (f"b{number}", (columns,))):
+            values = numbers.standard_normal(size).astype(np.float32)
+            weights.append(numpy_helper.from_array(values, name))
+        inputs = ["x", f"w{number}", f"b{number}"]
+        nodes.append(helper.make_node("Gemm", inputs, [f"p{number}"], transB=int(order)))
+        nodes.append(helper.make_node("Relu", [f"p{number}"], [f"y{number}"]))
+        outputs.append(f"y{number}")
+    infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs]
+    matrix = helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, inner])
+    graph = helper.make_graph(nodes, "g", [matrix], infos, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_merged_products_are_right(seed: int) -> None:
+    model = _products(seed)
+    shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    matrix = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    expected = OnnxRuntime(model.SerializeToString(), 1).run({"x": matrix})
+    text, found = _run(model, 1.0, matrix)
+    assert "rtask.parts" in text
+    for spec, array in zip(model.graph.output, found, strict=True):
+        reference = np.asarray(expected[spec.name], np.float32)
+        np.testing.assert_allclose(array, reference, rtol=1e-4, atol=1e-4)
+
+
+def test_products_behind_views_and_in_front_of_them() -> None:
+    """Queries, keys and values of an attention layer: one product, then strided views."""
+    model = build("attention", 2, "small")
+    feeds = random_feeds(model, seed=3)
+    expected = OnnxRuntime(model.SerializeToString(), 1).run(feeds)
+    compilation = Compilation.of_model(model, check_options("cpu", "ios", 2))
+    text = compilation.emit("operators").decode()
+    assert text.count("rtask.parts = [") == 2  # the weights, and the biases
+    with compilation.executable() as executable:
+        found = executable.run(feeds)
+    outcome = compare(expected, found)
+    assert outcome.ok, outcome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from hypothesis import given
@@ -67,7 +68,19 @@ def test_enough_rtasks_are_not_cut_where_that_moves_much_more() -> None:
     assert choose([8, 512], limits, product, Aim(1 << 20, 1 << 30)) == (4, 32)
     assert choose([8, 512], limits, product, Aim(1 << 20, 1 << 30, enough=16)) == (8, 32)
     assert choose([8, 512], limits, product, Aim(1 << 20, 1 << 30, enough=17)) == (4, 32)
-    assert choose([8, 512], limits, product, Aim(1 << 20, 1 << 19, enough=16)) == (1, 32)
+    assert choose([8, 512], limits, product, Aim(1 << 20, 1 << 19, enough=16)) == (4, 32)
+
+
+def test_weights_that_every_rtask_reads_do_not_lead_to_tiny_tiles() -> None:
+    """A row more costs operations, while 100 kB of weights stay whatever the rows are."""
+
+    def weighty(tiling: tuple[int, ...]) -> TileCost:
+        return TileCost(1000 * prod(tiling), 100_000 + 4 * prod(tiling))
+
+    aim = Aim(13_000, 1_000)
+    assert choose([13, 13], [LoopLimit()] * 2, weighty, aim) == (1, 13)
+    # What a memory has to hold is reached, whatever it costs.
+    assert choose([13, 13], [LoopLimit()] * 2, weighty, replace(aim, memory=100_008)) == (1, 2)
 
 
 def test_nothing_to_do_is_not_cut() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from dataclasses import replace
+from itertools import product
 from math import inf, nan
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.policies.lower_bounds import makespan_bound, packing_bound
 from rammer_mlir.scheduling.policies.optimal import Optimal
 from rammer_mlir.scheduling.tasks import task_table
 from rammer_mlir.scheduling.verifier import verify
@@ -40,6 +43,33 @@ def test_plans_are_correct_and_never_slower_than_list() -> None:
         verify(graph, proof.plan)
         assert 0 <= proof.gap < 1
     assert Optimal().prove(TaskGraph((), ()), cpu_device(2)).gap == 0
+
+
+def test_bounds_hold_for_all_placements_and_are_no_weaker_than_path_and_work() -> None:
+    for seed in range(16):
+        for num_veus in (2, 3):
+            device = replace(cpu_device(num_veus), barrier_seconds=0.0, launch_seconds=0.0)
+            graph = one_rtask_operators(seed, 5, edge_share=0.2 + 0.1 * (seed % 4))
+            table = task_table(graph, device, [0] * 5)
+            bound = makespan_bound(table, num_veus)
+            assert bound <= best_seconds(graph, device, table) * (1 + 1e-9)
+            least = max(*table.bottom_levels(), sum(table.seconds) / num_veus)
+            assert bound >= least * (1 - 1e-9)
+
+
+def test_packing_counts_whole_rtasks() -> None:
+    assert packing_bound([1.0] * 7, 4) == 2
+    assert packing_bound([5.0, 3.0, 3.0, 3.0, 2.0], 2) == 8  # two of the first three, or all work
+    assert packing_bound([], 3) == 0
+    rng = random.Random(5)
+    for _ in range(200):
+        seconds = sorted((rng.uniform(1, 9) for _ in range(rng.randint(1, 6))), reverse=True)
+        num_veus = rng.randint(1, 3)
+        best = min(
+            max(sum(s for s, w in zip(seconds, where, strict=True) if w == v) for v in where)
+            for where in product(range(num_veus), repeat=len(seconds))
+        )
+        assert packing_bound(seconds, num_veus) <= best * (1 + 1e-9)
 
 
 def test_missing_solver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

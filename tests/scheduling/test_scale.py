@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 import time
+from functools import partial
+
+import pytest
 
 from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.memory import plan_memory
 from rammer_mlir.scheduling.minimize import minimize
 from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.updated_buffers import Interval, UpdatedBuffer
 from rammer_mlir.scheduling.verifier import verify
 from tests.scheduling.graphs import GraphMaker
 
@@ -41,3 +45,67 @@ def test_thousands_of_operators() -> None:
     verify(graph, least, plan_memory(graph, least).offsets)
     assert time.process_time() - start < 60
     assert least.num_waits == plan.num_waits > 0
+
+
+def updates(num_updates: int, kind: str) -> TaskGraph:
+    """Return updates of one buffer: of all of it, of a row each, or one that many others read."""
+    maker = GraphMaker()
+    rows = num_updates if kind == "rows" else 8
+    x, state = maker.tensor(8, 8, kind="input"), maker.tensor(rows, 8, kind="inout")
+    if kind == "readers":
+        maker.update(state, x, tile=(2, 4))
+    for number in range(num_updates):
+        if kind == "whole":
+            maker.update(state, x, tile=((2, 4), (4, 2), (8, 1))[number % 3])
+        elif kind == "rows":
+            row = (number, 1), (0, 8)
+            maker.update(state.part(*row), x.part((0, 1), (0, 8)), tile=(1, 4))
+        else:
+            maker.elementwise(state, tile=(4, 8))
+    maker.update(state.part((0, 8), (0, 8)), x, tile=(2, 4))
+    return maker.graph()
+
+
+@pytest.mark.parametrize("kind", ["whole", "rows", "readers"])
+def test_thousands_of_updates(kind: str) -> None:
+    """Whoever comes late does not look at everyone before: 5,000 in a few seconds."""
+    graph = updates(5000, kind)
+    start = time.process_time()
+    plan = minimize(get_policy("wavefront").schedule(graph, cpu_device(4)))
+    verify(graph, plan)
+    assert time.process_time() - start < 20
+
+
+def test_latest_uses_against_all_uses() -> None:
+    """Random uses of a buffer; each writes all of what it touches, or only reads it."""
+    rng = random.Random(3)
+    for _ in range(50):
+        size = rng.choice([1, 7, 5000])
+        buffer, uses = UpdatedBuffer(size), list[tuple[int, int, Interval, bool]]()
+        for operator in range(60):
+            for argument in range(rng.choice([0, 1, 1, 2])):
+                low = rng.randrange(size)
+                hull = low, min(size - 1, low + rng.choice([0, 3, 100, size]))
+                uses.append((operator, argument, hull, rng.random() < 0.4))
+                buffer.add(*uses[-1][:3], writes=uses[-1][3])
+        consumer, low = rng.randrange(61), rng.randrange(size)
+        part = low, rng.randrange(low, size)
+        for reads in (False, True):
+            found = buffer.latest(consumer, part, partial(_written, uses), reads=reads)
+            assert sorted(found) == sorted(_latest(uses, consumer, part, reads))
+
+
+def _written(uses: list[tuple[int, int, Interval, bool]], operator: int) -> list[Interval]:
+    return [hull for number, _, hull, writes in uses if number == operator and writes]
+
+
+def _latest(
+    uses: list[tuple[int, int, Interval, bool]], consumer: int, part: Interval, reads: bool
+) -> list[tuple[int, int]]:
+    """Go through elements one by one: uses behind the last operator that writes one, and it."""
+    found: set[tuple[int, int]] = set()
+    for element in range(part[0], part[1] + 1):
+        here = [u for u in uses if u[0] < consumer and u[2][0] <= element <= u[2][1]]
+        last = max((u[0] for u in here if u[3]), default=-1)
+        found |= {u[:2] for u in here if u[0] >= last and (reads or u[3])}
+    return list(found)

@@ -17,6 +17,7 @@ from rammer_mlir.residency import BlockNeeds, Multiprocessors, resident_blocks
 from rammer_mlir.runtime.dlpack import CPU
 from rammer_mlir.runtime.emulator import Grid, launch
 from rammer_mlir.runtime.gpu.driver import Argument, Array, Launch, out_of_memory
+from rammer_mlir.runtime.traces import Trace
 
 Work = Callable[[], None]
 
@@ -56,6 +57,7 @@ class EmulatedDriver:
         self._captured: dict[object, list[Work]] = {}
         self.uploaded_bytes = 0
         self.launches = 0
+        self.traces: list[Trace] = []
 
     @property
     def name(self) -> str:
@@ -158,7 +160,9 @@ class EmulatedDriver:
 
         def run() -> None:
             self.launches += 1
-            launch(code, buffers, shape, names=names, unwritten=unwritten)
+            trace = launch(code, buffers, shape, names=names, unwritten=unwritten)
+            if trace is not None:
+                self.traces.append(trace)
 
         self._do(stream, run)
 

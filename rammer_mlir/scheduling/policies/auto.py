@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.errors import OptionError
+from rammer_mlir.scheduling.caches import SharedConstants
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.policies.list_scheduling import ListScheduling
 from rammer_mlir.scheduling.policies.sequential import Sequential
 from rammer_mlir.scheduling.policies.wavefront import Wavefront
 from rammer_mlir.scheduling.program import Plan
+from rammer_mlir.scheduling.simulator import with_prediction
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,10 @@ class Auto:
         policies = [Sequential(), *([ListScheduling()] if rtasks <= self.max_list_rtasks else [])]
         if self.executor is None:
             others = _one_by_one(policies, graph, device, deadline)
-            return _best([Wavefront().schedule(graph, device), *others])
+            return _best([Wavefront().schedule(graph, device), *others], graph, device)
         futures = [self.executor.submit(p.schedule, graph, device) for p in policies]
         first = Wavefront().schedule(graph, device)
-        return _best([first, *_finished(futures, deadline)])
+        return _best([first, *_finished(futures, deadline)], graph, device)
 
 
 def _one_by_one(
@@ -79,5 +81,7 @@ def _finished(futures: Sequence[Future[Plan]], deadline: float) -> Iterator[Plan
             future.cancel()
 
 
-def _best(plans: Sequence[Plan]) -> Plan:
-    return min(plans, key=lambda plan: plan.predicted_seconds)
+def _best(plans: Sequence[Plan], graph: TaskGraph, device: Device) -> Plan:
+    shared = SharedConstants(graph, device)
+    predicted = (with_prediction(graph, plan, device, shared) for plan in plans)
+    return min(predicted, key=lambda plan: plan.predicted_seconds)

@@ -12,6 +12,7 @@ from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.policies.list_scheduling import ListScheduling
+from rammer_mlir.scheduling.policies.lower_bounds import makespan_bound
 from rammer_mlir.scheduling.policies.optimal_models import BarrierModel, PlacementModel
 from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.tasks import plan_of, task_table
@@ -97,9 +98,8 @@ class Optimal:
                 f"policy 'optimal': expected at most {self.max_clauses} rTasks and dependencies "
                 f"times vEUs, found {size}; choose 'list' or 'auto' for this model"
             )
-        path = max(table.bottom_levels())
-        area = sum(table.seconds) / device.num_veus
-        proof = Proof(start, device.launch_seconds + max(path, area))
+        bound = device.launch_seconds + makespan_bound(table, device.num_veus)
+        proof = Proof(start, min(bound, start.predicted_seconds))
         begin = time.monotonic()
         for model_type in (PlacementModel, BarrierModel):
             left = self.limit_seconds - (time.monotonic() - begin)

@@ -176,6 +176,18 @@ class BarrierModel(PlacementModel):
         model.add(end == self._begins[task] + self._durations[task] + self._delay * barrier)
         return end
 
+    def _add_veus(self) -> None:
+        """Add what each vEU's rTasks and barriers take together: implied, but not propagated."""
+        super()._add_veus()
+        model = self._model
+        for veu in range(self._device.num_veus):
+            load: list[Any] = []
+            for task, choices in enumerate(self._on):
+                both = model.new_bool_var("")
+                model.add_bool_or(both, ~choices[veu], ~self._barriers[task])
+                load.append(self._durations[task] * choices[veu] + self._delay * both)
+            model.add(self._length >= sum(load))
+
     def _optional_interval(self, task: int, here: Any) -> Any:
         size = self._durations[task] + self._delay * self._barriers[task]
         return self._model.new_optional_interval_var(

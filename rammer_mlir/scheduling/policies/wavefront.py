@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rammer_mlir.scheduling.affinity import plans_by_affinity
 from rammer_mlir.scheduling.assignment import earliest
 from rammer_mlir.scheduling.builder import Context, ProgramBuilder, finish_plan
+from rammer_mlir.scheduling.caches import SharedConstants
 from rammer_mlir.scheduling.costs import fastest, most_efficient, rtask_seconds, work
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.program import Plan
+from rammer_mlir.scheduling.simulator import with_prediction
 
 Wave = Sequence[int]
 """Operators whose producers all lie in earlier waves."""
@@ -21,13 +24,27 @@ Wave = Sequence[int]
 class Wavefront:
     """Schedule wave after wave of a breadth-first search, each rTask where it can start first.
 
-    A wave joins the current rProgram unless two rProgram launches are predicted to be faster.
+    A wave joins the current rProgram unless two rProgram launches are predicted to be faster. Where
+    waves go through more shared weights than a vEU's cache holds, rTasks are placed by cache
+    affinity instead if that is predicted to be faster.
     """
 
     name: ClassVar[str] = "wavefront"
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Return the rPrograms (Algorithm 1, ``Schedule``)."""
+        """Return the rPrograms."""
+        plan = self._by_waves(graph, device)
+        shared = SharedConstants(graph, device)
+        if device.is_bulk_synchronous or not shared.matter:
+            return plan
+        plans = [plan, *plans_by_affinity(graph, device, plan.kernels, shared)]
+        return min(
+            (with_prediction(graph, plan, device, shared) for plan in plans),
+            key=lambda plan: plan.predicted_seconds,
+        )
+
+    def _by_waves(self, graph: TaskGraph, device: Device) -> Plan:
+        """Schedule by waves (Algorithm 1, ``Schedule``)."""
         context = Context(graph, device)
         finished: list[ProgramBuilder] = []
         current = ProgramBuilder(context)

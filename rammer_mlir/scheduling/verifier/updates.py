@@ -7,7 +7,7 @@ unordered, as blocks of one launch are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -134,17 +134,20 @@ def _check_buffer(graph: TaskGraph, found: History, buffer: int, uses: Sequence[
     groups = [_Group.of(list(some)) for _, some in groupby(uses, key=lambda use: use.operator)]
     lows = np.array([group.low for group in groups], dtype=np.int64)
     highs = np.array([group.high for group in groups], dtype=np.int64)
+    writing = np.array([any(use.writes for use in group.uses) for group in groups], dtype=bool)
     for number, group in enumerate(groups):
-        near = np.flatnonzero((lows[:number] < group.high) & (highs[:number] > group.low))
-        earlier = [groups[n] for n in near[::-1].tolist()]
+        near = (lows[:number] < group.high) & (highs[:number] > group.low)
         for use in group.uses:
+            # Two reads never conflict.
+            numbers = np.flatnonzero(near if use.writes else near & writing[:number])
+            earlier = (groups[n] for n in numbers[::-1])
             _check_against(graph, found, buffer, use, earlier)
     if kind != "inout":
         _check_written(graph, found, buffer, groups)
 
 
 def _check_against(
-    graph: TaskGraph, found: History, buffer: int, use: _Touch, earlier: Sequence[_Group]
+    graph: TaskGraph, found: History, buffer: int, use: _Touch, earlier: Iterable[_Group]
 ) -> None:
     """Check a use against earlier operators', the latest first.
 
@@ -208,7 +211,8 @@ def _check_written(graph: TaskGraph, found: History, buffer: int, groups: Sequen
     name, size = graph.buffers[buffer].name, graph.buffers[buffer].num_elements
     written = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     for group in groups:
-        written = _union(written, group.written)
+        if len(group.written[0]):
+            written = _union(written, group.written)
         for use in group.uses:
             if not use.writes:
                 _check_read(found, name, use, written)

@@ -1,0 +1,79 @@
+"""A reading of products of a matrix with weights, and what follows on each result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.contraction import (
+    body_key,
+    following_steps,
+    multiplies_and_adds,
+    starts_at_zero,
+    terms_of,
+)
+from rammer_mlir.passes.derived_weights import DerivedWeights
+from rammer_mlir.passes.structured import Structured, is_generic, shape_of
+
+_ROWS, _COLUMNS, _INNER = {0: 1}, {1: 1}, {2: 1}
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix times weights, and steps on the result alone.
+
+    Attributes:
+        op: the ``linalg.generic``.
+        matrix: what the weights are multiplied with, rows by inner dimension.
+        weight: the weights.
+        is_transposed: whether they are columns of the result by inner dimension.
+        chain: element-wise operations that follow, each the only reader of the one before.
+        kind: equal for products that may be merged.
+    """
+
+    op: ir.OpView
+    matrix: ir.Value
+    weight: ir.Value
+    is_transposed: bool
+    chain: tuple[ir.OpView, ...]
+
+    @property
+    def rows(self) -> int:
+        """Rows of the result."""
+        return shape_of(self.op.operation.results[0])[0]
+
+    @property
+    def columns(self) -> int:
+        """Columns of the result."""
+        return shape_of(self.op.operation.results[0])[1]
+
+    @property
+    def result(self) -> ir.Value:
+        """The last step's result."""
+        last = self.chain[-1] if self.chain else self.op
+        return last.operation.results[0]
+
+    @property
+    def kind(self) -> object:
+        """Same matrix, and steps that differ in weights only."""
+        element = str(ir.RankedTensorType(self.result.type).element_type)
+        return "product", self.matrix, element, tuple(body_key(op) for op in self.chain)
+
+
+def find_product(op: ir.OpView, weights: DerivedWeights) -> Product | None:
+    """Read an operation as a product with weights; None if it is none, or of another form."""
+    if not is_generic(op) or not multiplies_and_adds(op):
+        return None
+    reading = Structured(op)
+    if reading.parallel != [True, True, False] or len(reading.inputs) != 2:
+        return None
+    matrix, weight = reading.inputs
+    if weight not in weights or matrix in weights or not starts_at_zero(reading):
+        return None
+    left, right, out = ([terms_of(expr) for expr in map_.results] for map_ in reading.maps)
+    if left != [_ROWS, _INNER] or out != [_ROWS, _COLUMNS]:
+        return None
+    if right not in ([_COLUMNS, _INNER], [_INNER, _COLUMNS]):
+        return None
+    is_transposed = right == [_COLUMNS, _INNER]
+    return Product(op, matrix, weight, is_transposed, following_steps(op, weights))

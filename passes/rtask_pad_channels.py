@@ -1,0 +1,131 @@
+"""`rtask-pad-channels`: activations get further channels where theirs do not divide into blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir, linalg, tensor
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.channel_layout import filling
+from rammer_mlir.passes.channel_padding import (
+    Padded,
+    PaddedPart,
+    Paddings,
+    choose_paddings,
+    rounded,
+)
+from rammer_mlir.passes.derived_weights import DerivedWeights
+from rammer_mlir.passes.entry import entry_block
+from rammer_mlir.passes.merged_weights import WeightPart
+from rammer_mlir.passes.structured import Structured, is_generic, plain_dim, shape_of
+
+
+@dataclass(frozen=True)
+class PadChannels(Pass):
+    """Compute further channels, by weights of zeros, up to the next multiple of a block.
+
+    `rtask-block-channels` can then store such activations in blocks too.
+    """
+
+    name: ClassVar[str] = "rtask-pad-channels"
+
+    def run(self, module: ir.Module) -> None:
+        """Choose the values of the entry function that are padded and rewrite what takes part."""
+        weights = DerivedWeights(module)
+        operations = list(entry_block(module).operations)
+        padder = _Padder(choose_paddings(operations, weights), weights)
+        for op in operations:
+            padder.rewrite(op)
+        padder.finish()
+        weights.finish()
+
+
+class _Padder:
+    """Rewrites the operations of one block in order; ``finish`` removes the old ones."""
+
+    def __init__(self, paddings: Paddings, weights: DerivedWeights) -> None:
+        self._paddings = paddings
+        self._weights = weights
+        self._padded: dict[ir.Value, ir.Value] = {}
+        self._done: list[ir.OpView] = []
+
+    def rewrite(self, op: ir.OpView) -> None:
+        """Emit the padded form of an operation that takes part, in front of it."""
+        part = self._paddings.parts.get(op.operation)
+        if part is None:
+            return
+        copy = op.operation.clone(ip=ir.InsertionPoint(op)).operation
+        with ir.InsertionPoint(copy), op.operation.location:
+            if is_generic(op):
+                self._fill_in_operands(copy, Structured(op), part)
+            else:
+                copy.operands[0] = self._padded[op.operation.operands[0]]
+                self._widen_slice(copy, part)
+        for number, old in enumerate(op.operation.results):
+            new = copy.results[number]
+            if number in part.results:
+                new.set_type(_padded_type(old.type, part.results[number]))
+                self._padded[old] = new
+            else:
+                old.replace_all_uses_with(new)
+        self._done.append(op)
+
+    def finish(self) -> None:
+        """Give what does not take part the channels that it knows, and remove old forms."""
+        for op in reversed(self._done):
+            with ir.InsertionPoint(op), op.operation.location:
+                for value in op.operation.results:
+                    if value in self._padded and any(True for _ in value.uses):
+                        value.replace_all_uses_with(_own_channels(self._padded[value], value))
+            op.operation.erase()
+
+    def _fill_in_operands(self, copy: ir.Operation, op: Structured, part: PaddedPart) -> None:
+        for position, (map_, value) in enumerate(
+            zip(op.maps, op.op.operation.operands, strict=True)
+        ):
+            grown = [plain_dim(expr) in part.loops for expr in map_.results]
+            if value in self._padded:
+                copy.operands[position] = self._padded[value]
+            elif any(grown) and position < len(op.inputs):
+                copy.operands[position] = self._padded_weight(value, grown)
+            elif any(grown):
+                result = part.results[position - len(op.inputs)]
+                copy.operands[position] = _fresh(value, _padded_type(value.type, result))
+
+    def _padded_weight(self, value: ir.Value, grown: list[bool]) -> ir.Value:
+        """Return a weight with zeros behind it in the dimensions that grow."""
+        shape = shape_of(value)
+        size = [rounded(n) if more else n for n, more in zip(shape, grown, strict=True)]
+        part = WeightPart(self._weights[value], shape, [0] * len(shape), size)
+        return self._weights.join([part])
+
+    @staticmethod
+    def _widen_slice(copy: ir.Operation, part: PaddedPart) -> None:
+        if "static_sizes" in copy.attributes:
+            padded = part.results[0]
+            sizes = list(ir.DenseI64ArrayAttr(copy.attributes["static_sizes"]))
+            sizes[padded.dim] = padded.size
+            copy.attributes["static_sizes"] = ir.DenseI64ArrayAttr.get(sizes)
+
+
+def _padded_type(kind: ir.Type, padded: Padded) -> ir.Type:
+    ranked = ir.RankedTensorType(kind)
+    shape = list(ranked.shape)
+    shape[padded.dim] = padded.size
+    return ir.RankedTensorType.get(shape, ranked.element_type)
+
+
+def _fresh(value: ir.Value, kind: ir.Type) -> ir.Value:
+    """Return an initial value like the old one, of another shape."""
+    ranked = ir.RankedTensorType(kind)
+    empty = tensor.EmptyOp(list(ranked.shape), ranked.element_type).result
+    scalar = filling(value)
+    return empty if scalar is None else linalg.fill(scalar, outs=[empty])
+
+
+def _own_channels(padded: ir.Value, old: ir.Value) -> ir.Value:
+    """View a padded value without its further channels."""
+    shape = shape_of(old)
+    zeros, ones = [0] * len(shape), [1] * len(shape)
+    return tensor.ExtractSliceOp(old.type, padded, [], [], [], zeros, shape, ones).result

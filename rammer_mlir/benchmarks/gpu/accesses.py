@@ -1,0 +1,83 @@
+"""How rKernels touch device memory: ``python -m rammer_mlir.benchmarks.gpu.accesses MODEL``.
+
+No GPU is needed: the emulator records what every lane accesses. Where few of the sectors of
+32 bytes would have been needed, lanes of a warp access memory far apart; few lanes mean that a
+warp's others are idle.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import get_args
+
+from rammer_mlir.benchmarks.machine import table
+from rammer_mlir.benchmarks.models import Scale, build, random_feeds
+from rammer_mlir.compiler import Compilation
+from rammer_mlir.options import check_options
+from rammer_mlir.runtime.traces import WarpAccesses, warp_accesses
+
+
+def measure(
+    model: str, target: str, num_veus: int | None = None, scale: Scale = "small"
+) -> list[WarpAccesses]:
+    """Execute a model once under emulation, and return its kernel's accesses."""
+    built = build(model, scale=scale)
+    compilation = Compilation.of_model(built, check_options(target, "wavefront", num_veus))
+    executable = compilation.emulated(traced=True)
+    executable.run(random_feeds(built, seed=1))
+    (trace,) = executable.traces
+    if trace.full:
+        print(f"{model}: the trace is full, the rest is left out", file=sys.stderr)
+    return warp_accesses(trace, 32)
+
+
+def by_function(found: Sequence[WarpAccesses]) -> list[list[str]]:
+    """Return a row for each function, what moves most first."""
+    groups: dict[str, list[WarpAccesses]] = {}
+    for one in found:
+        groups.setdefault(one.access.function, []).append(one)
+    ordered = sorted(groups.items(), key=lambda item: -sum(one.sectors for one in item[1]))
+    return [_row(name, "", some) for name, some in ordered]
+
+
+def by_access(found: Sequence[WarpAccesses]) -> list[list[str]]:
+    """Return a row for each access, what moves most first."""
+    ordered = sorted(found, key=lambda one: -one.sectors)
+    return [
+        _row(one.access.function, f"{one.access.operation} of {one.access.num_bytes}", [one])
+        for one in ordered
+    ]
+
+
+def _row(function: str, access: str, found: Sequence[WarpAccesses]) -> list[str]:
+    executions = sum(one.executions for one in found)
+    lanes = sum(one.lanes for one in found) / executions
+    sectors, needed = sum(one.sectors for one in found), sum(one.needed for one in found)
+    return [
+        function, access, str(executions), f"{lanes:.1f}", str(sectors), f"{needed / sectors:.0%}",
+    ]  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a table for each model."""
+    parser = argparse.ArgumentParser(
+        prog="python -m rammer_mlir.benchmarks.gpu.accesses", description=__doc__
+    )
+    parser.add_argument("models", nargs="+", metavar="MODEL")
+    parser.add_argument("--target", default="nvvm:sm_90")
+    parser.add_argument("--veus", type=int, default=None)
+    parser.add_argument("--scale", choices=get_args(Scale), default="small")
+    parser.add_argument("--each", action="store_true", help="a row for each access")
+    options = parser.parse_args(arguments)
+    heads = ["rKernel", "access", "executions", "lanes of 32", "sectors", "needed"]
+    for model in options.models:
+        found = measure(model, options.target, options.veus, options.scale)
+        rows = by_access(found) if options.each else by_function(found)
+        print(f"{model}\n\n{table([heads, *rows])}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""Placement by cache affinity: rTasks go where, and when, the constants they read are in a cache.
+
+Greedy by earliest start (the ETF heuristic of Hwang et al., 1989), where loading what a vEU's cache
+lacks counts as a delay. While a vEU finds rTasks that read what it read last, these start first and
+so are taken first; it turns to other constants when nothing else is left. Of an unrolled recurrent
+network, one vEU thus runs along a layer's steps while others prepare, or follow with, the next one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rammer_mlir.scheduling.caches import Cache, SharedConstants, TaskCost
+from rammer_mlir.scheduling.costs import fastest
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.program import Plan
+from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of, task_table
+
+_Head = tuple[float, int]
+"""An rTask that may be placed, with the time at which the last of its sources ends."""
+
+
+def plans_by_affinity(
+    graph: TaskGraph, device: Device, kernels: tuple[int, ...], shared: SharedConstants
+) -> Iterator[Plan]:
+    """Yield plans of one rProgram: with given rKernels, the fastest, and such as stay in cache."""
+    fast = tuple(fastest(operator, device) for operator in graph.operators)
+    cached = tuple(shared.best_kept(number) for number in range(len(graph.operators)))
+    for choice in dict.fromkeys([kernels, fast, cached]):
+        table = task_table(graph, device, choice)
+        yield plan_of(graph, device, table, place_by_affinity(table, device, shared))
+
+
+def place_by_affinity(table: TaskTable, device: Device, shared: SharedConstants) -> Placement:
+    """Place one rTask after the other, always the one that can start first and where it does."""
+    return _Placing(table, device, shared).placement()
+
+
+@dataclass
+class _Veu:
+    """A vEU's rTasks so far, how many of each vEU's it knows to be done, when it is free."""
+
+    cache: Cache
+    known: list[int]
+    tasks: list[int] = field(default_factory=list[int])
+    free: float = 0.0
+
+
+class _Placing:
+    def __init__(self, table: TaskTable, device: Device, shared: SharedConstants) -> None:
+        num_veus = device.num_veus
+        self._table = table
+        self._barrier = device.barrier_seconds
+        self._costs: list[TaskCost] = [
+            cost for number, choice in enumerate(table.kernels)
+            for cost in shared.costs(number, choice)
+        ]  # fmt: skip
+        self._veus = [
+            _Veu(Cache(shared, device.cache_bytes), [0] * num_veus) for _ in range(num_veus)
+        ]
+        self._ends = [0.0] * len(self._costs)
+        self._where: dict[int, tuple[int, int]] = {}
+        self._knew: dict[int, list[int]] = {}
+        self._ready: dict[TaskCost, list[_Head]] = {}
+
+    def placement(self) -> Placement:
+        """Place all rTasks."""
+        missing = [len(sources) for sources in self._table.sources]
+        for task, count in enumerate(missing):
+            if not count:
+                self._offer(task)
+        for _ in missing:
+            task = self._place_next()
+            for reader in self._table.readers[task]:
+                missing[reader] -= 1
+                if not missing[reader]:
+                    self._offer(reader)
+        return [veu.tasks for veu in self._veus]
+
+    def _offer(self, task: int) -> None:
+        """Let an rTask be placed: of those that cost the same everywhere, the first to be ready."""
+        latest = max((self._ends[source] for source in self._table.sources[task]), default=0.0)
+        heapq.heappush(self._ready.setdefault(self._costs[task], []), (latest, task))
+
+    def _place_next(self) -> int:
+        """Place the rTask of the earliest start; of several, what was used last, then in order."""
+        best: tuple[float, int, int, int] | None = None
+        for cost, heads in self._ready.items():
+            latest, task = heads[0]
+            for number, veu in enumerate(self._veus):
+                missing = veu.cache.missing(cost)
+                if best and max(latest, veu.free) + missing > best[0]:
+                    continue
+                start = self._start(task, number) + missing
+                found = (start, veu.cache.distance(cost), task, number)
+                best = min(best, found) if best else found
+        assert best, "an rTask that is not placed waits for others: the graph has a cycle"
+        start, _, task, number = best
+        self._put(task, number, start + self._costs[task].hot)
+        return task
+
+    def _start(self, task: int, number: int) -> float:
+        """Return when a vEU could start an rTask, behind a barrier for what it does not know."""
+        veu, awaited = self._veus[number], -1.0
+        for source in self._table.sources[task]:
+            other, order = self._where[source]
+            if other != number and veu.known[other] <= order:
+                awaited = max(awaited, self._ends[source])
+        return veu.free if awaited < 0 else max(veu.free, awaited) + self._barrier
+
+    def _put(self, task: int, number: int, end: float) -> None:
+        veu, cost = self._veus[number], self._costs[task]
+        heads = self._ready[cost]
+        heapq.heappop(heads)
+        if not heads:
+            del self._ready[cost]
+        for source in self._table.sources[task]:
+            other, order = self._where[source]
+            if other != number and veu.known[other] <= order:
+                veu.known = [max(a, b) for a, b in zip(veu.known, self._knew[source], strict=True)]
+                veu.known[other] = max(veu.known[other], order + 1)
+        self._where[task] = number, len(veu.tasks)
+        self._knew[task] = veu.known
+        self._ends[task] = veu.free = end
+        veu.cache.use(cost)
+        veu.tasks.append(task)

@@ -1,0 +1,168 @@
+"""What the vEUs' own caches hold of constants that several operators read.
+
+The cells of an unrolled recurrent layer read the same weights, step after step. Whether a cell
+finds them in its vEU's cache depends on what that vEU ran before, and so on the schedule;
+everything else costs the same wherever it is put. ``reuse`` models this for the order of the graph.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rammer_mlir.scheduling.costs import candidates, rtask_seconds, seconds_with_traffic
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import RKernel, TaskGraph
+
+NOTHING = -1
+"""The working set of an rTask that reads no constant which others read too."""
+
+Part = tuple[int, int, tuple[int, ...], tuple[int, ...]]
+"""A box of a buffer: buffer, first element, sizes and strides."""
+
+
+@dataclass(frozen=True)
+class TaskCost:
+    """What an rTask keeps in its vEU's cache, and its time in seconds with and without that."""
+
+    working_set: int
+    hot: float
+    cold: float
+
+
+class SharedConstants:
+    """Parts of the constants that more than one operator reads, as working sets of rTasks."""
+
+    def __init__(self, graph: TaskGraph, device: Device) -> None:
+        """Find the constants; their parts are numbered as rTasks ask for them."""
+        self._graph = graph
+        self._device = device
+        users = Counter(
+            buffer for number in range(len(graph.operators)) for buffer in _reads(graph, number)
+        )
+        self._shared = {
+            buffer for buffer, count in users.items()
+            if count > 1 and graph.buffers[buffer].kind == "constant"
+        }  # fmt: skip
+        self._numbers: dict[tuple[Part, ...], int] = {}
+        self._found: dict[tuple[RKernel, tuple[int, ...]], Sequence[TaskCost]] = {}
+        self.sizes: list[int] = []
+        """Bytes of each working set."""
+
+    @property
+    def matter(self) -> bool:
+        """Whether an order can keep more of them in a vEU's cache than another one."""
+        total = sum(self._graph.buffers[buffer].num_bytes for buffer in self._shared)
+        return 0 < self._device.cache_bytes < total
+
+    def costs(self, number: int, choice: int) -> Sequence[TaskCost]:
+        """Return what each rTask of an operator costs with one of its rKernels."""
+        operator = self._graph.operators[number]
+        kernel = operator.kernels[choice]
+        reads = [r for r in kernel.reads if operator.operands[r.argument].buffer in self._shared]
+        places = [operator.operands[read.argument] for read in reads]
+        key = kernel, tuple(n for view in places for n in (view.buffer, view.offset))
+        if key not in self._found:
+            self._found[key] = [self._cost(number, kernel, t) for t in range(kernel.num_rtasks)]
+        return self._found[key]
+
+    def best_kept(self, number: int) -> int:
+        """Return the rKernel of least work when rTasks that read the same follow each other.
+
+        What is too large for a vEU's cache is loaded even then.
+        """
+        operator, cache = self._graph.operators[number], Cache(self, self._device.cache_bytes)
+
+        def seconds(choice: int) -> float:
+            total = 0.0
+            for cost in self.costs(number, choice):
+                cache.use(cost)
+                total += cost.hot + cache.missing(cost)
+            return total
+
+        return min(candidates(operator, self._device), key=seconds)
+
+    def _cost(self, number: int, kernel: RKernel, rtask: int) -> TaskCost:
+        parts, num_bytes = self._parts(number, kernel, rtask)
+        if not parts:
+            seconds = rtask_seconds(kernel, self._device)
+            return TaskCost(NOTHING, seconds, seconds)
+        if parts not in self._numbers:
+            self._numbers[parts] = len(self.sizes)
+            self.sizes.append(num_bytes)
+        hot = seconds_with_traffic(kernel, self._device, 0.0)
+        cold = seconds_with_traffic(kernel, self._device, float(num_bytes))
+        return TaskCost(self._numbers[parts], hot, cold)
+
+    def _parts(self, number: int, kernel: RKernel, rtask: int) -> tuple[tuple[Part, ...], int]:
+        parts: set[Part] = set()
+        total = 0
+        operands = self._graph.operators[number].operands
+        for read in kernel.reads:
+            view, boxes = operands[read.argument], read.boxes
+            if view.buffer not in self._shared:
+                continue
+            sizes = tuple(boxes.sizes[rtask].tolist())
+            part = (view.buffer, view.offset + int(boxes.offsets[rtask]), sizes, boxes.strides)
+            if part not in parts:
+                parts.add(part)
+                elements = int(boxes.sizes[rtask].prod())
+                total += elements * self._graph.buffers[view.buffer].element_bytes
+        return tuple(sorted(parts)), total
+
+
+def _reads(graph: TaskGraph, number: int) -> set[int]:
+    """Return the buffers that an operator reads with any of its rKernels."""
+    operator = graph.operators[number]
+    return {operator.operands[r.argument].buffer for k in operator.kernels for r in k.reads}
+
+
+_SURE = 0.5
+"""Part of its cache that a vEU can count on: the rest also holds what is not modelled here."""
+
+
+class Cache:
+    """How long ago one vEU used each working set, as far as its cache may still hold it.
+
+    The distance of a working set is the bytes of all that were used since, its own included.
+    """
+
+    def __init__(self, shared: SharedConstants, capacity: int) -> None:
+        """Begin empty."""
+        self._sizes = shared.sizes
+        self._capacity = capacity
+        self._distances: dict[int, int] = {}
+
+    def missing(self, cost: TaskCost) -> float:
+        """Return by how many seconds what the cache lacks would delay an rTask now."""
+        if cost.working_set == NOTHING:
+            return 0.0
+        distance = self._distances.get(cost.working_set, self._capacity)
+        part = (distance / self._capacity - _SURE) / (1 - _SURE)
+        return min(max(part, 0.0), 1.0) * (cost.cold - cost.hot)
+
+    def distance(self, cost: TaskCost) -> int:
+        """Return the distance of what an rTask reads; the capacity if it was lost."""
+        return 0 if cost.working_set < 0 else self._distances.get(cost.working_set, self._capacity)
+
+    def use(self, cost: TaskCost) -> None:
+        """Keep what an rTask reads, and lose what was not used for longest.
+
+        A working set larger than the cache drives everything out, itself included.
+        """
+        number = cost.working_set
+        if number == NOTHING:
+            return
+        own = self._sizes[number]
+        before = self._distances.get(number)
+        if before == own:
+            return
+        limit = self._capacity if before is None else before
+        moved = {
+            other: distance + own if distance < limit else distance
+            for other, distance in self._distances.items()
+            if other != number
+        }
+        moved[number] = own
+        self._distances = {n: d for n, d in moved.items() if d < self._capacity}

@@ -1,0 +1,145 @@
+"""A vector times a matrix, and sums over rows: threads share columns, on random shapes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from mapped_kernels import compile_mapped
+from numpy.typing import NDArray
+
+from rammer_mlir.lowering.gpu.column_plan import plan_columns
+from rammer_mlir.lowering.gpu.contraction_plan import Access, Contraction
+from rammer_mlir.runtime.emulator import Grid, launch
+from rammer_mlir.runtime.traces import warp_accesses
+
+THREADS = 128
+DTYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """``rows`` by ``columns`` elements, times a vector or only summed up."""
+
+    rows: int
+    columns: int
+    element: str = "f32"
+    times: bool = True
+    alignment: int = 16
+
+    @property
+    def matrix(self) -> str:
+        """Return the type of the matrix."""
+        return f"memref<{self.rows}x{self.columns}x{self.element}>"
+
+    @property
+    def types(self) -> list[str]:
+        """Return the types of the buffers."""
+        return [f"memref<{self.rows}x{self.element}>", self.matrix, f"memref<{self.columns}xf32>"]
+
+    @property
+    def source(self) -> str:
+        """Return the rKernel."""
+        vector, matrix, result = self.types
+        aligned = f"{{rtask.alignment = {self.alignment} : i64}}"
+        narrow, body = self.element != "f32", ["%r = arith.addf %c, %p : f32"]
+        widen = [f"%{v}w = arith.extf %{v} : {self.element} to f32" for v in "vm"] if narrow else []
+        v, m = ("%vw", "%mw") if narrow else ("%v", "%m")
+        factor = f"%p = arith.mulf {v}, {m} : f32"
+        if not self.times:
+            factor, body = "", [f"%r = arith.addf %c, {m} : f32"]
+        lines = "\n    ".join([*widen, factor, *body])
+        return f"""
+func.func @kernel(%id: index, %x: {vector} {aligned}, %w: {matrix} {aligned},
+    %y: {result} {aligned}) {{
+  linalg.generic {{indexing_maps = [affine_map<(n, k) -> (k)>, affine_map<(n, k) -> (k, n)>,
+      affine_map<(n, k) -> (n)>], iterator_types = ["parallel", "reduction"]}}
+      ins(%x, %w : {vector}, {matrix}) outs(%y : {result}) {{
+  ^bb0(%v: {self.element}, %m: {self.element}, %c: f32):
+    {lines}
+    linalg.yield %r : f32
+  }}
+  return
+}}"""
+
+
+def run(case: Columns, *, traced: bool = False) -> tuple[Array, Array, Any]:
+    """Execute on random numbers; return what was found and expected, and the trace."""
+    rng = np.random.default_rng(case.rows)
+    dtype = DTYPES[case.element]
+    x = rng.standard_normal(case.rows).astype(dtype)
+    w = rng.standard_normal((case.rows, case.columns)).astype(dtype)
+    y = rng.standard_normal(case.columns).astype(np.float32)
+    wide = w.astype(np.float64)
+    expected = y + (x.astype(np.float64) @ wide if case.times else wide.sum(0))
+    kernel, mapped = compile_mapped(
+        case.source, case.types, THREADS, lambda kernel: None, traced=traced
+    )
+    scratch = np.zeros(mapped.scratch_bytes, np.uint8)
+    trace = launch(kernel, [x, w, y, scratch], Grid(1, THREADS, 32))
+    return y, expected, trace
+
+
+CASES = [
+    Columns(256, 32),  # rows of eight tiles meet in warps, warps in shared memory
+    Columns(784, 4),  # one tile of four results
+    Columns(257, 10),  # no common factors, tiles of two
+    Columns(100, 40),  # more places than tiles
+    Columns(64, 128),  # rows of a warp
+    Columns(33, 160),  # rows of 40 threads, spare ones
+    Columns(12, 512),  # a thread for each tile
+    Columns(256, 1),  # one result
+    Columns(8, 7),
+    Columns(128, 64, "f16"),
+    Columns(128, 64, "bf16"),
+    Columns(96, 24, times=False),
+    Columns(96, 24, alignment=4),  # nothing is known of addresses
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_columns(case: Columns) -> None:
+    found, expected, _ = run(case)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(40))
+def test_random_columns(number: int) -> None:
+    rng = np.random.default_rng(number)
+    rows, columns = int(rng.integers(1, 400)), int(rng.integers(1, 600))
+    case = Columns(rows, columns, str(rng.choice(list(DTYPES))), bool(rng.integers(2)))
+    found, expected, _ = run(case)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+
+
+def test_lanes_read_neighbours() -> None:
+    """Each sector of 32 bytes is moved once, by loads of 16 bytes that warps fill."""
+    case = Columns(256, 32)
+    *_, trace = run(case, traced=True)
+    wide = [one for one in warp_accesses(trace, 32) if one.access.num_bytes == 16]
+    assert sum(one.sectors for one in wide) == 256 * 32 * 4 // 32
+    assert all(one.sectors == one.needed and one.lanes == 32 * one.executions for one in wide)
+
+
+def test_other_layouts_are_left_alone() -> None:
+    """Elements of one result side by side, windows, and results enough for all threads."""
+
+    def contraction(*last: int, n: int = 16) -> Contraction:
+        matrix = Access(1, ((0, 1), last), (0, 0), 4)
+        return Contraction((n, 64), (0,), (1,), (Access(0, ((0, 1),), (0,), 4), matrix))
+
+    assert plan_columns(contraction(1, 0), THREADS, 1 << 15) is not None
+    for other in (
+        contraction(0, 1),
+        contraction(1, 1),
+        contraction(2, 0),
+        contraction(1, 0, n=4096),
+    ):
+        assert plan_columns(other, THREADS, 1 << 15) is None
+    assert plan_columns(contraction(1, 0), THREADS, 16) is None

@@ -1,0 +1,42 @@
+"""Accesses of warps, counted from what an emulated launch recorded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from mapped_kernels import compile_mapped
+
+from rammer_mlir.runtime.emulator import Grid, launch
+from rammer_mlir.runtime.traces import warp_accesses
+
+THREADS, SIZE = 64, 64
+
+
+@pytest.mark.parametrize(("access", "sectors"), [("(i, j)", 4), ("(j, i)", 32), ("(i, 0)", 1)])
+def test_sectors(access: str, sectors: int) -> None:
+    """A warp reads a row of 128 bytes, 32 rows, or one element."""
+    kind = f"memref<{SIZE}x{SIZE}xf32>"
+    source = f"""
+func.func @kernel(%id: index, %x: {kind}, %y: {kind}) {{
+  linalg.generic {{indexing_maps = [affine_map<(i, j) -> {access}>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]}} ins(%x : {kind}) outs(%y : {kind}) {{
+  ^bb0(%a: f32, %b: f32):
+    linalg.yield %a : f32
+  }}
+  return
+}}"""
+    kernel, mapped = compile_mapped(source, [kind, kind], THREADS, lambda kernel: None, traced=True)
+    x = np.random.default_rng(1).standard_normal((SIZE, SIZE)).astype(np.float32)
+    y = np.zeros_like(x)
+    scratch = np.zeros(mapped.scratch_bytes, np.uint8)
+    trace = launch(kernel, [x, y, scratch], Grid(1, THREADS))
+    expected = {"(i, j)": x, "(j, i)": x.T, "(i, 0)": np.repeat(x[:, :1], SIZE, 1)}[access]
+    np.testing.assert_array_equal(y, expected)
+    assert trace is not None and not trace.full
+    found = {one.access.operation: one for one in warp_accesses(trace, 32)}
+    load, store = found["llvm.load"], found["llvm.store"]
+    executions = SIZE * SIZE // 32
+    assert (load.executions, load.lanes) == (executions, SIZE * SIZE)
+    assert load.sectors == sectors * executions
+    assert load.needed == (1 if access == "(i, 0)" else 4) * executions
+    assert store.sectors == store.needed == 4 * executions
