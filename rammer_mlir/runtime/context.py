@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,9 @@ class Context:
         self._words = np.zeros(len(_WORDS), dtype=np.int64)
         self._address = self._words.ctypes.data
         # Python writes single words through views in a third of the time that NumPy takes.
-        self._word_view, self._pointer_view = memoryview(self._words), memoryview(self._pointers)
+        words: Any = self._words
+        pointers: Any = self._pointers
+        self._word_view, self._pointer_view = memoryview(words), memoryview(pointers)
         bases = {"arena": self._arena.ctypes.data, "constant": image.constants.ctypes.data}
         self._moving: list[tuple[int, int, int]] = []
         first = {"input": 0, "output": len(image.signature.inputs)}
