@@ -78,7 +78,7 @@ bench: $(BENCH_STAMP)
 # A model that fails is part of the results: they are kept all the same.
 results: $(BENCH_STAMP)
 	$(STEP) "benchmark, results in rammer_mlir/benchmarks/results and in the README"
-	-$(BIN)/python -m rammer_mlir.benchmarks $(BENCH)
+	-$(BIN)/python -m rammer_mlir.benchmarks --parts models launch nodes $(BENCH)
 	$(BIN)/python -m rammer_mlir.benchmarks.publish $(NAME)
 
 bench-gpu: $(STAMP)

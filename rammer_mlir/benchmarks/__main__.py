@@ -21,6 +21,7 @@ from rammer_mlir.benchmarks.roofline import measure_roofline
 from rammer_mlir.errors import OptionError, RammerError
 
 PARTS = ("models", "launch", "nodes", "prediction")
+DEFAULT_PARTS = ("models", "launch")
 """Latency and compile time of models, cost of an empty launch, share of ONNX's node tests, and
 predicted against measured time."""
 
@@ -34,7 +35,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("models", nargs="*", metavar="MODEL", help="names or patterns; default all")
     parser.add_argument(
-        "--parts", nargs="+", choices=PARTS, help="default: all, or the models that are named"
+        "--parts",
+        nargs="+",
+        choices=PARTS,
+        help=f"default: {' and '.join(DEFAULT_PARTS)}, or only the models that are named",
     )
     parser.add_argument("--list", action="store_true", help="list the models and stop")
     parser.add_argument("--scale", choices=("full", "small"), default="full")
@@ -72,7 +76,7 @@ def select(patterns: Sequence[str]) -> list[str]:
 def measure_all(options: argparse.Namespace) -> report.Report:
     """Measure what was asked for, saying on standard error what is under way."""
     found = report.Report()
-    parts = options.parts or (("models",) if options.models else PARTS)
+    parts = options.parts or (("models",) if options.models else DEFAULT_PARTS)
     if "launch" in parts:
         found.launches.extend(measure_launch(num_veus) for num_veus in LAUNCH_VEUS)
     if "models" in parts:

@@ -53,7 +53,7 @@ def readme_part(report: Report, name: str) -> str:
     folder = "rammer_mlir/benchmarks/results"
     most = max(threads for result in report.models for threads in result.request.threads)
     return "\n\n".join([
-        f"Medians of one run in turns, batch 1, f32. {machine_line(report)}.",
+        f"Medians of one run, everyone in turns, batch 1, f32; {machine_line(report)}.",
         summary_table(report.models),
         f"![latency of others over ours, by model]({folder}/{name}.svg)",
         ratio_table(report.models, [most]),

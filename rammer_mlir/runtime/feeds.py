@@ -43,6 +43,10 @@ def check_outputs(
     """
     if not out and hasattr(out, "keys"):
         return [np.empty(spec.shape, spec.dtype) for spec in signature.outputs]
+    if isinstance(out, dict) and len(out) == len(signature.outputs):
+        found: list[Any] = [out.get(spec.name) for spec in signature.outputs]
+        if all(map(_is_ready, signature.outputs, found)) and _may_be_written(found, inputs):
+            return found
     check_names(signature.outputs, out, "output")
     arrays: list[Array] = []
     for spec in signature.outputs:
@@ -86,6 +90,15 @@ def _is_ready(spec: TensorSpec, value: Any) -> bool:
         and value.shape == spec.shape
         and value.flags.c_contiguous
         and value.flags.aligned
+    )
+
+
+def _may_be_written(arrays: Sequence[Array], inputs: Sequence[Array]) -> bool:
+    """Whether arrays are writable, and none shares memory with another or with an input."""
+    return all(array.flags.writeable for array in arrays) and not any(
+        np.may_share_memory(array, other)
+        for number, array in enumerate(arrays)
+        for other in (*inputs, *arrays[:number])
     )
 
 

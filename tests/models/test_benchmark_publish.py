@@ -107,3 +107,14 @@ def test_what_cannot_be_published_is_refused(tmp_path: Path) -> None:
         publish.publish(source, "box", tmp_path)
     with pytest.raises(OptionError, match="expected the lines"):
         publish.replace_part("no marks here", "part")
+
+
+def test_the_readme_shows_what_was_kept() -> None:
+    """Its part is never typed by hand: publishing the kept numbers again changes nothing."""
+    readme = (publish.ROOT / "README.md").read_text()
+    part = readme.partition(publish.BEGIN)[2].partition(publish.END)[0].strip()
+    if not part:
+        pytest.skip("nothing is shown yet")
+    name = part.rpartition("[")[2].partition(".md]")[0]
+    kept = report.read(publish.RESULTS / f"{name}.json")
+    assert publish.replace_part(readme, publish.readme_part(kept, name)) == readme

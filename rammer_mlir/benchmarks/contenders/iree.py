@@ -87,7 +87,8 @@ def _call(module: str, *arguments: str | Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if "rror" in line] or ["no message"]
+        model = Path(arguments[0])
         raise TargetError(
-            f"{module}: expected it to take '{arguments[0]}', found status {done.returncode}, "
-            f"'{lines[0][:300]}'; run {' '.join(command)}"
+            f"{module.rpartition('.')[2]}: expected it to take '{model.name}', found status "
+            f"{done.returncode}, '{lines[0].replace(f'{model.parent}/', '')[:300]}'"
         )
