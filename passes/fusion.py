@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import prod
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.passes.fused_space import FusedSpace, FusedSpaces
 from rammer_mlir.passes.structured import Structured, captured_values, is_generic
-from rammer_mlir.passes.tile_space import TileSpace, analyze, is_free
+from rammer_mlir.passes.tile_space import is_free
 
 VIEWS = frozenset({"tensor.collapse_shape", "tensor.expand_shape", "tensor.extract_slice"})
 """Operations that only re-address a tensor: they stay between rOperators and cost nothing."""
@@ -44,7 +44,7 @@ class Group:
 
     operations: list[ir.OpView]
     start: int
-    space: TileSpace | None
+    space: FusedSpace | None
     users_outside: set[int] = field(default_factory=set[int])
 
     @property
@@ -108,7 +108,8 @@ class _Grouping:
         self._position = {op.operation: i for i, op in enumerate(operations)}
         self._group_of: dict[ir.Operation, Group] = {}
         self._root: dict[ir.Value, int] = {}
-        self._structured: dict[ir.Operation, Structured] = {}
+        self._spaces = FusedSpaces()
+        self._used: dict[ir.Operation, list[ir.Value]] = {}
 
     def groups(self) -> list[Group]:
         for position, op in enumerate(self._operations):
@@ -130,22 +131,27 @@ class _Grouping:
         return self._position.get(owner.operation, -1)
 
     def _place(self, position: int, op: ir.OpView) -> None:
-        space = analyze([self._read(op)]) if is_generic(op) else None
+        space = self._spaces.of([op]) if is_generic(op) else None
         group = Group([op], position, space)
         self._group_of[op.operation] = group
         for producer in self._producer_groups(op):
             if producer is not group:
                 group = self._try_merge(producer, group, op)
 
-    def _read(self, op: ir.OpView) -> Structured:
-        """Return what is known of a structured operation, read once."""
-        if op.operation not in self._structured:
-            self._structured[op.operation] = Structured(op)
-        return self._structured[op.operation]
+    def _values(self, op: ir.OpView) -> list[ir.Value]:
+        """Return what an operation uses that is made elsewhere and not copied to every user."""
+        if op.operation not in self._used:
+            captured = self._spaces.captures(op) if is_generic(op) else captured_values(op)
+            self._used[op.operation] = [
+                value
+                for value in [*op.operation.operands, *captured]
+                if not _is_cloned_value(value)
+            ]
+        return self._used[op.operation]
 
     def _producer_groups(self, op: ir.OpView) -> list[Group]:
         found: dict[Group, None] = {}
-        for value in [*op.operation.operands, *captured_values(op)]:
+        for value in self._values(op):
             owner = value.owner
             if not isinstance(owner, ir.Block) and owner.operation in self._group_of:
                 found[self._group_of[owner.operation]] = None
@@ -162,7 +168,7 @@ class _Grouping:
             (
                 self._root_position(value)
                 for op in group.operations
-                for value in [*op.operation.operands, *captured_values(op)]
+                for value in self._values(op)
                 if not _defined_in(value, inside)
             ),
             default=-1,
@@ -175,11 +181,11 @@ class _Grouping:
         operations = sorted(
             producer.operations + consumer.operations, key=lambda o: self._position[o.operation]
         )
-        space = None if forced else analyze([self._read(o) for o in operations])
+        space = None if forced else self._spaces.of(operations)
         merged = Group(operations, min(producer.start, consumer.start), space)
         if not forced and not (
             space is not None
-            and _num_values(operations) <= _MOST_OPERANDS
+            and self._num_values(operations) <= _MOST_OPERANDS
             and _keeps_parallelism(producer, consumer, space)
             and self._stays_acyclic(producer, consumer)
         ):
@@ -188,13 +194,21 @@ class _Grouping:
             self._group_of[member.operation] = merged
         return merged
 
+    def _num_values(self, operations: Sequence[ir.OpView]) -> int:
+        """Bound the number of tensors that go into or come out of a group."""
+        inside = {op.operation for op in operations}
+        values = {
+            value for op in operations for value in self._values(op)
+            if not _defined_in(value, inside)
+        }  # fmt: skip
+        return len(values) + len(operations)
+
     def _passes_scalar(self, producer: Group, op: ir.OpView) -> bool:
-        values = [*op.operation.operands, *captured_values(op)]
         return any(
             not isinstance(value.type, ir.RankedTensorType)
             and not isinstance(value.owner, ir.Block)
             and self._group_of.get(value.owner.operation) is producer
-            for value in values
+            for value in self._values(op)
         )
 
     def _stays_acyclic(self, producer: Group, consumer: Group) -> bool:
@@ -205,7 +219,7 @@ class _Grouping:
         return all(
             self._root_position(value) < producer.start
             for op in consumer.operations
-            for value in [*op.operation.operands, *captured_values(op)]
+            for value in self._values(op)
             if not _defined_in(value, inside)
         )
 
@@ -218,23 +232,9 @@ class _Grouping:
         )
 
 
-def _num_values(operations: Sequence[ir.OpView]) -> int:
-    """Bound the number of tensors that go into or come out of a group."""
-    inside = {op.operation for op in operations}
-    values = {
-        value
-        for op in operations
-        for value in op.operation.operands
-        if not _defined_in(value, inside)
-    }
-    return len(values) + len(operations)
-
-
 def _defined_in(value: ir.Value, inside: set[ir.Operation]) -> bool:
     owner = value.owner
-    if isinstance(owner, ir.Block):
-        return False
-    return owner.operation in inside or is_cloned(owner.opview)
+    return not isinstance(owner, ir.Block) and owner.operation in inside
 
 
 def _enclosing(user: ir.OpView, top: dict[ir.Operation, int]) -> ir.Operation:
@@ -244,28 +244,13 @@ def _enclosing(user: ir.OpView, top: dict[ir.Operation, int]) -> ir.Operation:
     return operation
 
 
-def _keeps_parallelism(producer: Group, consumer: Group, merged: TileSpace) -> bool:
-    contractions = [op for op in merged.operations if op.is_contraction]
-    if len(contractions) > 1 or _temporary_bytes(merged) > _TEMPORARY_BYTES:
+def _keeps_parallelism(producer: Group, consumer: Group, merged: FusedSpace) -> bool:
+    if merged.contractions > 1 or merged.temporary_bytes > _TEMPORARY_BYTES:
         return False
     parts = [group.space for group in (producer, consumer) if group.space is not None]
     before = max(part.parallelism for part in parts)
     if merged.parallelism >= before:
         return True
-    if contractions:
+    if merged.contractions:
         return False
-    work = sum(op.operations for op in merged.operations)
-    return merged.parallelism >= _ENOUGH_TASKS or work <= _SMALL_WORK
-
-
-def _temporary_bytes(space: TileSpace) -> int:
-    """Bytes of the largest value inside one rTask when every tileable loop is cut to one."""
-    tiled = [set(loops.loops.items()) for loops in space.classes]
-    largest = 0
-    for index, op in enumerate(space.operations):
-        dims = op.result_dims(0)
-        if dims is None:
-            continue
-        kept = [d for d in dims if not any((index, d) in loops for loops in tiled)]
-        largest = max(largest, prod(op.extents[d] for d in kept) * 4)
-    return largest
+    return merged.parallelism >= _ENOUGH_TASKS or merged.work <= _SMALL_WORK

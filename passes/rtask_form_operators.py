@@ -49,6 +49,7 @@ def _fold_empty_reshapes(block: ir.Block) -> None:
 
 def _outline(group: Group, outliner: Outliner) -> None:
     inputs, outputs = _interface(group)
+    main = _main_operation(group)
 
     def body(arguments: Sequence[ir.Value]) -> list[ir.Value]:
         mapping: ValueMap = dict(zip(inputs, arguments, strict=True))
@@ -59,12 +60,12 @@ def _outline(group: Group, outliner: Outliner) -> None:
             clone_into(op, mapping, ip)
         return [mapping[value] for value in outputs]
 
-    kernel = outliner.function(_kind(group), [value.type for value in inputs], body)
+    kernel = outliner.function(_kind(group, main), [value.type for value in inputs], body)
     call = create_operator(
         kernel,
         inputs,
         [value.type for value in outputs],
-        _main_operation(group).operation.location,
+        main.operation.location,
         ir.InsertionPoint(group.operations[-1].operation),
     )
     for old, new in zip(outputs, call.results, strict=True):
@@ -107,8 +108,8 @@ def _main_operation(group: Group) -> ir.OpView:
     return group.operations[-1]
 
 
-def _kind(group: Group) -> str:
-    op = _main_operation(group)
+def _kind(group: Group, op: ir.OpView) -> str:
+    """Return what an rOperator is called that is named after ``op``."""
     if not is_generic(op):
         return op.operation.name.rsplit(".", 1)[-1]
     structured = Structured(op)

@@ -70,8 +70,8 @@ class Structured:
     @cached_property
     def parallel(self) -> list[bool]:
         """For each loop, whether it is parallel (else a reduction)."""
-        kinds = ir.ArrayAttr(self.op.operation.attributes["iterator_types"])
-        return ["parallel" in str(kind) for kind in kinds]
+        kinds = str(self.op.operation.attributes["iterator_types"]).split(",")
+        return ["parallel" in kind for kind in kinds if "iterator_type" in kind]
 
     @cached_property
     def num_outputs(self) -> int:
@@ -118,11 +118,13 @@ class Structured:
     @cached_property
     def is_contraction(self) -> bool:
         """Whether it reduces products of two tensors (matrix product, convolution)."""
+        if self.is_elementwise:
+            return False
         reads = sum(
             1 for map_ in self.maps[: len(self.inputs)] if map_.n_dims and len(map_.results)
         )
         names = {inner.operation.name for inner in body_operations(self.op)}
-        return not self.is_elementwise and reads >= 2 and bool(names & {"arith.mulf", "arith.muli"})
+        return reads >= 2 and bool(names & {"arith.mulf", "arith.muli"})
 
     @cached_property
     def points(self) -> int:
