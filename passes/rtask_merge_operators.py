@@ -12,9 +12,13 @@ from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.convolution import Convolution, find_convolution
 from rammer_mlir.passes.derived_weights import DerivedWeights
 from rammer_mlir.passes.entry import entry_block
-from rammer_mlir.passes.merged_convolutions import Window, merge_convolutions
+from rammer_mlir.passes.folded_weights import fold_views
+from rammer_mlir.passes.merge_choice import choose_groups
+from rammer_mlir.passes.merge_growth import Member, groups_within
+from rammer_mlir.passes.merged_convolutions import merge_convolutions
 from rammer_mlir.passes.merged_products import merge_products
 from rammer_mlir.passes.product import Product, find_product
+from rammer_mlir.scheduling.devices.catalog import find_device
 
 
 @dataclass(frozen=True)
@@ -23,12 +27,16 @@ class MergeOperators(Pass):
 
     Kernels of convolutions are padded with zeros to the largest, where its windows begin and end;
     biases and activations behind them are merged as well. They are merged if that multiplies the
-    arithmetic by no more than ``growth``: 1 merges kernels of equal size only.
+    arithmetic by no more than ``growth``: 1 merges kernels of equal size only. With ``device``, a
+    name or a file, only those are merged that form a stage of the policy `ios` which is predicted
+    to be faster so on ``num-veus`` vEUs.
     """
 
     name: ClassVar[str] = "rtask-merge-operators"
 
     growth: float = 1.0
+    device: str = ""
+    num_veus: int = 1
 
     def run(self, module: ir.Module) -> None:
         """Merge what can be merged in the entry function."""
@@ -38,48 +46,33 @@ class MergeOperators(Pass):
                 f"{self.growth}"
             )
         weights = DerivedWeights(module)
-        alike: dict[object, list[Convolution | Product]] = {}
-        for op in entry_block(module).operations:
-            found = _find(op, weights)
-            if found is not None:
-                alike.setdefault(found.kind, []).append(found)
-        for members in alike.values():
-            for group in _groups(members, self.growth):
-                # What was merged before may have taken the place of an input.
-                again = (_find(member.op, weights) for member in group)
-                _merge([member for member in again if member is not None], weights)
+        block = entry_block(module)
+        fold_views(block, weights)
+        found = [m for op in block.operations if (m := _find(op, weights)) is not None]
+        for group in self._groups(block, found, weights):
+            # What was merged before may have taken the place of an input.
+            again = (_find(member.op, weights) for member in group)
+            _merge([member for member in again if member is not None], weights)
         weights.finish()
 
+    def _groups(
+        self, block: ir.Block, members: Sequence[Member], weights: DerivedWeights
+    ) -> list[list[Member]]:
+        alike: dict[object, list[Member]] = {}
+        for member in members:
+            alike.setdefault(member.kind, []).append(member)
+        if not self.device:
+            return [group for same in alike.values() for group in groups_within(same, self.growth)]
+        several = [member for same in alike.values() if len(same) > 1 for member in same]
+        device = find_device(self.device).device(self.num_veus)
+        return choose_groups(block, several, weights, self.growth, device) if several else []
 
-def _find(op: ir.OpView, weights: DerivedWeights) -> Convolution | Product | None:
+
+def _find(op: ir.OpView, weights: DerivedWeights) -> Member | None:
     return find_convolution(op, weights) or find_product(op, weights)
 
 
-def _groups(
-    members: Sequence[Convolution | Product], growth: float
-) -> list[list[Convolution | Product]]:
-    """Put every operator into the first group that it does not make too large."""
-    found: list[list[Convolution | Product]] = []
-    for member in members:
-        for group in found:
-            if growth_of([*group, member]) <= growth:
-                group.append(member)
-                break
-        else:
-            found.append([member])
-    return [group for group in found if len(group) > 1]
-
-
-def growth_of(group: Sequence[Convolution | Product]) -> float:
-    """Return how many times the arithmetic becomes more when operators of one kind are merged."""
-    convolutions = [member for member in group if isinstance(member, Convolution)]
-    if not convolutions:
-        return 1.0
-    whole = Window.around(convolutions).work(convolutions)
-    return whole / sum(member.work for member in convolutions)
-
-
-def _merge(group: Sequence[Convolution | Product], weights: DerivedWeights) -> None:
+def _merge(group: Sequence[Member], weights: DerivedWeights) -> None:
     convolutions = [member for member in group if isinstance(member, Convolution)]
     if convolutions:
         merge_convolutions(convolutions, weights)

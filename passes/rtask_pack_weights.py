@@ -9,15 +9,12 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.derived_weights import DerivedWeights
 from rammer_mlir.passes.entry import entry_block
+from rammer_mlir.passes.folded_weights import fold_views
 from rammer_mlir.passes.structured import (
     Structured,
-    body_operations,
     is_generic,
     plain_dim,
-    shape_of,
 )
-
-_RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
 
 _FEWEST_LANES = 8
 """Below this many output channels a vector along them would be mostly empty."""
@@ -37,8 +34,6 @@ class PackWeights(Pass):
         """Fold views and transposes of weights, then permute the weights of contractions."""
         packer = _Packer(module)
         for op in list(entry_block(module).operations):
-            packer.fold(op)
-        for op in list(entry_block(module).operations):
             if is_generic(op):
                 packer.pack_contraction(Structured(op))
         packer.finish()
@@ -47,25 +42,7 @@ class PackWeights(Pass):
 class _Packer:
     def __init__(self, module: ir.Module) -> None:
         self._weights = DerivedWeights(module)
-
-    def fold(self, op: ir.OpView) -> None:
-        """Replace a reshape or transpose of a weight by a weight."""
-        name = op.operation.name
-        operands = list(op.operation.operands)
-        if not operands or operands[0] not in self._weights:
-            return
-        result = op.operation.results[0] if len(op.operation.results) else None
-        if name in _RESHAPES and result is not None:
-            new = self._weights.reshape(operands[0], shape_of(result))
-        elif result is not None and is_generic(op):
-            permutation = _transpose_permutation(Structured(op))
-            if permutation is None:
-                return
-            new = self._weights.transpose(operands[0], permutation)
-        else:
-            return
-        result.replace_all_uses_with(new)
-        op.operation.erase()
+        fold_views(entry_block(module), self._weights)
 
     def pack_contraction(self, op: Structured) -> None:
         """Permute the weight operand of a contraction so that output channels are innermost."""
@@ -87,23 +64,6 @@ class _Packer:
     def finish(self) -> None:
         """Bring the entry function's signature up to date."""
         self._weights.finish()
-
-
-def _transpose_permutation(op: Structured) -> list[int] | None:
-    """Return the permutation if the op only transposes its one input, else None."""
-    if not op.is_elementwise or len(op.maps) != 2 or any(True for _ in body_operations(op.op)):
-        return None
-    block = op.op.operation.regions[0].blocks[0]
-    yielded = list(block.operations)[-1].operation.operands[0]
-    source = [plain_dim(expr) for expr in op.maps[0].results]
-    target = [plain_dim(expr) for expr in op.maps[1].results]
-    if (
-        yielded != block.arguments[0]
-        or None in source
-        or sorted(map(str, source)) != sorted(map(str, target))
-    ):
-        return None
-    return [source.index(dim) for dim in target]
 
 
 def _channels_last(op: Structured, position: int) -> list[int] | None:

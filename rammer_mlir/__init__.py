@@ -104,8 +104,9 @@ def compile(
             with ``.toml``; by default one like the target. ``measured`` measures the rKernels on
             this processor, once: times are kept (``rammer_mlir.profiles``); ``measured:DEVICE``
             takes what is not measured from that device.
-        merge: merge convolutions of one image where that multiplies the arithmetic by no more (at
-            least 1), or 0 for none; by default 1 with the policy ``ios``, else 0.
+        merge: merge convolutions or products of one input where that multiplies the arithmetic by
+            no more (at least 1), with the policy ``ios`` only where it makes a stage faster; 0 for
+            none; by default 1 with the policy ``ios``, else 0.
         executor: with ``measured``, where rKernels are measured; here, one by one, if None.
         emulate: execute the GPU's kernel on this machine's processor.
         check: let emulation find what a GPU would not forgive: accesses out of bounds, reads of

@@ -132,7 +132,11 @@ def _tile(options: CompileOptions) -> str:
 def _merging(options: CompileOptions) -> tuple[str, ...]:
     if not options.merge_growth:
         return ()
-    merge = f"rtask-merge-operators{{growth={options.merge_growth}}}"
+    chosen = f' device="{options.device}" num-veus={options.num_veus}'
+    merge = (
+        f"rtask-merge-operators{{growth={options.merge_growth}"
+        f"{chosen if options.policy == 'ios' else ''}}}"
+    )
     return (merge, "linalg-generalize-named-ops", "canonicalize", "cse")
 
 

@@ -1,6 +1,12 @@
 // RUN: rammer-opt %s --pass-pipeline="builtin.module(rtask-merge-operators{growth=2.0},canonicalize)" | filecheck %s
 // RUN: rammer-opt %s --rtask-merge-operators | filecheck %s --check-prefix=EQUAL
 // RUN: not rammer-opt %s --rtask-merge-operators=growth=0.5 2>&1 | filecheck %s --check-prefix=SENSELESS
+// RUN: rammer-opt %s --linalg-generalize-named-ops --rtask-merge-operators="growth=2.0 device=v100 num-veus=1" | filecheck %s --check-prefix=ONE
+// RUN: rammer-opt %s --linalg-generalize-named-ops --rtask-merge-operators="growth=2.0 device=v100 num-veus=80" | filecheck %s --check-prefix=MANY
+
+// One vEU has one rTask less to start; of many, two run them side by side.
+// ONE:         rtask.parts
+// MANY-NOT:    rtask.parts
 
 // A window of one element lies in the middle of the one of three by three: it gets zeros around it.
 // CHECK:      func.func @main(%[[X:.*]]: tensor<1x2x4x4xf32>, %[[W:.*]]: tensor<8x2x3x3xf32> {rtask.constant = "w1+w3", rtask.parts =

@@ -35,8 +35,9 @@ def add_model_options(parser: ArgumentParser) -> None:
         "--merge",
         type=float,
         metavar="GROWTH",
-        help="merge convolutions of one image where that multiplies the arithmetic by no more; 0 "
-        "for none (default: 1 with the policy ios, else 0)",
+        help="merge convolutions or products of one input where that multiplies the arithmetic by "
+        "no more, with the policy ios only where it is faster; 0 for none (default: 1 with the "
+        "policy ios, else 0)",
     )
     parser.add_argument(
         "--watchdog",

@@ -206,7 +206,7 @@ def test_products_behind_views_and_in_front_of_them() -> None:
     model = build("attention", 2, "small")
     feeds = random_feeds(model, seed=3)
     expected = OnnxRuntime(model.SerializeToString(), 1).run(feeds)
-    compilation = Compilation.of_model(model, check_options("cpu", "ios", 2))
+    compilation = Compilation.of_model(model, check_options("cpu", "wavefront", 2, merge=1.0))
     text = compilation.emit("operators").decode()
     assert text.count("rtask.parts = [") == 2  # the weights, and the biases
     with compilation.executable() as executable:

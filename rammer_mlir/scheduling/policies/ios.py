@@ -20,7 +20,7 @@ from rammer_mlir.scheduling.endings import (
     groups,
     members,
 )
-from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.graph import RKernel, TaskGraph
 from rammer_mlir.scheduling.program import Plan
 
 
@@ -28,10 +28,10 @@ from rammer_mlir.scheduling.program import Plan
 class Ios:
     """Cut the graph into blocks, and each block into the stages of smallest predicted time.
 
-    The groups of a stage run concurrently on all vEUs. Operators are merged before, by
-    ``rtask-merge-operators``. The stages give the order in which operators are placed; waits are
-    per tile, not between whole stages. A block whose search needs more than ``max_transitions``
-    gets its operators by depth instead.
+    The groups of a stage run concurrently on all vEUs. Where computing a stage's operators as one
+    is faster, ``rtask-merge-operators`` has merged them before (``ios_merging``). The stages give
+    the order in which operators are placed; waits are per tile, not between whole stages. A block
+    whose search needs more than ``max_transitions`` gets its operators by depth instead.
     """
 
     name: ClassVar[str] = "ios"
@@ -41,21 +41,23 @@ class Ios:
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
         """Return one rProgram."""
-        context = Context(graph, device)
-        context.kernels = [fastest(operator, device) for operator in graph.operators]
+        return place_stages(graph, device, self.stages(graph, device))
+
+    def stages(self, graph: TaskGraph, device: Device) -> list[list[int]]:
+        """Return the operators of each stage in the order of execution."""
+        context = _fastest(graph, device)
         sources = [context.dependencies.producers(n) for n in range(len(graph.operators))]
         solved: dict[object, Stages] = {}
-        builder = ProgramBuilder(context)
+        found: list[list[int]] = []
         for first, end in blocks(sources):
-            readers = _readers(sources, first, end)
-            alike = tuple(context.kernel(n) for n in range(first, end)), tuple(readers)
+            readers = readers_within(sources, first, end)
+            kernels = [context.kernel(n) for n in range(first, end)]
+            alike = tuple(kernels), tuple(readers)
             if alike not in solved:
-                seconds = stage_seconds(context, first, readers)
+                seconds = stage_seconds(kernels, readers, device)
                 solved[alike] = self._stages(readers, seconds)
-            for stage in solved[alike]:
-                _append_stage(builder, context, [first + n for n in members(stage)])
-        programs, predicted, requested = finish_plan([builder])
-        return Plan(programs, tuple(context.kernels), predicted, requested)
+            found.extend([first + n for n in members(stage)] for stage in solved[alike])
+        return found
 
     def _stages(self, readers: Sequence[Mask], seconds: Callable[[Mask], float]) -> Stages:
         search = EndingSearch(readers, seconds, self.pruning, self.max_transitions)
@@ -86,13 +88,13 @@ def blocks(sources: Sequence[Sequence[int]], longest: int = 32) -> list[tuple[in
     return list(pairwise(cuts))
 
 
-def stage_seconds(context: Context, first: int, readers: Sequence[Mask]) -> Callable[[Mask], float]:
-    """Return the predicted time of a stage of a block that starts at operator ``first``.
+def stage_seconds(
+    kernels: Sequence[RKernel], readers: Sequence[Mask], device: Device
+) -> Callable[[Mask], float]:
+    """Return the predicted time of a stage whose groups run concurrently.
 
     Its longest group, or its work spread over all vEUs, whichever is longer; and a barrier.
     """
-    device = context.device
-    kernels = [context.kernel(first + n) for n in range(len(readers))]
     times = [runtime(kernel, device) for kernel in kernels]
     works = [work(kernel, device) / device.num_veus for kernel in kernels]
 
@@ -103,7 +105,8 @@ def stage_seconds(context: Context, first: int, readers: Sequence[Mask]) -> Call
     return seconds
 
 
-def _readers(sources: Sequence[Sequence[int]], first: int, end: int) -> list[Mask]:
+def readers_within(sources: Sequence[Sequence[int]], first: int, end: int) -> list[Mask]:
+    """Return for each operator of a block the mask of those in the block that read its result."""
     readers = [0] * (end - first)
     for number in range(first, end):
         for source in sources[number]:
@@ -123,9 +126,27 @@ def _by_depth(readers: Sequence[Mask]) -> Stages:
     return tuple(stages)
 
 
-def _append_stage(builder: ProgramBuilder, context: Context, operators: Sequence[int]) -> None:
-    for number in operators:
+def place_stages(graph: TaskGraph, device: Device, stages: Sequence[Sequence[int]]) -> Plan:
+    """Place stages one after the other, every operator with its fastest rKernel.
+
+    Args:
+        graph: the graph.
+        device: the device.
+        stages: operators of each stage, as ``Ios.stages`` returns them, perhaps for another device
+            or for another batch size of the same network.
+    """
+    context = _fastest(graph, device)
+    builder = ProgramBuilder(context)
+    for number in (n for stage in stages for n in stage):
         needs = builder.needs(number)
-        seconds = rtask_seconds(context.kernel(number), context.device)
-        veus = earliest(needs, builder.available, seconds, context.device.barrier_seconds)
+        seconds = rtask_seconds(context.kernel(number), device)
+        veus = earliest(needs, builder.available, seconds, device.barrier_seconds)
         builder.append(number, veus, needs)
+    programs, predicted, requested = finish_plan([builder])
+    return Plan(programs, tuple(context.kernels), predicted, requested)
+
+
+def _fastest(graph: TaskGraph, device: Device) -> Context:
+    context = Context(graph, device)
+    context.kernels = [fastest(operator, device) for operator in graph.operators]
+    return context
