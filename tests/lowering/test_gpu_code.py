@@ -162,6 +162,14 @@ def test_products_are_staged(kind: int, chip: str, instructions: set[str]) -> No
     assert (resources.spill_store_bytes, resources.spill_load_bytes) == (0, 0)
 
 
+@pytest.mark.parametrize("chip", ["gfx906", "gfx90a", "gfx942", "gfx1100"])
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
+def test_narrow_products_without_matrix_instructions(kind: int, chip: str) -> None:
+    """AMD's chips multiply f16 and bf16 by plain instructions; the linker finds every symbol."""
+    code = read_code_object(emit(product(kind), f"rocdl:{chip}", "hsaco", veus=1))
+    assert [s.name for s in code.symbols if s.section == 0 and s.name] == []
+
+
 @needs_ptxas
 @pytest.mark.parametrize("chip", ["sm_80", "sm_90"])
 def test_tf32_where_it_is_asked_for(chip: str) -> None:
