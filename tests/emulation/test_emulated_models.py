@@ -64,7 +64,8 @@ def test_tf32() -> None:
     for target in ("nvvm:sm_80", "nvvm:sm_80+tf32"):
         executable = rammer_mlir.compile(model, target=target, num_veus=2, emulate=True, check=True)
         (found,) = executable.run(feeds).values()
-        errors[target] = float(np.abs(found - expected).max())
+        difference = np.asarray(found, np.float64) - np.asarray(expected, np.float64)
+        errors[target] = float(np.abs(difference).max())
     assert errors["nvvm:sm_80"] < 1e-5 < errors["nvvm:sm_80+tf32"] < 3e-2
 
 
