@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from rammer_mlir.errors import OptionError
 from rammer_mlir.gpu_image import GpuCode
@@ -19,13 +19,26 @@ from rammer_mlir.lowering.rocdl.target import rocdl_target
 CPU = "cpu"
 
 
+TF32 = "tf32"
+"""Feature of a target: matrix instructions multiply f32, rounded to 11 bits of precision."""
+
+
+class Describe(Protocol):
+    """Describes a target."""
+
+    def __call__(self, chip: str, *, tf32: bool = False) -> GpuTarget:
+        """Return it; raise TargetError if there is no such chip, or it has no tf32."""
+        ...
+
+
 @dataclass(frozen=True)
 class GpuBackend:
     """How programs reach one family of GPUs.
 
     Attributes:
         default_chip: the chip where the target names none.
-        describe: gives the target for a chip's name.
+        describe: gives the target for a chip's name, and whether products of f32 may be rounded
+            to tf32.
         emit: takes a gpu module, the target, the number of vEUs and a stage; returns the stage.
         code: takes a gpu module, the target and the blocks that have to be resident at once;
             returns what an artifact holds.
@@ -33,7 +46,7 @@ class GpuBackend:
     """
 
     default_chip: str
-    describe: Callable[[str], GpuTarget]
+    describe: Describe
     emit: Callable[[Any, GpuTarget, int, str], bytes]
     code: Callable[[Any, GpuTarget, int], GpuCode]
     binary_stages: tuple[str, ...]
@@ -48,7 +61,7 @@ GPU_BACKENDS = {
     ),
 }
 
-TARGETS = (CPU, *(f"{kind}[:CHIP]" for kind in GPU_BACKENDS))
+TARGETS = (CPU, *(f"{kind}[:CHIP[+{TF32}]]" for kind in GPU_BACKENDS))
 """Targets as the command line spells them."""
 
 
@@ -61,11 +74,12 @@ def find_gpu(target: str) -> GpuTarget | None:
     """
     if target == CPU:
         return None
-    kind, colon, chip = target.partition(":")
-    if kind not in GPU_BACKENDS or (colon and not chip):
+    kind, colon, rest = target.partition(":")
+    chip, plus, feature = rest.partition("+")
+    if kind not in GPU_BACKENDS or (colon and not chip) or (plus and feature != TF32):
         raise OptionError(f"unknown target '{target}': expected one of {', '.join(TARGETS)}")
     backend = GPU_BACKENDS[kind]
-    return backend.describe(chip or backend.default_chip)
+    return backend.describe(chip or backend.default_chip, tf32=feature == TF32)
 
 
 def binary_stages(target: str) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 // RUN: rammer-opt %s --split-input-file --rtask-map-to-threads | filecheck %s
 // RUN: rammer-opt %s --split-input-file --rtask-map-to-threads=async-copies=true | filecheck %s --check-prefix=ASYNC
 // RUN: rammer-opt %s --split-input-file --rtask-map-to-threads | filecheck %s --check-prefix=PLAIN
+// RUN: rammer-opt %s --split-input-file --rtask-map-to-threads=tf32=true | filecheck %s --check-prefix=TF32
 
 // 32 results for 256 threads: eight lanes share each, and all lanes take part in the exchange. The
 // temporary is shared; a block barrier stands between producer and consumer.
@@ -167,5 +168,21 @@ func.func @narrow(%id: index, %a: memref<16x512xf32>, %b: memref<512x32xf32>, %c
 // CHECK: memref.store %{{.*}}, %[[Y]]
 func.func @columns(%id: index, %x: memref<256xf32>, %w: memref<256x32xf32> {rtask.alignment = 16 : i64}, %y: memref<32xf32>) {
   linalg.vecmat ins(%x, %w : memref<256xf32>, memref<256x32xf32>) outs(%y : memref<32xf32>)
+  return
+}
+
+// -----
+
+// With tf32, warps multiply f32 by matrix instructions, each element rounded before; else never.
+// TF32: func.func @rounded
+// TF32: %[[A:.*]] = memref.load %{{.*}} : memref<{{.*}}xf32, #gpu.address_space<workgroup>>
+// TF32: %[[BITS:.*]] = nvvm.convert.float.to.tf32 %[[A]] {rnd = #nvvm.fp_rnd_mode<rna>}
+// TF32: %[[ROUNDED:.*]] = arith.bitcast %[[BITS]] : i32 to f32
+// TF32: %[[ROWS:.*]] = vector.from_elements %[[ROUNDED]], {{.*}} : vector<4x1xf32>
+// TF32: nvgpu.mma.sync(%[[ROWS]], {{.*}} {mmaShape = [16, 8, 8], tf32Enabled} : (vector<4x1xf32>, vector<2x1xf32>, vector<2x2xf32>) -> vector<2x2xf32>
+// PLAIN: func.func @rounded
+// PLAIN-NOT: tf32
+func.func @rounded(%id: index, %a: memref<64x64xf32>, %b: memref<64x64xf32>, %c: memref<64x64xf32>) {
+  linalg.matmul ins(%a, %b : memref<64x64xf32>, memref<64x64xf32>) outs(%c : memref<64x64xf32>)
   return
 }

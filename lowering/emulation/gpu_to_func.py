@@ -266,12 +266,8 @@ def _rewrite(operation: Any, number: int, sites: Sites) -> None:
             _replace(operation, _shuffle(operation, sites.add(operation, number)))
         elif name == "gpu.subgroup_reduce":
             _replace(operation, [_subgroup_reduce(operation, sites.add(operation, number))])
-        elif name == matrix_units.MMA:
-            _replace(operation, [matrix_units.mma(operation, _from_lane(sites.add(operation)))])
-        elif name == matrix_units.LOAD:
-            site = sites.add(operation)
-            loaded = matrix_units.load_matrices(operation, _from_lane(site), site)
-            _replace(operation, [loaded])
+        elif name in matrix_units.OPERATIONS:
+            _replace(operation, [_matrix_operation(operation, sites.add(operation))])
         elif name == "memref.memory_space_cast":
             _replace(operation, [operation.operands[0]])
         elif name == "gpu.return":
@@ -284,6 +280,14 @@ def _rewrite(operation: Any, number: int, sites: Sites) -> None:
                 f"emulation: expected an operation that a CPU can stand in for, found '{name}'; "
                 "compile for a target without it"
             )
+
+
+def _matrix_operation(operation: Any, site: int) -> Any:
+    if operation.name == matrix_units.TF32:
+        return matrix_units.round_to_tf32(operation)
+    if operation.name == matrix_units.MMA:
+        return matrix_units.mma(operation, _from_lane(site))
+    return matrix_units.load_matrices(operation, _from_lane(site), site)
 
 
 def _replace(operation: Any, values: list[Any]) -> None:

@@ -1,9 +1,10 @@
 """Tensor-core operations: ``mma.sync`` and ``ldmatrix``, lane by lane.
 
 Each lane of a warp holds a fragment of each matrix, laid out as PTX says (parallel thread execution
-ISA, matrix fragments for ``mma.m16n8k16`` with f16 and bf16). The emulated lanes exchange fragments
-by shuffles, and each computes its own four results: products are exact in f32, sums go along k in
-order, where a GPU's order and rounding are its own.
+ISA, matrix fragments for ``mma.m16n8k16`` with f16 and bf16, for ``mma.m16n8k8`` with tf32). The
+emulated lanes exchange fragments by shuffles, and each computes its own four results: products are
+exact in f32, sums go along k in order, where a GPU's order and rounding are its own. Of tf32, the
+lowest 13 bits of an f32 count for nothing, as on a GPU; conversions round to nearest.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from rammer_mlir.lowering.emulation.async_copies import address_of_element
 
 MMA, LOAD = "nvgpu.mma.sync", "nvgpu.ldmatrix"
 
-_SHAPE = (16, 8, 16)
+TF32 = "nvvm.convert.float.to.tf32"
+OPERATIONS = (MMA, LOAD, TF32)
+
+_STEPS = {"f16": 16, "bf16": 16, "f32": 8}
+_DROPPED = 13
+"""Bits of an f32's mantissa that tf32 has not."""
+
 _WARP = 32
 
 Exchange = Callable[[Any, Any], Any]
@@ -29,18 +36,19 @@ def mma(operation: Any, exchange: Exchange) -> Any:
     """Emit what ``nvgpu.mma.sync`` computes, and return its fragment.
 
     Raises:
-        UnsupportedError: for other shapes and types than f16 or bf16 to f32.
+        UnsupportedError: for other shapes and types than f16, bf16 or tf32 to f32.
     """
     a, b, c = operation.operands
     shape = tuple(
         ir.IntegerAttr(size).value for size in ir.ArrayAttr(operation.attributes["mmaShape"])
     )
     element = a.type.element_type
-    narrow = isinstance(element, ir.F16Type | ir.BF16Type)
-    if shape != _SHAPE or not narrow or not isinstance(c.type.element_type, ir.F32Type):
+    steps = _STEPS.get(str(element))
+    if shape != (16, 8, steps) or not isinstance(c.type.element_type, ir.F32Type):
         raise UnsupportedError(
-            f"emulation of {MMA}: expected f16 or bf16 of shape {list(_SHAPE)} added to f32, found "
-            f"{element} of shape {list(shape)} added to {c.type.element_type}"
+            f"emulation of {MMA}: expected f16 or bf16 of shape [16, 8, 16], or tf32 of shape "
+            f"[16, 8, 8], added to f32, found {element} of shape {list(shape)} added to "
+            f"{c.type.element_type}"
         )
     lane = _lane_in_warp()
     row, pair = _shifted(lane, 2), arith.andi(lane, _word(3))
@@ -57,20 +65,21 @@ def mma(operation: Any, exchange: Exchange) -> Any:
 
 
 def _rows_of_a(a: Any, row: Any, exchange: Exchange) -> list[list[Any]]:
-    """Return the 16 elements of the lane's row of A, and of the row eight further, as f32."""
+    """Return the elements of the lane's row of A, and of the row eight further, as f32."""
     words = [_packed(a, 0), _packed(a, 2)]
     found: list[list[list[Any]]] = [[], []]
-    for word in words:  # k below 8, then from 8 on
+    for word in words:  # the first half of k, then the second
         for t in range(4):
             source = arith.addi(arith.muli(row, _word(4)), _word(t))
             values = _unpacked(exchange(word, source), a.type.element_type)
-            found[0].append(values[:2])
-            found[1].append(values[2:])
+            half = len(values) // 2
+            found[0].append(values[:half])
+            found[1].append(values[half:])
     return [[value for pair in half for value in pair] for half in found]
 
 
 def _column_of_b(b: Any, pair: Any, n: int, exchange: Exchange) -> list[Any]:
-    """Return the 16 elements of one of the lane's two columns of B, as f32."""
+    """Return the elements of one of the lane's two columns of B, as f32."""
     word = _packed(b, 0)
     column = arith.addi(arith.muli(pair, _word(2)), _word(n))
     low: list[Any] = []
@@ -78,22 +87,60 @@ def _column_of_b(b: Any, pair: Any, n: int, exchange: Exchange) -> list[Any]:
     for t in range(4):
         source = arith.addi(arith.muli(column, _word(4)), _word(t))
         values = _unpacked(exchange(word, source), b.type.element_type)
-        low += values[:2]
-        high += values[2:]
+        low += values[: len(values) // 2]
+        high += values[len(values) // 2 :]
     return low + high
 
 
 def _packed(fragment: Any, first: int) -> Any:
-    """Return two registers of a fragment, two elements each, as one word."""
-    kind = ir.VectorType.get([4], fragment.type.element_type)
-    elements = [vector.extract(fragment, [], [first + n // 2, n % 2]) for n in range(4)]
+    """Return two registers of a fragment as one word."""
+    each = fragment.type.shape[1]
+    kind = ir.VectorType.get([2 * each], fragment.type.element_type)
+    places = [[first + register, n] for register in range(2) for n in range(each)]
+    elements = [vector.extract(fragment, [], place) for place in places]
     return llvm.bitcast(_i64(), vector.from_elements(kind, elements))
 
 
 def _unpacked(word: Any, element: Any) -> list[Any]:
-    values = llvm.bitcast(ir.VectorType.get([4], element), word)
-    single = ir.F32Type.get()
-    return [arith.extf(single, vector.extract(values, [], [n])) for n in range(4)]
+    single, count = ir.F32Type.get(), 64 // element.width
+    values = llvm.bitcast(ir.VectorType.get([count], element), word)
+    elements = [vector.extract(values, [], [n]) for n in range(count)]
+    if count == 2:
+        return [_from_bits(_without_last_bits(_bits(value))) for value in elements]
+    return [arith.extf(single, value) for value in elements]
+
+
+def round_to_tf32(operation: Any) -> Any:
+    """Emit the rounding of an f32 to tf32, to nearest and ties away from zero; NaN stays one.
+
+    Raises:
+        UnsupportedError: for other roundings.
+    """
+    if "rna" not in str(operation.attributes["rnd"]):
+        raise UnsupportedError(
+            f"emulation of {TF32}: expected rounding 'rna', found {operation.attributes['rnd']}"
+        )
+    value = operation.operands[0]
+    half = arith.constant(_i32(), 1 << (_DROPPED - 1))
+    rounded = _without_last_bits(arith.addi(_bits(value), half))
+    is_nan = arith.cmpf(arith.CmpFPredicate.UNO, value, value)
+    return arith.select(is_nan, arith.constant(_i32(), 0x7FFFFFFF), rounded)
+
+
+def _without_last_bits(bits: Any) -> Any:
+    return arith.andi(bits, arith.constant(_i32(), -(1 << _DROPPED)))
+
+
+def _bits(value: Any) -> Any:
+    return arith.bitcast(_i32(), value)
+
+
+def _from_bits(bits: Any) -> Any:
+    return arith.bitcast(ir.F32Type.get(), bits)
+
+
+def _i32() -> Any:
+    return ir.IntegerType.get_signless(32)
 
 
 def load_matrices(operation: Any, exchange: Exchange, site: int) -> Any:

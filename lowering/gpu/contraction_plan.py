@@ -24,8 +24,11 @@ WIDEST = 16
 _BANKS = 128
 """Bytes of shared memory that one access reaches: after so many, banks repeat."""
 
-MATRIX = (16, 8, 16)
-"""Rows, columns and products along k that a warp's matrix instruction computes at once."""
+MATRIX = (16, 8)
+"""Rows and columns that a warp's matrix instruction computes at once."""
+
+MATRIX_STEPS = {"f16": 16, "bf16": 16, "f32": 8}
+"""Products along k that it adds to each, by the type of elements; of f32 by way of tf32."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,8 @@ class Contraction:
         parallel: numbers of the parallel loops.
         reduced: numbers of the reduction loops, at least one, of static bounds.
         inputs: its operands in memory.
-        matrix_element: f16 or bf16 if it adds products of two such elements to an f32, else "".
+        matrix_element: f16, bf16 or f32 if it adds products of two such elements to an f32, else
+            "".
     """
 
     extents: tuple[int, ...]
@@ -182,7 +186,8 @@ class ContractionPlan:
     def _fragment_offsets(self, matrix: MatrixLoops) -> list[tuple[int, ...]]:
         """Return a lane's results: in each matrix two neighbours of a row and of the eighth one on.
 
-        Row after row of matrices (PTX, matrix fragments for ``mma.m16n8k16``, accumulators).
+        Row after row of matrices (PTX, matrix fragments for ``mma.m16n8k16``, accumulators; those
+        of ``mma.m16n8k8`` are the same).
         """
         rows, columns = self.num_matrices
         found: list[tuple[int, ...]] = []
@@ -219,7 +224,7 @@ class ContractionPlan:
         sizes[contraction.reduced[0]] = self.span
         steps = {loop: 1 for loop in contraction.reduced}
         if self.matrix:
-            steps[contraction.reduced[0]] = MATRIX[2]
+            steps[contraction.reduced[0]] = MATRIX_STEPS[contraction.matrix_element]
         else:
             steps[contraction.innermost] = self.unrolled
         return [(loop, sizes[loop] // steps[loop], steps[loop]) for loop in contraction.reduced]

@@ -6,12 +6,13 @@ warps or one access of 128 bytes to shared memory, and a matrix instruction take
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import permutations, product
 from math import prod
 
 from rammer_mlir.lowering.gpu.contraction_plan import (
     MATRIX,
+    MATRIX_STEPS,
     WARP,
     Access,
     Contraction,
@@ -45,7 +46,7 @@ _FETCHED = 64
 """Bytes per cycle that a multiprocessor gets from the device's second-level cache."""
 
 _MATRIX_CYCLES = 2
-"""Of a matrix instruction, for a multiprocessor with 1,024 products in each cycle."""
+"""Of a matrix instruction: 1,024 products of f16 in each cycle of a multiprocessor, 512 of tf32."""
 
 _MOST_MATRICES = 16
 """Matrices of 4 accumulators that a lane has."""
@@ -55,7 +56,11 @@ _LATENCY = 30
 
 
 def plan_contraction(
-    contraction: Contraction, threads: int, shared_limit: int, *, matrix_units: bool = False
+    contraction: Contraction,
+    threads: int,
+    shared_limit: int,
+    *,
+    matrix_elements: Collection[str] = (),
 ) -> ContractionPlan | None:
     """Return the fastest plan for a block, None where staging does not pay.
 
@@ -63,11 +68,11 @@ def plan_contraction(
         contraction: what to compute.
         threads: of the block.
         shared_limit: bytes of shared memory for staging and partial results.
-        matrix_units: whether the target has matrix instructions for f16 and bf16.
+        matrix_elements: types of elements that matrix instructions may multiply.
     """
     if not _pays(contraction):
         return None
-    if matrix_units and contraction.matrix_element:
+    if contraction.matrix_element in matrix_elements:
         warps = threads // WARP
         tilings = _matrix_tilings(contraction, warps)
         found = _fastest(contraction, tilings, warps, shared_limit)
@@ -156,7 +161,7 @@ def _with_chunks(
     extent = contraction.extents[contraction.reduced[0]]
     if tiling.num_tiles > workers:
         return None
-    unit = MATRIX[2] if tiling.matrix else 1
+    unit = MATRIX_STEPS[contraction.matrix_element] if tiling.matrix else 1
     threads = workers * (WARP if tiling.matrix else 1)
     chunks = [c for c in range(min(extent, _LONGEST_CHUNK), 0, -1) if extent % c == 0]
     groups = 1
@@ -215,7 +220,8 @@ def _matrix_cycles(found: ContractionPlan) -> float:
     busy = warps * max(rows * columns * _MATRIX_CYCLES, waves)
     # A warp alone waits for its loads, and for a quarter of the multiprocessor's matrix units.
     alone = (4 * rows * columns * _MATRIX_CYCLES + _LATENCY) / found.groups
-    return _rounds(found) * (steps / MATRIX[2] * max(busy, alone) + _overhead(found))
+    steps //= MATRIX_STEPS[found.contraction.matrix_element]
+    return _rounds(found) * (steps * max(busy, alone) + _overhead(found))
 
 
 def _rounds(found: ContractionPlan) -> int:

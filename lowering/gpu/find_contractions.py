@@ -5,7 +5,7 @@ They are contractions that a block stages, and reductions of columns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from rammer_mlir.bindings import ir
@@ -26,11 +26,13 @@ PLAN = "rtask.contraction"
 
 Plan = ContractionPlan | ColumnPlan
 
+_PRODUCTS = ["arith.addf", "arith.mulf"]
+
 _ELEMENTS = (ir.F32Type, ir.F16Type, ir.BF16Type)
 
 
 def plan_contractions(
-    kernel: Any, threads: int, shared_limit: int, *, matrix_units: bool = False
+    kernel: Any, threads: int, shared_limit: int, *, matrix_elements: Collection[str] = ()
 ) -> tuple[Plan, ...]:
     """Plan what an rKernel computes by plans, and mark each operation with its plan's number.
 
@@ -38,7 +40,7 @@ def plan_contractions(
         kernel: an rKernel whose views still have their sizes.
         threads: of the block.
         shared_limit: bytes of shared memory for staging.
-        matrix_units: whether the target has matrix instructions.
+        matrix_elements: types of elements that matrix instructions may multiply.
     """
     plans: list[Plan] = []
     for operation in walk(kernel):
@@ -46,7 +48,7 @@ def plan_contractions(
             continue
         contraction = read_contraction(operation)
         plan = contraction and plan_contraction(
-            contraction, threads, shared_limit, matrix_units=matrix_units
+            contraction, threads, shared_limit, matrix_elements=matrix_elements
         )
         if contraction and not plan and _all_static(operation):
             plan = plan_columns(contraction, threads, shared_limit)
@@ -101,20 +103,22 @@ def _access(number: int, operand: Any, access: Any) -> Access | None:
 
 
 def _matrix_element(generic: Any) -> str:
-    """Return the narrow type of which products are added to an f32, "" if it is something else."""
+    """Return the type of which products are added to an f32, "" if it is something else."""
     body = generic.regions[0].blocks[0]
     *operations, end = [op.operation for op in body.operations]
     names = sorted(op.name for op in operations)
     *inputs, accumulator = body.arguments
-    if names != ["arith.addf", "arith.extf", "arith.extf", "arith.mulf"] or len(inputs) != 2:
+    if names not in (_PRODUCTS, [*_PRODUCTS[:1], "arith.extf", "arith.extf", *_PRODUCTS[1:]]):
+        return ""
+    if len(inputs) != 2 or not isinstance(accumulator.type, ir.F32Type):
         return ""
     kinds = {str(argument.type) for argument in inputs}
-    widened = [op.operands[0] for op in operations if op.name == "arith.extf"]
-    takes_both = all(argument in widened for argument in inputs)
+    factor = "arith.extf" if len(names) > len(_PRODUCTS) else "arith.mulf"
+    taken = [value for op in operations if op.name == factor for value in op.operands]
+    takes_both = all(argument in taken for argument in inputs)
     is_sum = end.operands[0].owner.operation.name == "arith.addf"
-    single = isinstance(accumulator.type, ir.F32Type)
-    narrow = kinds in ({"f16"}, {"bf16"})
-    return kinds.pop() if narrow and single and is_sum and takes_both else ""
+    expected = ({"f32"},) if factor == "arith.mulf" else ({"f16"}, {"bf16"})
+    return kinds.pop() if kinds in expected and is_sum and takes_both else ""
 
 
 def _extents(operands: Sequence[Any], maps: Sequence[Any]) -> tuple[int, ...] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +65,7 @@ def map_kernels(
     block_threads: int,
     *,
     async_copies: bool = False,
-    matrix_units: bool = False,
+    matrix_elements: Collection[str] = (),
 ) -> MappedKernels:
     """Map the rKernels of a module to the threads of a block, in place.
 
@@ -78,7 +78,7 @@ def map_kernels(
             memory, and operands of contractions.
         block_threads: threads of a block, a multiple of 64.
         async_copies: whether the target copies to shared memory asynchronously.
-        matrix_units: whether it has matrix instructions.
+        matrix_elements: types of elements that its matrix instructions may multiply.
 
     Raises:
         UnsupportedError: if a temporary has no static bound.
@@ -94,7 +94,10 @@ def map_kernels(
     stagings = [
         Staging(
             plan_contractions(
-                kernel, block_threads, shared_limit - memory.shared_bytes, matrix_units=matrix_units
+                kernel,
+                block_threads,
+                shared_limit - memory.shared_bytes,
+                matrix_elements=matrix_elements,
             ),
             memory.shared_bytes,
             copies,

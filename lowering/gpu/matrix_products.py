@@ -1,8 +1,9 @@
 """Products by a warp's matrix instructions: fragments from shared memory, and their products.
 
-Layouts of fragments are PTX's for ``mma.m16n8k16`` with f16 and bf16. Where eight elements of 16
-bits of a row lie side by side and aligned, ``ldmatrix`` loads fragments, transposed if those rows
-run along the result and not along k; else each lane loads its elements one by one.
+Layouts of fragments are PTX's for ``mma.m16n8k16`` with f16 and bf16, and for ``mma.m16n8k8`` with
+tf32. Where eight elements of 16 bits of a row lie side by side and aligned, ``ldmatrix`` loads
+fragments, transposed if those rows run along the result and not along k; else each lane loads its
+elements one by one. Elements of f32 are rounded to tf32, to nearest and ties away from zero.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rammer_mlir.bindings import arith, ir, memref, nvgpu, vector
+from rammer_mlir.bindings import arith, ir, memref, nvgpu, nvvm, vector
 from rammer_mlir.lowering.cpu.vectorize_affine import Index, add, as_value, constant, multiply
-from rammer_mlir.lowering.gpu.contraction_plan import MATRIX, ContractionPlan
+from rammer_mlir.lowering.gpu.contraction_plan import MATRIX, MATRIX_STEPS, ContractionPlan
 from rammer_mlir.lowering.gpu.staging import Box
 
 _ROW = 8
@@ -30,7 +31,7 @@ class Side:
         along: elements from one of the result's rows (or columns) to the next.
         step: elements from one product to the next along k.
         aligned: whether the base and the distance of stored rows are multiples of a row.
-        registers: of a fragment, of two elements each.
+        registers: of a fragment.
     """
 
     box: Box
@@ -43,11 +44,21 @@ class Side:
     @property
     def kind(self) -> Any:
         """Return the type of a fragment."""
-        return ir.VectorType.get([self.registers, 2], self.box.shared.type.element_type)
+        return ir.VectorType.get([self.registers, self.packed], self.element)
+
+    @property
+    def element(self) -> Any:
+        """Return the type of its elements."""
+        return self.box.shared.type.element_type
+
+    @property
+    def packed(self) -> int:
+        """Return the elements of a register, neighbours along k."""
+        return 32 // self.element.width
 
 
 class WarpProducts:
-    """Adds to a lane's results the products of a warp's tile along 16 steps."""
+    """Adds to a lane's results the products of a warp's tile along an instruction's steps."""
 
     def __init__(self, plan: ContractionPlan, boxes: Sequence[Box], lane: Any) -> None:
         """Compute the places that depend on the lane's number in its warp."""
@@ -56,14 +67,17 @@ class WarpProducts:
         self._line = arith.remui(lane, constant(_ROW))
         self._block = arith.divui(lane, constant(_ROW))
         self._row = arith.divui(lane, constant(4))
-        self._pair = multiply(arith.remui(lane, constant(4)), 2)
+        self._place = arith.remui(lane, constant(4))
+        self._pair = multiply(self._place, 2)
+        element = plan.contraction.matrix_element
+        self._shape = [*MATRIX, MATRIX_STEPS[element]]
 
     def starts(self) -> dict[int, Any]:
         """Return the lane's first result within a tile, for both loops of the matrices."""
         return {self._matrix.rows: self._row, self._matrix.columns: self._pair}
 
     def add_products(self, bases: Sequence[Index], results: Sequence[Any]) -> list[Any]:
-        """Emit the products of one step of 16 along k; ``bases`` as for ``SharedLoads``."""
+        """Emit the products of an instruction's steps; ``bases`` as for ``SharedLoads``."""
         rows, columns = self._plan.num_matrices
         left = self._side(self._matrix.left, self._matrix.rows, bases, registers=4)
         right = self._side(self._matrix.right, self._matrix.columns, bases, registers=2)
@@ -73,7 +87,7 @@ class WarpProducts:
             b = self._fragment(right, n * MATRIX[1])
             for m in range(rows):
                 first = 4 * (m * columns + n)
-                found[first : first + 4] = _product(a[m], b, results[first : first + 4])
+                found[first : first + 4] = self._product(a[m], b, results[first : first + 4])
         return found
 
     def _side(self, place: int, loop: int, bases: Sequence[Index], registers: int) -> Side:
@@ -86,16 +100,26 @@ class WarpProducts:
     def _fragment(self, side: Side, first: int) -> Any:
         """Load a fragment of the rows (or columns) of the result from ``first`` on."""
         base = add(side.base, first * side.along)
-        if side.aligned and 1 in (side.along, side.step):
+        if side.packed == 2 and side.aligned and 1 in (side.along, side.step):
             return self._load_matrices(side, base)
         elements: list[Any] = []
         for register in range(side.registers):
             line, step = _block_of(side, register)
-            for neighbour in range(2):
+            for neighbour in range(side.packed):
+                place = add(multiply(self._place, side.packed), step + neighbour)
                 at = add(base, multiply(add(self._row, line), side.along))
-                at = add(at, multiply(add(self._pair, step + neighbour), side.step))
+                at = add(at, multiply(place, side.step))
                 elements.append(memref.load(side.box.shared, [as_value(at)]))
+        if side.packed == 1:
+            elements = [_rounded(element) for element in elements]
         return vector.from_elements(side.kind, elements)
+
+    def _product(self, a: Any, b: Any, results: Sequence[Any]) -> list[Any]:
+        kind = ir.VectorType.get([2, 2], results[0].type)
+        old = vector.from_elements(kind, list(results))
+        narrow = a.type.element_type.width == 16
+        new = nvgpu.mma_sync(kind, a, b, old, self._shape, tf32_enabled=not narrow)
+        return [vector.extract(new, [], [half, n]) for half in range(2) for n in range(2)]
 
     def _load_matrices(self, side: Side, base: Index) -> Any:
         """Emit ``ldmatrix``: eight lanes after the other name the rows of one matrix."""
@@ -118,13 +142,13 @@ class WarpProducts:
 
 def _block_of(side: Side, register: int) -> tuple[int, int]:
     """Return where a register's elements begin: along the result, and along k."""
+    steps = 4 * side.packed
     if side.registers == 2:
-        return 0, _ROW * register
-    return _ROW * (register % 2), _ROW * (register // 2)
+        return 0, steps * register
+    return _ROW * (register % 2), steps * (register // 2)
 
 
-def _product(a: Any, b: Any, results: Sequence[Any]) -> list[Any]:
-    kind = ir.VectorType.get([2, 2], results[0].type)
-    old = vector.from_elements(kind, list(results))
-    new = nvgpu.mma_sync(kind, a, b, old, list(MATRIX))
-    return [vector.extract(new, [], [half, n]) for half in range(2) for n in range(2)]
+def _rounded(element: Any) -> Any:
+    """Emit the rounding of an f32 to tf32."""
+    mode = ir.Attribute.parse("#nvvm.fp_rnd_mode<rna>")
+    return arith.bitcast(element.type, nvvm.convert_float_to_tf32(element, rnd=mode))

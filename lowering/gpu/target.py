@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+NARROW = ("f16", "bf16")
+"""Types of elements that matrix instructions multiply as they are."""
+
 
 @dataclass(frozen=True)
 class GpuTarget:
@@ -20,7 +23,8 @@ class GpuTarget:
         fences: whether each thread of a block orders its own accesses at device scope around the
             block barrier, where the target's release by one thread does not carry the others.
         async_copies: whether threads copy to shared memory asynchronously.
-        matrix_units: whether warps multiply matrices of f16 and bf16, 16 by 8 by 16.
+        matrix_elements: types of elements that warps multiply as matrices: f16, bf16, and f32 where
+            rounding them to tf32 was asked for.
     """
 
     kind: str
@@ -32,9 +36,9 @@ class GpuTarget:
     scope: str
     fences: bool
     async_copies: bool = False
-    matrix_units: bool = False
+    matrix_elements: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """Return the target as the command line spells it."""
+        """Return the target as the command line spells it, without features."""
         return f"{self.kind}:{self.chip}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rammer_mlir.errors import TargetError
-from rammer_mlir.lowering.gpu.target import GpuTarget
+from rammer_mlir.lowering.gpu.target import NARROW, GpuTarget
 from rammer_mlir.residency import Multiprocessors
 
 DEFAULT_CHIP = "sm_90"
@@ -49,8 +49,12 @@ CHIPS = {
 _OLDEST, _AMPERE = 70, 80
 
 
-def nvvm_target(chip: str) -> GpuTarget:
+def nvvm_target(chip: str, *, tf32: bool = False) -> GpuTarget:
     """Describe an NVIDIA GPU.
+
+    Args:
+        chip: its processor.
+        tf32: whether products of f32 may be rounded to tf32.
 
     Raises:
         TargetError: if the chip is unknown or too old.
@@ -66,6 +70,12 @@ def nvvm_target(chip: str) -> GpuTarget:
             f"target 'nvvm:{chip}': expected one of {', '.join(CHIPS)}; choose one of these"
         )
     number = int(chip.removeprefix("sm_"))
+    if tf32 and number < _AMPERE:
+        raise TargetError(
+            f"target 'nvvm:{chip}+tf32': expected sm_{_AMPERE} or newer, the first with tf32; "
+            "compile for a newer chip, or without tf32"
+        )
+    elements = (*NARROW, "f32") if tf32 else NARROW
     return GpuTarget(
         kind="nvvm",
         chip=chip,
@@ -76,5 +86,5 @@ def nvvm_target(chip: str) -> GpuTarget:
         scope="device",
         fences=False,
         async_copies=number >= _AMPERE,
-        matrix_units=number >= _AMPERE,
+        matrix_elements=elements if number >= _AMPERE else (),
     )

@@ -52,15 +52,24 @@ CHIPS = {
 """By LLVM's name."""
 
 
-def rocdl_target(chip: str) -> GpuTarget:
+def rocdl_target(chip: str, *, tf32: bool = False) -> GpuTarget:
     """Describe an AMD GPU.
 
+    Args:
+        chip: its processor.
+        tf32: refused.
+
     Raises:
-        TargetError: if the chip is unknown.
+        TargetError: if the chip is unknown, or tf32 is asked for.
     """
     if chip not in CHIPS:
         raise TargetError(
             f"target 'rocdl:{chip}': expected one of {', '.join(CHIPS)}; choose one of these"
+        )
+    if tf32:
+        raise TargetError(
+            f"target 'rocdl:{chip}+tf32': expected an nvvm target, which alone has tf32; "
+            "compile without it"
         )
     return GpuTarget(
         kind="rocdl",

@@ -23,6 +23,7 @@ memref: Any
 scf: Any
 tensor: Any
 nvgpu: Any
+nvvm: Any
 vector: Any
 
 def submodule(name: str) -> ModuleType: ...

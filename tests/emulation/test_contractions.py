@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from mapped_kernels import compile_mapped
 
 import rammer_mlir
 from rammer_mlir.errors import EmulationError
+from rammer_mlir.lowering.gpu.target import NARROW
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.runtime.emulator import Grid, launch
 
@@ -91,21 +93,21 @@ def compile_case(
     *,
     asynchronous: bool,
     alignment: int,
-    matrix_units: bool = False,
+    matrix_elements: Sequence[str] = (),
     damage: str = "",
 ) -> Any:
     """Map a contraction to a block's threads, and compile it for the emulator."""
 
     def inspect(kernel: Any) -> None:
         used = {operation.name for operation in walk(kernel)}
-        assert ("nvgpu.mma.sync" in used) == matrix_units
+        assert ("nvgpu.mma.sync" in used) == bool(matrix_elements)
         for operation in walk(kernel):
             if operation.name == damage:
                 operation.erase()
 
     kernel, mapped = compile_mapped(
         module_of(case, alignment), case.types, THREADS, inspect,
-        async_copies=asynchronous, matrix_units=matrix_units,
+        async_copies=asynchronous, matrix_elements=matrix_elements,
     )  # fmt: skip
     assert mapped.shared_bytes > 16, "expected a staged contraction"
     return kernel, mapped.scratch_bytes
@@ -176,9 +178,33 @@ MATRICES = [
 def test_matrix_instructions(case: Case, alignment: int, element: str) -> None:
     narrow = replace(case, element=element)
     found, expected = execute(
-        narrow, *compile_case(narrow, asynchronous=True, alignment=alignment, matrix_units=True)
+        narrow,
+        *compile_case(narrow, asynchronous=True, alignment=alignment, matrix_elements=NARROW),
     )
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+
+
+def to_tf32(array: Array) -> Array:
+    """Round to 11 bits of precision, to nearest, ties away from zero."""
+    fraction, exponent = np.frexp(array.astype(np.float64))
+    return np.ldexp(np.trunc(fraction * 2048 + np.copysign(0.5, fraction)) / 2048, exponent)
+
+
+@pytest.mark.parametrize("alignment", [4, 16])
+@pytest.mark.parametrize("case", MATRICES, ids=name)
+def test_tf32(case: Case, alignment: int) -> None:
+    """Products are those of rounded elements, and exact; only sums are rounded."""
+    kernel, scratch = compile_case(
+        case, asynchronous=True, alignment=alignment, matrix_elements=["f32"]
+    )
+    a, b = (RNG.standard_normal(shape).astype(np.float32) for shape in case.shapes[:2])
+    c = RNG.standard_normal(case.shapes[2]).astype(np.float32)
+    expected, exact = reference(case, to_tf32(a), to_tf32(b), c), reference(case, a, b, c)
+    size = reference(case, np.abs(a), np.abs(b), np.abs(c))
+    launch(kernel, [a, b, c, np.zeros(scratch, np.uint8)], Grid(1, THREADS, 32))
+    np.testing.assert_allclose(c, expected, rtol=1e-4, atol=1e-4)
+    assert (np.abs(c - exact) <= 2.0**-10 * size).all()
+    assert np.abs(c - exact).max() > 2 * np.abs(c - expected).max()
 
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["registers", "asynchronous"])

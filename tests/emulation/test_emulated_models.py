@@ -55,6 +55,20 @@ def test_targets(name: str, target: str) -> None:
     agree(name, target=target)
 
 
+def test_tf32() -> None:
+    """Near the reference, at the precision of 11 bits; without the feature, at that of f32."""
+    model = two_layers()
+    feeds = random_feeds(model, 1)
+    (expected,) = Reference(model).run(feeds).values()
+    errors: dict[str, float] = {}
+    for target in ("nvvm:sm_80", "nvvm:sm_80+tf32"):
+        executable = rammer_mlir.compile(model, target=target, num_veus=2, emulate=True, check=True)
+        (found,) = executable.run(feeds).values()
+        difference = np.asarray(found, np.float64) - np.asarray(expected, np.float64)
+        errors[target] = float(np.abs(difference).max())
+    assert errors["nvvm:sm_80"] < 1e-5 < errors["nvvm:sm_80+tf32"] < 3e-2
+
+
 def two_layers() -> onnx.ModelProto:
     """Return two matrix products of many rTasks, and a softmax."""
     generator = np.random.default_rng(5)

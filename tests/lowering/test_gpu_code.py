@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from rammer_mlir.benchmarks.gpu.code import AMD, NVIDIA, compile_for_gpu
 from rammer_mlir.benchmarks.models import LIGHT, TABLE_1, build
 from rammer_mlir.compiler import Compilation
-from rammer_mlir.errors import TargetError, UnsupportedError
+from rammer_mlir.errors import OptionError, TargetError, UnsupportedError
 from rammer_mlir.lowering.gpu.to_llvm import gpu_llvm_ir
 from rammer_mlir.lowering.nvvm.ptxas import assemble, find_ptxas, read_report
 from rammer_mlir.lowering.nvvm.target import CHIPS
@@ -160,6 +160,44 @@ def test_products_are_staged(kind: int, chip: str, instructions: set[str]) -> No
     assert "tf32" not in ptx
     resources = assemble(ptx, chip).resources
     assert (resources.spill_store_bytes, resources.spill_load_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("chip", ["gfx906", "gfx90a", "gfx942", "gfx1100"])
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
+def test_narrow_products_without_matrix_instructions(kind: int, chip: str) -> None:
+    """AMD's chips multiply f16 and bf16 by plain instructions; the linker finds every symbol."""
+    code = read_code_object(emit(product(kind), f"rocdl:{chip}", "hsaco", veus=1))
+    assert [s.name for s in code.symbols if s.section == 0 and s.name] == []
+
+
+@needs_ptxas
+@pytest.mark.parametrize("chip", ["sm_80", "sm_90"])
+def test_tf32_where_it_is_asked_for(chip: str) -> None:
+    """Elements are rounded to nearest, and the artifact is for the same chip."""
+    ptx = emit(product(TensorProto.FLOAT), f"nvvm:{chip}+tf32", "ptx", veus=1).decode()
+    for instruction in ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", "cvt.rna.tf32.f32"):
+        assert instruction in ptx
+    assert f".target {chip}" in ptx
+    resources = assemble(ptx, chip).resources
+    assert (resources.spill_store_bytes, resources.spill_load_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("nvvm:sm_75+tf32", r"'nvvm:sm_75\+tf32': expected sm_80 or newer.*without tf32"),
+        ("rocdl:gfx942+tf32", r"'rocdl:gfx942\+tf32': expected an nvvm target.*without it"),
+    ],
+)
+def test_tf32_where_there_is_none(target: str, message: str) -> None:
+    with pytest.raises(TargetError, match=message):
+        check_options(target, "wavefront", 1)
+
+
+@pytest.mark.parametrize("target", ["nvvm:sm_90+", "nvvm:sm_90+fp8", "nvvm:+tf32+tf32"])
+def test_unknown_features(target: str) -> None:
+    with pytest.raises(OptionError, match=r"unknown target .*nvvm\[:CHIP\[\+tf32\]\]"):
+        check_options(target, "wavefront", 1)
 
 
 @pytest.mark.slow
