@@ -33,9 +33,16 @@ def _packed(weight: ConstantArgument, values: Mapping[str, Array]) -> Array:
 
 def _transformed(weight: ConstantArgument, values: Mapping[str, Array]) -> Array:
     array = _joined(weight, values) if PARTS in weight.attributes else _value(weight, values)
-    for number, step in enumerate(weight.steps):
-        array = array.reshape(step) if number % 2 == 0 else array.transpose(step)
-    return array
+    given, transposes = array.dtype, False
+    for step in weight.steps:
+        if isinstance(step, tuple):
+            rows = array.reshape(-1, array.shape[-1]).astype(np.float64)
+            array = (rows @ np.array(step).T).reshape(*array.shape[:-1], len(step))
+            transposes = False
+        else:
+            array = array.transpose(step) if transposes else array.reshape(step)
+            transposes = not transposes
+    return array.astype(given, copy=False)
 
 
 def _joined(weight: ConstantArgument, values: Mapping[str, Array]) -> Array:

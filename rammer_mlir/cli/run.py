@@ -142,6 +142,7 @@ def _compile(options: argparse.Namespace, policy: str) -> Executable | GpuExecut
         watchdog=options.watchdog,
         per_operator=options.per_operator,
         merge=options.merge,
+        winograd=options.winograd,
         device=options.device,
         cache=options.cache,
     )
@@ -196,6 +197,7 @@ def _emulate(
         watchdog=options.watchdog,
         per_operator=options.per_operator,
         merge=options.merge,
+        winograd=options.winograd,
     )
 
 
@@ -209,6 +211,7 @@ def _check_compiled_so(
         "--policy": options.policy is not None,
         "--costs": options.costs is not None,
         "--merge": options.merge is not None,
+        "--no-winograd": not options.winograd,
         "--watchdog": options.watchdog,
         "--per-operator": options.per_operator,
     }
