@@ -2,7 +2,7 @@
 
 A tile of m x m results reads r x r elements. Its rows and columns are transformed, products are
 summed over the channels for each of the r x r elements by itself, and sums transformed to results.
-The r x r elements lie together for a row of tiles: 36 streams would be on as many pages.
+Tiles lie side by side for each of the r x r elements: products see one long row of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rammer_mlir.passes.winograd import Filtering
 def transform_image(image: ir.Value, filtering: Filtering) -> ir.Value:
     """Transform tiles of an image [N, C, H, W, L], which begin ``outputs`` elements apart.
 
-    Returns [N, C, rows of tiles, r, r, columns of tiles, L].
+    Returns [N, C, r, r, rows of tiles, columns of tiles, L].
     """
     size, outputs = filtering.size, filtering.outputs
     n, c, height, width, lanes = shape_of(image)
@@ -34,33 +34,33 @@ def transform_image(image: ir.Value, filtering: Filtering) -> ir.Value:
             (_matrix(filtering.data), "b, j"),
             (image, f"n, c, {outputs} * t + i, {outputs} * s + j, l"),
         ],
-        "n, c, t, a, b, s, l",
-        [n, c, rows, size, size, columns, lanes],
+        "n, c, a, b, t, s, l",
+        [n, c, size, size, rows, columns, lanes],
     )
 
 
 def multiply_tiles(tiles: ir.Value, weight: ir.Value) -> ir.Value:
-    """Sum over channels: [N, C, T, r, r, S, L] and [r, r, K, C, L, L] to [N, K, T, r, r, S, L]."""
-    n, _, rows, size, _, columns, lanes = shape_of(tiles)
+    """Sum over channels: [N, C, r, r, T, S, L] and [r, r, K, C, L, L] to [N, K, r, r, T, S, L]."""
+    n, _, size, _, rows, columns, lanes = shape_of(tiles)
     filters = shape_of(weight)[2]
     return contract(
         "a, b, n, k, t, s, l | c, m",
-        [(tiles, "n, c, t, a, b, s, m"), (weight, "a, b, k, c, m, l")],
-        "n, k, t, a, b, s, l",
-        [n, filters, rows, size, size, columns, lanes],
+        [(tiles, "n, c, a, b, t, s, m"), (weight, "a, b, k, c, m, l")],
+        "n, k, a, b, t, s, l",
+        [n, filters, size, size, rows, columns, lanes],
     )
 
 
 def transform_sums(sums: ir.Value, filtering: Filtering) -> ir.Value:
-    """Return the results [N, K, T, m, S, m, L] of sums [N, K, T, r, r, S, L]."""
+    """Return the results [N, K, T, m, S, m, L] of sums [N, K, r, r, T, S, L]."""
     outputs = filtering.outputs
-    n, filters, rows, _, _, columns, lanes = shape_of(sums)
+    n, filters, _, _, rows, columns, lanes = shape_of(sums)
     return contract(
         "n, k, t, i, s, j, l | a, b",
         [
             (_matrix(filtering.inverse), "i, a"),
             (_matrix(filtering.inverse), "j, b"),
-            (sums, "n, k, t, a, b, s, l"),
+            (sums, "n, k, a, b, t, s, l"),
         ],
         "n, k, t, i, s, j, l",
         [n, filters, rows, outputs, columns, outputs, lanes],
