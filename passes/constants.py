@@ -3,7 +3,7 @@
 The attribute names a value that lives beside the IR. ``rtask.value`` holds a small value itself.
 ``rtask.pack`` says how the argument is made from the named value at compile time: a list of steps,
 reshape and transpose in turn, beginning with a reshape; the argument's type is the final shape.
-A step may also be a matrix that the last dimension is multiplied by, ``x @ matrix.T``; behind it
+A step may also be a matrix that the first dimension is multiplied by, ``matrix @ x``; behind it
 comes a reshape again. From the first matrix on, values are f64, and rounded once at the end.
 ``rtask.parts`` stands for several values, joined along their first dimension before these steps:
 each has these attributes again, its ``shape``, the zeros ``low`` in front, and its ``size`` with

@@ -40,9 +40,9 @@ class DerivedWeights:
         return self._derive(weight, [list(shape)], shape)
 
     def multiply(self, weight: ir.Value, matrix: Matrix) -> ir.Value:
-        """Return the weight with its last dimension multiplied by a matrix: ``x @ matrix.T``."""
+        """Return the weight with its first dimension multiplied by a matrix: ``matrix @ x``."""
         before = shape_of(weight)
-        return self._derive(weight, [before, matrix], [*before[:-1], len(matrix)])
+        return self._derive(weight, [before, matrix], [len(matrix), *before[1:]])
 
     def transpose(
         self, weight: ir.Value, permutation: Sequence[int], shape: Sequence[int] | None = None

@@ -118,6 +118,6 @@ class WinogradOperators:
 
 def _transformed(weight: ir.Value, filtering: Filtering, weights: DerivedWeights) -> ir.Value:
     """Return [r, r, K, C, L, L], made at compile time from weights [K, C, taps, taps, L, L]."""
-    columns = weights.multiply(weights.transpose(weight, [0, 1, 4, 5, 2, 3]), filtering.kernel)
-    both = weights.multiply(weights.transpose(columns, [0, 1, 2, 3, 5, 4]), filtering.kernel)
-    return weights.transpose(both, [5, 4, 0, 1, 2, 3])
+    rows = weights.multiply(weights.transpose(weight, [2, 3, 0, 1, 4, 5]), filtering.kernel)
+    both = weights.multiply(weights.transpose(rows, [1, 0, 2, 3, 4, 5]), filtering.kernel)
+    return weights.transpose(both, [1, 0, 2, 3, 4, 5])

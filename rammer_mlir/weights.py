@@ -36,8 +36,8 @@ def _transformed(weight: ConstantArgument, values: Mapping[str, Array]) -> Array
     given, transposes = array.dtype, False
     for step in weight.steps:
         if isinstance(step, tuple):
-            rows = array.reshape(-1, array.shape[-1]).astype(np.float64)
-            array = (rows @ np.array(step).T).reshape(*array.shape[:-1], len(step))
+            columns = array.astype(np.float64).reshape(array.shape[0], -1)
+            array = (np.array(step) @ columns).reshape(len(step), *array.shape[1:])
             transposes = False
         else:
             array = array.transpose(step) if transposes else array.reshape(step)
