@@ -66,6 +66,15 @@ def linear_form(expr: ir.AffineExpr) -> Linear | None:
     return None
 
 
+def loops_in(expr: ir.AffineExpr) -> set[int]:
+    """Return the loops that an expression depends on."""
+    if isinstance(expr, ir.AffineDimExpr):
+        return {expr.position}
+    if isinstance(expr, ir.AffineBinaryExpr):
+        return loops_in(expr.lhs) | loops_in(expr.rhs)
+    return set()
+
+
 def can_slice(expr: ir.AffineExpr, tiled: set[int]) -> bool:
     """Whether an operand dimension indexed by ``expr`` shrinks to a box when loops are tiled."""
     form = linear_form(expr)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import prod
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.passes.boxes import loops_in
 from rammer_mlir.passes.fusion import CONCAT, PAD, is_constant_pad
 from rammer_mlir.passes.structured import (
     Structured,
@@ -63,15 +64,6 @@ def choose_layouts(operations: Sequence[ir.OpView], weights: Container[ir.Value]
 def trailing_elements(value: ir.Value, dim: int) -> int:
     """Count the elements behind one index of a dimension: 1 where blocking moves nothing."""
     return prod(shape_of(value)[dim + 1 :])
-
-
-def mentions(expr: ir.AffineExpr, loop: int) -> bool:
-    """Whether an expression depends on a loop."""
-    if isinstance(expr, ir.AffineDimExpr):
-        return expr.position == loop
-    if isinstance(expr, ir.AffineBinaryExpr):
-        return mentions(expr.lhs, loop) or mentions(expr.rhs, loop)
-    return False
 
 
 def _spread(
@@ -167,7 +159,7 @@ def _output_channels(op: Structured, weights: Container[ir.Value]) -> int | None
         if lane is None or not op.parallel[lane] or op.extents[lane] % BLOCK:
             continue
         others = [m for n, m in enumerate(op.maps[: len(op.inputs)]) if n != position]
-        if any(mentions(expr, lane) for map_ in others for expr in map_.results):
+        if any(lane in loops_in(expr) for map_ in others for expr in map_.results):
             continue
         dims = op.result_dims(0)
         if dims is not None and trailing_elements(result, dims.index(lane)) > 1:
@@ -186,7 +178,7 @@ def _splittable(op: Structured, loops: set[int], weights: Container[ir.Value]) -
     for map_, value in zip(op.maps, op.op.operation.operands, strict=True):
         plain = [expr for expr in map_.results if plain_dim(expr) in loops]
         rest = [expr for expr in map_.results if plain_dim(expr) not in loops]
-        if any(mentions(expr, loop) for expr in rest for loop in loops):
+        if any(loop in loops_in(expr) for expr in rest for loop in loops):
             return False
         if len(plain) > 1 and value not in weights:
             return False

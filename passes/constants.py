@@ -3,6 +3,8 @@
 The attribute names a value that lives beside the IR. ``rtask.value`` holds a small value itself.
 ``rtask.pack`` says how the argument is made from the named value at compile time: a list of steps,
 reshape and transpose in turn, beginning with a reshape; the argument's type is the final shape.
+A step may also be a matrix that the first dimension is multiplied by, ``matrix @ x``; behind it
+comes a reshape again. From the first matrix on, values are f64, and rounded once at the end.
 ``rtask.parts`` stands for several values, joined along their first dimension before these steps:
 each has these attributes again, its ``shape``, the zeros ``low`` in front, and its ``size`` with
 all zeros.
@@ -10,8 +12,10 @@ all zeros.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from rammer_mlir.bindings import ir
 
@@ -19,6 +23,13 @@ CONSTANT = "rtask.constant"
 VALUE = "rtask.value"
 PACK = "rtask.pack"
 PARTS = "rtask.parts"
+
+
+Matrix = tuple[tuple[float, ...], ...]
+"""Rows of numbers."""
+
+Step = list[int] | Matrix
+"""A shape or a permutation, whichever's turn it is; or a matrix."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +46,29 @@ class ConstantArgument:
         return ir.StringAttr(self.attributes[CONSTANT]).value
 
     @property
-    def steps(self) -> list[list[int]]:
-        """Reshapes and transposes, in turn, that make the argument from the named value."""
+    def steps(self) -> list[Step]:
+        """Reshapes and transposes, in turn, and matrices, that make the argument from the value."""
         if PACK not in self.attributes:
             return []
-        steps = ir.ArrayAttr(self.attributes[PACK])
-        return [list(ir.DenseI64ArrayAttr(step)) for step in steps]
+        return [_read_step(step) for step in ir.ArrayAttr(self.attributes[PACK])]
+
+
+def _read_step(step: ir.Attribute) -> Step:
+    if not isinstance(step, ir.DenseElementsAttr):
+        return list(ir.DenseI64ArrayAttr(step))
+    return tuple(tuple(map(float, row)) for row in np.array(step))
+
+
+def pack_attribute(steps: Sequence[Step]) -> ir.Attribute:
+    """Return ``rtask.pack`` for the steps."""
+    return ir.ArrayAttr.get(
+        [
+            ir.DenseI64ArrayAttr.get(step)
+            if isinstance(step, list)
+            else ir.DenseElementsAttr.get(np.array(step, dtype=np.float64))
+            for step in steps
+        ]
+    )
 
 
 def argument_attributes(function: ir.OpView) -> list[dict[str, ir.Attribute]]:

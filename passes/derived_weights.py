@@ -1,4 +1,4 @@
-"""Weights made from weights at compile time: reshapes and transposes that cost no run time."""
+"""Weights made from weights at compile time, which costs no run time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from rammer_mlir.passes.constants import (
     VALUE,
     ArgumentList,
     ConstantArgument,
+    Matrix,
+    Step,
     constant_arguments,
+    pack_attribute,
 )
 from rammer_mlir.passes.entry import entry_function
 from rammer_mlir.passes.merged_weights import WeightPart, joined_attributes
@@ -26,7 +29,7 @@ class DerivedWeights:
         main = entry_function(module)
         self._arguments = ArgumentList(main)
         self._weights = {weight.value: weight for weight in constant_arguments(main)}
-        self._derived: dict[tuple[ir.Value, tuple[tuple[int, ...], ...]], ir.Value] = {}
+        self._derived: dict[tuple[ir.Value, tuple[object, ...]], ir.Value] = {}
 
     def __contains__(self, value: ir.Value) -> bool:
         """Whether the value is a weight."""
@@ -35,6 +38,11 @@ class DerivedWeights:
     def reshape(self, weight: ir.Value, shape: Sequence[int]) -> ir.Value:
         """Return the weight in another shape."""
         return self._derive(weight, [list(shape)], shape)
+
+    def multiply(self, weight: ir.Value, matrix: Matrix) -> ir.Value:
+        """Return the weight with its first dimension multiplied by a matrix: ``matrix @ x``."""
+        before = shape_of(weight)
+        return self._derive(weight, [before, matrix], [len(matrix), *before[1:]])
 
     def transpose(
         self, weight: ir.Value, permutation: Sequence[int], shape: Sequence[int] | None = None
@@ -62,7 +70,7 @@ class DerivedWeights:
         """Bring the entry function's signature up to date, without weights that nothing uses."""
         self._arguments.finish()
 
-    def _derive(self, weight: ir.Value, steps: list[list[int]], shape: Sequence[int]) -> ir.Value:
+    def _derive(self, weight: ir.Value, steps: list[Step], shape: Sequence[int]) -> ir.Value:
         key = (weight, tuple(map(tuple, steps)))
         if key not in self._derived:
             base = self._weights[weight]
@@ -72,7 +80,7 @@ class DerivedWeights:
                 for name in (CONSTANT, VALUE, PARTS)
                 if name in base.attributes
             }
-            attributes[PACK] = _steps_attribute(base.steps, steps)
+            attributes[PACK] = pack_attribute(_joined_steps(base.steps, steps))
             kind = ir.RankedTensorType.get(list(shape), element)
             value = self._arguments.add(kind, attributes)
             self._weights[value] = ConstantArgument(-1, value, attributes)
@@ -80,8 +88,8 @@ class DerivedWeights:
         return self._derived[key]
 
 
-def _steps_attribute(before: list[list[int]], after: list[list[int]]) -> ir.Attribute:
-    """Join two lists of alternating reshapes and transposes; each begins with a reshape."""
-    if len(before) % 2 == 1:
-        before = before[:-1]
-    return ir.ArrayAttr.get([ir.DenseI64ArrayAttr.get(step) for step in [*before, *after]])
+def _joined_steps(before: list[Step], after: list[Step]) -> list[Step]:
+    """Join two lists of steps; one that begins with a reshape makes another one before it idle."""
+    last = next((n for n, step in enumerate(reversed(before)) if isinstance(step, tuple)), None)
+    turns = len(before) if last is None else last
+    return [*(before[:-1] if turns % 2 else before), *after]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rammer_mlir.bindings import ir, tensor
+from rammer_mlir.passes.boxes import loops_in
 from rammer_mlir.passes.structured import Structured, plain_dim
 from rammer_mlir.passes.tile_space import TileClass
 from rammer_mlir.passes.tiled_kernel import Computation
@@ -73,7 +74,7 @@ def _collect(op: Structured, loop: int | None, found: dict[ir.Value, int | None]
     values = [*op.op.operation.operands, *op.op.operation.results]
     maps = [*op.maps, *op.maps[len(op.inputs) :]]
     for value, map_ in zip(values, maps, strict=True):
-        dims = [number for number, expr in enumerate(map_.results) if _mentions(expr, loop)]
+        dims = [number for number, expr in enumerate(map_.results) if loop in loops_in(expr)]
         if len(dims) > 1 or (dims and plain_dim(map_.results[dims[0]]) != loop):
             return False
         dim = dims[0] if dims else None
@@ -85,14 +86,6 @@ def _collect(op: Structured, loop: int | None, found: dict[ir.Value, int | None]
 def _uses_index(op: Structured) -> bool:
     body = op.op.operation.regions[0].blocks[0]
     return any(inner.operation.name == "linalg.index" for inner in body.operations)
-
-
-def _mentions(expr: ir.AffineExpr, loop: int | None) -> bool:
-    if isinstance(expr, ir.AffineDimExpr):
-        return expr.position == loop
-    if isinstance(expr, ir.AffineBinaryExpr):
-        return _mentions(expr.lhs, loop) or _mentions(expr.rhs, loop)
-    return False
 
 
 def _can_split(value: ir.Value) -> bool:

@@ -23,6 +23,7 @@ from rammer_mlir.passes.rtask_print_schedule import PrintSchedule
 from rammer_mlir.passes.rtask_schedule import Schedule
 from rammer_mlir.passes.rtask_tile import Tile
 from rammer_mlir.passes.rtask_verify_schedule import VerifySchedule
+from rammer_mlir.passes.rtask_winograd import Winograd
 
 PASSES: tuple[type[Pass], ...] = (
     ExternalizeConstants,
@@ -32,6 +33,7 @@ PASSES: tuple[type[Pass], ...] = (
     BlockChannels,
     FormOperators,
     BlockWeights,
+    Winograd,
     DecomposePad,
     InsertCopies,
     Tile,

@@ -10,11 +10,12 @@ from rammer_mlir.bindings import bufferization, func, ir, memref, passmanager
 from rammer_mlir.errors import PassError
 from rammer_mlir.layout import Layout
 from rammer_mlir.passes.base import OperationError, Pass
-from rammer_mlir.passes.cloning import clone_into
+from rammer_mlir.passes.cloning import ValueMap, clone_into
 from rammer_mlir.passes.entry import entry_block, entry_function, functions, is_private, symbol_name
 from rammer_mlir.passes.kernels import described_kernels
 from rammer_mlir.passes.placement import Placement, Storage, place
-from rammer_mlir.passes.structured import shape_of
+from rammer_mlir.passes.structured import Structured, is_generic, shape_of
+from rammer_mlir.passes.tile_space import is_free
 
 _BUFFERIZE_KERNELS = (
     "builtin.module(one-shot-bufferize,canonicalize,cse,"
@@ -206,8 +207,7 @@ def _bufferized_kernel(old: ir.OpView, name: str, signature: Sequence[ir.Type]) 
                     writable=position >= len(pairs) - num_outputs,
                 ).result
         operations = list(old_block.operations)
-        for op in operations[:-1]:
-            clone_into(op, mapping, ip)
+        _clone_computation(operations, mapping, ip)
         with ip:
             destinations = [new for _, new in pairs[len(pairs) - num_outputs :]]
             returned = list(operations[-1].operation.operands)
@@ -216,3 +216,16 @@ def _bufferized_kernel(old: ir.OpView, name: str, signature: Sequence[ir.Type]) 
                     None, mapping[value], destination, restrict=True, writable=True
                 )
             func.ReturnOp([])
+
+
+def _clone_computation(
+    operations: Sequence[ir.OpView], mapping: ValueMap, ip: ir.InsertionPoint
+) -> None:
+    """Clone all but the terminator, fills in front of each user: none is kept and copied."""
+    fills = {op.operation for op in operations if is_generic(op) and is_free(Structured(op))}
+    for op in operations:
+        for value in op.operation.operands:
+            if not isinstance(value.owner, ir.Block) and value.owner.operation in fills:
+                clone_into(value.owner.opview, mapping, ip)
+        if op.operation not in fills and op != operations[-1]:
+            clone_into(op, mapping, ip)

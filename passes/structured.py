@@ -20,6 +20,11 @@ def plain_dim(expr: ir.AffineExpr) -> int | None:
     return expr.position if isinstance(expr, ir.AffineDimExpr) else None
 
 
+def is_constant(value: ir.Value) -> bool:
+    """Whether a value is written in the IR."""
+    return not isinstance(value.owner, ir.Block) and value.owner.name == "arith.constant"
+
+
 def captured_values(op: ir.OpView) -> list[ir.Value]:
     """Values defined outside the op that its regions use, in order of their first use."""
     captured: dict[ir.Value, None] = {}
@@ -117,11 +122,16 @@ class Structured:
 
     @cached_property
     def is_contraction(self) -> bool:
-        """Whether it reduces products of two tensors (matrix product, convolution)."""
+        """Whether it reduces products of two tensors (matrix product, convolution).
+
+        A tensor times constant matrices is not: that is a transform of its elements.
+        """
         if self.is_elementwise:
             return False
         reads = sum(
-            1 for map_ in self.maps[: len(self.inputs)] if map_.n_dims and len(map_.results)
+            1
+            for map_, value in zip(self.maps, self.inputs, strict=False)
+            if map_.n_dims and len(map_.results) and not is_constant(value)
         )
         names = {inner.operation.name for inner in body_operations(self.op)}
         return reads >= 2 and bool(names & {"arith.mulf", "arith.muli"})
@@ -138,7 +148,25 @@ class Structured:
             16 if inner.operation.name.startswith("math.") else 1
             for inner in body_operations(self.op)
         )
-        return self.points * max(1, sum(weights))
+        return self._evaluations * max(1, sum(weights))
+
+    @cached_property
+    def _evaluations(self) -> int:
+        """How often the body is evaluated: in all points, but for reductions with constants.
+
+        Those along several loops are done one loop after the other.
+        """
+        loops = {
+            loop
+            for map_, value in zip(self.maps, self.inputs, strict=False)
+            if is_constant(value)
+            for expr in map_.results
+            if (loop := plain_dim(expr)) is not None and not self.parallel[loop]
+        }
+        extents = [self.extents[loop] for loop in loops]
+        if not extents or 0 in extents:
+            return self.points
+        return self.points // prod(extents) * sum(extents)
 
 
 def shape_of(value: ir.Value) -> list[int]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from math import prod
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.boxes import can_slice
-from rammer_mlir.passes.structured import Structured, plain_dim
+from rammer_mlir.passes.boxes import can_slice, loops_in
+from rammer_mlir.passes.structured import Structured, is_constant, plain_dim
 
 Loop = tuple[int, int]
 """An operation's index in the group and one of its loops."""
@@ -136,6 +136,9 @@ def _tileable(
 
 
 def _can_cut(op: Structured, loop: int) -> bool:
+    """Whether tiles along a loop are boxes; constants stay whole, to be worked into the code."""
     return op.parallel[loop] and all(
-        can_slice(expr, {loop}) for map_ in op.maps for expr in map_.results
+        can_slice(expr, {loop}) and not (is_constant(value) and loop in loops_in(expr))
+        for map_, value in zip(op.maps, op.op.operation.operands, strict=True)
+        for expr in map_.results
     )

@@ -34,6 +34,7 @@ def compile(
     shapes: Mapping[str, Sequence[int]] | None = None,
     costs: str | None = None,
     merge: float | None = None,
+    winograd: bool = True,
     executor: Executor | None = None,
     emulate: Literal[False] = False,
     cache: bool = True,
@@ -50,6 +51,7 @@ def compile(
     shapes: Mapping[str, Sequence[int]] | None = None,
     costs: str | None = None,
     merge: float | None = None,
+    winograd: bool = True,
     emulate: Literal[True],
     check: bool = False,
     watchdog: int = 0,
@@ -67,6 +69,7 @@ def compile(
     shapes: Mapping[str, Sequence[int]] | None = None,
     costs: str | None = None,
     merge: float | None = None,
+    winograd: bool = True,
     emulate: Literal[False] = False,
     watchdog: int = 0,
     per_operator: bool = False,
@@ -84,6 +87,7 @@ def compile(
     shapes: Mapping[str, Sequence[int]] | None = None,
     costs: str | None = None,
     merge: float | None = None,
+    winograd: bool = True,
     executor: Executor | None = None,
     emulate: bool = False,
     check: bool = False,
@@ -107,6 +111,8 @@ def compile(
         merge: merge convolutions or products of one input where that multiplies the arithmetic by
             no more (at least 1), with the policy ``ios`` only where it makes a stage faster; 0 for
             none; by default 1 with the policy ``ios``, else 0.
+        winograd: on a CPU, compute 3x3 convolutions with fewer multiplications where that is
+            faster; rounding errors are some ten times as large.
         executor: with ``measured``, where rKernels are measured; here, one by one, if None.
         emulate: execute the GPU's kernel on this machine's processor.
         check: let emulation find what a GPU would not forgive: accesses out of bounds, reads of
@@ -134,6 +140,7 @@ def compile(
         watchdog=watchdog,
         per_operator=per_operator,
         merge=merge,
+        winograd=winograd,
     )
     if executor is not None and not options.measured:
         raise OptionError("executor: expected measured costs, found none; ask for them as well")

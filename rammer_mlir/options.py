@@ -25,13 +25,15 @@ def check_options(
     watchdog: int = 0,
     per_operator: bool = False,
     merge: float | None = None,
+    winograd: bool = True,
 ) -> CompileOptions:
     """Return checked options; ``num_veus`` defaults to the number of cores or multiprocessors.
 
     ``costs`` names the device whose costs schedules follow, by default one like the target;
     ``measured`` or ``measured:DEVICE`` measures the rKernels on this processor. ``merge`` is how
     much merged convolutions may multiply the arithmetic; by default they may not with the policy
-    ``ios``, and with others none are merged (0).
+    ``ios``, and with others none are merged (0). ``winograd`` allows 3x3 convolutions on a CPU by
+    Winograd's minimal filtering.
 
     Raises:
         OptionError: if the target, the policy or the number of vEUs is not one that exists, or an
@@ -76,7 +78,7 @@ def check_options(
         tile_bytes=vdevice.max_shared_memory if vdevice.is_bulk_synchronous else 0,
         fold_to=cores if vdevice.is_bulk_synchronous else 0,
         watchdog=watchdog, per_operator=per_operator, measured=measured,
-        merge_growth=_check_merge(merge, policy),
+        merge_growth=_check_merge(merge, policy), winograd=winograd,
     )  # fmt: skip
 
 

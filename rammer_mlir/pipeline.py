@@ -19,7 +19,8 @@ class CompileOptions:
     ``watchdog`` is how often a waiting vEU looks before it stops the program (0: for ever), and
     ``per_operator`` launches the kernel once for each operator instead of once. With
     ``merge_growth``, convolutions of one image are merged if that multiplies the arithmetic by no
-    more; 0 merges none.
+    more; 0 merges none. ``winograd`` allows 3x3 convolutions on a CPU by Winograd's minimal
+    filtering, whose rounding errors are larger.
     """
 
     policy: str = "wavefront"
@@ -33,6 +34,7 @@ class CompileOptions:
     watchdog: int = 0
     per_operator: bool = False
     merge_growth: float = 0.0
+    winograd: bool = True
 
     @property
     def launched_veus(self) -> int:
@@ -83,7 +85,7 @@ def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
                 "cse",
                 *(_blocking() if cpu else []),
                 "rtask-form-operators",
-                *(["rtask-block-weights"] if cpu else []),
+                *(["rtask-block-weights", *_winograd(options)] if cpu else []),
                 "rtask-decompose-pad",
                 "rtask-insert-copies",
                 "func.func(linalg-generalize-named-ops,linalg-fuse-elementwise-ops)",
@@ -118,6 +120,11 @@ def _blocking() -> tuple[str, ...]:
         "canonicalize",
         "cse",
     )
+
+
+def _winograd(options: CompileOptions) -> tuple[str, ...]:
+    # What an rTask touches is not limited to a vEU's memory there.
+    return ("rtask-winograd",) if options.winograd and not options.tile_bytes else ()
 
 
 def _tile(options: CompileOptions) -> str:

@@ -33,9 +33,16 @@ def _packed(weight: ConstantArgument, values: Mapping[str, Array]) -> Array:
 
 def _transformed(weight: ConstantArgument, values: Mapping[str, Array]) -> Array:
     array = _joined(weight, values) if PARTS in weight.attributes else _value(weight, values)
-    for number, step in enumerate(weight.steps):
-        array = array.reshape(step) if number % 2 == 0 else array.transpose(step)
-    return array
+    given, transposes = array.dtype, False
+    for step in weight.steps:
+        if isinstance(step, tuple):
+            columns = array.astype(np.float64).reshape(array.shape[0], -1)
+            array = (np.array(step) @ columns).reshape(len(step), *array.shape[1:])
+            transposes = False
+        else:
+            array = array.transpose(step) if transposes else array.reshape(step)
+            transposes = not transposes
+    return array.astype(given, copy=False)
 
 
 def _joined(weight: ConstantArgument, values: Mapping[str, Array]) -> Array:

@@ -19,6 +19,7 @@ from rammer_mlir.lowering.cpu.vectorize_epilogue import Epilogue, find_epilogue
 from rammer_mlir.lowering.cpu.vectorize_fills import fill_scalar, known_fills
 from rammer_mlir.lowering.cpu.vectorize_nest import Nest
 from rammer_mlir.lowering.cpu.vectorize_plan import plan_tile
+from rammer_mlir.lowering.cpu.vectorize_transform import TransformEmitter, find_transform
 from rammer_mlir.lowering.ir_walk import walk
 
 _plan = cache(plan_tile)
@@ -57,8 +58,12 @@ def vectorize_generic(
         fills = known_fills(operation)
         nest = Nest(operation, epilogue)
         initial = [None if fill is None else fill_scalar(fill) for fill in fills]
-        plan = _plan(nest.describe(vector_bits, [fill is not None for fill in fills]))
-        NestEmitter(nest, plan, initial).emit()
+        transform = find_transform(nest, initial, vector_bits)
+        if transform is not None:
+            TransformEmitter(nest, transform, initial).emit()
+        else:
+            plan = _plan(nest.describe(vector_bits, [fill is not None for fill in fills]))
+            NestEmitter(nest, plan, initial).emit()
     if epilogue is not None:
         epilogue.operation.erase()
     operation.erase()

@@ -127,15 +127,10 @@ class NestEmitter:
         """Emit one micro tile: initial values, reduction loops, results."""
         self.registers.scope = Scope()
         instances = self._instances(spans)
-        if not self.reductions:
-            results = [self._point(spans, i, self._initial(spans, i)) for i in instances]
-        elif self.horizontal:
-            results = self._reduce_horizontally(spans, instances)
+        if self.reductions:
+            results = self.reduced(spans, instances)
         else:
-            first = [value for i in instances for value in self._initial(spans, i)]
-            step = partial(self._accumulate, instances)
-            flat = self._nested(self.reductions, spans, first, step)
-            results = self._grouped(flat)
+            results = [self._point(spans, i, self._initial(spans, i)) for i in instances]
         finish = self.nest.finish
         if finish is None or finish.keeps:
             for number, output in enumerate(self.outputs):
@@ -148,6 +143,14 @@ class NestEmitter:
             ]
             self.registers.store_all(finish.operands[-1], spans, instances, values)
         return carried
+
+    def reduced(self, spans: Spans, instances: list[Instance]) -> list[list[Any]]:
+        """Emit the reduction loops of a micro tile; return each register's results."""
+        if self.horizontal:
+            return self._reduce_horizontally(spans, instances)
+        first = [value for i in instances for value in self._initial(spans, i)]
+        step = partial(self._accumulate, instances)
+        return self._grouped(self._nested(self.reductions, spans, first, step))
 
     def _finished(self, finish: Finish, spans: Spans, instance: Instance, value: Any) -> Any:
         """Emit the epilogue on one register of results."""

@@ -61,6 +61,7 @@ def _compile(arguments: Sequence[str]) -> int:
         watchdog=options.watchdog,
         per_operator=options.per_operator,
         merge=options.merge,
+        winograd=options.winograd,
     )
     output = _output(options)
     if options.emit is not None:

@@ -40,6 +40,12 @@ def add_model_options(parser: ArgumentParser) -> None:
         "policy ios, else 0)",
     )
     parser.add_argument(
+        "--no-winograd",
+        dest="winograd",
+        action="store_false",
+        help="CPU: compute 3x3 convolutions by their definition, with smaller rounding errors",
+    )
+    parser.add_argument(
         "--watchdog",
         type=_count,
         default=0,

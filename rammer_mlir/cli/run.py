@@ -158,6 +158,7 @@ def _compile(options: argparse.Namespace, policy: str) -> Executable | GpuExecut
         watchdog=options.watchdog,
         per_operator=options.per_operator,
         merge=options.merge,
+        winograd=options.winograd,
         device=options.device,
         cache=options.cache,
     )
@@ -212,6 +213,7 @@ def _emulate(
         watchdog=options.watchdog,
         per_operator=options.per_operator,
         merge=options.merge,
+        winograd=options.winograd,
     )
 
 
@@ -225,6 +227,7 @@ def _check_compiled_so(
         "--policy": options.policy is not None,
         "--costs": options.costs is not None,
         "--merge": options.merge is not None,
+        "--no-winograd": not options.winograd,
         "--watchdog": options.watchdog,
         "--per-operator": options.per_operator,
     }

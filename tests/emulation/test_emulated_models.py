@@ -59,7 +59,7 @@ def test_tf32() -> None:
     """Near the reference, at the precision of 11 bits; without the feature, at that of f32."""
     model = two_layers()
     feeds = random_feeds(model, 1)
-    (expected,) = Reference(model).run(feeds).values()
+    (expected,) = OnnxRuntime(model).run(feeds).values()
     errors: dict[str, float] = {}
     for target in ("nvvm:sm_80", "nvvm:sm_80+tf32"):
         executable = rammer_mlir.compile(model, target=target, num_veus=2, emulate=True, check=True)

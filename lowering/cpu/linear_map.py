@@ -1,0 +1,90 @@
+"""A constant matrix times a vector, in few additions and multiplications: plain Python, no IR."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any, Protocol
+
+Rows = Sequence[Sequence[float]]
+
+
+class Arithmetic(Protocol):
+    """What values are computed with: numbers, or emitted operations."""
+
+    def add(self, left: Any, right: Any) -> Any:
+        """Return ``left + right``."""
+
+    def subtract(self, left: Any, right: Any) -> Any:
+        """Return ``left - right``."""
+
+    def scale(self, factor: float, value: Any) -> Any:
+        """Return ``factor * value``."""
+
+    def multiply_add(self, factor: float, value: Any, addend: Any) -> Any:
+        """Return ``factor * value + addend``."""
+
+
+def linear_map(matrix: Rows, values: Sequence[Any], arithmetic: Arithmetic) -> list[Any]:
+    """Return ``matrix @ values``, without work for zeros and units.
+
+    Two columns, or two rows, that are equal in some places and opposite in all others share their
+    sums and differences: the transforms of Winograd's minimal filtering consist of such pairs.
+    """
+    matrix, values = _share_columns(matrix, values, arithmetic)
+    results: list[Any] = [None] * len(matrix)
+    left = list(range(len(matrix)))
+    for first, second in combinations(range(len(matrix)), 2):
+        equal, opposite = _compare(matrix[first], matrix[second])
+        if {first, second} <= set(left) and len(equal) + len(opposite) > 2 and equal and opposite:
+            even = _sum(matrix[first], values, equal, arithmetic)
+            odd = _sum(matrix[first], values, opposite, arithmetic)
+            results[first] = arithmetic.add(even, odd)
+            results[second] = arithmetic.subtract(even, odd)
+            left = [row for row in left if row not in (first, second)]
+    for row in left:
+        results[row] = _sum(matrix[row], values, range(len(values)), arithmetic)
+    return results
+
+
+def _share_columns(
+    matrix: Rows, values: Sequence[Any], arithmetic: Arithmetic
+) -> tuple[Rows, Sequence[Any]]:
+    """Replace pairs of columns by their sum and difference where more than two rows use them."""
+    columns = [list(column) for column in zip(*matrix, strict=True)]
+    values = list(values)
+    for first, second in combinations(range(len(columns)), 2):
+        equal, opposite = _compare(columns[first], columns[second])
+        if len(equal) + len(opposite) > 2 and equal and opposite:
+            one, other = values[first], values[second]
+            values[first] = arithmetic.add(one, other)
+            values[second] = arithmetic.subtract(one, other)
+            both = columns[first]
+            columns[first] = [c if row in equal else 0.0 for row, c in enumerate(both)]
+            columns[second] = [c if row in opposite else 0.0 for row, c in enumerate(both)]
+    return [list(row) for row in zip(*columns, strict=True)], values
+
+
+def _compare(left: Sequence[float], right: Sequence[float]) -> tuple[list[int], list[int]]:
+    """Return where two rows are equal and where opposite, nothing if they differ otherwise."""
+    pairs = list(enumerate(zip(left, right, strict=True)))
+    if any(a not in (b, -b) for _, (a, b) in pairs):
+        return [], []
+    equal = [n for n, (a, b) in pairs if a == b != 0]
+    return equal, [n for n, (a, b) in pairs if a == -b != 0]
+
+
+def _sum(
+    row: Sequence[float], values: Sequence[Any], places: Sequence[int], arithmetic: Arithmetic
+) -> Any:
+    """Return the sum of products in some places, of which at least one is not zero."""
+    terms = [(row[n], values[n]) for n in places if row[n]]
+    first = next((n for n, (factor, _) in enumerate(terms) if factor == 1), 0)
+    factor, value = terms.pop(first)
+    total = value if factor == 1 else arithmetic.scale(factor, value)
+    for factor, value in terms:
+        if abs(factor) == 1:
+            total = (arithmetic.add if factor == 1 else arithmetic.subtract)(total, value)
+        else:
+            total = arithmetic.multiply_add(factor, value, total)
+    return total

@@ -1,0 +1,139 @@
+"""A reading of rOperators that convolve images in blocks of channels, with what follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.channel_layout import filling
+from rammer_mlir.passes.structured import (
+    Structured,
+    body_operations,
+    is_generic,
+    plain_dim,
+    shape_of,
+)
+from rammer_mlir.passes.tiled_kernel import Computation
+
+ROWS, COLUMNS = 2, 3
+"""Loops over the result's rows and columns, and those dimensions of images and results."""
+
+_MAPS = (
+    "(n, k, h, w, l, c, i, j, m) -> (n, c, h + i, w + j, m)",
+    "(n, k, h, w, l, c, i, j, m) -> (k, c, i, j, m, l)",
+    "(n, k, h, w, l, c, i, j, m) -> (n, k, h, w, l)",
+)
+"""Image, weight and result of a convolution with unit strides; l and m are lanes of a block."""
+
+
+@dataclass(frozen=True)
+class BlockedConvolution:
+    """A computation that is one convolution with unit strides and elementwise operations on it.
+
+    Attributes:
+        computation: the function on whole tensors.
+        image, weight: arguments [N, C / L, H + window - 1, W + window - 1, L] and
+            [K / L, C / L, window, window, L, L].
+        result: the convolution's result [N, K / L, H, W, L].
+        epilogue: what follows, on loops over this result; ``expanded`` are the arguments it reads
+            that have rows and columns of their own.
+        window: rows and columns of the window.
+    """
+
+    computation: Computation
+    image: int
+    weight: int
+    result: ir.Value
+    epilogue: tuple[Structured, ...]
+    expanded: frozenset[ir.Value]
+    window: tuple[int, int]
+
+    @property
+    def shape(self) -> list[int]:
+        """Shape of the result."""
+        return shape_of(self.result)
+
+
+def read_convolution(function: ir.OpView) -> BlockedConvolution | None:
+    """Read a function of an rOperator as such a convolution; None if it is something else."""
+    computation = Computation(function)
+    generics = [op for op in computation.generics if filling(op.op.operation.results[0]) is None]
+    if not generics or not _is_convolution(generics[0]):
+        return None
+    names = {op.operation.name for op in computation.operations}
+    if not names <= {"linalg.generic", "arith.constant", "tensor.empty"}:
+        return None
+    convolution, *epilogue = generics
+    arguments: list[ir.Value] = list(computation.block.arguments)
+    image, weight = convolution.inputs
+    if image not in arguments or weight not in arguments:
+        return None
+    result = convolution.op.operation.results[0]
+    computed: set[ir.Value] = {result}
+    for op in epilogue:
+        if not _is_epilogue(op, computed, arguments):
+            return None
+        computed.update(op.op.operation.results)
+    if not all(value in computed for value in computation.returned):
+        return None
+    shapes = [
+        (value, map_) for op in epilogue for value, map_ in zip(op.inputs, op.maps, strict=False)
+    ]
+    expanded = frozenset(v for v, map_ in shapes if v in arguments and _moves(map_))
+    if any(value in expanded and not _is_whole(map_) for value, map_ in shapes):
+        return None
+    if image in expanded or weight in expanded:
+        return None
+    window = shape_of(weight)[2:4]
+    return BlockedConvolution(
+        computation, arguments.index(image), arguments.index(weight), result,
+        tuple(epilogue), expanded, (window[0], window[1]),
+    )  # fmt: skip
+
+
+def _is_convolution(op: Structured) -> bool:
+    names = [inner.operation.name for inner in body_operations(op.op)]
+    maps = [ir.AffineMapAttr(ir.Attribute.parse(f"affine_map<{text}>")).value for text in _MAPS]
+    kinds = [ir.RankedTensorType(value.type).element_type for value in op.op.operation.operands]
+    return (
+        op.maps == maps
+        and names == ["arith.mulf", "arith.addf"]
+        and all(isinstance(kind, ir.F32Type) for kind in kinds)
+        and _starts_at_zero(op)
+    )
+
+
+def _starts_at_zero(op: Structured) -> bool:
+    scalar = filling(op.outputs[0])
+    if scalar is None or isinstance(scalar.owner, ir.Block):
+        return False
+    value = scalar.owner.attributes["value"] if scalar.owner.name == "arith.constant" else None
+    return isinstance(value, ir.FloatAttr) and value.value == 0.0
+
+
+def _is_epilogue(op: Structured, computed: set[ir.Value], arguments: list[ir.Value]) -> bool:
+    """Whether an operation does something with each element of what was computed before."""
+    if not op.is_elementwise or len(op.parallel) != 5 or not is_generic(op.op):
+        return False
+    if any(isinstance(value.owner, ir.Block) for value in op.captures):
+        return False
+    if any(inner.operation.name == "linalg.index" for inner in body_operations(op.op)):
+        return False
+    for number in range(op.num_outputs):
+        if op.reads_output(number) or not _is_whole(op.maps[len(op.inputs) + number]):
+            return False
+    for value, map_ in zip(op.inputs, op.maps, strict=False):
+        known = value in arguments or not isinstance(value.type, ir.RankedTensorType)
+        if value in computed and _is_whole(map_):
+            continue
+        if not known or any(plain_dim(expr) is None for expr in map_.results):
+            return False
+    return any(value in computed for value in op.inputs)
+
+
+def _is_whole(map_: ir.AffineMap) -> bool:
+    return [plain_dim(expr) for expr in map_.results] == [0, 1, ROWS, COLUMNS, 4]
+
+
+def _moves(map_: ir.AffineMap) -> bool:
+    return any(plain_dim(expr) in (ROWS, COLUMNS) for expr in map_.results)

@@ -1,0 +1,97 @@
+"""`rtask-winograd`: convolutions with fewer multiplications, by Winograd's minimal filtering."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.blocked_convolution import read_convolution
+from rammer_mlir.passes.derived_weights import DerivedWeights
+from rammer_mlir.passes.entry import entry_block, functions, is_private, symbol_name
+from rammer_mlir.passes.fusion import PAD
+from rammer_mlir.passes.outline import Outliner
+from rammer_mlir.passes.winograd_choice import OUTPUTS, choose_form, forms
+from rammer_mlir.passes.winograd_operators import WinogradOperators
+
+
+@dataclass(frozen=True)
+class Winograd(Pass):
+    """Compute 3x3 convolutions of unit stride as F(4x4, 3x3) or F(2x2, 3x3), where that is faster.
+
+    A large image is cut into strips, and one rTask transforms a strip, multiplies it and transforms
+    it back. For many channels the three are rOperators of their own, so that the transformed
+    weights are read once (Lavin and Gray, *Fast Algorithms for Convolutional Neural Networks*).
+    ``tile`` asks for tiles of 2 or 4 rows and columns, ``form`` for ``strips`` or ``operators``,
+    wherever that is possible.
+    """
+
+    name: ClassVar[str] = "rtask-winograd"
+
+    tile: int = 0
+    form: str = ""
+
+    def run(self, module: ir.Module) -> None:
+        """Rewrite the rOperators whose function is a convolution in blocks of channels."""
+        if self.tile not in (0, *OUTPUTS):
+            raise OptionError(f"tile: expected 0 or one of {OUTPUTS}, found {self.tile}")
+        if self.form not in ("", "strips", "operators"):
+            raise OptionError(f"form: expected strips or operators, found '{self.form}'")
+        weights, outliner = DerivedWeights(module), Outliner(module)
+        callers = _callers(module)
+        for function in list(functions(module)):
+            if is_private(function) and function.operation.regions[0].blocks:
+                calls = callers.get(symbol_name(function), [])
+                self._rewrite(function, calls, weights, outliner)
+        weights.finish()
+
+    def _rewrite(
+        self,
+        function: ir.OpView,
+        calls: list[ir.Operation],
+        weights: DerivedWeights,
+        outliner: Outliner,
+    ) -> None:
+        """Replace all calls of a function, if it is a convolution that is faster so."""
+        convolution = read_convolution(function) if calls else None
+        if convolution is None:
+            return
+        if any(call.operands[convolution.weight] not in weights for call in calls):
+            return
+        found = [
+            form
+            for form in forms(convolution)
+            if self.tile in (0, form.filtering.outputs)
+            and self.form in ("", "strips" if form.strips else "operators")
+        ]
+        form = choose_form(convolution, found, always=bool(self.tile or self.form))
+        if form is None:
+            return
+        operators = WinogradOperators(convolution, form, weights, outliner)
+        for call in calls:
+            image = call.operands[convolution.image]
+            operators.replace(call)
+            call.erase()
+            _erase_unused_padding(image)
+        function.operation.erase()
+
+
+def _callers(module: ir.Module) -> Mapping[str, list[ir.Operation]]:
+    """Return the rOperators that call each function."""
+    found: dict[str, list[ir.Operation]] = {}
+    for op in entry_block(module).operations:
+        if op.operation.name == "rtask.operator":
+            for kernel in ir.ArrayAttr(op.operation.attributes["kernels"]):
+                found.setdefault(ir.FlatSymbolRefAttr(kernel).value, []).append(op.operation)
+    return found
+
+
+def _erase_unused_padding(value: ir.Value) -> None:
+    """Erase what pads an image if nothing reads it any more: its border would still be filled."""
+    owner = value.owner
+    unused = not any(True for _ in value.uses)
+    if unused and not isinstance(owner, ir.Block) and owner.operation.name == PAD:
+        owner.operation.erase()

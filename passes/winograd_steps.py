@@ -1,0 +1,143 @@
+"""The steps of a convolution by Winograd's minimal filtering, as contractions on tensors.
+
+A tile of m x m results reads r x r elements. Its rows and columns are transformed, products are
+summed over the channels for each of the r x r elements by itself, and sums transformed to results.
+Tiles lie side by side for each of the r x r elements: products see one long row of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+
+from rammer_mlir.bindings import arith, ir, linalg, tensor
+from rammer_mlir.passes.cloning import ValueMap, rename_operands
+from rammer_mlir.passes.constants import Matrix
+from rammer_mlir.passes.structured import Structured, shape_of
+from rammer_mlir.passes.winograd import Filtering
+
+
+def transform_image(image: ir.Value, filtering: Filtering) -> ir.Value:
+    """Transform tiles of an image [N, C, H, W, L], which begin ``outputs`` elements apart.
+
+    Returns [N, C, r, r, rows of tiles, columns of tiles, L].
+    """
+    size, outputs = filtering.size, filtering.outputs
+    n, c, height, width, lanes = shape_of(image)
+    rows, columns = ((extent - size) // outputs + 1 for extent in (height, width))
+    return contract(
+        "n, c, t, s, a, b, l | i, j",
+        [
+            (_matrix(filtering.data), "a, i"),
+            (_matrix(filtering.data), "b, j"),
+            (image, f"n, c, {outputs} * t + i, {outputs} * s + j, l"),
+        ],
+        "n, c, a, b, t, s, l",
+        [n, c, size, size, rows, columns, lanes],
+    )
+
+
+def multiply_tiles(tiles: ir.Value, weight: ir.Value) -> ir.Value:
+    """Sum over channels: [N, C, r, r, T, S, L] and [r, r, K, C, L, L] to [N, K, r, r, T, S, L]."""
+    n, _, size, _, rows, columns, lanes = shape_of(tiles)
+    filters = shape_of(weight)[2]
+    return contract(
+        "a, b, n, k, t, s, l | c, m",
+        [(tiles, "n, c, a, b, t, s, m"), (weight, "a, b, k, c, m, l")],
+        "n, k, a, b, t, s, l",
+        [n, filters, size, size, rows, columns, lanes],
+    )
+
+
+def transform_sums(sums: ir.Value, filtering: Filtering) -> ir.Value:
+    """Return the results [N, K, T, m, S, m, L] of sums [N, K, r, r, T, S, L]."""
+    outputs = filtering.outputs
+    n, filters, _, _, rows, columns, lanes = shape_of(sums)
+    return contract(
+        "n, k, t, i, s, j, l | a, b",
+        [
+            (_matrix(filtering.inverse), "i, a"),
+            (_matrix(filtering.inverse), "j, b"),
+            (sums, "n, k, a, b, t, s, l"),
+        ],
+        "n, k, t, i, s, j, l",
+        [n, filters, rows, outputs, columns, outputs, lanes],
+    )
+
+
+def _matrix(rows: Matrix) -> ir.Value:
+    value = ir.DenseElementsAttr.get(np.array(rows, dtype=np.float32))
+    return arith.constant(value.type, value)
+
+
+def contract(
+    loops: str,
+    operands: Sequence[tuple[ir.Value, str]],
+    result: str,
+    shape: Sequence[int],
+) -> ir.Value:
+    """Emit a sum of products of f32.
+
+    ``loops`` are the parallel ones, a bar, and those summed over; operands and the result, whose
+    shape is given, come with their subscripts.
+    """
+    kind = ir.F32Type.get()
+    zero = arith.constant(kind, 0.0)
+    start = linalg.fill(zero, outs=[tensor.EmptyOp(list(shape), kind).result])
+    parallel, reduced = loops.split(" | ")
+    iterators = [
+        f"#linalg.iterator_type<{name}>"
+        for name, some in (("parallel", parallel), ("reduction", reduced))
+        for _ in some.split(",")
+    ]
+    maps = [
+        f"affine_map<({parallel}, {reduced}) -> ({subscripts})>"
+        for subscripts in (*(text for _, text in operands), result)
+    ]
+    op = linalg.GenericOp(
+        [start.type], [value for value, _ in operands], [start],
+        ir.ArrayAttr.get([ir.Attribute.parse(text) for text in maps]),
+        ir.ArrayAttr.get([ir.Attribute.parse(text) for text in iterators]),
+    )  # fmt: skip
+    body = op.regions[0].blocks.append(*[kind] * (len(operands) + 1))
+    with ir.InsertionPoint(body):
+        *factors, total = body.arguments
+        linalg.YieldOp([arith.addf(total, reduce(arith.mulf, factors))])
+    return op.result
+
+
+def follow(
+    op: Structured, operands: Sequence[ir.Value], shape: Sequence[int], mapping: ValueMap
+) -> list[ir.Value]:
+    """Emit an elementwise operation on loops n, k, h, w, l for tiles [n, k, t, i, s, j, l].
+
+    ``operands`` are its new inputs; those with rows and columns have them split like the result,
+    whose shape is given. ``mapping`` renames what its body uses from outside.
+    """
+    outputs = [
+        tensor.EmptyOp(list(shape), ir.RankedTensorType(value.type).element_type).result
+        for value in op.op.operation.results
+    ]
+    copy = op.op.operation.clone().operation
+    rename_operands(copy, mapping)
+    for position, value in enumerate([*operands, *outputs]):
+        copy.operands[position] = value
+    loops = [ir.AffineExpr.get_dim(dim) for dim in range(7)]
+    split = [[loops[0]], [loops[1]], loops[2:4], loops[4:6], [loops[6]]]
+    maps = [
+        ir.AffineMap.get(7, 0, [e for expr in map_.results for e in split[_position(expr)]])
+        for map_ in op.maps
+    ]
+    copy.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
+    kinds = list(ir.ArrayAttr(copy.attributes["iterator_types"]))
+    copy.attributes["iterator_types"] = ir.ArrayAttr.get([*kinds, *kinds[:2]])
+    for result, output in zip(copy.results, outputs, strict=True):
+        result.set_type(output.type)
+    return list(copy.results)
+
+
+def _position(expr: ir.AffineExpr) -> int:
+    assert isinstance(expr, ir.AffineDimExpr)
+    return expr.position

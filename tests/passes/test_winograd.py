@@ -1,0 +1,162 @@
+"""Convolutions by Winograd's minimal filtering: the algebra, and random ones against float64."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from rammer_mlir.compiler import Compilation
+from rammer_mlir.options import check_options
+from rammer_mlir.passes.winograd import minimal_filtering
+from rammer_mlir.passes.winograd_choice import Form, Sizes, cycles, direct_cycles
+from rammer_mlir.pipeline import CompileOptions
+
+Doubles = NDArray[np.float64]
+
+
+@pytest.mark.parametrize(("outputs", "taps"), [(2, 3), (4, 3), (3, 2), (2, 5), (5, 2)])
+def test_filtering_is_a_correlation(outputs: int, taps: int) -> None:
+    numbers = np.random.default_rng(outputs * 10 + taps)
+    filtering = minimal_filtering(outputs, taps)
+    values = numbers.integers(-50, 50, filtering.size)
+    weights = numbers.integers(-50, 50, taps)
+    products = (np.array(filtering.kernel) @ weights) * (np.array(filtering.data) @ values)
+    found = np.array(filtering.inverse) @ products
+    np.testing.assert_allclose(found, np.correlate(values, weights), atol=1e-9)
+
+
+def _convolved(image: Doubles, weight: Doubles, bias: Doubles, pads: Sequence[int]) -> Doubles:
+    top, left, bottom, right = pads
+    padded = np.pad(image, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    windows = sliding_window_view(padded, weight.shape[2:], axis=(2, 3))
+    sums = np.einsum("nchwij,kcij->nkhw", windows, weight, optimize=True)
+    return sums + bias[:, None, None]
+
+
+class _Case:
+    """A 1x1 convolution, then a 3x3 one with what may follow on it, drawn at random."""
+
+    def __init__(self, seed: int) -> None:
+        rng, numbers = random.Random(seed), np.random.default_rng(seed)
+        self.channels, self.filters = rng.choice((16, 32, 48)), rng.choice((16, 32, 64))
+        self.size = rng.choice((6, 7, 8, 12, 13)), rng.choice((5, 8, 9, 12))
+        self.pads = rng.choice(([1, 1, 1, 1], [0, 0, 0, 0], [1, 0, 1, 1], [0, 2, 1, 0]))
+        self.relu, self.residual = rng.random() < 0.7, rng.random() < 0.5
+        self.batch = rng.choice((1, 2))
+
+        def draw(*shape: int) -> NDArray[np.float32]:
+            return numbers.standard_normal(shape).astype(np.float32)
+
+        self.image = draw(self.batch, 8, *self.size)
+        self.weights = {
+            "w0": draw(self.channels, 8, 1, 1), "b0": draw(self.channels),
+            "w": draw(self.filters, self.channels, 3, 3), "b": draw(self.filters),
+            "w1": draw(self.filters, self.channels, 3, 3), "b1": draw(self.filters),
+            "w2": draw(16, self.filters, 1, 1), "b2": draw(16),
+        }  # fmt: skip
+
+    def model(self) -> onnx.ModelProto:
+        nodes = [
+            helper.make_node("Conv", ["x", "w0", "b0"], ["c0"]),
+            helper.make_node("Conv", ["c0", "w", "b"], ["c"], pads=self.pads),
+        ]
+        last = "c"
+        if self.residual:
+            nodes.append(helper.make_node("Conv", ["c0", "w1", "b1"], ["r"], pads=self.pads))
+            nodes.append(helper.make_node("Add", ["c", "r"], ["sum"]))
+            last = "sum"
+        if self.relu:
+            nodes.append(helper.make_node("Relu", [last], ["relu"]))
+            last = "relu"
+        nodes.append(helper.make_node("Conv", [last, "w2", "b2"], ["y"]))
+        image = helper.make_tensor_value_info("x", TensorProto.FLOAT, self.image.shape)
+        result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+        initial = [numpy_helper.from_array(value, name) for name, value in self.weights.items()]
+        graph = helper.make_graph(nodes, "g", [image], [result], initial)
+        opset = helper.make_opsetid("", 17)
+        return helper.make_model(graph, opset_imports=[opset], ir_version=9)
+
+    def expected(self) -> Doubles:
+        weights = {name: value.astype(np.float64) for name, value in self.weights.items()}
+        none = [0, 0, 0, 0]
+        before = _convolved(self.image.astype(np.float64), weights["w0"], weights["b0"], none)
+        found = _convolved(before, weights["w"], weights["b"], self.pads)
+        if self.residual:
+            found = found + _convolved(before, weights["w1"], weights["b1"], self.pads)
+        if self.relu:
+            found = np.maximum(found, 0)
+        return _convolved(found, weights["w2"], weights["b2"], none)
+
+
+FORMS = [(tile, form) for tile in (2, 4) for form in ("strips", "operators")]
+
+
+def _check(seed: int, tile: int, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile one case with a form wherever that is possible, and compare the numbers."""
+    passes = (f"rtask-winograd{{tile={tile} form={form}}}",)
+
+    def forced(options: CompileOptions) -> tuple[str, ...]:
+        assert options.winograd
+        return passes
+
+    monkeypatch.setattr("rammer_mlir.pipeline._winograd", forced)
+    case = _Case(seed)
+    options = check_options("cpu", "wavefront", 2)
+    text = Compilation.of_model(case.model(), options).emit("operators")
+    kind = "winograd" if form == "strips" else "winograd_product"
+    expected = case.expected()
+    whole = not any(extent % tile for extent in expected.shape[2:])
+    assert f"@{kind}_0".encode() in text
+    assert (b"@conv" in text) is (case.residual and not whole)
+    (found,) = (
+        Compilation.of_model(case.model(), options).executable().run({"x": case.image}).values()
+    )
+    errors = np.abs(np.asarray(found, np.float64) - expected)
+    assert np.all(errors <= 1e-3 * np.abs(expected) + 1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("tile", "form"), FORMS)
+@pytest.mark.parametrize("seed", range(2))
+def test_a_convolution_keeps_its_results(
+    seed: int, tile: int, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _check(seed, tile, form, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("tile", "form"), FORMS)
+@pytest.mark.parametrize("seed", range(2, 20))
+def test_more_convolutions_keep_their_results(
+    seed: int, tile: int, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _check(seed, tile, form, monkeypatch)
+
+
+def _best(sizes: Sizes) -> Form | None:
+    found = [Form(minimal_filtering(m, 3), strips) for m in (2, 4) for strips in (True, False)]
+    best = min(found, key=lambda form: cycles(sizes, form))
+    return best if cycles(sizes, best) < direct_cycles(sizes) else None
+
+
+def test_small_images_of_many_channels_stay_as_they_are() -> None:
+    assert _best(Sizes(1, 512, 512, 7, 7)) is None
+
+
+def test_large_images_of_few_channels_are_cut_into_strips() -> None:
+    form = _best(Sizes(1, 64, 64, 56, 56))
+    assert form is not None
+    assert form.strips
+    assert form.filtering.outputs == 4
+
+
+def test_transformed_weights_beyond_a_cache_are_read_once() -> None:
+    form = _best(Sizes(1, 512, 512, 28, 28))
+    assert form is not None
+    assert not form.strips
