@@ -16,11 +16,11 @@ from itertools import product
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.body_values import constant_value, evaluate_body
+from rammer_mlir.passes.boxes import loops_in
 from rammer_mlir.passes.channel_layout import (
     BLOCK,
     filling,
     is_fresh,
-    mentions,
     trailing_elements,
 )
 from rammer_mlir.passes.fusion import PAD, is_constant_pad
@@ -174,7 +174,7 @@ def _output_channels(op: Structured, weights: Container[ir.Value]) -> int | None
         if lane is None or not op.parallel[lane] or not _worth_padding(op.extents[lane]):
             continue
         others = [m for n, m in enumerate(op.maps[: len(op.inputs)]) if n != position]
-        read_elsewhere = any(mentions(expr, lane) for map_ in others for expr in map_.results)
+        read_elsewhere = any(lane in loops_in(expr) for map_ in others for expr in map_.results)
         if not read_elsewhere and trailing_elements(result, dims.index(lane)) > 1:
             return lane
     return None
@@ -200,7 +200,7 @@ def _can_grow(
     ):
         return False
     for position, (map_, value) in enumerate(zip(op.maps, op.op.operation.operands, strict=True)):
-        moving = [expr for expr in map_.results if any(mentions(expr, loop) for loop in loops)]
+        moving = [expr for expr in map_.results if not loops.isdisjoint(loops_in(expr))]
         if not moving:
             continue
         if any(plain_dim(expr) is None for expr in moving):
