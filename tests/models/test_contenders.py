@@ -8,16 +8,19 @@ import pytest
 
 from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.protocol import required
-from rammer_mlir.benchmarks.contenders.table import CONTENDERS, REFERENCE, open_contender
+from rammer_mlir.benchmarks.contenders.table import REFERENCE, open_contender
 from rammer_mlir.benchmarks.lane import Lane, outputs, turn
 from rammer_mlir.benchmarks.models import build, random_feeds
 from rammer_mlir.errors import TargetError
 
 NEEDS = {"openvino": "openvino", "iree": "iree.compiler", "pytorch": "onnx2torch"}
-MODELS = [
-    "multi_io",
-    pytest.param("light_squeezenet", marks=pytest.mark.slow),
-    pytest.param("lstm_bidirectional", marks=pytest.mark.slow),
+CASES = [
+    ("openvino", "multi_io"),
+    ("openvino", "lstm_bidirectional"),
+    ("iree", "multi_io"),
+    pytest.param("iree", "light_squeezenet", marks=pytest.mark.slow),
+    ("pytorch", "mlp"),
+    ("pytorch", "mobilenet_v2"),
 ]
 
 
@@ -29,8 +32,7 @@ def open_lane(name: str, model: str, threads: int, folder: Path) -> Lane:
     return Lane(name, partial(open_contender, name=name), path, threads, feeds)
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", [name for name in CONTENDERS if name != REFERENCE])
+@pytest.mark.parametrize(("name", "model"), CASES)
 def test_outputs_are_the_references(name: str, model: str, tmp_path: Path) -> None:
     """With two threads, then with one: what was compiled the first time serves again."""
     pytest.importorskip(NEEDS[name])
