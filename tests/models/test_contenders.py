@@ -41,8 +41,8 @@ def test_outputs_are_the_references(name: str, model: str, tmp_path: Path) -> No
             open_lane(REFERENCE, model, threads, tmp_path) as reference,
             open_lane(name, model, threads, tmp_path) as lane,
         ):
-            reference.opened(60)
-            lane.opened(120)
+            reference.open(60)
+            lane.open(120)
             comparison = compare(reference.call(outputs), lane.call(outputs))
             assert comparison.ok, str(comparison)
             assert all(seconds > 0 for seconds in lane.call(turn))
@@ -65,7 +65,7 @@ def processor_seconds(process: int) -> float:
 def test_a_lane_stands_still_between_two_calls(tmp_path: Path) -> None:
     """ONNX Runtime's workers spin after a run by themselves; here they cannot."""
     with open_lane(REFERENCE, "light_squeezenet", 2, tmp_path) as lane:
-        lane.opened(60)
+        lane.open(60)
         lane.call(turn)
         before = processor_seconds(lane.process)
         time.sleep(0.2)
