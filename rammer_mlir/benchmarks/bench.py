@@ -158,23 +158,26 @@ class _Measuring:
 
     def _open_all(self, stack: ExitStack, threads: int) -> dict[str, Lane]:
         """Open the first of ours alone, since its cost is reported, then the others at once."""
-        lanes: dict[str, Lane] = {}
+        # Made by this thread, with which they end, and not by those that wait for them.
+        lanes = {
+            name: stack.enter_context(Lane(name, opens, self._model, threads, self._feeds))
+            for name, opens in self._opens.items()
+        }
         for policy in self._request.policies[:1]:
-            lanes[policy] = stack.enter_context(self._open(policy, threads))
+            lanes[policy].open(self._patience(policy))
             self._compile = self._compile or lanes[policy].call(_cost)
-        names = [name for name in self._opens if name not in lanes]
+        names = [name for name in lanes if name not in self._request.policies[:1]]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            opening = {name: pool.submit(self._open, name, threads) for name in names}
-        for name, lane in opening.items():
-            if lane.exception() is None:
-                lanes[name] = stack.enter_context(lane.result())
-        for name, lane in opening.items():
-            if (error := lane.exception()) is not None:
+            opening = {n: pool.submit(lanes[n].open, self._patience(n)) for n in names}
+        for name, opened in opening.items():
+            if (error := opened.exception()) is not None:
                 self._give_up(name, error)
-        for missing in (name for name in self._opens if name not in lanes):
-            reason = str(opening[missing].exception())
-            self._missing.append(Missing(missing, threads, reason))
-        return {name: lanes[name] for name in self._opens if name in lanes}
+                self._missing.append(Missing(name, threads, str(error)))
+                lanes.pop(name).close()
+        return lanes
+
+    def _patience(self, name: str) -> float:
+        return self._request.timeout if self._is_needed(name) else self._request.patience
 
     def _give_up(self, name: str, error: BaseException) -> None:
         """Raise an error of who has to be there; it is no error if another one fails."""
@@ -183,16 +186,6 @@ class _Measuring:
 
     def _is_needed(self, name: str) -> bool:
         return name in (REFERENCE, *self._request.policies)
-
-    def _open(self, name: str, threads: int) -> Lane:
-        limit = self._request.timeout if self._is_needed(name) else self._request.patience
-        lane = Lane(name, self._opens[name], self._model, threads, self._feeds)
-        try:
-            lane.opened(limit)
-        except BaseException:
-            lane.close()
-            raise
-        return lane
 
     def _check(self, lanes: Mapping[str, Lane], threads: int) -> dict[str, float]:
         """Return each contender's worst error; leave out those that cannot run the model."""

@@ -8,6 +8,7 @@ keep the settings that serve it best.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -37,13 +38,17 @@ SLOW_SECONDS = 0.5
 """A run that takes longer is the only one of its turn: there, caches and clocks matter little."""
 
 
+_END_WITH_PARENT = 1
+"""Linux: PR_SET_PDEATHSIG."""
+
+
 class Lane:
     """A process that holds a contender; the caller's calls wake it up."""
 
     def __init__(
         self, name: str, open_contender: Open, model: Path, threads: int, feeds: Feeds
     ) -> None:
-        """Start the process, which begins to open the model; ``opened`` waits for it."""
+        """Start the process; it ends with the calling thread, however that ends."""
         self._name = name
         self._pipe, far = Pipe()
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -56,19 +61,21 @@ class Lane:
             start_new_session=True,  # so that tools that it calls end with it
         )
         far.close()
-        self._pipe.send((open_contender, model, threads, feeds))
+        self._job = os.getpid(), open_contender, model, threads, feeds
 
     @property
     def process(self) -> int:
         """The process's number."""
         return self._process.pid
 
-    def opened(self, timeout: float) -> None:
-        """Wait until the model is open.
+    def open(self, timeout: float) -> None:
+        """Open the model, and wait until it is.
 
         Raises:
             TargetError: if that fails, or takes longer than ``timeout`` seconds.
         """
+        with contextlib.suppress(OSError):  # it has ended, as the missing answer will tell
+            self._pipe.send(self._job)
         self._answer(timeout)
         self._stop()
 
@@ -79,10 +86,8 @@ class Lane:
             TargetError: if that fails, or takes longer than ``timeout`` seconds.
         """
         self._signal(signal.SIGCONT)
-        try:
+        with contextlib.suppress(OSError):  # as above
             self._pipe.send(function)
-        except OSError:
-            pass  # it has ended, as the missing answer will tell
         answer = self._answer(timeout)
         self._stop()
         return answer
@@ -106,6 +111,8 @@ class Lane:
         os.waitid(os.P_PID, self.process, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def _signal(self, number: signal.Signals) -> None:
+        if self._process.returncode is not None:
+            return  # the number may be another process's by now
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
@@ -168,7 +175,9 @@ def _reason(error: Exception) -> str:
 def _serve(pipe: Connection) -> None:
     """Open what is asked for, then compute what is asked for, until the other end closes."""
     try:
-        open_contender, model, threads, feeds = pipe.recv()
+        parent, open_contender, model, threads, feeds = pipe.recv()
+        if os.getppid() != parent:
+            return  # it ended before this process asked to end with it
         contender = open_contender(model, threads)
         contender.run(feeds)  # what is only made with the first run belongs to opening
         pipe.send((None, None))
@@ -182,4 +191,6 @@ def _serve(pipe: Connection) -> None:
 
 
 if __name__ == "__main__":
+    # A stopped process would not notice that nobody is left to wake it up.
+    ctypes.CDLL(None).prctl(_END_WITH_PARENT, signal.SIGKILL)
     _serve(Connection(int(sys.argv[1])))

@@ -8,16 +8,19 @@ import pytest
 
 from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.protocol import required
-from rammer_mlir.benchmarks.contenders.table import CONTENDERS, REFERENCE, open_contender
+from rammer_mlir.benchmarks.contenders.table import REFERENCE, open_contender
 from rammer_mlir.benchmarks.lane import Lane, outputs, turn
 from rammer_mlir.benchmarks.models import build, random_feeds
 from rammer_mlir.errors import TargetError
 
 NEEDS = {"openvino": "openvino", "iree": "iree.compiler", "pytorch": "onnx2torch"}
-MODELS = [
-    "multi_io",
-    pytest.param("light_squeezenet", marks=pytest.mark.slow),
-    pytest.param("lstm_bidirectional", marks=pytest.mark.slow),
+CASES = [
+    ("openvino", "multi_io"),
+    ("openvino", "lstm_bidirectional"),
+    ("iree", "multi_io"),
+    pytest.param("iree", "light_squeezenet", marks=pytest.mark.slow),
+    ("pytorch", "mlp"),
+    ("pytorch", "mobilenet_v2"),
 ]
 
 
@@ -29,8 +32,7 @@ def open_lane(name: str, model: str, threads: int, folder: Path) -> Lane:
     return Lane(name, partial(open_contender, name=name), path, threads, feeds)
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", [name for name in CONTENDERS if name != REFERENCE])
+@pytest.mark.parametrize(("name", "model"), CASES)
 def test_outputs_are_the_references(name: str, model: str, tmp_path: Path) -> None:
     """With two threads, then with one: what was compiled the first time serves again."""
     pytest.importorskip(NEEDS[name])
@@ -39,8 +41,8 @@ def test_outputs_are_the_references(name: str, model: str, tmp_path: Path) -> No
             open_lane(REFERENCE, model, threads, tmp_path) as reference,
             open_lane(name, model, threads, tmp_path) as lane,
         ):
-            reference.opened(60)
-            lane.opened(120)
+            reference.open(60)
+            lane.open(120)
             comparison = compare(reference.call(outputs), lane.call(outputs))
             assert comparison.ok, str(comparison)
             assert all(seconds > 0 for seconds in lane.call(turn))
@@ -63,7 +65,7 @@ def processor_seconds(process: int) -> float:
 def test_a_lane_stands_still_between_two_calls(tmp_path: Path) -> None:
     """ONNX Runtime's workers spin after a run by themselves; here they cannot."""
     with open_lane(REFERENCE, "light_squeezenet", 2, tmp_path) as lane:
-        lane.opened(60)
+        lane.open(60)
         lane.call(turn)
         before = processor_seconds(lane.process)
         time.sleep(0.2)
