@@ -137,6 +137,11 @@ class Structured:
         return reads >= 2 and bool(names & {"arith.mulf", "arith.muli"})
 
     @cached_property
+    def is_transform(self) -> bool:
+        """Whether it reduces one tensor times constants, as the transforms of tiles do."""
+        return not self.is_elementwise and any(map(is_constant, self.inputs))
+
+    @cached_property
     def points(self) -> int:
         """Size of the iteration domain."""
         return prod(self.extents)

@@ -133,8 +133,8 @@ def loop_limits(computation: Computation, space: TileSpace) -> list[LoopLimit]:
 
     Loops that walk contiguous memory of an argument or result stay whole vectors. Where those are
     short, being the points of blocks, a contraction keeps so many blocks together that as many
-    elements share what it loads of its other operand. Rows that are computed for a contraction in
-    the same rTask stay whole: its other operand is loaded for each of them anew.
+    elements share what it loads of its other operand. Rows that are transformed for a contraction
+    in the same rTask stay whole: its other operand is loaded for each of them anew.
     """
     contiguous = _contiguous_classes(computation, space)
     limits = [CONTIGUOUS if found else LoopLimit() for found in contiguous]
@@ -142,7 +142,7 @@ def loop_limits(computation: Computation, space: TileSpace) -> list[LoopLimit]:
         if not op.is_contraction:
             continue
         for position in range(len(op.inputs)):
-            row = _computed_row(op, position, space, index)
+            row = _transformed_row(op, position, space, index)
             if row is not None:
                 limits[row] = LoopLimit(smallest=space.classes[row].extent)
             for block, points in _blocks(op, position, space, index).items():
@@ -152,10 +152,12 @@ def loop_limits(computation: Computation, space: TileSpace) -> list[LoopLimit]:
     return limits
 
 
-def _computed_row(op: Structured, position: int, space: TileSpace, index: int) -> int | None:
-    """Return the class of the innermost parallel loop of an operand that an operation computes."""
+def _transformed_row(op: Structured, position: int, space: TileSpace, index: int) -> int | None:
+    """Return the class of the innermost parallel loop of an operand that a transform computes."""
     owner = op.inputs[position].owner
     if isinstance(owner, ir.Block) or not is_generic(owner.opview):
+        return None
+    if not Structured(owner.opview).is_transform:
         return None
     loops = {tile_class.loops.get(index): n for n, tile_class in enumerate(space.classes)}
     dims = [plain_dim(expr) for expr in op.maps[position].results]

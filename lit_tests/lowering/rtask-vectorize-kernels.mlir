@@ -119,3 +119,35 @@ func.func private @mask(%id: index, %x: memref<40xf32>, %m: memref<40xi1>) {
   }
   return
 }
+
+// -----
+
+// A reduction with constant matrices is straight-line code: rows, then columns, without work for
+// zeros and units, and without loops over them.
+// CHECK-LABEL: func.func private @transform(
+// CHECK: scf.for
+// CHECK-NOT: scf.for
+// CHECK-COUNT-9: vector.load
+// CHECK-NOT: arith.mulf
+// CHECK-COUNT-4: vector.store
+#rows = affine_map<(a, b, s, l, i, j) -> (a, i)>
+#columns = affine_map<(a, b, s, l, i, j) -> (b, j)>
+#image = affine_map<(a, b, s, l, i, j) -> (i, 2 * s + j, l)>
+#tiles = affine_map<(a, b, s, l, i, j) -> (a, b, s, l)>
+memref.global "private" constant @matrix : memref<2x3xf32> = dense<[[1.0, 1.0, 0.0], [0.0, 1.0, -1.0]]>
+func.func private @transform(%id: index, %image: memref<3x21x16xf32>, %out: memref<2x2x10x16xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %matrix = memref.get_global @matrix : memref<2x3xf32>
+  linalg.fill ins(%zero : f32) outs(%out : memref<2x2x10x16xf32>)
+  linalg.generic {indexing_maps = [#rows, #columns, #image, #tiles],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]}
+      ins(%matrix, %matrix, %image : memref<2x3xf32>, memref<2x3xf32>, memref<3x21x16xf32>)
+      outs(%out : memref<2x2x10x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32, %d: f32):
+    %p = arith.mulf %a, %b : f32
+    %q = arith.mulf %p, %c : f32
+    %s = arith.addf %d, %q : f32
+    linalg.yield %s : f32
+  }
+  return
+}
