@@ -6,6 +6,7 @@ from collections import defaultdict
 
 import pytest
 
+from rammer_mlir.aligned import ALIGNMENT
 from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.models import MODELS, Scale, build
 from tests.models.variants import Array, Variants
@@ -35,7 +36,9 @@ def check(name: str, scale: Scale) -> None:
             assert_equal(outputs, again, f"{where}, run twice")
             if policy == "sequential":  # the order that the lower bound is one of
                 memory = variant.memory
-                assert memory.live_bytes <= memory.arena_bytes <= 1.1 * memory.live_bytes, where
+                # Small models' arenas are a dozen cache lines: one may be lost to their packing.
+                most = 1.1 * memory.live_bytes + ALIGNMENT
+                assert memory.live_bytes <= memory.arena_bytes <= most, where
             same_kernels[variant.kernels].append((where, outputs))
     for (first, expected), *others in same_kernels.values():
         for other, found in others:
