@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rammer_mlir.benchmarks import reference
 from rammer_mlir.benchmarks.comparison import compare
+from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.benchmarks.models import build, random_feeds
 from rammer_mlir.compiler import Compilation
 from rammer_mlir.pipeline import CompileOptions
@@ -32,7 +32,7 @@ def test_unrolled_networks(name: str, num_veus: int, tmp_path: Path) -> None:
     costs = tiny_caches(tmp_path, 8192)
     cached = Compilation.of_model(model, CompileOptions(num_veus=num_veus, device=costs))
     assert plain.emit("program") != cached.emit("program"), "the schedules must differ"
-    expected = reference.run(model, feeds)
+    expected = OnnxRuntime(model).run(feeds)
     with cached.executable() as executable:
         for _ in range(3):
             comparison = compare(expected, executable.run(feeds))
