@@ -12,13 +12,14 @@ from pathlib import Path
 from rammer_mlir.benchmarks import report, this_cpu
 from rammer_mlir.benchmarks.bench import POLICIES, Request, measure
 from rammer_mlir.benchmarks.child import Failure, in_child
+from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.contenders.table import CONTENDERS, REFERENCE
 from rammer_mlir.benchmarks.launch import measure_launch
 from rammer_mlir.benchmarks.models import MODELS
 from rammer_mlir.benchmarks.node_tests import run_all
 from rammer_mlir.benchmarks.prediction import PredictionRequest, predict_and_measure
 from rammer_mlir.benchmarks.roofline import measure_roofline
-from rammer_mlir.errors import OptionError, RammerError
+from rammer_mlir.errors import OptionError
 
 PARTS = ("models", "launch", "nodes", "prediction")
 DEFAULT_PARTS = ("models", "launch")
@@ -131,6 +132,7 @@ def _predict_models(options: argparse.Namespace, found: report.Report) -> None:
         report.write(found, options.output)
 
 
+@one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark; return 1 where a model failed."""
     options = _parser().parse_args(arguments)
@@ -138,11 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows = [["model", "what"], *([n, model.description] for n, model in MODELS.items())]
         print(report.table(rows))
         return 0
-    try:
-        found = measure_all(options)
-    except RammerError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    found = measure_all(options)
     print(report.text(found))
     print(f"written to {options.output}", file=sys.stderr)
     return 1 if found.unpredicted or any(result.error for result in found.models) else 0

@@ -12,12 +12,12 @@ from pathlib import Path
 import onnx
 
 import rammer_mlir
+from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.benchmarks.models import LIGHT, Scale, build, random_feeds
 from rammer_mlir.benchmarks.timing import interleave
 from rammer_mlir.cli import run as run_tool
-from rammer_mlir.errors import RammerError
 
 DEFAULT = "light_squeezenet"
 
@@ -79,14 +79,11 @@ def _model(name: str, scale: Scale, path: Path) -> onnx.ModelProto:
     return model
 
 
+@one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demonstration; return 1 if something failed."""
     options = _parser().parse_args(arguments)
-    try:
-        return 0 if demonstrate(options) else 1
-    except RammerError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    return 0 if demonstrate(options) else 1
 
 
 if __name__ == "__main__":

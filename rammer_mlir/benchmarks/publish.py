@@ -10,10 +10,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.latencies import ratio_table, summary_table
 from rammer_mlir.benchmarks.plot import plot_ratios
 from rammer_mlir.benchmarks.report import JSON, Report, encode, machine_line, read, text
-from rammer_mlir.errors import OptionError, RammerError
+from rammer_mlir.errors import OptionError
 
 RESULTS = Path(__file__).resolve().parent / "results"
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,17 +71,14 @@ def replace_part(readme: str, part: str) -> str:
     return f"{before}{BEGIN}\n{part}\n{END}{after}"
 
 
+@one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Publish a measurement."""
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.publish")
     parser.add_argument("name", metavar="NAME", help="of the machine, as cpu-xeon-2-cores")
     parser.add_argument("--input", type=Path, default=Path("build/bench") / JSON)
     options = parser.parse_args(arguments)
-    try:
-        publish(options.input, options.name)
-    except RammerError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    publish(options.input, options.name)
     return 0
 
 

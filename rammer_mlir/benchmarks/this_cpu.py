@@ -20,10 +20,10 @@ import onnx
 
 import rammer_mlir
 from rammer_mlir.atomic_file import open_atomically
+from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.launch import measure_launch
 from rammer_mlir.benchmarks.machine import machine
 from rammer_mlir.benchmarks.relay import Relay
-from rammer_mlir.errors import RammerError
 from rammer_mlir.scheduling.devices.description import read_description
 
 _SIZE = 256
@@ -146,19 +146,16 @@ def description(found: dict[str, float]) -> str:
     return "\n".join(lines) + "\n"
 
 
+@one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and write a device file."""
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.this_cpu")
     parser.add_argument("-o", "--output", type=Path, default=Path("this_cpu.toml"))
     path = parser.parse_args(arguments).output
-    try:
-        text = description(measure())
-        with open_atomically(path) as file:
-            file.write(text.encode())
-        read_description(path)
-    except RammerError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    text = description(measure())
+    with open_atomically(path) as file:
+        file.write(text.encode())
+    read_description(path)
     print(text, end="")
     return 0
 

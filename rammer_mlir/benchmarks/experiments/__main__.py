@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, quantiles
 
+from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.experiments.nasbench import random_module
-from rammer_mlir.errors import OptionError, RammerError
+from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.policies.optimal import Optimal
@@ -76,22 +77,19 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
     }
 
 
+@one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the results and write them to ``experiments.json``."""
     options = _parser().parse_args(arguments)
-    try:
-        if options.modules < 2 or options.proofs == 1:
-            raise OptionError("modules: expected at least 2 (or 0 proofs) for a distribution")
-        results: dict[str, object] = {}
-        for veus in options.veus:
-            found: dict[str, object] = {"speed-up": policies(options.modules, veus)}
-            if options.proofs:
-                found["optimal"] = proofs(options.proofs, veus, options.limit)
-            results[f"{veus} vEUs"] = found
-            print(f"{veus} vEUs: {json.dumps(found)}", flush=True)
-    except RammerError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    if options.modules < 2 or options.proofs == 1:
+        raise OptionError("modules: expected at least 2 (or 0 proofs) for a distribution")
+    results: dict[str, object] = {}
+    for veus in options.veus:
+        found: dict[str, object] = {"speed-up": policies(options.modules, veus)}
+        if options.proofs:
+            found["optimal"] = proofs(options.proofs, veus, options.limit)
+        results[f"{veus} vEUs"] = found
+        print(f"{veus} vEUs: {json.dumps(found)}", flush=True)
     options.output.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"modules": options.modules, "results": results}, indent=2)
     (options.output / "experiments.json").write_text(text + "\n", encoding="utf-8")

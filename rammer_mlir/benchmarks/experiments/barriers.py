@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, quantiles
 
+from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.experiments.gpu_modules import gpu_module
 from rammer_mlir.benchmarks.machine import table
-from rammer_mlir.errors import OptionError, RammerError
+from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.barrier_modes import BarrierMode, with_barriers
 from rammer_mlir.scheduling.builder import Context
 from rammer_mlir.scheduling.device import Device
@@ -106,6 +107,7 @@ def _spread(values: Sequence[float]) -> list[str]:
     return [f"{v:.2f}" for v in (mean(values), cuts[9], cuts[18], max(values))]
 
 
+@one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables, and write every module's ratios to ``barriers.json``."""
     parser = argparse.ArgumentParser(
@@ -116,13 +118,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--veus", type=int, help="default: one for each multiprocessor")
     parser.add_argument("--output", type=Path, default=Path("build/experiments"))
     options = parser.parse_args(arguments)
-    try:
-        if options.modules < 1:
-            raise OptionError(f"modules: expected at least 1, found {options.modules}")
-        found = compare(options.modules, find_device(options.device).device(options.veus))
-    except RammerError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    if options.modules < 1:
+        raise OptionError(f"modules: expected at least 1, found {options.modules}")
+    found = compare(options.modules, find_device(options.device).device(options.veus))
     print(report(found))
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "barriers.json").write_text(json.dumps(vars(found)) + "\n", encoding="utf-8")

@@ -11,10 +11,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.experiments.model_graphs import model_graph
 from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import Scale
-from rammer_mlir.errors import OptionError, RammerError
+from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.devices.catalog import device_for
 from rammer_mlir.scheduling.graph import TaskGraph
@@ -60,6 +61,7 @@ def report(names: Sequence[str], seconds: Sequence[Sequence[float]]) -> str:
     return table(rows)
 
 
+@one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print both tables: batch sizes, then devices."""
     parser = argparse.ArgumentParser(
@@ -71,15 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--targets", nargs="+", default=["nvvm:sm_70", "nvvm:sm_90", "rocdl:gfx906"]
     )
     options = parser.parse_args(arguments)
-    try:
-        first = options.targets[0]
-        batches = [setting(options.model, first, batch) for batch in options.batches]
-        print(report([f"batch {batch}" for batch in options.batches], cross(batches)), end="\n\n")
-        devices = [setting(options.model, target, 1) for target in options.targets]
-        print(report([device.name for _, device in devices], cross(devices)))
-    except RammerError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    first = options.targets[0]
+    batches = [setting(options.model, first, batch) for batch in options.batches]
+    print(report([f"batch {batch}" for batch in options.batches], cross(batches)), end="\n\n")
+    devices = [setting(options.model, target, 1) for target in options.targets]
+    print(report([device.name for _, device in devices], cross(devices)))
     return 0
 
 

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 import onnx
 
+from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import Scale, build
 from rammer_mlir.compiler import Compilation
-from rammer_mlir.errors import RammerError
 from rammer_mlir.options import check_options
 from rammer_mlir.passes.program_ir import read_plan
 
@@ -56,6 +56,7 @@ def compare(name: str, target: str, batch: int, scale: Scale = "full") -> dict[s
     return found
 
 
+@one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print predicted times, and the speed-up of each schedule over the sequential one."""
     parser = argparse.ArgumentParser(
@@ -66,14 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--batch", type=int, default=1)
     options = parser.parse_args(arguments)
     rows = [["model", *SCHEDULES]]
-    try:
-        for name in options.models:
-            found = compare(name, options.target, options.batch)
-            first = found["sequential"]
-            rows.append([name, *(f"{1e3 * s:.3f} ms ({first / s:.2f})" for s in found.values())])
-    except RammerError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    for name in options.models:
+        found = compare(name, options.target, options.batch)
+        first = found["sequential"]
+        rows.append([name, *(f"{1e3 * s:.3f} ms ({first / s:.2f})" for s in found.values())])
     print(table(rows))
     return 0
 

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 
+from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.experiments.model_graphs import model_graph
 from rammer_mlir.benchmarks.machine import table
-from rammer_mlir.errors import RammerError
 from rammer_mlir.scheduling.costs import fastest
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
@@ -95,6 +95,7 @@ def report(found: dict[str, Selection]) -> str:
     return f"{table(rows)}\n\n{table(ratios)}"
 
 
+@one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables."""
     parser = argparse.ArgumentParser(
@@ -105,16 +106,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="v100")
     parser.add_argument("--batches", type=int, nargs="+", default=list(BATCHES))
     options = parser.parse_args(arguments)
-    try:
-        device = find_device(options.device).device()
-        found = {
-            f"{name}, batch {batch}": compare(model_graph(name, options.target, batch), device)
-            for name in options.models
-            for batch in options.batches
-        }
-    except RammerError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    device = find_device(options.device).device()
+    found = {
+        f"{name}, batch {batch}": compare(model_graph(name, options.target, batch), device)
+        for name in options.models
+        for batch in options.batches
+    }
     print(report(found))
     return 0
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean
 
+from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.experiments.model_graphs import TABLE_1, model_graph
 from rammer_mlir.benchmarks.machine import table
-from rammer_mlir.errors import RammerError
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import TaskGraph
@@ -97,6 +97,7 @@ def _means(many: Sequence[Overhead]) -> list[str]:
     return ["", f"{1e3 * seconds:.3f}", f"{share:.1%}"]
 
 
+@one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(
@@ -107,15 +108,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="v100")
     parser.add_argument("--batch", type=int, default=1)
     options = parser.parse_args(arguments)
-    try:
-        device = find_device(options.device).device()
-        found = {
-            name: compare(model_graph(name, options.target, options.batch), device)
-            for name in options.models
-        }
-    except RammerError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    device = find_device(options.device).device()
+    found = {
+        name: compare(model_graph(name, options.target, options.batch), device)
+        for name in options.models
+    }
     print(report(found))
     return 0
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import rammer_mlir
+from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.comparison import Array, compare
 from rammer_mlir.benchmarks.machine import machine, table
 from rammer_mlir.benchmarks.timing import Latency, interleave
@@ -204,6 +205,7 @@ def report(found: Mapping[str, Any]) -> str:
     return "\n".join([*lines, "", table(rows), *wrong])
 
 
+@one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Pack or check; 1 if something failed."""
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.gpu.kit")
@@ -215,16 +217,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=1.0, help="timing for each model")
     parser.add_argument("--output", type=Path, help="file for results as JSON")
     options = parser.parse_args(arguments)
-    try:
-        if options.action == "pack":
-            limit = int(options.megabytes * 1e6)
-            packed = pack(options.folder, options.target, options.models, limit)
-            print(f"{len(packed)} models in {options.folder}")
-            return 0
-        found = check(options.folder, options.seconds)
-    except RammerError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    if options.action == "pack":
+        limit = int(options.megabytes * 1e6)
+        packed = pack(options.folder, options.target, options.models, limit)
+        print(f"{len(packed)} models in {options.folder}")
+        return 0
+    found = check(options.folder, options.seconds)
     print(report(found))
     if options.output:
         place = {"device": found["device"], **machine()}

@@ -1,0 +1,26 @@
+"""What the benchmarks' commands share."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import ParamSpec
+
+from rammer_mlir.errors import RammerError
+
+_Arguments = ParamSpec("_Arguments")
+
+
+def one_line_errors(main: Callable[_Arguments, int]) -> Callable[_Arguments, int]:
+    """Wrap a command: an error that the user can cause becomes one line, and exit code 1."""
+
+    @functools.wraps(main)
+    def command(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> int:
+        try:
+            return main(*args, **kwargs)
+        except RammerError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 1
+
+    return command
