@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from node_checks import check_node, floats
+
+from rammer_mlir.compiler import Compilation
+from rammer_mlir.options import check_options
 
 
 @pytest.mark.parametrize(
@@ -37,6 +41,21 @@ def test_depthwise_loops_have_no_dimension_of_one_channel() -> None:
     text = check_node("Conv", [floats(1, 4, 6, 6), floats(4, 1, 3, 3)], group=4)
     assert text.count('"reduction"') == 2
     assert "tensor<4x3x3xf32>" in text
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_what_follows_a_grouped_convolution_is_computed_with_it(batch: int) -> None:
+    model = onnx.parser.parse_model(f"""
+        <ir_version: 9, opset_import: ["" : 17]>
+        m (float[{batch}, 8, 6, 6] x, float[{batch}, 12, 6, 6] z, float[12, 4, 3, 3] w, float[12] b)
+            => (float[{batch}, 12, 6, 6] y) {{
+            c = Conv <group = 2, pads = [1, 1, 1, 1]> (x, w, b)
+            s = Add (c, z)
+            y = Relu (s)
+        }}""")
+    text = Compilation.of_model(model, check_options("cpu", "wavefront", 1)).emit("operators")
+    assert text.count(b"func.func private @conv") == 1
+    assert b"@elementwise" not in text
 
 
 def test_conv_in_half_precision() -> None:

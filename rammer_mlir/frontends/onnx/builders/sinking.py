@@ -81,10 +81,10 @@ def _before(
     shape: list[int] = []
     dims: list[Expr] = []
     for before, after in groups:
-        size = prod(sizes.get(dim, 1) for dim in after)
-        if size == 1:
+        size, whole = prod(sizes.get(dim, 1) for dim in after), prod(new[dim] for dim in after)
+        if size == 1 and (whole != 1 or not sizes.keys() & set(after)):
             continue
-        if size != prod(new[dim] for dim in after):
+        if size != whole:
             return None
         dims.extend(before)
         shape.extend(old[dim] for dim in before)
