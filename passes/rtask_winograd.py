@@ -16,6 +16,7 @@ from rammer_mlir.passes.fusion import PAD
 from rammer_mlir.passes.outline import Outliner
 from rammer_mlir.passes.winograd_choice import OUTPUTS, choose_form, forms
 from rammer_mlir.passes.winograd_operators import WinogradOperators
+from rammer_mlir.passes.winograd_tiles import EXPAND
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,9 @@ def _callers(module: ir.Module) -> Mapping[str, list[ir.Operation]]:
 def _erase_unused_padding(value: ir.Value) -> None:
     """Erase what pads an image if nothing reads it any more: its border would still be filled."""
     owner = value.owner
-    unused = not any(True for _ in value.uses)
-    if unused and not isinstance(owner, ir.Block) and owner.operation.name == PAD:
-        owner.operation.erase()
+    if isinstance(owner, ir.Block) or any(True for _ in value.uses):
+        return
+    if owner.name in (PAD, EXPAND):
+        source = owner.operands[0]
+        owner.erase()
+        _erase_unused_padding(source)

@@ -58,8 +58,9 @@ class Sizes:
     """What a convolution's cost depends on.
 
     Attributes:
-        images, channels, filters: numbers of each.
+        images, channels, filters: numbers of each; channels and filters of one group.
         rows, columns: of the result.
+        groups: parts of the channels, each with filters of its own.
     """
 
     images: int
@@ -67,13 +68,15 @@ class Sizes:
     filters: int
     rows: int
     columns: int
+    groups: int = 1
 
     @staticmethod
     def of(convolution: BlockedConvolution) -> Sizes:
         """Read them off a convolution in blocks of channels."""
-        images, blocks, rows, columns, lanes = convolution.shape
+        images, *groups, blocks, rows, columns, lanes = convolution.shape
         weight = convolution.computation.block.arguments[convolution.weight]
-        return Sizes(images, shape_of(weight)[1] * lanes, blocks * lanes, rows, columns)
+        channels = shape_of(weight)[-5] * lanes
+        return Sizes(images, channels, blocks * lanes, rows, columns, prod(groups))
 
 
 def forms(convolution: BlockedConvolution) -> list[Form]:
@@ -107,7 +110,7 @@ def choose_form(
 
 def direct_cycles(sizes: Sizes) -> float:
     """Estimate the cycles of a convolution by its definition."""
-    weights = sizes.channels * sizes.filters * TAPS**2
+    weights = sizes.groups * sizes.channels * sizes.filters * TAPS**2
     points = sizes.images * sizes.rows * sizes.columns
     return points * weights / _MULTIPLY_ADDS + 4 * weights / _WEIGHT_BYTES + _OPERATOR
 
@@ -116,14 +119,15 @@ def cycles(sizes: Sizes, form: Form) -> float:
     """Estimate the cycles of a convolution in some form."""
     outputs, size = form.filtering.outputs, form.filtering.size
     strips, strip = sizes.images * -(-sizes.rows // outputs), -(-sizes.columns // outputs)
-    weights = 4 * sizes.channels * sizes.filters * size**2
-    transformed = strips * strip * size**2 * (sizes.channels + sizes.filters)
+    group = 4 * sizes.channels * sizes.filters * size**2
+    weights = sizes.groups * group
+    transformed = sizes.groups * strips * strip * size**2 * (sizes.channels + sizes.filters)
     arithmetic = strips * strip * weights / 4 / _MULTIPLY_ADDS * _PRODUCT
     total = arithmetic + transformed / 16 * _TRANSFORM + weights / _WEIGHT_BYTES
     if not form.strips:  # sums and tiles are written once and read once
         moved = 2 * 4 * transformed
         return total + 3 * _OPERATOR + (moved / _SHARED_BYTES if moved > _OWN_CACHE else 0)
-    again = weights * (strips - 1) if weights > _OWN_CACHE else 0
+    again = weights * (strips - 1) if group > _OWN_CACHE else 0
     return total + _OPERATOR + again / _SHARED_BYTES
 
 

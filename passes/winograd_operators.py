@@ -117,7 +117,13 @@ class WinogradOperators:
 
 
 def _transformed(weight: ir.Value, filtering: Filtering, weights: DerivedWeights) -> ir.Value:
-    """Return [r, r, K, C, L, L], made at compile time from weights [K, C, taps, taps, L, L]."""
-    rows = weights.multiply(weights.transpose(weight, [2, 3, 0, 1, 4, 5]), filtering.kernel)
-    both = weights.multiply(weights.transpose(rows, [1, 0, 2, 3, 4, 5]), filtering.kernel)
-    return weights.transpose(both, [1, 0, 2, 3, 4, 5])
+    """Return [r, r, K, C, L, L], made at compile time from weights [K, C, taps, taps, L, L].
+
+    Groups are in front of K.
+    """
+    *around, row, column, lanes, lane = range(len(shape_of(weight)))
+    first, second, *others = range(len(shape_of(weight)))
+    windows = weights.transpose(weight, [row, column, *around, lanes, lane])
+    rows = weights.multiply(windows, filtering.kernel)
+    both = weights.multiply(weights.transpose(rows, [second, first, *others]), filtering.kernel)
+    return weights.transpose(both, [second, first, *others])

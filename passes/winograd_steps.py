@@ -2,7 +2,8 @@
 
 A tile of m x m results reads r x r elements. Its rows and columns are transformed, products are
 summed over the channels for each of the r x r elements by itself, and sums transformed to results.
-Tiles lie side by side for each of the r x r elements: products see one long row of them.
+Tiles lie side by side for each of the r x r elements: products see one long row of them. Where
+channels are in groups G, that is the second dimension of images, tiles, sums and results.
 """
 
 from __future__ import annotations
@@ -25,46 +26,60 @@ def transform_image(image: ir.Value, filtering: Filtering) -> ir.Value:
     Returns [N, C, r, r, rows of tiles, columns of tiles, L].
     """
     size, outputs = filtering.size, filtering.outputs
-    n, c, height, width, lanes = shape_of(image)
+    *around, c, height, width, lanes = shape_of(image)
+    g = _group(around)
     rows, columns = ((extent - size) // outputs + 1 for extent in (height, width))
     return contract(
-        "n, c, t, s, a, b, l | i, j",
+        f"n, {g}c, t, s, a, b, l | i, j",
         [
             (_matrix(filtering.data), "a, i"),
             (_matrix(filtering.data), "b, j"),
-            (image, f"n, c, {outputs} * t + i, {outputs} * s + j, l"),
+            (image, f"n, {g}c, {outputs} * t + i, {outputs} * s + j, l"),
         ],
-        "n, c, a, b, t, s, l",
-        [n, c, size, size, rows, columns, lanes],
+        f"n, {g}c, a, b, t, s, l",
+        [*around, c, size, size, rows, columns, lanes],
     )
 
 
 def multiply_tiles(tiles: ir.Value, weight: ir.Value) -> ir.Value:
-    """Sum over channels: [N, C, r, r, T, S, L] and [r, r, K, C, L, L] to [N, K, r, r, T, S, L]."""
-    n, _, size, _, rows, columns, lanes = shape_of(tiles)
-    filters = shape_of(weight)[2]
+    """Sum over channels: [N, C, r, r, T, S, L] and [r, r, K, C, L, L] to [N, K, r, r, T, S, L].
+
+    Of groups, the weights are [r, r, G, K, C, L, L].
+    """
+    *around, _, size, _, rows, columns, lanes = shape_of(tiles)
+    g = _group(around)
+    filters = shape_of(weight)[-4]
     return contract(
-        "a, b, n, k, t, s, l | c, m",
-        [(tiles, "n, c, a, b, t, s, m"), (weight, "a, b, k, c, m, l")],
-        "n, k, a, b, t, s, l",
-        [n, filters, size, size, rows, columns, lanes],
+        f"a, b, n, {g}k, t, s, l | c, m",
+        [
+            (tiles, f"n, {g}c, a, b, t, s, m"),
+            (weight, f"a, b, {g}k, c, m, l"),
+        ],
+        f"n, {g}k, a, b, t, s, l",
+        [*around, filters, size, size, rows, columns, lanes],
     )
 
 
 def transform_sums(sums: ir.Value, filtering: Filtering) -> ir.Value:
     """Return the results [N, K, T, m, S, m, L] of sums [N, K, r, r, T, S, L]."""
     outputs = filtering.outputs
-    n, filters, _, _, rows, columns, lanes = shape_of(sums)
+    *around, filters, _, _, rows, columns, lanes = shape_of(sums)
+    g = _group(around)
     return contract(
-        "n, k, t, i, s, j, l | a, b",
+        f"n, {g}k, t, i, s, j, l | a, b",
         [
             (_matrix(filtering.inverse), "i, a"),
             (_matrix(filtering.inverse), "j, b"),
-            (sums, "n, k, a, b, t, s, l"),
+            (sums, f"n, {g}k, a, b, t, s, l"),
         ],
-        "n, k, t, i, s, j, l",
-        [n, filters, rows, outputs, columns, outputs, lanes],
+        f"n, {g}k, t, i, s, j, l",
+        [*around, filters, rows, outputs, columns, outputs, lanes],
     )
+
+
+def _group(around: Sequence[int]) -> str:
+    """Return the loop over groups, if there is such a dimension behind that of the images."""
+    return "g, " if len(around) > 1 else ""
 
 
 def _matrix(rows: Matrix) -> ir.Value:
@@ -124,10 +139,12 @@ def follow(
     rename_operands(copy, mapping)
     for position, value in enumerate([*operands, *outputs]):
         copy.operands[position] = value
-    loops = [ir.AffineExpr.get_dim(dim) for dim in range(7)]
-    split = [[loops[0]], [loops[1]], loops[2:4], loops[4:6], [loops[6]]]
+    loops = [ir.AffineExpr.get_dim(dim) for dim in range(len(shape))]
+    split = [*([loop] for loop in loops[:-5]), loops[-5:-3], loops[-3:-1], loops[-1:]]
     maps = [
-        ir.AffineMap.get(7, 0, [e for expr in map_.results for e in split[_position(expr)]])
+        ir.AffineMap.get(
+            len(loops), 0, [e for expr in map_.results for e in split[_position(expr)]]
+        )
         for map_ in op.maps
     ]
     copy.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])

@@ -5,31 +5,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rammer_mlir.bindings import arith, ir, tensor
+from rammer_mlir.passes.channel_layout import reassociation
 from rammer_mlir.passes.fusion import PAD, is_constant_pad
 from rammer_mlir.passes.structured import shape_of
 
-_TILES = [[0], [1], [2, 3], [4, 5], [6]]
-"""Dimensions of [N, K, T, m, S, m, L] that make up those of [N, K, H, W, L]."""
+EXPAND = "tensor.expand_shape"
 
 
 def split_tiles(value: ir.Value, outputs: int) -> ir.Value:
-    """View [N, K, H, W, L] as [N, K, H / m, m, W / m, m, L], where m is ``outputs``."""
-    n, k, rows, columns, lanes = shape_of(value)
-    shape = [n, k, rows // outputs, outputs, columns // outputs, outputs, lanes]
+    """View [N, K, H, W, L] as [N, K, H / m, m, W / m, m, L], where m is ``outputs``.
+
+    What is in front of the rows stays, here and below.
+    """
+    *around, rows, columns, lanes = shape_of(value)
+    shape = [*around, rows // outputs, outputs, columns // outputs, outputs, lanes]
     kind = ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)
-    return tensor.ExpandShapeOp(kind, value, _TILES, [], shape).result
+    return tensor.ExpandShapeOp(kind, value, _tiles(len(around)), [], shape).result
 
 
 def join_tiles(value: ir.Value, shape: Sequence[int]) -> ir.Value:
     """View tiles [N, K, T, m, S, m, L] as [N, K, H, W, L], without what is beyond ``shape``."""
-    n, k, rows, outputs, columns, _, lanes = shape_of(value)
+    *around, rows, outputs, columns, _, lanes = shape_of(value)
     element = ir.RankedTensorType(value.type).element_type
-    whole = ir.RankedTensorType.get([n, k, rows * outputs, columns * outputs, lanes], element)
-    joined = tensor.CollapseShapeOp(whole, value, _TILES).result
+    whole = ir.RankedTensorType.get([*around, rows * outputs, columns * outputs, lanes], element)
+    joined = tensor.CollapseShapeOp(whole, value, _tiles(len(around))).result
     if list(whole.shape) == list(shape):
         return joined
     kind = ir.RankedTensorType.get(list(shape), element)
-    return tensor.ExtractSliceOp(kind, joined, [], [], [], [0] * 5, list(shape), [1] * 5).result
+    zeros, ones = [0] * len(shape), [1] * len(shape)
+    return tensor.ExtractSliceOp(kind, joined, [], [], [], zeros, list(shape), ones).result
+
+
+def _tiles(around: int) -> list[list[int]]:
+    """Return the dimensions of [N, K, T, m, S, m, L] that make up those of [N, K, H, W, L]."""
+    loops = list(range(around + 5))
+    return [*([loop] for loop in loops[:-5]), loops[-5:-3], loops[-3:-1], loops[-1:]]
 
 
 def with_whole_tiles(image: ir.Value, shape: Sequence[int], outputs: int) -> ir.Value:
@@ -37,17 +47,32 @@ def with_whole_tiles(image: ir.Value, shape: Sequence[int], outputs: int) -> ir.
 
     ``shape`` is that of the result [N, K, H, W, L]. Zeros are added to those around an image.
     """
-    more = [0, 0, *(-extent % outputs for extent in shape[2:4]), 0]
-    if not any(more):
-        return image
-    low, high = [0] * len(more), more
+    more = [-extent % outputs for extent in shape[-3:-1]]
+    return _with_zeros(image, more) if any(more) else image
+
+
+def _with_zeros(image: ir.Value, more: Sequence[int]) -> ir.Value:
+    """Add zeros behind rows and columns, also where channels were divided into groups after it."""
     owner = image.owner
+    if not isinstance(owner, ir.Block) and owner.name == EXPAND and _keeps_rows(owner.opview):
+        source = _with_zeros(owner.operands[0], more)
+        *around, rows, columns, lanes = shape_of(image)
+        wide = [*around, rows + more[0], columns + more[1], lanes]
+        kind = ir.RankedTensorType.get(wide, ir.RankedTensorType(image.type).element_type)
+        return tensor.ExpandShapeOp(kind, source, reassociation(owner.opview), [], wide).result
+    high = [*[0] * (len(shape_of(image)) - 3), *more, 0]
+    low = [0] * len(high)
     if not isinstance(owner, ir.Block) and _pads_zeros(owner.opview):
         image = owner.operands[0]
         low = list(ir.DenseI64ArrayAttr(owner.attributes["static_low"]))
         before = ir.DenseI64ArrayAttr(owner.attributes["static_high"])
-        high = [a + b for a, b in zip(more, before, strict=True)]
+        high = [a + b for a, b in zip(high, before, strict=True)]
     return _pad(image, low, high)
+
+
+def _keeps_rows(op: ir.OpView) -> bool:
+    """Whether a reshape leaves the last three dimensions as they are."""
+    return all(len(group) == 1 for group in reassociation(op)[-3:])
 
 
 def _pads_zeros(op: ir.OpView) -> bool:

@@ -36,8 +36,10 @@ def _convolved(image: Doubles, weight: Doubles, bias: Doubles, pads: Sequence[in
     top, left, bottom, right = pads
     padded = np.pad(image, ((0, 0), (0, 0), (top, bottom), (left, right)))
     windows = sliding_window_view(padded, weight.shape[2:], axis=(2, 3))
-    sums = np.einsum("nchwij,kcij->nkhw", windows, weight, optimize=True)
-    return sums + bias[:, None, None]
+    groups = image.shape[1] // weight.shape[1]
+    parts = zip(np.split(windows, groups, axis=1), np.split(weight, groups), strict=True)
+    sums = [np.einsum("nchwij,kcij->nkhw", *part, optimize=True) for part in parts]
+    return np.concatenate(sums, axis=1) + bias[:, None, None]
 
 
 class _Case:
@@ -45,7 +47,9 @@ class _Case:
 
     def __init__(self, seed: int) -> None:
         rng, numbers = random.Random(seed), np.random.default_rng(seed)
-        self.channels, self.filters = rng.choice((16, 32, 48)), rng.choice((16, 32, 64))
+        self.groups = rng.choice((1, 1, 2, 3))
+        self.channels = self.groups * rng.choice((16, 32, 48))
+        self.filters = self.groups * rng.choice((16, 32, 64))
         self.size = rng.choice((6, 7, 8, 12, 13)), rng.choice((5, 8, 9, 12))
         self.pads = rng.choice(([1, 1, 1, 1], [0, 0, 0, 0], [1, 0, 1, 1], [0, 2, 1, 0]))
         self.relu, self.residual = rng.random() < 0.7, rng.random() < 0.5
@@ -57,19 +61,23 @@ class _Case:
         self.image = draw(self.batch, 8, *self.size)
         self.weights = {
             "w0": draw(self.channels, 8, 1, 1), "b0": draw(self.channels),
-            "w": draw(self.filters, self.channels, 3, 3), "b": draw(self.filters),
-            "w1": draw(self.filters, self.channels, 3, 3), "b1": draw(self.filters),
+            "w": draw(self.filters, self.channels // self.groups, 3, 3), "b": draw(self.filters),
+            "w1": draw(self.filters, self.channels // self.groups, 3, 3), "b1": draw(self.filters),
             "w2": draw(16, self.filters, 1, 1), "b2": draw(16),
         }  # fmt: skip
 
     def model(self) -> onnx.ModelProto:
         nodes = [
             helper.make_node("Conv", ["x", "w0", "b0"], ["c0"]),
-            helper.make_node("Conv", ["c0", "w", "b"], ["c"], pads=self.pads),
+            helper.make_node("Conv", ["c0", "w", "b"], ["c"], pads=self.pads, group=self.groups),
         ]
         last = "c"
         if self.residual:
-            nodes.append(helper.make_node("Conv", ["c0", "w1", "b1"], ["r"], pads=self.pads))
+            nodes.append(
+                helper.make_node(
+                    "Conv", ["c0", "w1", "b1"], ["r"], pads=self.pads, group=self.groups
+                )
+            )
             nodes.append(helper.make_node("Add", ["c", "r"], ["sum"]))
             last = "sum"
         if self.relu:
