@@ -41,11 +41,12 @@ def place_by_affinity(table: TaskTable, device: Device, shared: SharedConstants)
 
 @dataclass
 class _Veu:
-    """A vEU's rTasks so far, how many of each vEU's it knows to be done, when it is free."""
+    """A vEU's rTasks so far, how many of each vEU's it knows to be done, its work and its end."""
 
     cache: Cache
     known: list[int]
     tasks: list[int] = field(default_factory=list[int])
+    busy: float = 0.0
     free: float = 0.0
 
 
@@ -86,8 +87,11 @@ class _Placing:
         heapq.heappush(self._ready.setdefault(self._costs[task], []), (latest, task))
 
     def _place_next(self) -> int:
-        """Place the rTask of the earliest start; of several, what was used last, then in order."""
-        best: tuple[float, int, int, int] | None = None
+        """Place the rTask of the earliest start; of several, what was used last, then in order.
+
+        Where an rTask could start at once on several vEUs, it goes to the one with the least work.
+        """
+        best: tuple[float, int, int, float, int] | None = None
         for cost, heads in self._ready.items():
             latest, task = heads[0]
             for number, veu in enumerate(self._veus):
@@ -95,11 +99,11 @@ class _Placing:
                 if best and max(latest, veu.free) + missing > best[0]:
                     continue
                 start = self._start(task, number) + missing
-                found = (start, veu.cache.distance(cost), task, number)
+                found = (start, veu.cache.distance(cost), task, veu.busy, number)
                 best = min(best, found) if best else found
         assert best, "an rTask that is not placed waits for others: the graph has a cycle"
-        start, _, task, number = best
-        self._put(task, number, start + self._costs[task].hot)
+        start, _, task, _, number = best
+        self._put(task, number, start)
         return task
 
     def _start(self, task: int, number: int) -> float:
@@ -111,7 +115,7 @@ class _Placing:
                 awaited = max(awaited, self._ends[source])
         return veu.free if awaited < 0 else max(veu.free, awaited) + self._barrier
 
-    def _put(self, task: int, number: int, end: float) -> None:
+    def _put(self, task: int, number: int, start: float) -> None:
         veu, cost = self._veus[number], self._costs[task]
         heads = self._ready[cost]
         heapq.heappop(heads)
@@ -124,6 +128,7 @@ class _Placing:
                 veu.known[other] = max(veu.known[other], order + 1)
         self._where[task] = number, len(veu.tasks)
         self._knew[task] = veu.known
-        self._ends[task] = veu.free = end
+        self._ends[task] = veu.free = start + cost.hot
+        veu.busy += veu.cache.missing(cost) + cost.hot
         veu.cache.use(cost)
         veu.tasks.append(task)
