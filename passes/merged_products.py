@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rammer_mlir.bindings import arith, ir, linalg, tensor
+from rammer_mlir.bindings import ir
 from rammer_mlir.passes.derived_weights import DerivedWeights
-from rammer_mlir.passes.merged_results import finish_merging, generic
+from rammer_mlir.passes.merged_results import finish_merging
 from rammer_mlir.passes.merged_weights import WeightPart
-from rammer_mlir.passes.product import Product
+from rammer_mlir.passes.product import Product, emit_product
 from rammer_mlir.passes.structured import shape_of
 
 
@@ -17,7 +17,7 @@ def merge_products(group: Sequence[Product], weights: DerivedWeights) -> None:
     first = group[0]
     with ir.InsertionPoint(first.op), first.op.operation.location:
         joined = weights.join([_part(member, weights) for member in group])
-        finish_merging(group, _multiply(first, joined), weights)
+        finish_merging(group, emit_product(first.matrix, joined, is_transposed=True), weights)
 
 
 def _part(member: Product, weights: DerivedWeights) -> WeightPart:
@@ -27,18 +27,3 @@ def _part(member: Product, weights: DerivedWeights) -> WeightPart:
         value = weights.transpose(value, [1, 0])
         assert shape_of(value) == [columns, rows]
     return WeightPart(weights[value], shape_of(value), [0, 0], shape_of(value))
-
-
-def _multiply(first: Product, joined: ir.Value) -> ir.Value:
-    element = ir.RankedTensorType(first.matrix.type).element_type
-    kind = ir.RankedTensorType.get([first.rows, shape_of(joined)[0]], element)
-    zero = arith.ConstantOp(element, ir.FloatAttr.get(element, 0.0)).result
-    start = linalg.fill(zero, outs=[tensor.EmptyOp(list(kind.shape), element).result])
-    m, n, k = (ir.AffineDimExpr.get(dim) for dim in range(3))
-    maps = [ir.AffineMap.get(3, 0, dims) for dims in ([m, k], [n, k], [m, n])]
-    op = generic(kind, [first.matrix, joined], start, maps, "ppr")
-    block = op.regions[0].blocks.append(element, element, element)
-    with ir.InsertionPoint(block):
-        product = arith.MulFOp(block.arguments[0], block.arguments[1]).result
-        linalg.YieldOp([arith.AddFOp(block.arguments[2], product).result])
-    return op.results[0]

@@ -1,10 +1,10 @@
-"""A reading of products of a matrix with weights, and what follows on each result."""
+"""Products of a matrix with weights: a reading, with what follows on each result, and a new one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rammer_mlir.bindings import ir
+from rammer_mlir.bindings import arith, ir, linalg, tensor
 from rammer_mlir.passes.contraction import (
     body_key,
     following_steps,
@@ -13,6 +13,7 @@ from rammer_mlir.passes.contraction import (
     terms_of,
 )
 from rammer_mlir.passes.derived_weights import DerivedWeights
+from rammer_mlir.passes.merged_results import generic
 from rammer_mlir.passes.structured import Structured, is_generic, shape_of
 
 _ROWS, _COLUMNS, _INNER = {0: 1}, {1: 1}, {2: 1}
@@ -77,3 +78,26 @@ def find_product(op: ir.OpView, weights: DerivedWeights) -> Product | None:
         return None
     is_transposed = right == [_COLUMNS, _INNER]
     return Product(op, matrix, weight, is_transposed, following_steps(op, weights))
+
+
+def emit_product(matrix: ir.Value, weight: ir.Value, is_transposed: bool) -> ir.Value:
+    """Emit a matrix times weights at the current insertion point, and return the result.
+
+    Args:
+        matrix: rows by inner dimension.
+        weight: inner dimension by columns.
+        is_transposed: whether the weight is columns by inner dimension instead.
+    """
+    element = ir.RankedTensorType(matrix.type).element_type
+    shape = [shape_of(matrix)[0], shape_of(weight)[0 if is_transposed else 1]]
+    zero = arith.ConstantOp(element, ir.FloatAttr.get(element, 0.0)).result
+    start = linalg.fill(zero, outs=[tensor.EmptyOp(shape, element).result])
+    m, n, k = (ir.AffineDimExpr.get(dim) for dim in range(3))
+    right = [n, k] if is_transposed else [k, n]
+    maps = [ir.AffineMap.get(3, 0, dims) for dims in ([m, k], right, [m, n])]
+    op = generic(ir.RankedTensorType.get(shape, element), [matrix, weight], start, maps, "ppr")
+    block = op.regions[0].blocks.append(element, element, element)
+    with ir.InsertionPoint(block):
+        product = arith.MulFOp(block.arguments[0], block.arguments[1]).result
+        linalg.YieldOp([arith.AddFOp(block.arguments[2], product).result])
+    return op.results[0]

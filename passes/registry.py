@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.rtask_batch_products import BatchProducts
 from rammer_mlir.passes.rtask_block_channels import BlockChannels
 from rammer_mlir.passes.rtask_block_weights import BlockWeights
 from rammer_mlir.passes.rtask_bufferize import Bufferize
@@ -28,6 +29,7 @@ from rammer_mlir.passes.rtask_winograd import Winograd
 PASSES: tuple[type[Pass], ...] = (
     ExternalizeConstants,
     MergeOperators,
+    BatchProducts,
     PackWeights,
     PadChannels,
     BlockChannels,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -45,6 +46,10 @@ class Limit:
             )
 
 
+_MANY_CALLS = 32
+"""Calls of a function that are worth one more rKernel."""
+
+
 @dataclass(frozen=True)
 class Tile(Pass):
     """Cut every rOperator into rTasks: one or more candidate rKernels, coarse to fine.
@@ -52,7 +57,8 @@ class Tile(Pass):
     No rTask touches more than ``memory`` bytes; 0 is no limit. With ``device``, a name or a file,
     tiles are for its times and ``num-veus`` vEUs. Without, they are for cores of a CPU: the rTasks
     of the coarsest rKernel do ``work`` scalar operations at most where that is possible, except
-    where it has ``enough`` rTasks and smaller ones would read much more in all.
+    where it has ``enough`` rTasks and smaller ones would read much more in all. Functions that many
+    rOperators call get a candidate more, for pieces that fill gaps.
     """
 
     name: ClassVar[str] = "rtask-tile"
@@ -70,13 +76,16 @@ class Tile(Pass):
             raise OptionError(f"candidates: expected at least 1, found {self.candidates}")
         kernels: dict[str, list[str]] = {}
         device = find_device(self.device).device(self.num_veus) if self.device else None
-        wanted = _Wanted(aims(self.work, self.enough)[: self.candidates], self.memory, device)
+        wanted = _Wanted(aims(self.work, self.enough), self.candidates, self.memory, device)
         callers = {_callee(op): op for op in reversed(_operators(module))}
+        calls = Counter(map(_callee, _operators(module)))
         for function in list(functions(module)):
             if is_private(function) and function.operation.regions[0].blocks:
                 name = symbol_name(function)
                 limit = Limit(self.memory, callers.get(name, function))
-                kernels[name] = _build_candidates(function, name, wanted, limit)
+                kernels[name] = _build_candidates(
+                    function, name, wanted.for_calls(calls[name]), limit
+                )
                 function.operation.erase()
         for op in _operators(module):
             chosen = [
@@ -143,11 +152,17 @@ def _build_candidates(function: ir.OpView, name: str, wanted: _Wanted, limit: Li
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What tiles are chosen by: an aim for each candidate, bytes of an rTask, a device or None."""
+    """What tiles are chosen by: aims, how many candidates, bytes of an rTask, a device or None."""
 
     aims: Sequence[Aim]
+    candidates: int
     memory: int
     device: Device | None
+
+    def for_calls(self, calls: int) -> _Wanted:
+        """Return what is wanted for a function that so many rOperators call."""
+        one_more = 1 < self.candidates and calls >= _MANY_CALLS and self.device is None
+        return replace(self, candidates=self.candidates + 1) if one_more else self
 
 
 def _tilings(computation: Computation, wanted: _Wanted) -> list[Tiling]:
@@ -162,8 +177,8 @@ def _tilings(computation: Computation, wanted: _Wanted) -> list[Tiling]:
         return tile_cost(computation, TiledDomain(space, tiling))
 
     if wanted.device is not None:
-        return tiles_for(wanted.device, extents, limits, cost, len(wanted.aims))
-    limited = (replace(aim, memory=wanted.memory) for aim in wanted.aims)
+        return tiles_for(wanted.device, extents, limits, cost, wanted.candidates)
+    limited = (replace(aim, memory=wanted.memory) for aim in wanted.aims[: wanted.candidates])
     chosen = (choose(extents, limits, cost, aim) for aim in limited)
     return list(dict.fromkeys(chosen))
 

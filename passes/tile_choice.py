@@ -52,11 +52,12 @@ class Aim:
 def aims(work: int, enough: int = 0) -> tuple[Aim, ...]:
     """Return the aims of candidate rKernels, coarse to fine, for ``work`` operations at first.
 
-    ``enough`` is that of the first one, 0 for none.
+    ``enough`` is that of the first one, 0 for none. The last one is for rKernels that so many
+    rOperators run that small pieces to fill gaps with are worth another one.
     """
     return (
         Aim(work, work // _OPERATIONS_PER_BYTE, enough or 1 << 62),
-        Aim(work // _FINER, work // _FINER // _OPERATIONS_PER_BYTE),
+        *(Aim(work // n, work // n // _OPERATIONS_PER_BYTE) for n in (_FINER, _FINEST)),
     )
 
 
@@ -65,6 +66,9 @@ _OPERATIONS_PER_BYTE = 4
 
 _FINER = 8
 """How many times less work an rTask of the finer candidate is."""
+
+_FINEST = 32
+"""How many times less work an rTask of the finest candidate is."""
 
 _MUCH_MORE = 1.4
 """How many times more bytes are much more."""

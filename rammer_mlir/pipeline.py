@@ -80,6 +80,7 @@ def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
                 "cse",
                 "rtask-externalize-constants",
                 *_merging(options),
+                *(["rtask-batch-products"] if cpu else []),
                 "rtask-pack-weights",
                 "canonicalize",
                 "cse",

@@ -3,7 +3,8 @@
 Greedy by earliest start (the ETF heuristic of Hwang et al., 1989), where loading what a vEU's cache
 lacks counts as a delay. While a vEU finds rTasks that read what it read last, these start first and
 so are taken first; it turns to other constants when nothing else is left. Of an unrolled recurrent
-network, one vEU thus runs along a layer's steps while others prepare, or follow with, the next one.
+network, one vEU thus runs along a layer's steps while others prepare, or follow with, the next one;
+or several share a layer's steps, and fill the gaps between them with work for the next layer.
 """
 
 from __future__ import annotations
@@ -13,11 +14,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rammer_mlir.scheduling.caches import Cache, SharedConstants, TaskCost
-from rammer_mlir.scheduling.costs import fastest
+from rammer_mlir.scheduling.costs import candidates, fastest, rtask_seconds
 from rammer_mlir.scheduling.device import Device
-from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.graph import ROperator, TaskGraph
 from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of, task_table
+
+_TURN = 2
+"""Barriers that a vEU waits for before it turns to other constants."""
+
+_GAP = 16
+"""Barriers that a gap is as long as which short rTasks fill."""
 
 _Head = tuple[float, int]
 """An rTask that may be placed, with the time at which the last of its sources ends."""
@@ -26,17 +33,36 @@ _Head = tuple[float, int]
 def plans_by_affinity(
     graph: TaskGraph, device: Device, kernels: tuple[int, ...], shared: SharedConstants
 ) -> Iterator[Plan]:
-    """Yield plans of one rProgram: with given rKernels, the fastest, and such as stay in cache."""
+    """Yield plans of one rProgram, with given rKernels and others.
+
+    These are the fastest, such as stay in a vEU's cache, and short ones. Short rTasks fill the gaps
+    in which a vEU would wait, and are kept for such gaps.
+    """
     fast = tuple(fastest(operator, device) for operator in graph.operators)
     cached = tuple(shared.best_kept(number) for number in range(len(graph.operators)))
-    for choice in dict.fromkeys([kernels, fast, cached]):
+    short = tuple(_short(operator, device) for operator in graph.operators)
+    turns = {(choice, 0.0): None for choice in (kernels, fast, cached)}
+    turns[short, _TURN * device.barrier_seconds] = None
+    for choice, turn in turns:
         table = task_table(graph, device, choice)
-        yield plan_of(graph, device, table, place_by_affinity(table, device, shared))
+        yield plan_of(graph, device, table, place_by_affinity(table, device, shared, turn))
 
 
-def place_by_affinity(table: TaskTable, device: Device, shared: SharedConstants) -> Placement:
-    """Place one rTask after the other, always the one that can start first and where it does."""
-    return _Placing(table, device, shared).placement()
+def _short(operator: ROperator, device: Device) -> int:
+    """Return the largest rTasks that fit into the gap of a few barriers, or else the smallest."""
+    seconds = {k: rtask_seconds(operator.kernels[k], device) for k in candidates(operator, device)}
+    short = [k for k in seconds if seconds[k] <= _GAP * device.barrier_seconds]
+    return max(short, key=lambda k: seconds[k]) if short else min(seconds, key=lambda k: seconds[k])
+
+
+def place_by_affinity(
+    table: TaskTable, device: Device, shared: SharedConstants, turn: float = 0.0
+) -> Placement:
+    """Place one rTask after the other, always the one that can start first and where it does.
+
+    A vEU waits up to ``turn`` seconds for what reads the constants that it has in its cache.
+    """
+    return _Placing(table, device, shared, turn).placement()
 
 
 @dataclass
@@ -51,10 +77,13 @@ class _Veu:
 
 
 class _Placing:
-    def __init__(self, table: TaskTable, device: Device, shared: SharedConstants) -> None:
+    def __init__(
+        self, table: TaskTable, device: Device, shared: SharedConstants, turn: float
+    ) -> None:
         num_veus = device.num_veus
         self._table = table
         self._barrier = device.barrier_seconds
+        self._turn = turn
         self._costs: list[TaskCost] = [
             cost for number, choice in enumerate(table.kernels)
             for cost in shared.costs(number, choice)
@@ -95,15 +124,15 @@ class _Placing:
         for cost, heads in self._ready.items():
             latest, task = heads[0]
             for number, veu in enumerate(self._veus):
-                missing = veu.cache.missing(cost)
-                if best and max(latest, veu.free) + missing > best[0]:
+                delay = veu.cache.missing(cost) + (0.0 if veu.cache.is_near(cost) else self._turn)
+                if best and max(latest, veu.free) + delay > best[0]:
                     continue
-                start = self._start(task, number) + missing
+                start = self._start(task, number) + delay
                 found = (start, veu.cache.distance(cost), task, veu.busy, number)
                 best = min(best, found) if best else found
         assert best, "an rTask that is not placed waits for others: the graph has a cycle"
-        start, _, task, _, number = best
-        self._put(task, number, start)
+        _, _, task, _, number = best
+        self._put(task, number)
         return task
 
     def _start(self, task: int, number: int) -> float:
@@ -115,8 +144,10 @@ class _Placing:
                 awaited = max(awaited, self._ends[source])
         return veu.free if awaited < 0 else max(veu.free, awaited) + self._barrier
 
-    def _put(self, task: int, number: int, start: float) -> None:
+    def _put(self, task: int, number: int) -> None:
         veu, cost = self._veus[number], self._costs[task]
+        missing = veu.cache.missing(cost)
+        start = self._start(task, number) + missing
         heads = self._ready[cost]
         heapq.heappop(heads)
         if not heads:
@@ -129,6 +160,6 @@ class _Placing:
         self._where[task] = number, len(veu.tasks)
         self._knew[task] = veu.known
         self._ends[task] = veu.free = start + cost.hot
-        veu.busy += veu.cache.missing(cost) + cost.hot
+        veu.busy += missing + cost.hot
         veu.cache.use(cost)
         veu.tasks.append(task)

@@ -56,6 +56,10 @@ class SharedConstants:
         total = sum(self._graph.buffers[buffer].num_bytes for buffer in self._shared)
         return 0 < self._device.cache_bytes < total
 
+    def are_read_by(self, number: int) -> bool:
+        """Whether an operator reads some of them."""
+        return not self._shared.isdisjoint(_reads(self._graph, number))
+
     def costs(self, number: int, choice: int) -> Sequence[TaskCost]:
         """Return what each rTask of an operator costs with one of its rKernels."""
         operator = self._graph.operators[number]
@@ -145,6 +149,10 @@ class Cache:
     def distance(self, cost: TaskCost) -> int:
         """Return the distance of what an rTask reads; the capacity if it was lost."""
         return 0 if cost.working_set < 0 else self._distances.get(cost.working_set, self._capacity)
+
+    def is_near(self, cost: TaskCost) -> bool:
+        """Whether the cache surely holds what an rTask reads of shared constants."""
+        return self.distance(cost) <= _SURE * self._capacity
 
     def use(self, cost: TaskCost) -> None:
         """Keep what an rTask reads, and lose what was not used for longest.

@@ -1,0 +1,78 @@
+"""`rtask-batch-products`: products with the same weights become one of several rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from math import prod
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir, tensor
+from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.derived_weights import DerivedWeights
+from rammer_mlir.passes.entry import entry_block
+from rammer_mlir.passes.product import Product, emit_product, find_product
+from rammer_mlir.passes.row_batches import choose_batches
+from rammer_mlir.passes.structured import element_bytes, shape_of
+
+
+@dataclass(frozen=True)
+class BatchProducts(Pass):
+    """Multiply matrices of few rows by the same weights as one matrix of up to ``rows`` rows.
+
+    Products that wait for each other, like those of a recurrent layer's states, stay alone. So do
+    products with weights of fewer than ``bytes`` bytes, which are read again from the first cache.
+    """
+
+    name: ClassVar[str] = "rtask-batch-products"
+
+    rows: int = 16
+    bytes: int = 1 << 15
+
+    def run(self, module: ir.Module) -> None:
+        """Batch products of the entry function, and bring its operations into an order again."""
+        if self.rows < 1:
+            raise OptionError(f"{self.name}: rows: expected at least 1, found {self.rows}")
+        weights = DerivedWeights(module)
+        *operations, end = entry_block(module).operations
+        products = {
+            number: product
+            for number, op in enumerate(operations)
+            if (product := find_product(op, weights)) is not None
+            and _bytes_of(product.weight) >= self.bytes
+        }
+        order = choose_batches(operations, list(products.values()), self.rows)
+        if len(order) == len(operations):
+            return
+        for numbers in order:
+            if len(numbers) == 1:
+                operations[numbers[0]].operation.move_before(end.operation)
+            else:
+                _batch([products[number] for number in numbers], end)
+
+
+def _bytes_of(weight: ir.Value) -> int:
+    return prod(shape_of(weight)) * element_bytes(weight.type)
+
+
+def _batch(members: Sequence[Product], end: ir.OpView) -> None:
+    """Emit one product for several in front of ``end``, and give each its rows of the result."""
+    first = members[0]
+    rows = [member.rows for member in members]
+    # What was batched before may have taken the place of a member's matrix.
+    matrices = [member.op.operation.operands[0] for member in members]
+    with ir.InsertionPoint(end), first.op.operation.location:
+        element = ir.RankedTensorType(matrices[0].type).element_type
+        kind = ir.RankedTensorType.get([sum(rows), shape_of(matrices[0])[1]], element)
+        matrix = tensor.ConcatOp(kind, 0, matrices).result
+        result = emit_product(matrix, first.weight, first.is_transposed)
+        for member, offset in zip(members, accumulate(rows, initial=0), strict=False):
+            old = member.op.operation.results[0]
+            part = tensor.ExtractSliceOp(
+                old.type, result, [], [], [], [offset, 0], shape_of(old), [1, 1]
+            )
+            old.replace_all_uses_with(part.result)
+    for member in members:
+        member.op.operation.erase()
