@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import onnx
@@ -42,7 +43,7 @@ class _Network:
         self._weights[f"row{number}"] = np.array([number])
         return self._add("Gather", ["x", f"row{number}"], self._values["x"][[number]], axis=0)
 
-    def _add(self, kind: str, inputs: list[str], value: NDArray[np.float64], **more: int) -> str:
+    def _add(self, kind: str, inputs: list[str], value: NDArray[np.float64], **more: Any) -> str:
         name = f"v{len(self._nodes)}"
         self._nodes.append(helper.make_node(kind, inputs, [name], **more))
         self._values[name] = value
