@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.channel_layout import filling
+from rammer_mlir.passes.contraction import multiplies_and_adds
+from rammer_mlir.passes.fills import filling, starts_at_zero
 from rammer_mlir.passes.structured import (
     Structured,
     body_operations,
@@ -92,23 +93,14 @@ def read_convolution(function: ir.OpView) -> BlockedConvolution | None:
 
 
 def _is_convolution(op: Structured) -> bool:
-    names = [inner.operation.name for inner in body_operations(op.op)]
     maps = [ir.AffineMapAttr(ir.Attribute.parse(f"affine_map<{text}>")).value for text in _MAPS]
     kinds = [ir.RankedTensorType(value.type).element_type for value in op.op.operation.operands]
     return (
         op.maps == maps
-        and names == ["arith.mulf", "arith.addf"]
+        and multiplies_and_adds(op.op)
         and all(isinstance(kind, ir.F32Type) for kind in kinds)
-        and _starts_at_zero(op)
+        and starts_at_zero(op)
     )
-
-
-def _starts_at_zero(op: Structured) -> bool:
-    scalar = filling(op.outputs[0])
-    if scalar is None or isinstance(scalar.owner, ir.Block):
-        return False
-    value = scalar.owner.attributes["value"] if scalar.owner.name == "arith.constant" else None
-    return isinstance(value, ir.FloatAttr) and value.value == 0.0
 
 
 def _is_epilogue(op: Structured, computed: set[ir.Value], arguments: list[ir.Value]) -> bool:

@@ -10,11 +10,11 @@ from rammer_mlir.passes.channel_layout import (
     BLOCK,
     Layouts,
     Part,
-    filling,
     reassociation,
     trailing_elements,
 )
 from rammer_mlir.passes.derived_weights import DerivedWeights
+from rammer_mlir.passes.fills import filling
 from rammer_mlir.passes.structured import Structured, is_generic, plain_dim, shape_of
 
 

@@ -14,6 +14,7 @@ from math import prod
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.boxes import loops_in
+from rammer_mlir.passes.fills import is_fresh
 from rammer_mlir.passes.fusion import CONCAT, PAD, is_constant_pad
 from rammer_mlir.passes.structured import (
     Structured,
@@ -188,35 +189,6 @@ def _splittable(op: Structured, loops: set[int], weights: Container[ir.Value]) -
 def _can_start(init: ir.Value, dims: Mapping[ir.Value, int], dim: int | None) -> bool:
     """Whether a result's initial value can be had in the layout of the result."""
     return is_fresh(init) or (dim is not None and dims.get(init) == dim)
-
-
-def is_fresh(value: ir.Value) -> bool:
-    """Whether a value is an empty tensor, or one that is filled with a scalar."""
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        return False
-    if owner.name == "tensor.empty":
-        return True
-    return filling(value) is not None
-
-
-def filling(value: ir.Value) -> ir.Value | None:
-    """Return the scalar that a tensor is filled with, None if it is not."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or not is_generic(owner.opview):
-        return None
-    op = Structured(owner.opview)
-    block = owner.regions[0].blocks[0]
-    operations = list(block.operations)
-    if len(operations) > 1 or len(op.outputs) > 1 or not is_fresh(op.outputs[0]):
-        return None
-    (given,) = operations[0].operation.operands
-    if given.owner != block:
-        return given
-    number = ir.BlockArgument(given).arg_number
-    source = owner.operands[number]
-    is_scalar = number < len(op.inputs) and not isinstance(source.type, ir.ShapedType)
-    return source if is_scalar else None
 
 
 def _pad(op: ir.OpView, dims: Sequence[int]) -> int | None:

@@ -15,18 +15,16 @@ from dataclasses import dataclass
 from itertools import product
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.body_values import constant_value, evaluate_body
+from rammer_mlir.passes.body_values import evaluate_body
 from rammer_mlir.passes.boxes import loops_in
-from rammer_mlir.passes.channel_layout import (
-    BLOCK,
-    filling,
-    is_fresh,
-    trailing_elements,
-)
+from rammer_mlir.passes.channel_layout import BLOCK, trailing_elements
+from rammer_mlir.passes.contraction import multiplies_and_adds
+from rammer_mlir.passes.fills import filling, is_fresh
 from rammer_mlir.passes.fusion import PAD, is_constant_pad
 from rammer_mlir.passes.structured import (
     Structured,
     body_operations,
+    constant_value,
     is_generic,
     plain_dim,
     shape_of,
@@ -218,8 +216,7 @@ def _can_grow(
 
 def _multiplies_by_zeros(op: Structured, loops: set[int], weights: Container[ir.Value]) -> bool:
     """Whether a weight moves along all reductions that grow, and everything is multiplied by it."""
-    names = [inner.operation.name for inner in body_operations(op.op)]
-    if names != ["arith.mulf", "arith.addf"] or op.num_outputs != 1 or op.captures:
+    if not multiplies_and_adds(op.op) or op.num_outputs != 1 or op.captures:
         return False
     reductions = {loop for loop in loops if not op.parallel[loop]}
     return any(
@@ -254,10 +251,9 @@ def _result_fills(
 
 def _is_product_with_zeros(op: Structured, inputs: Sequence[Fills]) -> bool:
     """Whether only zeros are added up: the weights of further output channels."""
-    names = [inner.operation.name for inner in body_operations(op.op)]
     zero = frozenset((0.0,))
     return (
-        names == ["arith.mulf", "arith.addf"]
+        multiplies_and_adds(op.op)
         and not op.captures
         and any(fills == zero for fills in inputs)
         and all(_initial_fills(op, number) == zero for number in range(op.num_outputs))

@@ -1,4 +1,4 @@
-"""How contractions begin, and the element-wise steps that follow on their results alone."""
+"""The body of contractions, and the element-wise steps that follow on their results alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.derived_weights import DerivedWeights
-from rammer_mlir.passes.structured import Structured, body_operations, is_generic, shape_of
+from rammer_mlir.passes.structured import (
+    Structured,
+    body_operations,
+    is_generic,
+    shape_of,
+)
 
 Terms = dict[int, int]
 """The coefficient of each dimension of a sum."""
@@ -15,31 +20,6 @@ Terms = dict[int, int]
 def multiplies_and_adds(op: ir.OpView) -> bool:
     """Whether a body adds up products."""
     return [inner.operation.name for inner in body_operations(op)] == ["arith.mulf", "arith.addf"]
-
-
-def starts_at_zero(reading: Structured) -> bool:
-    """Whether the result starts from zeros, as a fill or the generic that a fill becomes."""
-    owner = reading.outputs[0].owner
-    if isinstance(owner, ir.Block):
-        return False
-    start = owner.operation
-    if start.name == "linalg.fill":
-        filled = start.operands[0]
-    elif start.name == "linalg.generic" and not any(body_operations(start.opview)):
-        block = start.regions[0].blocks[0]
-        filled = list(block.operations)[-1].operation.operands[0]
-        if filled == block.arguments[0]:
-            filled = start.operands[0]
-    else:
-        return False
-    return not isinstance(filled.owner, ir.Block) and is_zero(filled.owner.operation)
-
-
-def is_zero(op: ir.Operation) -> bool:
-    """Whether an operation is the constant zero."""
-    if op.name != "arith.constant" or not isinstance(op.attributes["value"], ir.FloatAttr):
-        return False
-    return ir.FloatAttr(op.attributes["value"]).value == 0.0
 
 
 def terms_of(expr: ir.AffineExpr) -> Terms | None:

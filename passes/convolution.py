@@ -10,14 +10,13 @@ from rammer_mlir.passes.contraction import (
     Terms,
     body_key,
     following_steps,
-    is_zero,
     multiplies_and_adds,
-    starts_at_zero,
     terms_of,
 )
 from rammer_mlir.passes.derived_weights import DerivedWeights
+from rammer_mlir.passes.fills import starts_at_zero
 from rammer_mlir.passes.fusion import PAD, is_constant_pad
-from rammer_mlir.passes.structured import Structured, is_generic, shape_of
+from rammer_mlir.passes.structured import Structured, constant_value, is_generic, shape_of
 
 
 @dataclass(frozen=True)
@@ -143,8 +142,7 @@ def _without_padding(image: ir.Value) -> tuple[ir.Value, tuple[int, int]]:
     yielded = list(op.regions[0].blocks[0].operations)[-1].operation.operands[0]
     low = list(ir.DenseI64ArrayAttr(op.attributes["static_low"]))
     high = list(ir.DenseI64ArrayAttr(op.attributes["static_high"]))
-    owner = yielded.owner
-    if isinstance(owner, ir.Block) or not is_zero(owner.operation):
+    if constant_value(yielded) != 0.0:
         return image, (0, 0)
     if not is_constant_pad(op.opview) or any((*low[:2], *high[:2])):
         return image, (0, 0)

@@ -9,10 +9,10 @@ from rammer_mlir.passes.contraction import (
     body_key,
     following_steps,
     multiplies_and_adds,
-    starts_at_zero,
     terms_of,
 )
 from rammer_mlir.passes.derived_weights import DerivedWeights
+from rammer_mlir.passes.fills import starts_at_zero
 from rammer_mlir.passes.structured import Structured, is_generic, shape_of
 
 _ROWS, _COLUMNS, _INNER = {0: 1}, {1: 1}, {2: 1}

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir, linalg, tensor
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.channel_layout import filling
 from rammer_mlir.passes.channel_padding import (
     Padded,
     PaddedPart,
@@ -17,6 +16,7 @@ from rammer_mlir.passes.channel_padding import (
 )
 from rammer_mlir.passes.derived_weights import DerivedWeights
 from rammer_mlir.passes.entry import entry_block
+from rammer_mlir.passes.fills import filling
 from rammer_mlir.passes.merged_weights import WeightPart
 from rammer_mlir.passes.structured import Structured, is_generic, plain_dim, shape_of
 

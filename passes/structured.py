@@ -25,6 +25,15 @@ def is_constant(value: ir.Value) -> bool:
     return not isinstance(value.owner, ir.Block) and value.owner.name == "arith.constant"
 
 
+def constant_value(value: ir.Value) -> float | None:
+    """Return the float that a value is by an ``arith.constant``, None for all others."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
+        return None
+    attribute = owner.attributes["value"]
+    return ir.FloatAttr(attribute).value if isinstance(attribute, ir.FloatAttr) else None
+
+
 def captured_values(op: ir.OpView) -> list[ir.Value]:
     """Values defined outside the op that its regions use, in order of their first use."""
     captured: dict[ir.Value, None] = {}
