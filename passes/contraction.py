@@ -1,7 +1,8 @@
-"""The body of contractions, and the element-wise steps that follow on their results alone."""
+"""A reading of contractions, and of the element-wise steps on their results alone."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from rammer_mlir.bindings import ir
@@ -15,6 +16,31 @@ from rammer_mlir.passes.structured import (
 
 Terms = dict[int, int]
 """The coefficient of each dimension of a sum."""
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A contraction with weights, and steps on its result alone.
+
+    Attributes:
+        op: the ``linalg.generic``.
+        chain: element-wise operations that follow, each the only reader of the one before.
+    """
+
+    op: ir.OpView
+    chain: tuple[ir.OpView, ...]
+
+    @property
+    def result(self) -> ir.Value:
+        """The last step's result."""
+        last = self.chain[-1] if self.chain else self.op
+        return last.operation.results[0]
+
+    @property
+    def kind(self) -> object:
+        """Equal for contractions that may be merged: here, if steps differ in weights only."""
+        element = str(ir.RankedTensorType(self.result.type).element_type)
+        return element, tuple(body_key(op) for op in self.chain)
 
 
 def multiplies_and_adds(op: ir.OpView) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.constants import ConstantArgument
 from rammer_mlir.passes.contraction import (
+    Contraction,
     Terms,
-    body_key,
     following_steps,
     multiplies_and_adds,
     terms_of,
@@ -20,27 +20,22 @@ from rammer_mlir.passes.structured import Structured, constant_value, is_generic
 
 
 @dataclass(frozen=True)
-class Convolution:
+class Convolution(Contraction):
     """A convolution of floats in NCHW order with weights, and steps on its result alone.
 
     Attributes:
-        op: the ``linalg.generic``.
         image: what it reads, without the zeros around it.
         weight: filters, channels, and the window if it is more than one element.
         low: rows and columns of zeros in front of the image.
         window, strides, out: rows and columns of the window, its steps, and the result.
-        chain: element-wise operations that follow, each the only reader of the one before.
-        kind: equal for convolutions that may be merged.
     """
 
-    op: ir.OpView
     image: ir.Value
     weight: ConstantArgument
     low: tuple[int, int]
     window: tuple[int, int]
     strides: tuple[int, int]
     out: tuple[int, int]
-    chain: tuple[ir.OpView, ...]
 
     @property
     def batch(self) -> int:
@@ -63,17 +58,9 @@ class Convolution:
         return self.filters * self.window[0] * self.window[1]
 
     @property
-    def result(self) -> ir.Value:
-        """The last step's result."""
-        last = self.chain[-1] if self.chain else self.op
-        return last.operation.results[0]
-
-    @property
     def kind(self) -> object:
         """Same image, strides, size of the result, and steps that differ in weights only."""
-        steps = tuple(body_key(op) for op in self.chain)
-        element = str(ir.RankedTensorType(self.result.type).element_type)
-        return self.image, self.strides, self.out, element, steps
+        return "convolution", self.image, self.strides, self.out, super().kind
 
 
 def find_convolution(op: ir.OpView, weights: DerivedWeights) -> Convolution | None:
@@ -97,8 +84,8 @@ def find_convolution(op: ir.OpView, weights: DerivedWeights) -> Convolution | No
     image, low = _without_padding(reading.inputs[0])
     out = shape_of(op.operation.results[0])[2:]
     return Convolution(
-        op, image, weights[reading.inputs[1]], low, (window[0], window[1]), strides,
-        (out[0], out[1]), following_steps(op, weights),
+        op, following_steps(op, weights), image, weights[reading.inputs[1]], low,
+        (window[0], window[1]), strides, (out[0], out[1]),
     )  # fmt: skip
 
 

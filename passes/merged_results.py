@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Protocol
 
 from rammer_mlir.bindings import ir, linalg, tensor
 from rammer_mlir.passes.cloning import ValueMap, clone_into
+from rammer_mlir.passes.contraction import Contraction
 from rammer_mlir.passes.derived_weights import DerivedWeights
 from rammer_mlir.passes.merged_weights import WeightPart
 from rammer_mlir.passes.structured import Structured, shape_of
@@ -16,31 +16,7 @@ CHANNELS = 1
 """The dimension of a result along which merged operators stand one behind the other."""
 
 
-class Mergeable(Protocol):
-    """An operator that others of its kind can be merged with."""
-
-    @property
-    def op(self) -> ir.OpView:
-        """The contraction."""
-        ...
-
-    @property
-    def chain(self) -> tuple[ir.OpView, ...]:
-        """Element-wise operations that follow, each the only reader of the one before."""
-        ...
-
-    @property
-    def result(self) -> ir.Value:
-        """The last step's result."""
-        ...
-
-    @property
-    def kind(self) -> object:
-        """Equal for operators that may be merged."""
-        ...
-
-
-def finish_merging(group: Sequence[Mergeable], merged: ir.Value, weights: DerivedWeights) -> None:
+def finish_merging(group: Sequence[Contraction], merged: ir.Value, weights: DerivedWeights) -> None:
     """Merge the steps behind each member, hand out parts of the result, and erase the members.
 
     Args:
@@ -99,7 +75,7 @@ def _epilogue(ops: Sequence[ir.OpView], source: ir.Value, weights: DerivedWeight
     return op.results[0]
 
 
-def _split(group: Sequence[Mergeable], merged: ir.Value) -> None:
+def _split(group: Sequence[Contraction], merged: ir.Value) -> None:
     """Give each member's readers its channels; who joins them all again gets the whole."""
     results = [member.result for member in group]
     shapes = [shape_of(result) for result in results]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.contraction import (
-    body_key,
+    Contraction,
     following_steps,
     multiplies_and_adds,
     terms_of,
@@ -19,23 +19,18 @@ _ROWS, _COLUMNS, _INNER = {0: 1}, {1: 1}, {2: 1}
 
 
 @dataclass(frozen=True)
-class Product:
+class Product(Contraction):
     """A matrix times weights, and steps on the result alone.
 
     Attributes:
-        op: the ``linalg.generic``.
         matrix: what the weights are multiplied with, rows by inner dimension.
         weight: the weights.
         is_transposed: whether they are columns of the result by inner dimension.
-        chain: element-wise operations that follow, each the only reader of the one before.
-        kind: equal for products that may be merged.
     """
 
-    op: ir.OpView
     matrix: ir.Value
     weight: ir.Value
     is_transposed: bool
-    chain: tuple[ir.OpView, ...]
 
     @property
     def rows(self) -> int:
@@ -48,16 +43,9 @@ class Product:
         return shape_of(self.op.operation.results[0])[1]
 
     @property
-    def result(self) -> ir.Value:
-        """The last step's result."""
-        last = self.chain[-1] if self.chain else self.op
-        return last.operation.results[0]
-
-    @property
     def kind(self) -> object:
         """Same matrix, and steps that differ in weights only."""
-        element = str(ir.RankedTensorType(self.result.type).element_type)
-        return "product", self.matrix, element, tuple(body_key(op) for op in self.chain)
+        return "product", self.matrix, super().kind
 
 
 def find_product(op: ir.OpView, weights: DerivedWeights) -> Product | None:
@@ -76,4 +64,4 @@ def find_product(op: ir.OpView, weights: DerivedWeights) -> Product | None:
     if right not in ([_COLUMNS, _INNER], [_INNER, _COLUMNS]):
         return None
     is_transposed = right == [_COLUMNS, _INNER]
-    return Product(op, matrix, weight, is_transposed, following_steps(op, weights))
+    return Product(op, following_steps(op, weights), matrix, weight, is_transposed)
