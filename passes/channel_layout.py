@@ -14,8 +14,9 @@ from math import prod
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.boxes import loops_in
+from rammer_mlir.passes.constant_pad import PAD, find_constant_pad
 from rammer_mlir.passes.fills import is_fresh
-from rammer_mlir.passes.fusion import CONCAT, PAD, is_constant_pad
+from rammer_mlir.passes.fusion import CONCAT
 from rammer_mlir.passes.structured import (
     Structured,
     body_operations,
@@ -192,12 +193,8 @@ def _can_start(init: ir.Value, dims: Mapping[ir.Value, int], dim: int | None) ->
 
 
 def _pad(op: ir.OpView, dims: Sequence[int]) -> int | None:
-    attributes = op.operation.attributes
-    widths = [
-        list(ir.DenseI64ArrayAttr(attributes[name]))[dims[0]]
-        for name in ("static_low", "static_high")
-    ]
-    return dims[0] if is_constant_pad(op) and not any(widths) else None
+    pad = find_constant_pad(op)
+    return None if pad is None or pad.low[dims[0]] or pad.high[dims[0]] else dims[0]
 
 
 def _concat(op: ir.OpView, dims: Sequence[int]) -> int | None:

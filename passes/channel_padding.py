@@ -18,9 +18,9 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.passes.body_values import evaluate_body
 from rammer_mlir.passes.boxes import loops_in
 from rammer_mlir.passes.channel_layout import BLOCK, trailing_elements
+from rammer_mlir.passes.constant_pad import PAD, find_constant_pad
 from rammer_mlir.passes.contraction import multiplies_and_adds
 from rammer_mlir.passes.fills import filling, is_fresh
-from rammer_mlir.passes.fusion import PAD, is_constant_pad
 from rammer_mlir.passes.structured import (
     Structured,
     body_operations,
@@ -311,13 +311,11 @@ def _view_part(op: ir.OpView, values: Mapping[ir.Value, Padded]) -> PaddedPart |
 
 def _pad(op: ir.OpView, padded: Padded) -> Padded | None:
     """Further channels hold the border's number at the border."""
-    widths = [
-        list(ir.DenseI64ArrayAttr(op.operation.attributes[name]))[padded.dim]
-        for name in ("static_low", "static_high")
-    ]
-    block = op.operation.regions[0].blocks[0]
-    border = constant_value(list(block.operations)[-1].operation.operands[0])
-    if not is_constant_pad(op) or any(widths) or border is None:
+    pad = find_constant_pad(op)
+    if pad is None or pad.low[padded.dim] or pad.high[padded.dim]:
+        return None
+    border = constant_value(pad.border)
+    if border is None:
         return None
     return Padded(padded.dim, padded.own, padded.fills | {border})
 

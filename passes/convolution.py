@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.passes.constant_pad import padding_of
 from rammer_mlir.passes.constants import ConstantArgument
 from rammer_mlir.passes.contraction import (
     Contraction,
@@ -15,8 +16,7 @@ from rammer_mlir.passes.contraction import (
 )
 from rammer_mlir.passes.derived_weights import DerivedWeights
 from rammer_mlir.passes.fills import starts_at_zero
-from rammer_mlir.passes.fusion import PAD, is_constant_pad
-from rammer_mlir.passes.structured import Structured, constant_value, is_generic, shape_of
+from rammer_mlir.passes.structured import Structured, is_generic, shape_of
 
 
 @dataclass(frozen=True)
@@ -123,14 +123,7 @@ def _has_usual_order(terms: list[list[Terms | None]], rows: _Axis, columns: _Axi
 
 def _without_padding(image: ir.Value) -> tuple[ir.Value, tuple[int, int]]:
     """Look through zeros around an image."""
-    if isinstance(image.owner, ir.Block) or image.owner.operation.name != PAD:
+    pad = padding_of(image)
+    if pad is None or not pad.is_zero or any((*pad.low[:2], *pad.high[:2])):
         return image, (0, 0)
-    op = image.owner.operation
-    yielded = list(op.regions[0].blocks[0].operations)[-1].operation.operands[0]
-    low = list(ir.DenseI64ArrayAttr(op.attributes["static_low"]))
-    high = list(ir.DenseI64ArrayAttr(op.attributes["static_high"]))
-    if constant_value(yielded) != 0.0:
-        return image, (0, 0)
-    if not is_constant_pad(op.opview) or any((*low[:2], *high[:2])):
-        return image, (0, 0)
-    return op.operands[0], (low[2], low[3])
+    return pad.source, (pad.low[2], pad.low[3])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import arith, ir, linalg, tensor
+from rammer_mlir.passes.constant_pad import pad_with_zeros
 from rammer_mlir.passes.convolution import Convolution
 from rammer_mlir.passes.derived_weights import DerivedWeights
 from rammer_mlir.passes.merged_results import finish_merging, generic
@@ -61,15 +62,7 @@ def _padded(first: Convolution, window: Window) -> ir.Value:
     high = [max(0, r - a - n) for r, a, n in zip(reach, window.low, shape[2:], strict=True)]
     if not any((*window.low, *high)):
         return first.image
-    element = ir.RankedTensorType(first.image.type).element_type
-    sizes = [*shape[:2], *(a + n + b for a, n, b in zip(window.low, shape[2:], high, strict=True))]
-    kind = ir.RankedTensorType.get(sizes, element)
-    zero = arith.ConstantOp(element, ir.FloatAttr.get(element, 0.0)).result
-    op = tensor.PadOp(kind, first.image, [], [], [0, 0, *window.low], [0, 0, *high])
-    block = op.regions[0].blocks.append(*[ir.IndexType.get()] * 4)
-    with ir.InsertionPoint(block):
-        tensor.YieldOp(zero)
-    return op.result
+    return pad_with_zeros(first.image, [0, 0, *window.low], [0, 0, *high])
 
 
 def _convolve(first: Convolution, image: ir.Value, kernel: ir.Value, window: Window) -> ir.Value:

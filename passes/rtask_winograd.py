@@ -10,9 +10,9 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.blocked_convolution import read_convolution
+from rammer_mlir.passes.constant_pad import PAD
 from rammer_mlir.passes.derived_weights import DerivedWeights
 from rammer_mlir.passes.entry import entry_block, functions, is_private, symbol_name
-from rammer_mlir.passes.fusion import PAD
 from rammer_mlir.passes.outline import Outliner
 from rammer_mlir.passes.winograd_choice import OUTPUTS, choose_form, forms
 from rammer_mlir.passes.winograd_operators import WinogradOperators

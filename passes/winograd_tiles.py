@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rammer_mlir.bindings import arith, ir, tensor
-from rammer_mlir.passes.fusion import PAD, is_constant_pad
+from rammer_mlir.bindings import ir, tensor
+from rammer_mlir.passes.constant_pad import pad_with_zeros, padding_of
 from rammer_mlir.passes.structured import shape_of
 
 _TILES = [[0], [1], [2, 3], [4, 5], [6]]
@@ -41,29 +41,8 @@ def with_whole_tiles(image: ir.Value, shape: Sequence[int], outputs: int) -> ir.
     if not any(more):
         return image
     low, high = [0] * len(more), more
-    owner = image.owner
-    if not isinstance(owner, ir.Block) and _pads_zeros(owner.opview):
-        image = owner.operands[0]
-        low = list(ir.DenseI64ArrayAttr(owner.attributes["static_low"]))
-        before = ir.DenseI64ArrayAttr(owner.attributes["static_high"])
-        high = [a + b for a, b in zip(more, before, strict=True)]
-    return _pad(image, low, high)
-
-
-def _pads_zeros(op: ir.OpView) -> bool:
-    if op.operation.name != PAD or not is_constant_pad(op):
-        return False
-    padding = list(op.operation.regions[0].blocks[0].operations)[-1].operation.operands[0]
-    assert not isinstance(padding.owner, ir.Block)
-    return ir.FloatAttr(padding.owner.attributes["value"]).value == 0.0
-
-
-def _pad(image: ir.Value, low: list[int], high: list[int]) -> ir.Value:
-    element = ir.RankedTensorType(image.type).element_type
-    shape = [a + b + c for a, b, c in zip(low, shape_of(image), high, strict=True)]
-    zero = arith.constant(element, 0.0)
-    op = tensor.PadOp(ir.RankedTensorType.get(shape, element), image, [], [], low, high)
-    body = op.regions[0].blocks.append(*[ir.IndexType.get()] * len(shape))
-    with ir.InsertionPoint(body):
-        tensor.YieldOp(zero)
-    return op.result
+    before = padding_of(image)
+    if before is not None and before.is_zero:
+        image, low = before.source, before.low
+        high = [a + b for a, b in zip(more, before.high, strict=True)]
+    return pad_with_zeros(image, low, high)
