@@ -15,6 +15,7 @@ from rammer_mlir.passes.channel_layout import (
 )
 from rammer_mlir.passes.derived_weights import DerivedWeights
 from rammer_mlir.passes.fills import filling
+from rammer_mlir.passes.generics import generic, indexing_maps, iterator_types
 from rammer_mlir.passes.structured import Structured, is_generic, plain_dim, shape_of
 
 
@@ -113,10 +114,8 @@ class ChannelBlocker:
         copy = op.op.operation.clone()
         for position, value in enumerate(operands):
             copy.operands[position] = value
-        copy.operation.attributes["indexing_maps"] = ir.ArrayAttr.get(
-            [ir.AffineMapAttr.get(map_) for map_ in maps]
-        )
-        copy.operation.attributes["iterator_types"] = _iterators(loops.kinds)
+        copy.operation.attributes["indexing_maps"] = indexing_maps(maps)
+        copy.operation.attributes["iterator_types"] = iterator_types(loops.kinds)
         for number, old in enumerate(op.op.operation.results):
             new = copy.operation.results[number]
             new.set_type(operands[len(op.inputs) + number].type)
@@ -220,23 +219,11 @@ def unblocked(blocked: ir.Value, old: ir.Value, dim: int) -> ir.Value:
     maps = [ir.AffineMap.get(rank + 1, 0, exprs) for exprs in (source, dims)]
     element = ir.RankedTensorType(old.type).element_type
     empty = tensor.EmptyOp(split, element).result
-    copy = linalg.GenericOp(
-        [empty.type], [blocked], [empty],
-        ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps]),
-        _iterators([True] * (rank + 1)),
-    )  # fmt: skip
+    copy = generic([blocked], empty, maps, [True] * (rank + 1))
     body = copy.regions[0].blocks.append(element, element)
     with ir.InsertionPoint(body):
         linalg.YieldOp([body.arguments[0]])
-    return _reshaped(copy.result, shape)
-
-
-def _iterators(parallel: Sequence[bool]) -> ir.ArrayAttr:
-    kinds = {
-        kind: ir.Attribute.parse(f"#linalg.iterator_type<{'parallel' if kind else 'reduction'}>")
-        for kind in (True, False)
-    }
-    return ir.ArrayAttr.get([kinds[kind] for kind in parallel])
+    return _reshaped(copy.results[0], shape)
 
 
 def _expanded(

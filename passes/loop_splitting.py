@@ -7,6 +7,7 @@ from typing import Any
 
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.boxes import loops_in
+from rammer_mlir.passes.generics import indexing_maps
 from rammer_mlir.passes.structured import Structured, plain_dim
 from rammer_mlir.passes.tile_space import TileClass
 from rammer_mlir.passes.tiled_kernel import Computation
@@ -102,9 +103,7 @@ def _rewrite_generic(op: Structured, loop: int, weight: ir.Value, panels: Panels
     ]
     kinds = list(ir.ArrayAttr(operation.attributes["iterator_types"]))
     kinds.insert(loop, kinds[loop])
-    operation.attributes["indexing_maps"] = ir.ArrayAttr.get(
-        [ir.AffineMapAttr.get(map_) for map_ in maps]
-    )
+    operation.attributes["indexing_maps"] = indexing_maps(maps)
     operation.attributes["iterator_types"] = ir.ArrayAttr.get(kinds)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rammer_mlir.bindings import arith, ir, linalg, tensor
+from rammer_mlir.bindings import ir
 from rammer_mlir.passes.derived_weights import DerivedWeights
-from rammer_mlir.passes.merged_results import finish_merging, generic
+from rammer_mlir.passes.generics import sum_of_products
+from rammer_mlir.passes.merged_results import finish_merging
 from rammer_mlir.passes.merged_weights import WeightPart
 from rammer_mlir.passes.product import Product
 from rammer_mlir.passes.structured import shape_of
@@ -30,15 +31,7 @@ def _part(member: Product, weights: DerivedWeights) -> WeightPart:
 
 
 def _multiply(first: Product, joined: ir.Value) -> ir.Value:
-    element = ir.RankedTensorType(first.matrix.type).element_type
-    kind = ir.RankedTensorType.get([first.rows, shape_of(joined)[0]], element)
-    zero = arith.ConstantOp(element, ir.FloatAttr.get(element, 0.0)).result
-    start = linalg.fill(zero, outs=[tensor.EmptyOp(list(kind.shape), element).result])
     m, n, k = (ir.AffineDimExpr.get(dim) for dim in range(3))
     maps = [ir.AffineMap.get(3, 0, dims) for dims in ([m, k], [n, k], [m, n])]
-    op = generic(kind, [first.matrix, joined], start, maps, "ppr")
-    block = op.regions[0].blocks.append(element, element, element)
-    with ir.InsertionPoint(block):
-        product = arith.MulFOp(block.arguments[0], block.arguments[1]).result
-        linalg.YieldOp([arith.AddFOp(block.arguments[2], product).result])
-    return op.results[0]
+    shape = [first.rows, shape_of(joined)[0]]
+    return sum_of_products([first.matrix, joined], maps, (True, True, False), shape)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-from rammer_mlir.bindings import ir, linalg, tensor
+from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.cloning import ValueMap, clone_into
 from rammer_mlir.passes.contraction import Contraction
 from rammer_mlir.passes.derived_weights import DerivedWeights
+from rammer_mlir.passes.generics import generic
 from rammer_mlir.passes.merged_weights import WeightPart
 from rammer_mlir.passes.structured import Structured, shape_of
 
@@ -32,24 +33,6 @@ def finish_merging(group: Sequence[Contraction], merged: ir.Value, weights: Deri
             op.operation.erase()
 
 
-def generic(
-    kind: ir.Type,
-    inputs: Sequence[ir.Value],
-    output: ir.Value,
-    maps: Sequence[ir.AffineMap],
-    loops: str,
-) -> ir.OpView:
-    """Create a ``linalg.generic`` without a body; ``loops`` has a p or an r for each."""
-    names = {"p": "parallel", "r": "reduction"}
-    return linalg.GenericOp(
-        [kind],
-        list(inputs),
-        [output],
-        ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps]),
-        ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{names[p]}>") for p in loops]),
-    )
-
-
 def _epilogue(ops: Sequence[ir.OpView], source: ir.Value, weights: DerivedWeights) -> ir.Value:
     """Merge one step behind each convolution; their values for channels are joined."""
     readings = [Structured(op) for op in ops]
@@ -64,9 +47,8 @@ def _epilogue(ops: Sequence[ir.OpView], source: ir.Value, weights: DerivedWeight
             weights.join([WeightPart(weights[p], shape_of(p), [0], shape_of(p)) for p in parts])
         )
     element = ir.RankedTensorType(ops[0].operation.results[0].type).element_type
-    kind = ir.RankedTensorType.get(shape_of(source), element)
-    empty = tensor.EmptyOp(list(kind.shape), element).result
-    op = generic(kind, inputs, empty, first.maps, "p" * len(first.parallel))
+    empty = tensor.EmptyOp(shape_of(source), element).result
+    op = generic(inputs, empty, first.maps, first.parallel)
     old = ops[0].operation.regions[0].blocks[0]
     block = op.regions[0].blocks.append(*[argument.type for argument in old.arguments])
     mapping: ValueMap = dict(zip(old.arguments, block.arguments, strict=True))
