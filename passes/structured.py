@@ -89,8 +89,8 @@ class Structured:
 
     @cached_property
     def num_outputs(self) -> int:
-        """Number of results, which is the number of destination operands."""
-        return len(self.op.operation.results)
+        """Number of destination operands; on tensors, that of results."""
+        return ir.DenseI32ArrayAttr(self.op.operation.attributes["operandSegmentSizes"])[1]
 
     @property
     def inputs(self) -> list[ir.Value]:
@@ -104,7 +104,7 @@ class Structured:
 
     @cached_property
     def extents(self) -> list[int]:
-        """Trip count of each loop, read off the operands' static shapes."""
+        """Trip count of each loop, read off the operands' shapes."""
         found: dict[int, int] = {}
         for map_, value in zip(self.maps, self.op.operation.operands, strict=True):
             for expr, size in zip(map_.results, shape_of(value), strict=True):
