@@ -9,7 +9,6 @@ from rammer_mlir.passes.contraction import multiplies_and_adds
 from rammer_mlir.passes.fills import filling, starts_at_zero
 from rammer_mlir.passes.structured import (
     Structured,
-    body_operations,
     is_generic,
     plain_dim,
     shape_of,
@@ -107,9 +106,7 @@ def _is_epilogue(op: Structured, computed: set[ir.Value], arguments: list[ir.Val
     """Whether an operation does something with each element of what was computed before."""
     if not op.is_elementwise or len(op.parallel) != 5 or not is_generic(op.op):
         return False
-    if any(isinstance(value.owner, ir.Block) for value in op.captures):
-        return False
-    if any(inner.operation.name == "linalg.index" for inner in body_operations(op.op)):
+    if op.uses_index or any(isinstance(value.owner, ir.Block) for value in op.captures):
         return False
     for number in range(op.num_outputs):
         if op.reads_output(number) or not _is_whole(op.maps[len(op.inputs) + number]):

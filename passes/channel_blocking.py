@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from rammer_mlir.bindings import ir, linalg, tensor
 from rammer_mlir.passes.channel_layout import (
     BLOCK,
-    Layouts,
-    Part,
+    Blocked,
     reassociation,
-    trailing_elements,
 )
+from rammer_mlir.passes.channel_spread import Changes, Part, trailing_elements
 from rammer_mlir.passes.derived_weights import DerivedWeights
 from rammer_mlir.passes.fills import filling
 from rammer_mlir.passes.generics import generic, indexing_maps, iterator_types
@@ -62,7 +61,7 @@ class SplitLoops:
 class ChannelBlocker:
     """Rewrites the operations of one block in order; ``finish`` removes the old ones."""
 
-    def __init__(self, layouts: Layouts, weights: DerivedWeights) -> None:
+    def __init__(self, layouts: Changes[Blocked], weights: DerivedWeights) -> None:
         self._layouts = layouts
         self._weights = weights
         self._blocked: dict[ir.Value, ir.Value] = {}
@@ -89,11 +88,13 @@ class ChannelBlocker:
             with ir.InsertionPoint(op), op.operation.location:
                 for value in op.operation.results:
                     if value in self._blocked:
-                        plain = unblocked(self._blocked[value], value, self._layouts.dims[value])
+                        plain = unblocked(
+                            self._blocked[value], value, self._layouts.values[value].dim
+                        )
                         value.replace_all_uses_with(plain)
             op.operation.erase()
 
-    def _generic(self, op: Structured, part: Part) -> None:
+    def _generic(self, op: Structured, part: Part[Blocked]) -> None:
         loops = SplitLoops.of(op.parallel, part.loops)
         operands: list[ir.Value] = []
         maps: list[ir.AffineMap] = []
@@ -127,18 +128,18 @@ class ChannelBlocker:
     def _blocked_operand(
         self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-        loop = plain_dim(map_.results[self._layouts.dims[value]])
+        loop = plain_dim(map_.results[self._layouts.values[value].dim])
         assert loop is not None
         return self._blocked[value], [*loops.renumber(map_), loops.point(loop)]
 
     def _destination(
-        self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops, dim: int | None
+        self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops, result: Blocked | None
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
         """Return an initial value like the old one in the layout of the result."""
         shape, exprs = _expanded(map_, shape_of(value), loops)
-        if dim is not None:
-            exprs.append(exprs.pop(dim + 1))
-            shape.append(shape.pop(dim + 1))
+        if result is not None:
+            exprs.append(exprs.pop(result.dim + 1))
+            shape.append(shape.pop(result.dim + 1))
         if shape == shape_of(value):
             return value, exprs
         owner = value.owner
@@ -181,9 +182,9 @@ class ChannelBlocker:
         split, exprs = _expanded(map_, shape, loops)
         return (value if split == shape else _reshaped(value, split)), exprs
 
-    def _view(self, op: ir.OpView, part: Part) -> None:
+    def _view(self, op: ir.OpView, part: Part[Blocked]) -> None:
         operation = op.operation
-        old, dim = operation.results[0], part.results[0]
+        old, dim = operation.results[0], part.results[0].dim
         operands = [self._blocked[value] for value in operation.operands]
         kind = blocked_type(old.type, dim)
         if operation.name == "tensor.concat":
@@ -192,7 +193,7 @@ class ChannelBlocker:
             new = _reassociated(op, operands[0], kind)
         else:
             new = _with_point_dimension(operation, operands[0], kind)
-            source = self._layouts.dims[operation.operands[0]]
+            source = self._layouts.values[operation.operands[0]].dim
             if operation.name == "tensor.extract_slice":
                 _divide(new, source)
             new = new.results[0]

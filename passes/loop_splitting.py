@@ -70,7 +70,7 @@ def split_class(
 
 def _collect(op: Structured, loop: int | None, found: dict[ir.Value, int | None]) -> bool:
     """Note the dimension of each operand and result along ``loop``; False if it is not clear."""
-    if loop is not None and _uses_index(op):
+    if loop is not None and op.uses_index:
         return False
     values = [*op.op.operation.operands, *op.op.operation.results]
     maps = [*op.maps, *op.maps[len(op.inputs) :]]
@@ -82,11 +82,6 @@ def _collect(op: Structured, loop: int | None, found: dict[ir.Value, int | None]
         if found.setdefault(value, dim) != dim:
             return False
     return True
-
-
-def _uses_index(op: Structured) -> bool:
-    body = op.op.operation.regions[0].blocks[0]
-    return any(inner.operation.name == "linalg.index" for inner in body.operations)
 
 
 def _can_split(value: ir.Value) -> bool:

@@ -125,6 +125,11 @@ class Structured:
         return any(True for _ in argument.uses)
 
     @cached_property
+    def uses_index(self) -> bool:
+        """Whether the body asks where in the iteration domain it is."""
+        return any(inner.operation.name == "linalg.index" for inner in body_operations(self.op))
+
+    @cached_property
     def is_elementwise(self) -> bool:
         """Whether every loop is parallel."""
         return all(self.parallel)
