@@ -13,8 +13,8 @@ from rammer_mlir.lowering.cpu.linear_map import Rows, linear_map
 from rammer_mlir.lowering.cpu.vectorize_emit import NestEmitter
 from rammer_mlir.lowering.cpu.vectorize_memory import Mask
 from rammer_mlir.lowering.cpu.vectorize_nest import Nest
-from rammer_mlir.lowering.cpu.vectorize_plan import TilePlan
 from rammer_mlir.lowering.cpu.vectorize_registers import Instance, Span, Spans
+from rammer_mlir.lowering.cpu.vectorize_tile import TilePlan
 from rammer_mlir.lowering.ir_walk import producer
 from rammer_mlir.passes.structured import constant_value
 
