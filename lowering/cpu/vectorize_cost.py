@@ -36,6 +36,7 @@ def plan_cost(nest: LoopNest, plan: TilePlan) -> float:
 
 
 def tiles_of(nest: LoopNest, plan: TilePlan) -> Tiles:
+    """Return the micro tiles that a plan cuts a nest into: full ones, and those at its edges."""
     tiled = [loop for loop in nest.parallels if plan.points(loop) > 1]
     rest = math.prod(nest.loops[i].trips for i in nest.parallels if i not in tiled)
     parts = [_parts(nest.loops[loop].trips, plan.points(loop)) for loop in tiled]

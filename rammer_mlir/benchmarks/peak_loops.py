@@ -22,6 +22,7 @@ class PeakLoops:
     """Fused multiply-adds on registers, and a sum; calls release Python's lock."""
 
     def __init__(self, machine: Machine) -> None:
+        """Compile them for a processor."""
         lanes = machine.vector_bits // 32
         self.flops = 2 * lanes * _CHAINS * _TRIPS
         self._code: Library = load_object(emit_object(_text(lanes), machine))
@@ -41,6 +42,7 @@ class PeakLoops:
 
 
 def _text(lanes: int) -> str:
+    """Return both loops as LLVM IR, on registers of so many lanes."""
     vector = f"<{lanes} x float>"
     chains = range(_CHAINS)
     fma = "\n".join(
