@@ -20,7 +20,7 @@ help:
 	@echo "make results    all of it, kept in the repository and shown in the README; NAME=machine"
 	@echo "make bench-gpu  latency on this machine's GPU, beside what else is installed"
 	@echo "make check-gpu  tests on this machine's GPU, then the benchmark"
-	@echo "make experiments  policies compared on random NASBench modules, on the simulator"
+	@echo "make experiments  policies compared on the simulator, beside the papers' numbers"
 	@echo "make clean      remove the environment and everything built"
 
 environment: $(STAMP)
@@ -96,6 +96,9 @@ experiments: $(STAMP)
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments.ios_table_1
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments.barriers
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments.ios_strategies
+	$(BIN)/python -m rammer_mlir.benchmarks.experiments.ios_specialization
+	$(BIN)/python -m rammer_mlir.benchmarks.experiments.kernel_selection
+	$(BIN)/python -m rammer_mlir.benchmarks.experiments.overhead
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments.scale
 
 clean:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.channel_layout import filling
+from rammer_mlir.passes.contraction import multiplies_and_adds
+from rammer_mlir.passes.fills import filling, starts_at_zero
 from rammer_mlir.passes.structured import (
     Structured,
-    body_operations,
     is_generic,
     plain_dim,
     shape_of,
@@ -107,26 +107,17 @@ def read_convolution(function: ir.OpView) -> BlockedConvolution | None:
 
 
 def _is_convolution(op: Structured) -> bool:
-    names = [inner.operation.name for inner in body_operations(op.op)]
     kinds = [ir.RankedTensorType(value.type).element_type for value in op.op.operation.operands]
     return (
         op.maps in (_parsed(_PLAIN_MAPS), _parsed(_GROUPED_MAPS))
-        and names == ["arith.mulf", "arith.addf"]
+        and multiplies_and_adds(op.op)
         and all(isinstance(kind, ir.F32Type) for kind in kinds)
-        and _starts_at_zero(op)
+        and starts_at_zero(op)
     )
 
 
 def _parsed(maps: Sequence[str]) -> list[ir.AffineMap]:
     return [ir.AffineMapAttr(ir.Attribute.parse(f"affine_map<{text}>")).value for text in maps]
-
-
-def _starts_at_zero(op: Structured) -> bool:
-    scalar = filling(op.outputs[0])
-    if scalar is None or isinstance(scalar.owner, ir.Block):
-        return False
-    value = scalar.owner.attributes["value"] if scalar.owner.name == "arith.constant" else None
-    return isinstance(value, ir.FloatAttr) and value.value == 0.0
 
 
 def _is_epilogue(
@@ -135,9 +126,7 @@ def _is_epilogue(
     """Whether an operation does something with each element of what was computed before."""
     if not op.is_elementwise or len(op.parallel) != rank or not is_generic(op.op):
         return False
-    if any(isinstance(value.owner, ir.Block) for value in op.captures):
-        return False
-    if any(inner.operation.name == "linalg.index" for inner in body_operations(op.op)):
+    if op.uses_index or any(isinstance(value.owner, ir.Block) for value in op.captures):
         return False
     for number in range(op.num_outputs):
         if op.reads_output(number) or not _is_whole(op.maps[len(op.inputs) + number], rank):

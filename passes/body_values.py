@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.structured import body_operations
+from rammer_mlir.passes.structured import body_operations, constant_value
 
 
 def evaluate_body(op: ir.OpView, arguments: Sequence[float | None]) -> list[float | None]:
@@ -29,15 +29,6 @@ def evaluate_body(op: ir.OpView, arguments: Sequence[float | None]) -> list[floa
             known[inner.operation.results[0]] = number
     terminator = list(block.operations)[-1].operation
     return [_value(operand, known) for operand in terminator.operands]
-
-
-def constant_value(value: ir.Value) -> float | None:
-    """Return the float that a value is by an ``arith.constant``, None for all others."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
-        return None
-    attribute = owner.attributes["value"]
-    return ir.FloatAttr(attribute).value if isinstance(attribute, ir.FloatAttr) else None
 
 
 def _value(value: ir.Value, known: Mapping[ir.Value, float]) -> float | None:

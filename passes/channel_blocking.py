@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from rammer_mlir.bindings import ir, linalg, tensor
 from rammer_mlir.passes.channel_layout import (
     BLOCK,
-    Layouts,
-    Part,
-    filling,
+    Blocked,
     reassociation,
-    trailing_elements,
 )
+from rammer_mlir.passes.channel_spread import Changes, Part, trailing_elements
 from rammer_mlir.passes.derived_weights import DerivedWeights
+from rammer_mlir.passes.fills import filling
+from rammer_mlir.passes.generics import generic, indexing_maps, iterator_types
 from rammer_mlir.passes.structured import Structured, is_generic, plain_dim, shape_of
 
 
@@ -61,7 +61,7 @@ class SplitLoops:
 class ChannelBlocker:
     """Rewrites the operations of one block in order; ``finish`` removes the old ones."""
 
-    def __init__(self, layouts: Layouts, weights: DerivedWeights) -> None:
+    def __init__(self, layouts: Changes[Blocked], weights: DerivedWeights) -> None:
         self._layouts = layouts
         self._weights = weights
         self._blocked: dict[ir.Value, ir.Value] = {}
@@ -88,11 +88,13 @@ class ChannelBlocker:
             with ir.InsertionPoint(op), op.operation.location:
                 for value in op.operation.results:
                     if value in self._blocked:
-                        plain = unblocked(self._blocked[value], value, self._layouts.dims[value])
+                        plain = unblocked(
+                            self._blocked[value], value, self._layouts.values[value].dim
+                        )
                         value.replace_all_uses_with(plain)
             op.operation.erase()
 
-    def _generic(self, op: Structured, part: Part) -> None:
+    def _generic(self, op: Structured, part: Part[Blocked]) -> None:
         loops = SplitLoops.of(op.parallel, part.loops)
         operands: list[ir.Value] = []
         maps: list[ir.AffineMap] = []
@@ -113,10 +115,8 @@ class ChannelBlocker:
         copy = op.op.operation.clone()
         for position, value in enumerate(operands):
             copy.operands[position] = value
-        copy.operation.attributes["indexing_maps"] = ir.ArrayAttr.get(
-            [ir.AffineMapAttr.get(map_) for map_ in maps]
-        )
-        copy.operation.attributes["iterator_types"] = _iterators(loops.kinds)
+        copy.operation.attributes["indexing_maps"] = indexing_maps(maps)
+        copy.operation.attributes["iterator_types"] = iterator_types(loops.kinds)
         for number, old in enumerate(op.op.operation.results):
             new = copy.operation.results[number]
             new.set_type(operands[len(op.inputs) + number].type)
@@ -128,18 +128,18 @@ class ChannelBlocker:
     def _blocked_operand(
         self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-        loop = plain_dim(map_.results[self._layouts.dims[value]])
+        loop = plain_dim(map_.results[self._layouts.values[value].dim])
         assert loop is not None
         return self._blocked[value], [*loops.renumber(map_), loops.point(loop)]
 
     def _destination(
-        self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops, dim: int | None
+        self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops, result: Blocked | None
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
         """Return an initial value like the old one in the layout of the result."""
         shape, exprs = _expanded(map_, shape_of(value), loops)
-        if dim is not None:
-            exprs.append(exprs.pop(dim + 1))
-            shape.append(shape.pop(dim + 1))
+        if result is not None:
+            exprs.append(exprs.pop(result.dim + 1))
+            shape.append(shape.pop(result.dim + 1))
         if shape == shape_of(value):
             return value, exprs
         owner = value.owner
@@ -182,9 +182,9 @@ class ChannelBlocker:
         split, exprs = _expanded(map_, shape, loops)
         return (value if split == shape else _reshaped(value, split)), exprs
 
-    def _view(self, op: ir.OpView, part: Part) -> None:
+    def _view(self, op: ir.OpView, part: Part[Blocked]) -> None:
         operation = op.operation
-        old, dim = operation.results[0], part.results[0]
+        old, dim = operation.results[0], part.results[0].dim
         operands = [self._blocked[value] for value in operation.operands]
         kind = blocked_type(old.type, dim)
         if operation.name == "tensor.concat":
@@ -193,7 +193,7 @@ class ChannelBlocker:
             new = _reassociated(op, operands[0], kind)
         else:
             new = _with_point_dimension(operation, operands[0], kind)
-            source = self._layouts.dims[operation.operands[0]]
+            source = self._layouts.values[operation.operands[0]].dim
             if operation.name == "tensor.extract_slice":
                 _divide(new, source)
             new = new.results[0]
@@ -220,23 +220,11 @@ def unblocked(blocked: ir.Value, old: ir.Value, dim: int) -> ir.Value:
     maps = [ir.AffineMap.get(rank + 1, 0, exprs) for exprs in (source, dims)]
     element = ir.RankedTensorType(old.type).element_type
     empty = tensor.EmptyOp(split, element).result
-    copy = linalg.GenericOp(
-        [empty.type], [blocked], [empty],
-        ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps]),
-        _iterators([True] * (rank + 1)),
-    )  # fmt: skip
+    copy = generic([blocked], empty, maps, [True] * (rank + 1))
     body = copy.regions[0].blocks.append(element, element)
     with ir.InsertionPoint(body):
         linalg.YieldOp([body.arguments[0]])
-    return _reshaped(copy.result, shape)
-
-
-def _iterators(parallel: Sequence[bool]) -> ir.ArrayAttr:
-    kinds = {
-        kind: ir.Attribute.parse(f"#linalg.iterator_type<{'parallel' if kind else 'reduction'}>")
-        for kind in (True, False)
-    }
-    return ir.ArrayAttr.get([kinds[kind] for kind in parallel])
+    return _reshaped(copy.results[0], shape)
 
 
 def _expanded(

@@ -1,45 +1,51 @@
-"""How contractions begin, and the element-wise steps that follow on their results alone."""
+"""A reading of contractions, and of the element-wise steps on their results alone."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.derived_weights import DerivedWeights
-from rammer_mlir.passes.structured import Structured, body_operations, is_generic, shape_of
+from rammer_mlir.passes.structured import (
+    Structured,
+    body_operations,
+    is_generic,
+    shape_of,
+)
 
 Terms = dict[int, int]
 """The coefficient of each dimension of a sum."""
 
 
+@dataclass(frozen=True)
+class Contraction:
+    """A contraction with weights, and steps on its result alone.
+
+    Attributes:
+        op: the ``linalg.generic``.
+        chain: element-wise operations that follow, each the only reader of the one before.
+    """
+
+    op: ir.OpView
+    chain: tuple[ir.OpView, ...]
+
+    @property
+    def result(self) -> ir.Value:
+        """The last step's result."""
+        last = self.chain[-1] if self.chain else self.op
+        return last.operation.results[0]
+
+    @property
+    def kind(self) -> object:
+        """Equal for contractions that may be merged: here, if steps differ in weights only."""
+        element = str(ir.RankedTensorType(self.result.type).element_type)
+        return element, tuple(body_key(op) for op in self.chain)
+
+
 def multiplies_and_adds(op: ir.OpView) -> bool:
     """Whether a body adds up products."""
     return [inner.operation.name for inner in body_operations(op)] == ["arith.mulf", "arith.addf"]
-
-
-def starts_at_zero(reading: Structured) -> bool:
-    """Whether the result starts from zeros, as a fill or the generic that a fill becomes."""
-    owner = reading.outputs[0].owner
-    if isinstance(owner, ir.Block):
-        return False
-    start = owner.operation
-    if start.name == "linalg.fill":
-        filled = start.operands[0]
-    elif start.name == "linalg.generic" and not any(body_operations(start.opview)):
-        block = start.regions[0].blocks[0]
-        filled = list(block.operations)[-1].operation.operands[0]
-        if filled == block.arguments[0]:
-            filled = start.operands[0]
-    else:
-        return False
-    return not isinstance(filled.owner, ir.Block) and is_zero(filled.owner.operation)
-
-
-def is_zero(op: ir.Operation) -> bool:
-    """Whether an operation is the constant zero."""
-    if op.name != "arith.constant" or not isinstance(op.attributes["value"], ir.FloatAttr):
-        return False
-    return ir.FloatAttr(op.attributes["value"]).value == 0.0
 
 
 def terms_of(expr: ir.AffineExpr) -> Terms | None:

@@ -5,43 +5,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.passes.constant_pad import padding_of
 from rammer_mlir.passes.constants import ConstantArgument
 from rammer_mlir.passes.contraction import (
+    Contraction,
     Terms,
-    body_key,
     following_steps,
-    is_zero,
     multiplies_and_adds,
-    starts_at_zero,
     terms_of,
 )
 from rammer_mlir.passes.derived_weights import DerivedWeights
-from rammer_mlir.passes.fusion import PAD, is_constant_pad
+from rammer_mlir.passes.fills import starts_at_zero
 from rammer_mlir.passes.structured import Structured, is_generic, shape_of
 
 
 @dataclass(frozen=True)
-class Convolution:
+class Convolution(Contraction):
     """A convolution of floats in NCHW order with weights, and steps on its result alone.
 
     Attributes:
-        op: the ``linalg.generic``.
         image: what it reads, without the zeros around it.
         weight: filters, channels, and the window if it is more than one element.
         low: rows and columns of zeros in front of the image.
         window, strides, out: rows and columns of the window, its steps, and the result.
-        chain: element-wise operations that follow, each the only reader of the one before.
-        kind: equal for convolutions that may be merged.
     """
 
-    op: ir.OpView
     image: ir.Value
     weight: ConstantArgument
     low: tuple[int, int]
     window: tuple[int, int]
     strides: tuple[int, int]
     out: tuple[int, int]
-    chain: tuple[ir.OpView, ...]
 
     @property
     def batch(self) -> int:
@@ -64,17 +58,9 @@ class Convolution:
         return self.filters * self.window[0] * self.window[1]
 
     @property
-    def result(self) -> ir.Value:
-        """The last step's result."""
-        last = self.chain[-1] if self.chain else self.op
-        return last.operation.results[0]
-
-    @property
     def kind(self) -> object:
         """Same image, strides, size of the result, and steps that differ in weights only."""
-        steps = tuple(body_key(op) for op in self.chain)
-        element = str(ir.RankedTensorType(self.result.type).element_type)
-        return self.image, self.strides, self.out, element, steps
+        return "convolution", self.image, self.strides, self.out, super().kind
 
 
 def find_convolution(op: ir.OpView, weights: DerivedWeights) -> Convolution | None:
@@ -98,8 +84,8 @@ def find_convolution(op: ir.OpView, weights: DerivedWeights) -> Convolution | No
     image, low = _without_padding(reading.inputs[0])
     out = shape_of(op.operation.results[0])[2:]
     return Convolution(
-        op, image, weights[reading.inputs[1]], low, (window[0], window[1]), strides,
-        (out[0], out[1]), following_steps(op, weights),
+        op, following_steps(op, weights), image, weights[reading.inputs[1]], low,
+        (window[0], window[1]), strides, (out[0], out[1]),
     )  # fmt: skip
 
 
@@ -137,15 +123,7 @@ def _has_usual_order(terms: list[list[Terms | None]], rows: _Axis, columns: _Axi
 
 def _without_padding(image: ir.Value) -> tuple[ir.Value, tuple[int, int]]:
     """Look through zeros around an image."""
-    if isinstance(image.owner, ir.Block) or image.owner.operation.name != PAD:
+    pad = padding_of(image)
+    if pad is None or not pad.is_zero or any((*pad.low[:2], *pad.high[:2])):
         return image, (0, 0)
-    op = image.owner.operation
-    yielded = list(op.regions[0].blocks[0].operations)[-1].operation.operands[0]
-    low = list(ir.DenseI64ArrayAttr(op.attributes["static_low"]))
-    high = list(ir.DenseI64ArrayAttr(op.attributes["static_high"]))
-    owner = yielded.owner
-    if isinstance(owner, ir.Block) or not is_zero(owner.operation):
-        return image, (0, 0)
-    if not is_constant_pad(op.opview) or any((*low[:2], *high[:2])):
-        return image, (0, 0)
-    return op.operands[0], (low[2], low[3])
+    return pad.source, (pad.low[2], pad.low[3])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import PassError
@@ -45,3 +45,13 @@ def entry_function(module: ir.Module) -> ir.OpView:
 def entry_block(module: ir.Module) -> ir.Block:
     """Return the entry function's only block."""
     return entry_function(module).operation.regions[0].blocks[0]
+
+
+def callers(module: ir.Module) -> Mapping[str, list[ir.Operation]]:
+    """Return, by the function's name, the entry function's rOperators that call each."""
+    found: dict[str, list[ir.Operation]] = {}
+    for op in entry_block(module).operations:
+        if op.operation.name == "rtask.operator":
+            for kernel in ir.ArrayAttr(op.operation.attributes["kernels"]):
+                found.setdefault(ir.FlatSymbolRefAttr(kernel).value, []).append(op.operation)
+    return found

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.passes.constant_pad import find_constant_pad
 from rammer_mlir.passes.fused_space import FusedSpace, FusedSpaces
 from rammer_mlir.passes.structured import Structured, captured_values, is_generic
 from rammer_mlir.passes.tile_space import is_free
@@ -21,9 +22,6 @@ VIEWS = frozenset({"tensor.collapse_shape", "tensor.expand_shape", "tensor.extra
 
 CONCAT = "tensor.concat"
 """Joins tensors; its operands are written in place into the result's buffer."""
-
-PAD = "tensor.pad"
-"""Surrounds a tensor by a border; becomes a concatenation with the border's strips."""
 
 _SMALL_WORK = 200_000
 """Scalar operations below which losing parallelism costs less than one more rOperator."""
@@ -75,26 +73,8 @@ def _is_cloned_value(value: ir.Value) -> bool:
 def is_view(op: ir.OpView) -> bool:
     """Whether the op is a view, concatenation or padding with static parameters."""
     name = op.operation.name
-    if name == PAD:
-        return is_constant_pad(op)
-    return (name in VIEWS and len(op.operation.operands) == 1) or name == CONCAT
-
-
-def is_constant_pad(op: ir.OpView) -> bool:
-    """Whether a ``tensor.pad`` has static, non-negative widths and one constant value."""
-    if len(op.operation.operands) != 1:
-        return False
-    padding = list(op.operation.regions[0].blocks[0].operations)[-1].operation.operands[0]
-    widths = [
-        *ir.DenseI64ArrayAttr(op.operation.attributes["static_low"]),
-        *ir.DenseI64ArrayAttr(op.operation.attributes["static_high"]),
-    ]
-    owner = padding.owner
-    return (
-        not isinstance(owner, ir.Block)
-        and owner.operation.name == "arith.constant"
-        and min(widths, default=0) >= 0
-    )
+    is_static = name in VIEWS and len(op.operation.operands) == 1
+    return is_static or name == CONCAT or find_constant_pad(op) is not None
 
 
 def group_operations(block: ir.Block) -> list[Group]:

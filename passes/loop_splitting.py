@@ -7,6 +7,7 @@ from typing import Any
 
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.boxes import loops_in
+from rammer_mlir.passes.generics import indexing_maps
 from rammer_mlir.passes.structured import Structured, plain_dim
 from rammer_mlir.passes.tile_space import TileClass
 from rammer_mlir.passes.tiled_kernel import Computation
@@ -69,7 +70,7 @@ def split_class(
 
 def _collect(op: Structured, loop: int | None, found: dict[ir.Value, int | None]) -> bool:
     """Note the dimension of each operand and result along ``loop``; False if it is not clear."""
-    if loop is not None and _uses_index(op):
+    if loop is not None and op.uses_index:
         return False
     values = [*op.op.operation.operands, *op.op.operation.results]
     maps = [*op.maps, *op.maps[len(op.inputs) :]]
@@ -81,11 +82,6 @@ def _collect(op: Structured, loop: int | None, found: dict[ir.Value, int | None]
         if found.setdefault(value, dim) != dim:
             return False
     return True
-
-
-def _uses_index(op: Structured) -> bool:
-    body = op.op.operation.regions[0].blocks[0]
-    return any(inner.operation.name == "linalg.index" for inner in body.operations)
 
 
 def _can_split(value: ir.Value) -> bool:
@@ -102,9 +98,7 @@ def _rewrite_generic(op: Structured, loop: int, weight: ir.Value, panels: Panels
     ]
     kinds = list(ir.ArrayAttr(operation.attributes["iterator_types"]))
     kinds.insert(loop, kinds[loop])
-    operation.attributes["indexing_maps"] = ir.ArrayAttr.get(
-        [ir.AffineMapAttr.get(map_) for map_ in maps]
-    )
+    operation.attributes["indexing_maps"] = indexing_maps(maps)
     operation.attributes["iterator_types"] = ir.ArrayAttr.get(kinds)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rammer_mlir.bindings import arith, ir, linalg, tensor
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.constant_pad import pad_with_zeros
 from rammer_mlir.passes.convolution import Convolution
 from rammer_mlir.passes.derived_weights import DerivedWeights
-from rammer_mlir.passes.merged_results import finish_merging, generic
+from rammer_mlir.passes.generics import sum_of_products
+from rammer_mlir.passes.merged_results import finish_merging
 from rammer_mlir.passes.merged_weights import WeightPart
 from rammer_mlir.passes.structured import shape_of
 
@@ -61,29 +63,14 @@ def _padded(first: Convolution, window: Window) -> ir.Value:
     high = [max(0, r - a - n) for r, a, n in zip(reach, window.low, shape[2:], strict=True)]
     if not any((*window.low, *high)):
         return first.image
-    element = ir.RankedTensorType(first.image.type).element_type
-    sizes = [*shape[:2], *(a + n + b for a, n, b in zip(window.low, shape[2:], high, strict=True))]
-    kind = ir.RankedTensorType.get(sizes, element)
-    zero = arith.ConstantOp(element, ir.FloatAttr.get(element, 0.0)).result
-    op = tensor.PadOp(kind, first.image, [], [], [0, 0, *window.low], [0, 0, *high])
-    block = op.regions[0].blocks.append(*[ir.IndexType.get()] * 4)
-    with ir.InsertionPoint(block):
-        tensor.YieldOp(zero)
-    return op.result
+    return pad_with_zeros(first.image, [0, 0, *window.low], [0, 0, *high])
 
 
 def _convolve(first: Convolution, image: ir.Value, kernel: ir.Value, window: Window) -> ir.Value:
-    element = ir.RankedTensorType(first.image.type).element_type
-    kind = ir.RankedTensorType.get([first.batch, shape_of(kernel)[0], *first.out], element)
-    zero = arith.ConstantOp(element, ir.FloatAttr.get(element, 0.0)).result
-    start = linalg.fill(zero, outs=[tensor.EmptyOp(list(kind.shape), element).result])
     dims = [ir.AffineDimExpr.get(number) for number in range(7)]
     n, f, h, w, c, i, j = dims
     rows, columns = h * first.strides[0] + i, w * first.strides[1] + j
     maps = [ir.AffineMap.get(7, 0, e) for e in ([n, c, rows, columns], [f, c, i, j], [n, f, h, w])]
-    op = generic(kind, [image, kernel], start, maps, "pppprrr")
-    block = op.regions[0].blocks.append(element, element, element)
-    with ir.InsertionPoint(block):
-        product = arith.MulFOp(block.arguments[0], block.arguments[1]).result
-        linalg.YieldOp([arith.AddFOp(block.arguments[2], product).result])
-    return op.results[0]
+    parallel = [dim < 4 for dim in range(7)]
+    shape = [first.batch, shape_of(kernel)[0], *first.out]
+    return sum_of_products([image, kernel], maps, parallel, shape)

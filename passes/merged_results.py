@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Protocol
 
-from rammer_mlir.bindings import ir, linalg, tensor
+from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.cloning import ValueMap, clone_into
+from rammer_mlir.passes.contraction import Contraction
 from rammer_mlir.passes.derived_weights import DerivedWeights
+from rammer_mlir.passes.generics import generic
 from rammer_mlir.passes.merged_weights import WeightPart
 from rammer_mlir.passes.structured import Structured, shape_of
 
@@ -16,31 +17,7 @@ CHANNELS = 1
 """The dimension of a result along which merged operators stand one behind the other."""
 
 
-class Mergeable(Protocol):
-    """An operator that others of its kind can be merged with."""
-
-    @property
-    def op(self) -> ir.OpView:
-        """The contraction."""
-        ...
-
-    @property
-    def chain(self) -> tuple[ir.OpView, ...]:
-        """Element-wise operations that follow, each the only reader of the one before."""
-        ...
-
-    @property
-    def result(self) -> ir.Value:
-        """The last step's result."""
-        ...
-
-    @property
-    def kind(self) -> object:
-        """Equal for operators that may be merged."""
-        ...
-
-
-def finish_merging(group: Sequence[Mergeable], merged: ir.Value, weights: DerivedWeights) -> None:
+def finish_merging(group: Sequence[Contraction], merged: ir.Value, weights: DerivedWeights) -> None:
     """Merge the steps behind each member, hand out parts of the result, and erase the members.
 
     Args:
@@ -54,24 +31,6 @@ def finish_merging(group: Sequence[Mergeable], merged: ir.Value, weights: Derive
     for member in group:
         for op in reversed((member.op, *member.chain)):
             op.operation.erase()
-
-
-def generic(
-    kind: ir.Type,
-    inputs: Sequence[ir.Value],
-    output: ir.Value,
-    maps: Sequence[ir.AffineMap],
-    loops: str,
-) -> ir.OpView:
-    """Create a ``linalg.generic`` without a body; ``loops`` has a p or an r for each."""
-    names = {"p": "parallel", "r": "reduction"}
-    return linalg.GenericOp(
-        [kind],
-        list(inputs),
-        [output],
-        ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps]),
-        ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{names[p]}>") for p in loops]),
-    )
 
 
 def _epilogue(ops: Sequence[ir.OpView], source: ir.Value, weights: DerivedWeights) -> ir.Value:
@@ -88,9 +47,8 @@ def _epilogue(ops: Sequence[ir.OpView], source: ir.Value, weights: DerivedWeight
             weights.join([WeightPart(weights[p], shape_of(p), [0], shape_of(p)) for p in parts])
         )
     element = ir.RankedTensorType(ops[0].operation.results[0].type).element_type
-    kind = ir.RankedTensorType.get(shape_of(source), element)
-    empty = tensor.EmptyOp(list(kind.shape), element).result
-    op = generic(kind, inputs, empty, first.maps, "p" * len(first.parallel))
+    empty = tensor.EmptyOp(shape_of(source), element).result
+    op = generic(inputs, empty, first.maps, first.parallel)
     old = ops[0].operation.regions[0].blocks[0]
     block = op.regions[0].blocks.append(*[argument.type for argument in old.arguments])
     mapping: ValueMap = dict(zip(old.arguments, block.arguments, strict=True))
@@ -99,7 +57,7 @@ def _epilogue(ops: Sequence[ir.OpView], source: ir.Value, weights: DerivedWeight
     return op.results[0]
 
 
-def _split(group: Sequence[Mergeable], merged: ir.Value) -> None:
+def _split(group: Sequence[Contraction], merged: ir.Value) -> None:
     """Give each member's readers its channels; who joins them all again gets the whole."""
     results = [member.result for member in group]
     shapes = [shape_of(result) for result in results]

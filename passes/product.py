@@ -4,39 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rammer_mlir.bindings import arith, ir, linalg, tensor
+from rammer_mlir.bindings import ir
 from rammer_mlir.passes.contraction import (
-    body_key,
+    Contraction,
     following_steps,
     multiplies_and_adds,
-    starts_at_zero,
     terms_of,
 )
 from rammer_mlir.passes.derived_weights import DerivedWeights
-from rammer_mlir.passes.merged_results import generic
+from rammer_mlir.passes.fills import starts_at_zero
+from rammer_mlir.passes.generics import sum_of_products
 from rammer_mlir.passes.structured import Structured, is_generic, shape_of
 
 _ROWS, _COLUMNS, _INNER = {0: 1}, {1: 1}, {2: 1}
 
 
 @dataclass(frozen=True)
-class Product:
+class Product(Contraction):
     """A matrix times weights, and steps on the result alone.
 
     Attributes:
-        op: the ``linalg.generic``.
         matrix: what the weights are multiplied with, rows by inner dimension.
         weight: the weights.
         is_transposed: whether they are columns of the result by inner dimension.
-        chain: element-wise operations that follow, each the only reader of the one before.
-        kind: equal for products that may be merged.
     """
 
-    op: ir.OpView
     matrix: ir.Value
     weight: ir.Value
     is_transposed: bool
-    chain: tuple[ir.OpView, ...]
 
     @property
     def rows(self) -> int:
@@ -49,16 +44,9 @@ class Product:
         return shape_of(self.op.operation.results[0])[1]
 
     @property
-    def result(self) -> ir.Value:
-        """The last step's result."""
-        last = self.chain[-1] if self.chain else self.op
-        return last.operation.results[0]
-
-    @property
     def kind(self) -> object:
         """Same matrix, and steps that differ in weights only."""
-        element = str(ir.RankedTensorType(self.result.type).element_type)
-        return "product", self.matrix, element, tuple(body_key(op) for op in self.chain)
+        return "product", self.matrix, super().kind
 
 
 def find_product(op: ir.OpView, weights: DerivedWeights) -> Product | None:
@@ -77,7 +65,7 @@ def find_product(op: ir.OpView, weights: DerivedWeights) -> Product | None:
     if right not in ([_COLUMNS, _INNER], [_INNER, _COLUMNS]):
         return None
     is_transposed = right == [_COLUMNS, _INNER]
-    return Product(op, matrix, weight, is_transposed, following_steps(op, weights))
+    return Product(op, following_steps(op, weights), matrix, weight, is_transposed)
 
 
 def emit_product(matrix: ir.Value, weight: ir.Value, is_transposed: bool) -> ir.Value:
@@ -88,16 +76,8 @@ def emit_product(matrix: ir.Value, weight: ir.Value, is_transposed: bool) -> ir.
         weight: inner dimension by columns.
         is_transposed: whether the weight is columns by inner dimension instead.
     """
-    element = ir.RankedTensorType(matrix.type).element_type
-    shape = [shape_of(matrix)[0], shape_of(weight)[0 if is_transposed else 1]]
-    zero = arith.ConstantOp(element, ir.FloatAttr.get(element, 0.0)).result
-    start = linalg.fill(zero, outs=[tensor.EmptyOp(shape, element).result])
     m, n, k = (ir.AffineDimExpr.get(dim) for dim in range(3))
     right = [n, k] if is_transposed else [k, n]
     maps = [ir.AffineMap.get(3, 0, dims) for dims in ([m, k], right, [m, n])]
-    op = generic(ir.RankedTensorType.get(shape, element), [matrix, weight], start, maps, "ppr")
-    block = op.regions[0].blocks.append(element, element, element)
-    with ir.InsertionPoint(block):
-        product = arith.MulFOp(block.arguments[0], block.arguments[1]).result
-        linalg.YieldOp([arith.AddFOp(block.arguments[2], product).result])
-    return op.results[0]
+    shape = [shape_of(matrix)[0], shape_of(weight)[0 if is_transposed else 1]]
+    return sum_of_products([matrix, weight], maps, (True, True, False), shape)

@@ -10,7 +10,7 @@ from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.constants import constant_arguments
 from rammer_mlir.passes.derived_weights import DerivedWeights
 from rammer_mlir.passes.entry import (
-    entry_block,
+    callers,
     entry_function,
     functions,
     is_private,
@@ -45,7 +45,7 @@ class BlockWeights(Pass):
         constants = {weight.value for weight in constant_arguments(main)}
         weights = DerivedWeights(module)
         bodies = {symbol_name(f): f for f in functions(module) if is_private(f)}
-        for name, calls in _calls(module).items():
+        for name, calls in callers(module).items():
             function = bodies.get(name)
             if function is None or not function.operation.regions[0].blocks:
                 continue
@@ -71,16 +71,6 @@ class _Panel:
     layout: Panels
     loops: TileClass
     width: int
-
-
-def _calls(module: ir.Module) -> dict[str, list[ir.Operation]]:
-    """Return the rOperators that call each function; none of those with several rKernels."""
-    found: dict[str, list[ir.Operation]] = {}
-    for op in entry_block(module).operations:
-        if op.operation.name == "rtask.operator":
-            (kernel,) = ir.ArrayAttr(op.operation.attributes["kernels"])
-            found.setdefault(ir.FlatSymbolRefAttr(kernel).value, []).append(op.operation)
-    return found
 
 
 def _find_panel(computation: Computation, constant: set[int]) -> _Panel | None:

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir, linalg, tensor
 from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.constant_pad import ConstantPad, find_constant_pad
 from rammer_mlir.passes.entry import entry_block
-from rammer_mlir.passes.fusion import PAD, is_constant_pad
 from rammer_mlir.passes.outline import Outliner, clone_constants, create_operator
 from rammer_mlir.passes.structured import shape_of
 
@@ -28,8 +28,9 @@ class DecomposePad(Pass):
         """Rewrite every constant ``tensor.pad`` between rOperators."""
         outliner = Outliner(module)
         for op in list(entry_block(module).operations):
-            if op.operation.name == PAD and is_constant_pad(op):
-                _decompose(op, outliner)
+            pad = find_constant_pad(op)
+            if pad is not None:
+                _decompose(op, pad, outliner)
 
 
 @dataclass(frozen=True)
@@ -41,33 +42,30 @@ class _Side:
     high: list[int] | None
 
 
-def _sides(op: ir.OpView) -> list[_Side]:
+def _sides(pad: ConstantPad) -> list[_Side]:
     """List the padded dimensions, innermost first, each strip as long as what is padded so far."""
-    low = list(ir.DenseI64ArrayAttr(op.operation.attributes["static_low"]))
-    high = list(ir.DenseI64ArrayAttr(op.operation.attributes["static_high"]))
-    shape = shape_of(op.operation.operands[0])
+    shape = shape_of(pad.source)
     sides: list[_Side] = []
     for dim in reversed(range(len(shape))):
 
         def strip(width: int, dim: int = dim) -> list[int] | None:
             return [*shape[:dim], width, *shape[dim + 1 :]] if width else None
 
-        if low[dim] or high[dim]:
-            sides.append(_Side(dim, strip(low[dim]), strip(high[dim])))
-        shape[dim] += low[dim] + high[dim]
+        low, high = pad.low[dim], pad.high[dim]
+        if low or high:
+            sides.append(_Side(dim, strip(low), strip(high)))
+        shape[dim] += low + high
     return sides
 
 
-def _decompose(op: ir.OpView, outliner: Outliner) -> None:
-    sides = _sides(op)
-    result = op.operation.results[0]
-    source = op.operation.operands[0]
+def _decompose(op: ir.OpView, pad: ConstantPad, outliner: Outliner) -> None:
+    sides = _sides(pad)
+    result, source = op.operation.results[0], pad.source
     element = ir.RankedTensorType(source.type).element_type
     shapes = [strip for side in sides for strip in (side.low, side.high) if strip is not None]
-    padding = list(op.operation.regions[0].blocks[0].operations)[-1].operation.operands[0]
     ip = ir.InsertionPoint(op)
     if shapes:
-        border = iter(_fill_border(padding, shapes, element, op, outliner))
+        border = iter(_fill_border(pad.border, shapes, element, op, outliner))
         for side in sides:
             parts = [next(border)] if side.low is not None else []
             parts.append(source)
@@ -84,7 +82,7 @@ def _decompose(op: ir.OpView, outliner: Outliner) -> None:
 
 
 def _fill_border(
-    padding: ir.Value,
+    scalar: ir.Value,
     shapes: Sequence[list[int]],
     element: ir.Type,
     op: ir.OpView,
@@ -92,9 +90,9 @@ def _fill_border(
 ) -> list[ir.Value]:
     def body(_: Sequence[ir.Value]) -> list[ir.Value]:
         mapping: dict[ir.Value, ir.Value] = {}
-        clone_constants(padding, mapping, ir.InsertionPoint.current)
+        clone_constants(scalar, mapping, ir.InsertionPoint.current)
         return [
-            linalg.fill(mapping[padding], outs=[tensor.EmptyOp(shape, element).result])
+            linalg.fill(mapping[scalar], outs=[tensor.EmptyOp(shape, element).result])
             for shape in shapes
         ]
 

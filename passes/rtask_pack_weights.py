@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.boxes import loops_in
 from rammer_mlir.passes.derived_weights import DerivedWeights
 from rammer_mlir.passes.entry import entry_block
 from rammer_mlir.passes.folded_weights import fold_views
@@ -77,7 +78,7 @@ def _channels_last(op: Structured, position: int) -> list[int] | None:
         for other, map_ in enumerate(op.maps[: len(op.inputs)])
         if other != position
         for expr in map_.results
-        for dim in _dims_of(expr)
+        for dim in loops_in(expr)
     }
     own = [dim for dim in loops if op.parallel[dim] and dim not in others]
     if not own or op.extents[own[-1]] < _FEWEST_LANES:
@@ -87,11 +88,3 @@ def _channels_last(op: Structured, position: int) -> list[int] | None:
     reduced = [dim for dim in loops if not op.parallel[dim]]
     order = [loops.index(dim) for dim in [*shared, *reduced, lane]]
     return None if order == list(range(len(loops))) else order
-
-
-def _dims_of(expr: ir.AffineExpr) -> set[int]:
-    if isinstance(expr, ir.AffineDimExpr):
-        return {expr.position}
-    if isinstance(expr, ir.AffineBinaryExpr):
-        return _dims_of(expr.lhs) | _dims_of(expr.rhs)
-    return set()

@@ -7,16 +7,11 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir, linalg, tensor
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.channel_layout import filling
-from rammer_mlir.passes.channel_padding import (
-    Padded,
-    PaddedPart,
-    Paddings,
-    choose_paddings,
-    rounded,
-)
+from rammer_mlir.passes.channel_padding import Padded, choose_paddings, rounded
+from rammer_mlir.passes.channel_spread import Changes, Part
 from rammer_mlir.passes.derived_weights import DerivedWeights
 from rammer_mlir.passes.entry import entry_block
+from rammer_mlir.passes.fills import filling
 from rammer_mlir.passes.merged_weights import WeightPart
 from rammer_mlir.passes.structured import Structured, is_generic, plain_dim, shape_of
 
@@ -44,7 +39,7 @@ class PadChannels(Pass):
 class _Padder:
     """Rewrites the operations of one block in order; ``finish`` removes the old ones."""
 
-    def __init__(self, paddings: Paddings, weights: DerivedWeights) -> None:
+    def __init__(self, paddings: Changes[Padded], weights: DerivedWeights) -> None:
         self._paddings = paddings
         self._weights = weights
         self._padded: dict[ir.Value, ir.Value] = {}
@@ -80,7 +75,7 @@ class _Padder:
                         value.replace_all_uses_with(_own_channels(self._padded[value], value))
             op.operation.erase()
 
-    def _fill_in_operands(self, copy: ir.Operation, op: Structured, part: PaddedPart) -> None:
+    def _fill_in_operands(self, copy: ir.Operation, op: Structured, part: Part[Padded]) -> None:
         for position, (map_, value) in enumerate(
             zip(op.maps, op.op.operation.operands, strict=True)
         ):
@@ -101,7 +96,7 @@ class _Padder:
         return self._weights.join([part])
 
     @staticmethod
-    def _widen_slice(copy: ir.Operation, part: PaddedPart) -> None:
+    def _widen_slice(copy: ir.Operation, part: Part[Padded]) -> None:
         if "static_sizes" in copy.attributes:
             padded = part.results[0]
             sizes = list(ir.DenseI64ArrayAttr(copy.attributes["static_sizes"]))

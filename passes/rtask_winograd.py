@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,9 +9,9 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.blocked_convolution import read_convolution
+from rammer_mlir.passes.constant_pad import PAD
 from rammer_mlir.passes.derived_weights import DerivedWeights
-from rammer_mlir.passes.entry import entry_block, functions, is_private, symbol_name
-from rammer_mlir.passes.fusion import PAD
+from rammer_mlir.passes.entry import callers, functions, is_private, symbol_name
 from rammer_mlir.passes.outline import Outliner
 from rammer_mlir.passes.winograd_choice import OUTPUTS, choose_form, forms
 from rammer_mlir.passes.winograd_operators import WinogradOperators
@@ -42,11 +41,11 @@ class Winograd(Pass):
         if self.form not in ("", "strips", "operators"):
             raise OptionError(f"form: expected strips or operators, found '{self.form}'")
         weights, outliner = DerivedWeights(module), Outliner(module)
-        callers = _callers(module)
+        calls = callers(module)
         for function in list(functions(module)):
             if is_private(function) and function.operation.regions[0].blocks:
-                calls = callers.get(symbol_name(function), [])
-                self._rewrite(function, calls, weights, outliner)
+                name = symbol_name(function)
+                self._rewrite(function, calls.get(name, []), weights, outliner)
         weights.finish()
 
     def _rewrite(
@@ -78,16 +77,6 @@ class Winograd(Pass):
             call.erase()
             _erase_unused_padding(image)
         function.operation.erase()
-
-
-def _callers(module: ir.Module) -> Mapping[str, list[ir.Operation]]:
-    """Return the rOperators that call each function."""
-    found: dict[str, list[ir.Operation]] = {}
-    for op in entry_block(module).operations:
-        if op.operation.name == "rtask.operator":
-            for kernel in ir.ArrayAttr(op.operation.attributes["kernels"]):
-                found.setdefault(ir.FlatSymbolRefAttr(kernel).value, []).append(op.operation)
-    return found
 
 
 def _erase_unused_padding(value: ir.Value) -> None:

@@ -25,6 +25,15 @@ def is_constant(value: ir.Value) -> bool:
     return not isinstance(value.owner, ir.Block) and value.owner.name == "arith.constant"
 
 
+def constant_value(value: ir.Value) -> float | None:
+    """Return the float that a value is by an ``arith.constant``, None for all others."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
+        return None
+    attribute = owner.attributes["value"]
+    return ir.FloatAttr(attribute).value if isinstance(attribute, ir.FloatAttr) else None
+
+
 def captured_values(op: ir.OpView) -> list[ir.Value]:
     """Values defined outside the op that its regions use, in order of their first use."""
     captured: dict[ir.Value, None] = {}
@@ -80,8 +89,8 @@ class Structured:
 
     @cached_property
     def num_outputs(self) -> int:
-        """Number of results, which is the number of destination operands."""
-        return len(self.op.operation.results)
+        """Number of destination operands; on tensors, that of results."""
+        return ir.DenseI32ArrayAttr(self.op.operation.attributes["operandSegmentSizes"])[1]
 
     @property
     def inputs(self) -> list[ir.Value]:
@@ -95,7 +104,7 @@ class Structured:
 
     @cached_property
     def extents(self) -> list[int]:
-        """Trip count of each loop, read off the operands' static shapes."""
+        """Trip count of each loop, read off the operands' shapes."""
         found: dict[int, int] = {}
         for map_, value in zip(self.maps, self.op.operation.operands, strict=True):
             for expr, size in zip(map_.results, shape_of(value), strict=True):
@@ -114,6 +123,11 @@ class Structured:
         block = self.op.operation.regions[0].blocks[0]
         argument = block.arguments[len(self.inputs) + result]
         return any(True for _ in argument.uses)
+
+    @cached_property
+    def uses_index(self) -> bool:
+        """Whether the body asks where in the iteration domain it is."""
+        return any(inner.operation.name == "linalg.index" for inner in body_operations(self.op))
 
     @cached_property
     def is_elementwise(self) -> bool:

@@ -9,13 +9,13 @@ channels are in groups G, that is the second dimension of images, tiles, sums an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 import numpy as np
 
-from rammer_mlir.bindings import arith, ir, linalg, tensor
+from rammer_mlir.bindings import arith, ir, tensor
 from rammer_mlir.passes.cloning import ValueMap, rename_operands
 from rammer_mlir.passes.constants import Matrix
+from rammer_mlir.passes.generics import indexing_maps, sum_of_products
 from rammer_mlir.passes.structured import Structured, shape_of
 from rammer_mlir.passes.winograd import Filtering
 
@@ -98,29 +98,14 @@ def contract(
     ``loops`` are the parallel ones, a bar, and those summed over; operands and the result, whose
     shape is given, come with their subscripts.
     """
-    kind = ir.F32Type.get()
-    zero = arith.constant(kind, 0.0)
-    start = linalg.fill(zero, outs=[tensor.EmptyOp(list(shape), kind).result])
-    parallel, reduced = loops.split(" | ")
-    iterators = [
-        f"#linalg.iterator_type<{name}>"
-        for name, some in (("parallel", parallel), ("reduction", reduced))
-        for _ in some.split(",")
-    ]
-    maps = [
-        f"affine_map<({parallel}, {reduced}) -> ({subscripts})>"
+    outer, summed = loops.split(" | ")
+    parallel = [each for each, some in ((True, outer), (False, summed)) for _ in some.split(",")]
+    texts = [
+        f"affine_map<({outer}, {summed}) -> ({subscripts})>"
         for subscripts in (*(text for _, text in operands), result)
     ]
-    op = linalg.GenericOp(
-        [start.type], [value for value, _ in operands], [start],
-        ir.ArrayAttr.get([ir.Attribute.parse(text) for text in maps]),
-        ir.ArrayAttr.get([ir.Attribute.parse(text) for text in iterators]),
-    )  # fmt: skip
-    body = op.regions[0].blocks.append(*[kind] * (len(operands) + 1))
-    with ir.InsertionPoint(body):
-        *factors, total = body.arguments
-        linalg.YieldOp([arith.addf(total, reduce(arith.mulf, factors))])
-    return op.result
+    maps = [ir.AffineMapAttr(ir.Attribute.parse(text)).value for text in texts]
+    return sum_of_products([value for value, _ in operands], maps, parallel, shape)
 
 
 def follow(
@@ -147,7 +132,7 @@ def follow(
         )
         for map_ in op.maps
     ]
-    copy.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
+    copy.attributes["indexing_maps"] = indexing_maps(maps)
     kinds = list(ir.ArrayAttr(copy.attributes["iterator_types"]))
     copy.attributes["iterator_types"] = ir.ArrayAttr.get([*kinds, *kinds[:2]])
     for result, output in zip(copy.results, outputs, strict=True):

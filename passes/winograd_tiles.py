@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rammer_mlir.bindings import arith, ir, tensor
+from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.channel_layout import reassociation
-from rammer_mlir.passes.fusion import PAD, is_constant_pad
+from rammer_mlir.passes.constant_pad import pad_with_zeros, padding_of
 from rammer_mlir.passes.structured import shape_of
 
 EXPAND = "tensor.expand_shape"
@@ -62,33 +62,13 @@ def _with_zeros(image: ir.Value, more: Sequence[int]) -> ir.Value:
         return tensor.ExpandShapeOp(kind, source, reassociation(owner.opview), [], wide).result
     high = [*[0] * (len(shape_of(image)) - 3), *more, 0]
     low = [0] * len(high)
-    if not isinstance(owner, ir.Block) and _pads_zeros(owner.opview):
-        image = owner.operands[0]
-        low = list(ir.DenseI64ArrayAttr(owner.attributes["static_low"]))
-        before = ir.DenseI64ArrayAttr(owner.attributes["static_high"])
-        high = [a + b for a, b in zip(high, before, strict=True)]
-    return _pad(image, low, high)
+    before = padding_of(image)
+    if before is not None and before.is_zero:
+        image, low = before.source, before.low
+        high = [a + b for a, b in zip(high, before.high, strict=True)]
+    return pad_with_zeros(image, low, high)
 
 
 def _keeps_rows(op: ir.OpView) -> bool:
     """Whether a reshape leaves the last three dimensions as they are."""
     return all(len(group) == 1 for group in reassociation(op)[-3:])
-
-
-def _pads_zeros(op: ir.OpView) -> bool:
-    if op.operation.name != PAD or not is_constant_pad(op):
-        return False
-    padding = list(op.operation.regions[0].blocks[0].operations)[-1].operation.operands[0]
-    assert not isinstance(padding.owner, ir.Block)
-    return ir.FloatAttr(padding.owner.attributes["value"]).value == 0.0
-
-
-def _pad(image: ir.Value, low: list[int], high: list[int]) -> ir.Value:
-    element = ir.RankedTensorType(image.type).element_type
-    shape = [a + b + c for a, b, c in zip(low, shape_of(image), high, strict=True)]
-    zero = arith.constant(element, 0.0)
-    op = tensor.PadOp(ir.RankedTensorType.get(shape, element), image, [], [], low, high)
-    body = op.regions[0].blocks.append(*[ir.IndexType.get()] * len(shape))
-    with ir.InsertionPoint(body):
-        tensor.YieldOp(zero)
-    return op.result

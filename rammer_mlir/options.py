@@ -49,30 +49,13 @@ def check_options(
     if num_veus is None:
         num_veus = gpu.num_veus if gpu else cores
         num_veus = described.units if described.is_bulk_synchronous else num_veus
-    if measured and described.is_bulk_synchronous:
-        raise OptionError(
-            f"costs '{MEASURED}:{costs}': expected a device like this processor, found one that "
-            "synchronises as a whole; leave 'measured' out"
-        )
-    if not described.is_bulk_synchronous:
+    if described.is_bulk_synchronous:
+        _check_supersteps(target, costs, measured=measured)
+    else:
         own.device(num_veus)
-    elif gpu is not None:
-        raise OptionError(
-            f"costs '{costs}': expected target cpu, which executes supersteps with few threads, "
-            f"found '{target}'; choose another device or target"
-        )
     num_veus = int(num_veus)
     vdevice = described.device(num_veus)
-    if watchdog < 0:
-        raise OptionError(f"watchdog: expected a number of looks, at least 0, found {watchdog}")
-    if gpu is None and (watchdog or per_operator):
-        option = "watchdog" if watchdog else "one launch per operator"
-        raise OptionError(f"{option}: expected a GPU as target, found '{target}'; leave it out")
-    if watchdog and per_operator:
-        raise OptionError(
-            "watchdog: expected one launch of the whole program, found one per operator, where "
-            "nothing waits; leave one of the options out"
-        )
+    _check_launches(target, watchdog, per_operator=per_operator)
     return CompileOptions(
         target=target, policy=policy, num_veus=num_veus, device=costs or described.name,
         tile_bytes=vdevice.max_shared_memory if vdevice.is_bulk_synchronous else 0,
@@ -80,6 +63,34 @@ def check_options(
         watchdog=watchdog, per_operator=per_operator, measured=measured,
         merge_growth=_check_merge(merge, policy), winograd=winograd,
     )  # fmt: skip
+
+
+def _check_supersteps(target: str, costs: str | None, *, measured: bool) -> None:
+    """Refuse what does not go with a device that synchronises as a whole."""
+    if measured:
+        raise OptionError(
+            f"costs '{MEASURED}:{costs}': expected a device like this processor, found one that "
+            "synchronises as a whole; leave 'measured' out"
+        )
+    if target != CPU:
+        raise OptionError(
+            f"costs '{costs}': expected target cpu, which executes supersteps with few threads, "
+            f"found '{target}'; choose another device or target"
+        )
+
+
+def _check_launches(target: str, watchdog: int, *, per_operator: bool) -> None:
+    """Refuse ways to launch a program that its target does not have, or that exclude each other."""
+    if watchdog < 0:
+        raise OptionError(f"watchdog: expected a number of looks, at least 0, found {watchdog}")
+    if target == CPU and (watchdog or per_operator):
+        option = "watchdog" if watchdog else "one launch per operator"
+        raise OptionError(f"{option}: expected a GPU as target, found '{target}'; leave it out")
+    if watchdog and per_operator:
+        raise OptionError(
+            "watchdog: expected one launch of the whole program, found one per operator, where "
+            "nothing waits; leave one of the options out"
+        )
 
 
 def _check_merge(merge: float | None, policy: str) -> float:

@@ -115,7 +115,6 @@ def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
 def _blocking() -> tuple[str, ...]:
     return (
         "rtask-pad-channels",
-        "linalg-generalize-named-ops",
         "rtask-block-channels",
         "linalg-generalize-named-ops",
         "canonicalize",

@@ -9,11 +9,13 @@ High-Performance Matrix Multiplication*). Sums are added up in the same order as
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref, scf
 from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.passes.structured import Structured, body_operations, element_bytes, plain_dim
 
 _PANEL_BYTES = 20 * 1024
 """Of a panel's piece: less than half of the 48 or 32 KiB of a first level of cache."""
@@ -31,83 +33,83 @@ _LONG_PANEL_BYTES = 96 * 1024
 def split_long_reductions(function: Any) -> None:
     """Rewrite the long products on memrefs in a function."""
     for operation in [op for op in walk(function) if op.name == "linalg.generic"]:
-        loop = _loop_to_split(operation)
-        if loop is not None:
-            _split(operation, *loop)
+        product = Structured(operation.opview)
+        if not _is_product(product):
+            continue
+        piece = _piece_of_sum(product)
+        if piece is not None:
+            _split(product, piece)
 
 
-def _loop_to_split(operation: Any) -> tuple[int, int, int] | None:
-    """Return a reduction loop, its trip count and that of a piece; None where nothing is gained."""
-    sizes = _sizes(operation)
-    body = [inner.name for inner in _body(operation)]
-    if sizes is None or len(operation.operands) != 3 or body[-3:-1] != ["arith.mulf", "arith.addf"]:
-        return None
-    if not isinstance(operation.operands[2].type.element_type, ir.F32Type | ir.F64Type):
-        return None
-    kinds = ["reduction" in str(kind) for kind in operation.attributes["iterator_types"]]
-    reductions = [loop for loop, reduction in enumerate(kinds) if reduction and sizes[loop] > 1]
-    inputs = [_dims(operation, number) for number in range(2)]
-    if not reductions or any(dims is None for dims in inputs):
-        return None  # a convolution's windows overlap: what they read again is near
-    if not all(dims is not None and set(reductions) <= set(dims) for dims in inputs):
-        return None
-    first, *inner = reductions
-    element = operation.operands[2].type.element_type.width // 8
-    step = prod(sizes[loop] for loop in inner) * _PANEL_WIDTH * element
-    if sizes[first] * step <= _LONG_PANEL_BYTES:
+@dataclass(frozen=True)
+class _Piece:
+    """A reduction loop that is cut, and its trip count in each piece."""
+
+    loop: int
+    trips: int
+
+
+def _is_product(op: Structured) -> bool:
+    """Whether an operation adds up products of two operands that both move along all reductions."""
+    body = [inner.operation.name for inner in body_operations(op.op)]
+    if len(op.maps) != 3 or op.num_outputs != 1 or body[-2:] != ["arith.mulf", "arith.addf"]:
+        return False
+    kinds = [value.type for value in op.op.operation.operands]
+    if not all(isinstance(kind, ir.MemRefType) and kind.has_static_shape for kind in kinds):
+        return False
+    if not isinstance(ir.MemRefType(kinds[2]).element_type, ir.F32Type | ir.F64Type):
+        return False
+    # A convolution's windows overlap: what they read again is near.
+    reductions = set(_reductions(op))
+    inputs = [_loops(map_) for map_ in op.maps[:2]]
+    return bool(reductions) and all(None not in dims and reductions <= set(dims) for dims in inputs)
+
+
+def _piece_of_sum(op: Structured) -> _Piece | None:
+    """Return the piece of a product's sum that is done at a time; None where nothing is gained."""
+    first, *inner = _reductions(op)
+    element = element_bytes(op.outputs[0].type)
+    step = prod(op.extents[loop] for loop in inner) * _PANEL_WIDTH * element
+    if op.extents[first] * step <= _LONG_PANEL_BYTES:
         return None
     fitting = range(1, _PANEL_BYTES // step + 1)
-    piece = max((n for n in fitting if sizes[first] % n == 0), default=0)
+    piece = max((n for n in fitting if op.extents[first] % n == 0), default=0)
     if piece * step < _PANEL_BYTES // 4:
         return None  # no divisor of a useful size: many small pieces cost more than they save
-    shared = [
-        prod(
-            sizes[loop]
-            for loop in range(len(sizes))
-            if not kinds[loop] and loop not in (dims or ())
-        )
-        for dims in inputs
-    ]
-    return (first, sizes[first], piece) if max(shared) >= _FEWEST_TILES else None
+    sharing = [_results_sharing(op, map_) for map_ in op.maps[:2]]
+    return _Piece(first, piece) if max(sharing) >= _FEWEST_TILES else None
 
 
-def _body(operation: Any) -> list[Any]:
-    return [inner.operation for inner in operation.regions[0].blocks[0].operations]
+def _reductions(op: Structured) -> list[int]:
+    """Return the reduction loops that run more than once, outermost first."""
+    return [loop for loop, n in enumerate(op.extents) if not op.parallel[loop] and n > 1]
 
 
-def _dims(operation: Any, number: int) -> list[int] | None:
-    """Return the loops that index an operand; None if one of them does not do so alone."""
-    results = list(operation.attributes["indexing_maps"][number].value.results)
-    plain = [expr.position for expr in results if isinstance(expr, ir.AffineDimExpr)]
-    return plain if len(plain) == len(results) else None
+def _loops(map_: ir.AffineMap) -> list[int | None]:
+    """Return the loop that indexes each dimension by itself, None where it is not one alone."""
+    return [plain_dim(expr) for expr in map_.results]
 
 
-def _sizes(operation: Any) -> list[int] | None:
-    """Return the trip count of every loop; None if only the run knows one."""
-    maps = [attribute.value for attribute in operation.attributes["indexing_maps"]]
-    found: dict[int, int] = {}
-    for value, map_ in zip(operation.operands, maps, strict=True):
-        if not isinstance(value.type, ir.MemRefType):
-            return None
-        for expr, size in zip(map_.results, value.type.shape, strict=True):
-            if isinstance(expr, ir.AffineDimExpr) and size >= 0:
-                found.setdefault(expr.position, size)
-    sizes = [found.get(loop) for loop in range(maps[0].n_dims)]
-    return None if None in sizes else [size for size in sizes if size is not None]
+def _results_sharing(op: Structured, map_: ir.AffineMap) -> int:
+    """Return how many results read the same elements of an operand."""
+    moving = _loops(map_)
+    return prod(n for loop, n in enumerate(op.extents) if op.parallel[loop] and loop not in moving)
 
 
-def _split(operation: Any, loop: int, trips: int, piece: int) -> None:
+def _split(op: Structured, piece: _Piece) -> None:
+    operation = op.op.operation
     with ir.InsertionPoint(operation), operation.location:
-        bounds = [_index(number) for number in (0, trips, piece)]
+        bounds = [_index(number) for number in (0, op.extents[piece.loop], piece.trips)]
         outer = scf.ForOp(*bounds)
     with ir.InsertionPoint(outer.body), operation.location:
         start = outer.induction_variable
-        pieces = [
-            _piece(operation.operands[number], _dims(operation, number), loop, piece, start)
-            for number in range(2)
+        parts = [
+            _part(value, _loops(map_), piece, start)
+            for value, map_ in zip(op.inputs, op.maps, strict=False)
         ]
-        part = operation.clone().operation
-        part.operands[0], part.operands[1] = pieces
+        copy = operation.clone().operation
+        for number, part in enumerate(parts):
+            copy.operands[number] = part
         scf.YieldOp([])
     operation.erase()
 
@@ -116,15 +118,17 @@ def _index(number: int) -> Any:
     return arith.constant(ir.IndexType.get(), number)
 
 
-def _piece(value: Any, dims: list[int] | None, loop: int, piece: int, start: Any) -> Any:
+def _part(value: ir.Value, loops: list[int | None], piece: _Piece, start: Any) -> ir.Value:
     """Return a view of an operand's part that a piece of the sum reads."""
-    assert dims is not None
-    shape = list(value.type.shape)
-    strides, _ = value.type.get_strides_and_offset()
+    kind = ir.MemRefType(value.type)
+    strides, _ = kind.get_strides_and_offset()
     dynamic = ir.ShapedType.get_dynamic_size()
-    sizes = [piece if dim == loop else size for dim, size in zip(dims, shape, strict=True)]
-    offsets = [dynamic if dim == loop else 0 for dim in dims]
+    sizes = [
+        piece.trips if loop == piece.loop else size
+        for loop, size in zip(loops, kind.shape, strict=True)
+    ]
+    offsets = [dynamic if loop == piece.loop else 0 for loop in loops]
     layout = ir.StridedLayoutAttr.get(ir.MemRefType.get_dynamic_stride_or_offset(), strides)
-    kind = ir.MemRefType.get(sizes, value.type.element_type, layout, value.type.memory_space)
+    view = ir.MemRefType.get(sizes, kind.element_type, layout, kind.memory_space)
     ones = [1] * len(sizes)
-    return memref.SubViewOp(kind, value, [start], [], [], offsets, sizes, ones).result
+    return memref.SubViewOp(view, value, [start], [], [], offsets, sizes, ones).result

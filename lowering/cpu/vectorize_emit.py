@@ -13,8 +13,8 @@ from rammer_mlir.lowering.cpu.vectorize_affine import Index, as_value, constant
 from rammer_mlir.lowering.cpu.vectorize_body import Combiner, select
 from rammer_mlir.lowering.cpu.vectorize_memory import Mask, Scope
 from rammer_mlir.lowering.cpu.vectorize_nest import Finish, Nest
-from rammer_mlir.lowering.cpu.vectorize_plan import TilePlan
 from rammer_mlir.lowering.cpu.vectorize_registers import Instance, Registers, Span, Spans
+from rammer_mlir.lowering.cpu.vectorize_tile import TilePlan
 
 Step = Callable[[Spans, list[Any]], list[Any]]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref, vector
 from rammer_mlir.lowering.cpu.vectorize_affine import Index, add, as_value, multiply
+from rammer_mlir.lowering.cpu.vectorize_cost import MAX_STRIDE
 from rammer_mlir.lowering.cpu.vectorize_nest import Operand
-from rammer_mlir.lowering.cpu.vectorize_plan import MAX_STRIDE
 from rammer_mlir.lowering.cpu.vectorize_shuffle import pick_strided
 
 _SHUFFLED_LANES = 8  # below, loads of single elements are cheaper than masked ones

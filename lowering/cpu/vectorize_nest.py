@@ -21,7 +21,7 @@ from rammer_mlir.lowering.cpu.vectorize_affine import (
 )
 from rammer_mlir.lowering.cpu.vectorize_body import Body
 from rammer_mlir.lowering.cpu.vectorize_epilogue import Epilogue
-from rammer_mlir.lowering.cpu.vectorize_plan import Access, Loop, LoopNest
+from rammer_mlir.lowering.cpu.vectorize_tile import Access, Loop, LoopNest
 from rammer_mlir.lowering.ir_walk import producer
 
 _UNKNOWN_TRIPS = 64  # estimate of a trip count without a known bound

@@ -8,10 +8,11 @@ from typing import Any
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu import vectorize_memory as memory
 from rammer_mlir.lowering.cpu.vectorize_affine import Index, add, as_value, multiply
+from rammer_mlir.lowering.cpu.vectorize_cost import MIN_TRANSPOSED
 from rammer_mlir.lowering.cpu.vectorize_memory import Mask, Scope
 from rammer_mlir.lowering.cpu.vectorize_nest import Nest, Operand
-from rammer_mlir.lowering.cpu.vectorize_plan import MIN_TRANSPOSED, TilePlan
 from rammer_mlir.lowering.cpu.vectorize_shuffle import segment, transpose
+from rammer_mlir.lowering.cpu.vectorize_tile import TilePlan
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from rammer_mlir.lowering.cpu.linear_map import Rows, linear_map
 from rammer_mlir.lowering.cpu.vectorize_emit import NestEmitter
 from rammer_mlir.lowering.cpu.vectorize_memory import Mask
 from rammer_mlir.lowering.cpu.vectorize_nest import Nest
-from rammer_mlir.lowering.cpu.vectorize_plan import TilePlan
 from rammer_mlir.lowering.cpu.vectorize_registers import Instance, Span, Spans
+from rammer_mlir.lowering.cpu.vectorize_tile import TilePlan
 from rammer_mlir.lowering.ir_walk import producer
+from rammer_mlir.passes.structured import constant_value
 
 _MOST_RESULTS = 64
 """Results of one point: beyond, straight-line code is too long."""
@@ -41,7 +42,9 @@ class Transform:
 def find_transform(nest: Nest, initial: list[Any], vector_bits: int) -> Transform | None:
     """Read a nest as such a reduction that starts at zero; None if it is something else."""
     factors = _factors(nest)
-    if factors is None or not _multiplies_all(nest) or not _is_zero(initial[0]):
+    if factors is None or not _multiplies_all(nest):
+        return None
+    if initial[0] is None or constant_value(initial[0]) != 0.0:
         return None
     small = [dim for factor in factors for dim in (factor.rows, factor.columns)]
     reductions = {dim for dim, kind in enumerate(nest.reduction) if kind}
@@ -109,13 +112,6 @@ def _multiplies_all(nest: Nest) -> bool:
         and sorted(names) == ["arith.addf", *["arith.mulf"] * (inputs - 1)]
         and all(body.uses(slot) == 1 for slot in range(inputs))
     )
-
-
-def _is_zero(initial: Any) -> bool:
-    if initial is None or producer(initial) != "arith.constant":
-        return False
-    value = initial.owner.attributes["value"]
-    return isinstance(value, ir.FloatAttr) and value.value == 0.0
 
 
 def _vector_dim(nest: Nest, small: list[int], lanes: int) -> int | None:

@@ -35,6 +35,19 @@ def address_alignment(buffer: Any) -> int:
     return width
 
 
+def holds_aligned_runs(buffer: Any, width: int) -> bool:
+    """Whether any ``width`` elements from a multiple of it along the last dimension are aligned.
+
+    They are neighbours in memory, and their address is a multiple of their size.
+    """
+    strides, _ = buffer.type.get_strides_and_offset()
+    return (
+        strides[-1] == 1
+        and all(stride > 0 and stride % width == 0 for stride in strides[:-1])
+        and address_alignment(buffer) % (width * _element_bytes(buffer.type.element_type)) == 0
+    )
+
+
 def _argument_alignment(block: Any, number: int, width: int) -> int:
     function = block.owner
     if "arg_attrs" not in function.attributes:

@@ -103,4 +103,5 @@ def counter_pointer(veu: str, counters: str) -> str:
 
 
 def fence(target: GpuTarget, order: str) -> str:
+    """Return a fence between blocks with a memory order, where the target needs one of its own."""
     return f'  llvm.fence syncscope("{target.scope}") {order}\n' if target.fences else ""

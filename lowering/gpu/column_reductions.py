@@ -14,7 +14,7 @@ from rammer_mlir.lowering.cpu.vectorize_affine import (
     evaluate,
     multiply,
 )
-from rammer_mlir.lowering.gpu.alignment import address_alignment
+from rammer_mlir.lowering.gpu.alignment import holds_aligned_runs
 from rammer_mlir.lowering.gpu.body import Loads, emit_body, output_maps
 from rammer_mlir.lowering.gpu.column_plan import ColumnPlan
 from rammer_mlir.lowering.gpu.iteration_space import Loops, unflatten
@@ -221,13 +221,9 @@ def _width(generic: Any, plan: ColumnPlan) -> int:
     """Return how many neighbours a thread may load at once, as far as alignment is provable."""
     access = plan.contraction.inputs[plan.widest]
     source = generic.operands[access.number]
-    strides, _ = source.type.get_strides_and_offset()
     width = plan.most_width
     while width > 1 and not (
-        strides[-1] == 1
-        and all(stride > 0 and stride % width == 0 for stride in strides[:-1])
-        and access.constants[-1] % width == 0
-        and address_alignment(source) % (width * access.element_bytes) == 0
+        access.constants[-1] % width == 0 and holds_aligned_runs(source, width)
     ):
         width //= 2
     return width

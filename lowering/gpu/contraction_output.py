@@ -9,7 +9,7 @@ from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref, scf, vector
 from rammer_mlir.lowering.cpu.vectorize_affine import Index, add, as_value, evaluate
-from rammer_mlir.lowering.gpu.alignment import address_alignment, divisor
+from rammer_mlir.lowering.gpu.alignment import divisor, holds_aligned_runs
 from rammer_mlir.lowering.gpu.body import output_maps
 from rammer_mlir.lowering.gpu.contraction_plan import WIDEST, ContractionPlan
 from rammer_mlir.lowering.gpu.iteration_space import Loops
@@ -80,16 +80,13 @@ class Output:
 
     def _width(self, loop: int, start: Index) -> int:
         """Return how many neighbours along a loop are provably aligned, and all inside or none."""
-        strides, _ = self._buffer.type.get_strides_and_offset()
-        size, bound = _bytes(self._buffer.type.element_type), self._loops.sizes[loop]
-        width = WIDEST // size
+        bound = self._loops.sizes[loop]
+        width = WIDEST // _bytes(self._buffer.type.element_type)
         while width > 1 and not (
-            strides[-1] == 1
-            and all(stride > 0 and stride % width == 0 for stride in strides[:-1])
-            and (start if isinstance(start, int) else divisor(start)) % width == 0
+            (start if isinstance(start, int) else divisor(start)) % width == 0
             and isinstance(bound, int)
             and bound % width == 0
-            and address_alignment(self._buffer) % (width * size) == 0
+            and holds_aligned_runs(self._buffer, width)
         ):
             width //= 2
         return width

@@ -91,17 +91,14 @@ def map_kernels(
     signatures = {symbol(kernel): _buffer_types(kernel) for kernel in kernels}
     memories = [place_temporaries(kernel, shared_limit) for kernel in kernels]
     copies = AsyncCopies() if async_copies else RegisterCopies()
+
+    def staging_of(kernel: Any, temporaries: int) -> Staging:
+        left = shared_limit - temporaries
+        plans = plan_contractions(kernel, block_threads, left, matrix_elements=matrix_elements)
+        return Staging(plans, temporaries, copies)
+
     stagings = [
-        Staging(
-            plan_contractions(
-                kernel,
-                block_threads,
-                shared_limit - memory.shared_bytes,
-                matrix_elements=matrix_elements,
-            ),
-            memory.shared_bytes,
-            copies,
-        )
+        staging_of(kernel, memory.shared_bytes)
         for kernel, memory in zip(kernels, memories, strict=True)
     ]
     shared = max([ALIGNMENT, *(staging.end for staging in stagings)])

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from rammer_mlir.bindings import arith, ir, memref, nvgpu, scf, vector
 from rammer_mlir.lowering.cpu.vectorize_affine import Index, add, as_value, constant, multiply
-from rammer_mlir.lowering.gpu.alignment import address_alignment, divisor
+from rammer_mlir.lowering.gpu.alignment import divisor, holds_aligned_runs
 from rammer_mlir.lowering.gpu.contraction_plan import WIDEST, Staged
 from rammer_mlir.lowering.gpu.iteration_space import unflatten
 
@@ -236,16 +236,12 @@ def _width(box: Box, origin: Sequence[Index]) -> int:
 
 def _fits(box: Box, first: Index, width: int) -> bool:
     """Return whether pieces of a width never cross the box's or the operand's edge."""
-    staged, kind = box.staged, box.source.type
-    strides, _ = kind.get_strides_and_offset()
     offset = first % width if isinstance(first, int) else divisor(first) % width
     return (
-        staged.box[-1] % width == 0
-        and strides[-1] == 1
-        and all(stride > 0 and stride % width == 0 for stride in strides[:-1])
+        box.staged.box[-1] % width == 0
         and offset == 0
-        and not _is_cut(box, len(staged.box) - 1)
-        and address_alignment(box.source) % (width * staged.access.element_bytes) == 0
+        and not _is_cut(box, len(box.staged.box) - 1)
+        and holds_aligned_runs(box.source, width)
     )
 
 

@@ -22,13 +22,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from rammer_mlir.benchmarks.comparison import Array
-from rammer_mlir.benchmarks.contenders.protocol import Contender
+from rammer_mlir.benchmarks.contenders.protocol import Contender, Open
 from rammer_mlir.errors import RammerError, TargetError
 
 Feeds = Mapping[str, Array]
-Open = Callable[[Path, int], Contender]
-"""Opens an ONNX file for a number of threads; pickled by its name."""
-
 _Result = TypeVar("_Result")
 
 TURN_SECONDS = 5e-3
@@ -36,7 +33,6 @@ TURN_SECONDS = 5e-3
 MIN_RUNS, MAX_RUNS = 3, 200
 SLOW_SECONDS = 0.5
 """A run that takes longer is the only one of its turn: there, caches and clocks matter little."""
-
 
 _END_WITH_PARENT = 1
 """Linux: PR_SET_PDEATHSIG."""
@@ -48,7 +44,10 @@ class Lane:
     def __init__(
         self, name: str, open_contender: Open, model: Path, threads: int, feeds: Feeds
     ) -> None:
-        """Start the process; it ends with the calling thread, however that ends."""
+        """Start the process; it ends with the calling thread, however that ends.
+
+        What opens the contender is pickled, by its name.
+        """
         self._name = name
         self._pipe, far = Pipe()
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

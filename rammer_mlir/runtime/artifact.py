@@ -2,7 +2,8 @@
 
 The file is a ZIP archive of uncompressed members: ``manifest.json``, the code (``code.so`` for a
 CPU; ``code.cubin``, ``code.ptx`` or ``code.hsaco`` for a GPU), the schedule, and ``constants.bin``.
-Each begins at a multiple of 64 bytes: constants are mapped, not read.
+Each begins at a multiple of 64 bytes: constants are mapped, not read. The manifest's seal is over
+all of them.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from rammer_mlir.gpu_image import GpuImage
 from rammer_mlir.image import CpuImage
 from rammer_mlir.runtime import cpu_parts, gpu_parts
 from rammer_mlir.runtime.parts import Members
+from rammer_mlir.runtime.seal import SEAL, Content, seal_of
 
-FORMAT, VERSION = "rammer-mlir", 3
+FORMAT, VERSION = "rammer-mlir", 4
 
 Image = CpuImage | GpuImage
 
@@ -93,12 +95,13 @@ def write_artifact(path: Path, artifact: Artifact) -> None:
         kind, parts = image.code_kind, gpu_parts.write_image(image)
     manifest = {"format": FORMAT, "version": VERSION, "code": kind, **parts.manifest}
     manifest["stats"] = dict(artifact.stats)
+    members = {f"code.{kind}": artifact.code, **parts.members, _CONSTANTS: image.constants.data}
+    contents = (Content(name, len(data), zlib.crc32(data)) for name, data in members.items())
+    manifest[SEAL] = seal_of(manifest, contents)
     with open_atomically(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         _add(archive, file, _MANIFEST, json.dumps(manifest, indent=1).encode())
-        _add(archive, file, f"code.{kind}", artifact.code)
-        for name, data in parts.members.items():
+        for name, data in members.items():
             _add(archive, file, name, data)
-        _add(archive, file, _CONSTANTS, image.constants.data)
 
 
 def _add(archive: zipfile.ZipFile, file: IO[bytes], name: str, data: bytes | memoryview) -> None:
@@ -116,8 +119,8 @@ def read_artifact(path: Path) -> Artifact:
     """Read a compiled program.
 
     Raises:
-        ArtifactError: if the file is missing, foreign, corrupt, of another version, or made for
-            a machine that this is not.
+        ArtifactError: if the file is missing, foreign, corrupt, of another version, made for a
+            machine that this is not, or not what was written.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -127,6 +130,7 @@ def read_artifact(path: Path) -> Artifact:
             manifest = _checked_manifest(path, archive)
             kind = _CODE_KINDS[manifest["code"]]
             kind.check(path, manifest)
+            _check_seal(path, manifest, archive)
             image = kind.read(Members(manifest, archive.read, _mapped(path, archive)))
             code = archive.read(f"code.{manifest['code']}")
             return Artifact(image, code, dict(manifest["stats"]))
@@ -151,6 +155,16 @@ def _checked_manifest(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
             "model again with this version"
         )
     return manifest
+
+
+def _check_seal(path: Path, manifest: Mapping[str, Any], archive: zipfile.ZipFile) -> None:
+    others = (entry for entry in archive.infolist() if entry.filename != _MANIFEST)
+    contents = (Content(entry.filename, entry.file_size, entry.CRC) for entry in others)
+    if manifest.get(SEAL) != seal_of(manifest, contents):
+        raise ArtifactError(
+            f"'{path}' was changed since it was compiled: expected a file as rammer-compile wrote "
+            "it; compile the model again"
+        )
 
 
 def _mapped(path: Path, archive: zipfile.ZipFile) -> NDArray[np.uint8]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from mapped_kernels import compile_mapped
 
+from rammer_mlir.benchmarks.gpu import accesses
 from rammer_mlir.runtime.emulator import Grid, launch
 from rammer_mlir.runtime.traces import warp_accesses
 
@@ -40,3 +41,16 @@ func.func @kernel(%id: index, %x: {kind}, %y: {kind}) {{
     assert load.sectors == sectors * executions
     assert load.needed == (1 if access == "(i, 0)" else 4) * executions
     assert store.sectors == store.needed == 4 * executions
+
+
+def test_the_command_counts_a_models_accesses(capsys: pytest.CaptureFixture[str]) -> None:
+    assert accesses.main(["one_element", "--veus", "1"]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[0] == "one_element"
+    assert len(rows) > 4 and all(row.startswith("|") for row in rows[2:-1])
+
+
+def test_the_command_names_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    assert accesses.main(["no_model"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: model: expected one of") and error.count("\n") == 1

@@ -1,6 +1,7 @@
 """Integers where a processor would end the process: divisors of zero, the quotient that overflows.
 
-NumPy's answers are the reference (ONNX leaves them open, ONNX Runtime refuses a zero divisor).
+NumPy's answers are the reference (ONNX leaves them open). A divisor of zero that is known when the
+model is compiled is refused, as ONNX Runtime does.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from node_checks import check_node, floats, run_node
+from onnx import numpy_helper
+from test_contradictions import parsed, refusal
 
 SIGNED = [np.int8, np.int32, np.int64]
 UNSIGNED = [np.uint8, np.uint32]
@@ -32,6 +35,8 @@ def pairs(kind: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 def test_quotients(kind: Any, constants: tuple[int, ...]) -> None:
     """Rounded towards zero; 0 for a divisor of 0; the smallest integer over -1 is itself."""
     x, y = pairs(kind)
+    if constants:
+        x, y = x[y != 0], y[y != 0]
     with np.errstate(all="ignore"):
         quotient, rest = x // y, x % y
         toward_zero = quotient + ((rest != 0) & ((x < 0) != (y < 0))).astype(kind)
@@ -56,6 +61,36 @@ def test_constant_divisors_cost_nothing() -> None:
     text = check_node("Div", [x, np.array(3, np.int32)], constants=(1,))
     assert "arith.divsi" in text
     assert "arith.select" not in text
+
+
+@pytest.mark.parametrize("operator", ["Div", "Mod"])
+@pytest.mark.parametrize("kind", ["int64", "int32", "uint8"])
+@pytest.mark.parametrize("constants", [("y",), ("x", "y")])
+def test_constant_divisors_of_zero(operator: str, kind: str, constants: tuple[str, ...]) -> None:
+    """They are refused by name, whether or not the quotient could be folded."""
+    given = {"x": [7, 8, 9], "y": [2, 0, 3]}
+    inputs = [f"{kind}[3] {name}" for name in given if name not in constants]
+    graph = f"({', '.join(['float[3] z', *inputs])}) => (float[3] w) {{"
+    graph += f"q = {operator}(x, y)\n f = Cast<to=1>(q)\n w = Add(f, z) }}"
+    model = parsed(graph)
+    for name in constants:
+        values = np.array(given[name], kind)
+        model.graph.initializer.append(numpy_helper.from_array(values, name))
+    assert refusal(model) == (
+        f"'{operator}:q' ({operator}) is not valid: expected a divisor of integers without zeros, "
+        "found a constant that holds 0"
+    )
+
+
+def test_a_divisor_that_is_folded_to_zero() -> None:
+    """A size that is computed from shapes is a constant too."""
+    graph = """(float[4,3] x) => (float[A,B] y) {
+      s = Shape(x)
+      d = Sub(s, k)
+      n = Div(s, d)
+      y = Reshape(x, n) }"""
+    text = refusal(parsed(graph, k=[4, 1]))
+    assert text.startswith("'Div:n' (Div) is not valid: expected a divisor of integers without")
 
 
 def test_lengths_beyond_the_axis_read_nothing_else() -> None:

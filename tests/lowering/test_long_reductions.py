@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -9,6 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import rammer_mlir
 from rammer_mlir.lowering.cpu import kernels_to_llvm
+from rammer_mlir.lowering.cpu.long_reductions import split_long_reductions
+from rammer_mlir.lowering.ir_walk import walk
 
 
 def _product(rows: int, length: int, columns: int, *, image: bool) -> onnx.ModelProto:
@@ -29,29 +33,51 @@ def _product(rows: int, length: int, columns: int, *, image: bool) -> onnx.Model
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
+def _loops(function: Any) -> int:
+    return sum(operation.name == "scf.for" for operation in walk(function))
+
+
 @pytest.mark.parametrize(
-    ("rows", "length", "columns", "image"),
-    [(56, 1024, 64, False), (40, 1536, 96, False), (64, 2048, 32, True), (72, 1040, 48, True)],
+    ("rows", "length", "columns", "image", "is_cut"),
+    [
+        (56, 1024, 64, False, True),
+        (40, 1536, 96, False, True),
+        (64, 2048, 32, True, True),
+        (64, 1040, 32, True, True),
+        (72, 1040, 48, True, False),  # tiles whose sizes only the run knows stay whole
+    ],
 )
 def test_pieces_add_up(
-    rows: int, length: int, columns: int, image: bool, monkeypatch: pytest.MonkeyPatch
+    rows: int,
+    length: int,
+    columns: int,
+    image: bool,
+    is_cut: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = _product(rows, length, columns, image=image)
     shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
     x = np.random.default_rng(rows).standard_normal(shape).astype(np.float32)
     weights = numpy_helper.to_array(model.graph.initializer[0])
+    pieces: list[int] = []
+
+    def split(function: Any) -> None:
+        before = _loops(function)
+        split_long_reductions(function)
+        pieces.append(_loops(function) - before)
+
+    monkeypatch.setattr(kernels_to_llvm, "split_long_reductions", split)
     with rammer_mlir.compile(model, num_veus=2, cache=False) as executable:
         found = executable.run({"x": x})["y"]
+    assert (sum(pieces) > 0) == is_cut
     wide, kernel = x.astype(np.float64), weights.astype(np.float64)
     sums = np.einsum("nchw,fc->nfhw", wide, kernel[:, :, 0, 0]) if image else wide @ kernel
     np.testing.assert_allclose(found, np.maximum(sums, 0), rtol=1e-4, atol=1e-3)
     # Added up in the same order, so that not a bit differs from the sum in one piece.
-    split: list[bool] = []
 
-    def note(function: object) -> None:
-        split.append(True)
+    def leave(function: object) -> None:
+        """Cut nothing."""
 
-    monkeypatch.setattr(kernels_to_llvm, "split_long_reductions", note)
+    monkeypatch.setattr(kernels_to_llvm, "split_long_reductions", leave)
     with rammer_mlir.compile(model, num_veus=2, cache=False) as executable:
         assert np.array_equal(executable.run({"x": x})["y"], found)
-    assert split

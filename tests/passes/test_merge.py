@@ -78,16 +78,21 @@ def _run(model: onnx.ModelProto, merge: float, image: np.ndarray) -> tuple[str, 
     return text, [np.asarray(found[spec.name], np.float32) for spec in model.graph.output]
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_merged_convolutions_are_right(seed: int) -> None:
-    model = _Model(seed).build()
+def _check(model: onnx.ModelProto, merge: float, seed: int) -> str:
+    """Compare with ONNX Runtime on random input; return the `operators` stage."""
     shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
-    image = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-    expected = OnnxRuntime(model.SerializeToString(), 1).run({"x": image})
-    _, found = _run(model, 30.0, image)
+    x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    expected = OnnxRuntime(model.SerializeToString(), 1).run({"x": x})
+    text, found = _run(model, merge, x)
     for spec, array in zip(model.graph.output, found, strict=True):
         reference = np.asarray(expected[spec.name], np.float32)
         np.testing.assert_allclose(array, reference, rtol=1e-4, atol=1e-4)
+    return text
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_merged_convolutions_are_right(seed: int) -> None:
+    _check(_Model(seed).build(), 30.0, seed)
 
 
 def test_most_of_them_are_merged() -> None:
@@ -190,15 +195,7 @@ def _products(seed: int) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_merged_products_are_right(seed: int) -> None:
-    model = _products(seed)
-    shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
-    matrix = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-    expected = OnnxRuntime(model.SerializeToString(), 1).run({"x": matrix})
-    text, found = _run(model, 1.0, matrix)
-    assert "rtask.parts" in text
-    for spec, array in zip(model.graph.output, found, strict=True):
-        reference = np.asarray(expected[spec.name], np.float32)
-        np.testing.assert_allclose(array, reference, rtol=1e-4, atol=1e-4)
+    assert "rtask.parts" in _check(_products(seed), 1.0, seed)
 
 
 def test_products_behind_views_and_in_front_of_them() -> None:

@@ -23,6 +23,7 @@ from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.link import link_shared
 from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.pool import native_code
 from rammer_mlir.signature import Signature, TensorSpec
 
@@ -149,6 +150,13 @@ func.func private @step(%id: index, %x: {matrix}, %w: {matrix}, %y: {matrix}) {{
     def input(self, seed: int = 0) -> Array:
         """Return a random input."""
         return np.random.default_rng(seed).standard_normal((self.rows, self.columns)).astype("f")
+
+    def is_right(self, executable: Executable | GpuExecutable, seed: int = 0) -> bool:
+        """Run into memory that holds no earlier result, and compare with NumPy."""
+        x = self.input(seed)
+        y = np.full_like(x, np.nan)
+        executable.run({"x": x}, {"y": y})
+        return np.array_equal(y, self.expected(x))
 
     def build(self, straight_line_limit: int = STRAIGHT_LINE_LIMIT) -> Executable:
         """Compile the program for this process."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 import resource
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,11 +19,7 @@ from rammer_mlir.errors import ArtifactError, TargetError
 from rammer_mlir.runtime import artifact as format_module
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
-from tests.runtime.elementwise import Elementwise
-from tests.runtime.ring import Ring
-
-RING = Ring(num_veus=2, layers=60)
-SMALL = Elementwise((3, 5), "f32", np.dtype(np.float32), "%q = arith.addf %p, %p : f32")
+from tests.runtime.artifacts import RING, SMALL, loads_and_runs, refusal
 
 
 @pytest.fixture(scope="module")
@@ -42,29 +35,6 @@ def saved(executable: Executable, tmp_path_factory: pytest.TempPathFactory) -> P
     path = tmp_path_factory.mktemp("artifacts") / "ring.rammer"
     executable.save(path)
     return path
-
-
-def loads_and_runs(path: Path) -> bool:
-    """Load the ring's artifact and return whether it gives the right result."""
-    with rammer_mlir.load(path) as loaded:
-        return is_right(loaded)
-
-
-def is_right(executable: Executable | GpuExecutable) -> bool:
-    """Run into memory that holds no earlier result, and compare with NumPy."""
-    x = RING.input()
-    y = np.full_like(x, np.nan)
-    executable.run({"x": x}, {"y": y})
-    return np.array_equal(y, RING.expected(x))
-
-
-def refusal(path: Path) -> str:
-    """Return the message with which loading is refused; it is one line and names the file."""
-    with pytest.raises(ArtifactError) as caught:
-        rammer_mlir.load(path)
-    message = str(caught.value)
-    assert "\n" not in message and str(path) in message
-    return message
 
 
 def test_round_trip(executable: Executable, saved: Path) -> None:
@@ -92,7 +62,7 @@ def test_saving_over_a_loaded_artifact(saved: Path, tmp_path: Path) -> None:
     with rammer_mlir.load(path) as loaded:
         loaded.save(path)
         assert loads_and_runs(path)
-        assert is_right(loaded)
+        assert RING.is_right(loaded)
 
 
 DEPLOYED = """
@@ -193,70 +163,6 @@ def test_flipped_bits(saved: Path, tmp_path: Path) -> None:
             assert "\n" not in str(error)
             refused += 1
     assert refused > len(positions) // 2
-
-
-def rewritten(
-    saved: Path, path: Path, edit: Callable[[dict[str, Any]], object], **members: bytes | None
-) -> Path:
-    """Write the artifact again with another manifest, and members replaced or left out."""
-    with zipfile.ZipFile(saved) as old, zipfile.ZipFile(path, "w") as new:
-        for name in old.namelist():
-            data: bytes | None = old.read(name)
-            if name == "manifest.json":
-                manifest = json.loads(old.read(name))
-                edit(manifest)
-                data = json.dumps(manifest).encode()
-            data = members.get(name.partition(".")[0], data)
-            if data is not None:
-                new.writestr(name, data)
-    return path
-
-
-def unchanged(_: dict[str, Any]) -> None:
-    """Leave the manifest as it is."""
-
-
-def test_a_rewritten_artifact_still_loads(saved: Path, tmp_path: Path) -> None:
-    """The tests below change one thing at a time of a file that is good otherwise."""
-    assert loads_and_runs(rewritten(saved, tmp_path / "same.rammer", unchanged))
-
-
-def test_another_version(saved: Path, tmp_path: Path) -> None:
-    """The versions found and expected are named."""
-    path = rewritten(saved, tmp_path / "new.rammer", lambda m: m.update(version=99))
-    assert "has format version 99: expected 3; compile the model again" in refusal(path)
-
-
-def test_another_machine(saved: Path, tmp_path: Path) -> None:
-    """Code for another processor family is not run."""
-    path = rewritten(saved, tmp_path / "other.rammer", lambda m: m.update(machine="riscv64"))
-    message = refusal(path)
-    assert "was compiled for riscv64, and this machine is " + platform.machine() in message
-
-
-def test_a_processor_that_lacks_an_instruction_set(saved: Path, tmp_path: Path) -> None:
-    """Nor code that uses instructions which this one lacks."""
-    path = rewritten(saved, tmp_path / "wide.rammer", lambda m: m["features"].append("avx4096"))
-    assert "needs a processor with avx4096, which this one lacks" in refusal(path)
-
-
-@pytest.mark.parametrize("member", ["code", "records", "starts", "constants", "items"])
-def test_missing_members(member: str, saved: Path, tmp_path: Path) -> None:
-    """Every part is needed."""
-    refusal(rewritten(saved, tmp_path / "part.rammer", unchanged, **{member: None}))
-
-
-def test_code_that_is_no_library(saved: Path, tmp_path: Path) -> None:
-    """The system's loader refuses it."""
-    path = rewritten(saved, tmp_path / "code.rammer", unchanged, code=b"no code")
-    assert "its code cannot be loaded" in refusal(path)
-
-
-def test_code_of_another_library(saved: Path, tmp_path: Path) -> None:
-    """A library without our functions is not called."""
-    library = next(Path(sys.modules["_ctypes"].__file__ or "").parent.glob("_ctypes*.so"))
-    path = rewritten(saved, tmp_path / "code.rammer", unchanged, code=library.read_bytes())
-    assert "its code lacks 'rammer_start'" in refusal(path)
 
 
 def refused_saving(executable: Executable | GpuExecutable, path: Path, reason: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run
 
@@ -57,21 +58,18 @@ def _place(
     return rng.choice(places) if places else None
 
 
-def _run(rng: random.Random, program: Program) -> tuple[list[Item], int, Run] | None:
-    place = _place(rng, program, Run)
+_Kind = TypeVar("_Kind", Run, Barrier)
+
+
+def _item(
+    rng: random.Random, program: Program, kind: type[_Kind]
+) -> tuple[list[Item], int, _Kind] | None:
+    """Choose an item of a kind: its place as above, and the item."""
+    place = _place(rng, program, kind)
     if place is None:
         return None
     item = place[0][place[1]]
-    assert isinstance(item, Run)
-    return (*place, item)
-
-
-def _barrier(rng: random.Random, program: Program) -> tuple[list[Item], int, Barrier] | None:
-    place = _place(rng, program, Barrier)
-    if place is None:
-        return None
-    item = place[0][place[1]]
-    assert isinstance(item, Barrier)
+    assert isinstance(item, kind)
     return (*place, item)
 
 
@@ -81,33 +79,33 @@ def _insert(rng: random.Random, items: list[Item], item: Item) -> None:
 
 def drop_run(rng: random.Random, program: Program) -> None:
     """Take a run out."""
-    if place := _run(rng, program):
+    if place := _item(rng, program, Run):
         del place[0][place[1]]
 
 
 def shrink_run(rng: random.Random, program: Program) -> None:
     """Take the first or the last rTask out of a run."""
-    if place := _run(rng, program):
+    if place := _item(rng, program, Run):
         items, at, run = place
         items[at] = Run(run.operator, run.first + rng.randint(0, 1), run.count - 1)
 
 
 def shift_run(rng: random.Random, program: Program) -> None:
     """Run the rTasks next to the right ones."""
-    if place := _run(rng, program):
+    if place := _item(rng, program, Run):
         items, at, run = place
         items[at] = replace(run, first=run.first + rng.choice((-1, 1)))
 
 
 def duplicate_run(rng: random.Random, program: Program) -> None:
     """Do a run again somewhere."""
-    if place := _run(rng, program):
+    if place := _item(rng, program, Run):
         _insert(rng, rng.choice(program), place[2])
 
 
 def exchange_operators(rng: random.Random, program: Program) -> None:
     """Exchange two runs, each taking the other's place."""
-    first, second = _run(rng, program), _run(rng, program)
+    first, second = _item(rng, program, Run), _item(rng, program, Run)
     if first and second:
         first[0][first[1]], second[0][second[1]] = second[2], first[2]
 
@@ -134,7 +132,7 @@ def move_to_other_veu(rng: random.Random, program: Program) -> None:
 
 def split_run(rng: random.Random, program: Program) -> None:
     """Write a run as two: harmless."""
-    if place := _run(rng, program):
+    if place := _item(rng, program, Run):
         items, at, run = place
         cut = rng.randint(1, max(1, run.count - 1))
         items[at : at + 1] = [
@@ -145,7 +143,7 @@ def split_run(rng: random.Random, program: Program) -> None:
 
 def split_and_move(rng: random.Random, program: Program) -> None:
     """Move a part of a run to a place on some vEU."""
-    if place := _run(rng, program):
+    if place := _item(rng, program, Run):
         items, at, run = place
         cut = rng.randint(1, max(1, run.count - 1))
         items[at] = replace(run, count=cut)
@@ -154,13 +152,13 @@ def split_and_move(rng: random.Random, program: Program) -> None:
 
 def drop_barrier(rng: random.Random, program: Program) -> None:
     """Take a barrier out."""
-    if place := _barrier(rng, program):
+    if place := _item(rng, program, Barrier):
         del place[0][place[1]]
 
 
 def drop_wait(rng: random.Random, program: Program) -> None:
     """Take one pair out of a barrier."""
-    if (place := _barrier(rng, program)) and place[2].waits:
+    if (place := _item(rng, program, Barrier)) and place[2].waits:
         items, at, barrier = place
         waits = list(barrier.waits)
         waits.pop(rng.randrange(len(waits)))
@@ -169,7 +167,7 @@ def drop_wait(rng: random.Random, program: Program) -> None:
 
 def shift_wait(rng: random.Random, program: Program) -> None:
     """Wait for the rTask before or after the right one."""
-    if (place := _barrier(rng, program)) and place[2].waits:
+    if (place := _item(rng, program, Barrier)) and place[2].waits:
         items, at, barrier = place
         waits = list(barrier.waits)
         which = rng.randrange(len(waits))
@@ -180,7 +178,7 @@ def shift_wait(rng: random.Random, program: Program) -> None:
 
 def redirect_wait(rng: random.Random, program: Program) -> None:
     """Wait for another vEU, which need not exist."""
-    if (place := _barrier(rng, program)) and place[2].waits:
+    if (place := _item(rng, program, Barrier)) and place[2].waits:
         items, at, barrier = place
         waits = list(barrier.waits)
         which = rng.randrange(len(waits))
@@ -198,13 +196,13 @@ def add_wait(rng: random.Random, program: Program) -> None:
 
 def duplicate_barrier(rng: random.Random, program: Program) -> None:
     """Wait again somewhere on the same vEU: harmless behind the first, perhaps not before it."""
-    if place := _barrier(rng, program):
+    if place := _item(rng, program, Barrier):
         _insert(rng, place[0], place[2])
 
 
 def split_barrier(rng: random.Random, program: Program) -> None:
     """Write a barrier as two: harmless."""
-    if place := _barrier(rng, program):
+    if place := _item(rng, program, Barrier):
         items, at, barrier = place
         cut = rng.randint(0, len(barrier.waits))
         items[at : at + 1] = [Barrier(barrier.waits[cut:]), Barrier(barrier.waits[:cut])]

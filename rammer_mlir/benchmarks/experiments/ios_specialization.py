@@ -22,6 +22,7 @@ from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.policies.ios import Ios, place_stages
 from rammer_mlir.scheduling.verifier import verify
 
+BATCHES = (1, 32, 128)
 TARGETS = ("nvvm:sm_70", "nvvm:sm_90", "rocdl:gfx906")
 
 Setting = tuple[TaskGraph, Device]
@@ -68,10 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m rammer_mlir.benchmarks.experiments.ios_specialization", description=__doc__
     )
     parser.add_argument("model", nargs="?", default="inception_v3")
-    parser.add_argument("--batches", type=int, nargs="+", default=[1, 32, 128])
-    parser.add_argument(
-        "--targets", nargs="+", default=["nvvm:sm_70", "nvvm:sm_90", "rocdl:gfx906"]
-    )
+    parser.add_argument("--batches", type=int, nargs="+", default=list(BATCHES))
+    parser.add_argument("--targets", nargs="+", default=list(TARGETS))
     options = parser.parse_args(arguments)
     first = options.targets[0]
     batches = [setting(options.model, first, batch) for batch in options.batches]

@@ -17,6 +17,7 @@ from pathlib import Path
 import onnx
 
 import rammer_mlir
+from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.benchmarks.gpu.kit import RELAYS, time_relays, ways_to_run
@@ -116,6 +117,7 @@ def report(found: Sequence[Result]) -> str:
     return table(rows)
 
 
+@one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, and write ``gpu.json`` and ``gpu.md``; 1 if a model failed."""
     parser = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.gpu")

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import get_args
 
+from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import Scale, build, random_feeds
 from rammer_mlir.compiler import Compilation
@@ -60,6 +61,7 @@ def _row(function: str, access: str, found: Sequence[WarpAccesses]) -> list[str]
     ]  # fmt: skip
 
 
+@one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a table for each model."""
     parser = argparse.ArgumentParser(

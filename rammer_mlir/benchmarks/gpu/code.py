@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rammer_mlir.benchmarks.child import Failure, in_child
+from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import LIGHT, TABLE_1, Scale, build
 from rammer_mlir.compiler import Compilation
@@ -103,6 +104,7 @@ def report(found: Sequence[CodeReport]) -> str:
     return table(rows)
 
 
+@one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compile the models, print the table and write it; return 1 where one failed."""
     parser = argparse.ArgumentParser(

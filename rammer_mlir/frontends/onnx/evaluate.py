@@ -19,6 +19,7 @@ from rammer_mlir.frontends.onnx.tensors import (
     ONNX_DOMAINS,
     Array,
     ShapeTable,
+    divides_by_zero,
     dtype_of,
     small_constants,
 )
@@ -77,6 +78,8 @@ def _evaluate(
     """Return a node's results, None if they are not constant, large, or not to be had."""
     names = [name for name in node.input if name]
     if not names or any(name not in values for name in names) or not _is_evaluated(node):
+        return None
+    if divides_by_zero(node.op_type, values[names[-1]]):
         return None
     if any(np.prod(table.find_shape(name) or [1]) > LARGE for name in node.output):
         return None

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rammer_mlir.frontends.onnx.model import LARGE, Model
+from rammer_mlir.frontends.onnx.tensors import divides_by_zero
 
 _LARGEST_RESULT = 512 * 512
 """Elements up to which a result of constants alone is stored, if its inputs are smaller."""
@@ -73,12 +74,17 @@ def _take_weights(graph: Any) -> dict[str, Any]:
 
 
 def _should_fold(node: Any) -> bool | None:
-    """Fold large constants too where the result is no larger than what it is made of."""
+    """Fold large constants too where the result is no larger than what it is made of.
+
+    What cannot be folded stays for the rules that nodes are checked by.
+    """
     if node.op_type in ("ConstantOfShape", "QuantizeLinear", "DequantizeLinear"):
         return None
     constants = [value.const_value for value in node.inputs if value is not None]
     if any(constant is None for constant in constants):
         return None
+    if constants and divides_by_zero(node.op_type, constants[-1].numpy()):
+        return False
     shapes = [value.shape for value in node.outputs]
     if any(shape is None or not shape.is_static() for shape in shapes):
         return None

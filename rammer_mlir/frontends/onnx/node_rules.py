@@ -15,6 +15,7 @@ from rammer_mlir.frontends.onnx.tensors import (
     ONNX_DOMAINS,
     Array,
     ShapeTable,
+    divides_by_zero,
     label,
 )
 
@@ -25,6 +26,7 @@ class _Facts:
     def __init__(
         self, node: onnx.NodeProto, table: ShapeTable, values: Mapping[str, Array]
     ) -> None:
+        self.operator = node.op_type
         self._table = table
         self._values = values
         self._inputs = list(node.input)
@@ -125,6 +127,11 @@ def _index_range(indices: Array, size: int) -> Iterator[str]:
         yield f"expected indices from {-size} to {size - 1}, found {wrong.reshape(-1)[0]}"
 
 
+def _no_zero_divisor(node: _Facts) -> Iterator[str]:
+    if divides_by_zero(node.operator, node.value(1)):
+        yield "expected a divisor of integers without zeros, found a constant that holds 0"
+
+
 def _normalized(node: _Facts) -> Iterator[str]:
     """Scale and bias are broadcast to the dimensions from the axis on, and add none."""
     shape = node.shape(0)
@@ -182,6 +189,7 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
     "CumProd": (_axis_input,),
     "CumSum": (_axis_input,),
     "Compress": (_axis_attribute,),
+    "Div": (_no_zero_divisor,),
     "Gather": (_index_on_axis,),
     "GatherElements": (_axis_attribute, _index_on_axis),
     "GatherND": (_index_tuples,),
@@ -189,6 +197,7 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
     "LayerNormalization": (_axis_attribute, _normalized),
     "LogSoftmax": (_axis_attribute,),
     "LpNormalization": (_axis_attribute,),
+    "Mod": (_no_zero_divisor,),
     "RMSNormalization": (_axis_attribute, _normalized),
     "Reshape": (_elements_kept,),
     "ScatterElements": (_axis_attribute, _index_on_axis),

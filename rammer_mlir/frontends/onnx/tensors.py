@@ -69,6 +69,16 @@ def small_constants(graph: onnx.GraphProto) -> dict[str, Array]:
     return {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
 
 
+def divides_by_zero(operator: str, divisor: Array | None) -> bool:
+    """Whether an operator divides integers by a constant, None for others, that holds a zero.
+
+    Such a quotient is nothing to be folded: NumPy's zero is not ONNX's, which defines none.
+    """
+    if operator not in ("Div", "Mod") or divisor is None:
+        return False
+    return np.issubdtype(divisor.dtype, np.integer) and bool((divisor == 0).any())
+
+
 class ShapeTable:
     """Shapes and element types of a graph's values after shape inference."""
 

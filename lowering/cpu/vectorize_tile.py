@@ -1,0 +1,130 @@
+"""Loop nests and the micro tiles that compute them: what the planner decides about.
+
+A *micro tile* is what one pass over the reduction loops computes: ``vectors`` registers of
+``lanes`` elements along the vector loop, times the unroll factors of other parallel loops. Each
+point of it is an accumulator in a register.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop: its trip count, or an estimate of it where only the run knows it."""
+
+    trips: int
+    static: bool
+    reduction: bool
+
+
+@dataclass(frozen=True)
+class Access:
+    """How an operand moves, in elements, when a loop advances by one (None: not constant).
+
+    ``strides`` has one entry per loop. A scalar operand has only zeros.
+    """
+
+    strides: tuple[int | None, ...]
+
+    def invariant(self, loop: int) -> bool:
+        """Tell whether the operand stays in place along ``loop``."""
+        return self.strides[loop] == 0
+
+
+@dataclass(frozen=True)
+class LoopNest:
+    """What the planner has to know of one ``linalg.generic``.
+
+    ``work`` is the number of arithmetic operations per point; ``reads_init`` tells whether the
+    outputs' old values are needed; ``combinable`` whether the body is a recognised combiner, so
+    that lanes may accumulate separately; ``line`` how many elements a cache line holds.
+    """
+
+    loops: tuple[Loop, ...]
+    inputs: tuple[Access, ...]
+    outputs: tuple[Access, ...]
+    lanes: int
+    registers: int
+    work: float = 1.0
+    reads_init: bool = False
+    vectorizable: bool = True
+    combinable: bool = False
+    line: int = 16
+
+    @property
+    def reductions(self) -> list[int]:
+        """The reduction loops, outermost first."""
+        return [i for i, loop in enumerate(self.loops) if loop.reduction]
+
+    @property
+    def parallels(self) -> list[int]:
+        """The parallel loops, outermost first."""
+        return [i for i, loop in enumerate(self.loops) if not loop.reduction]
+
+
+@dataclass(frozen=True)
+class TilePlan:
+    """The micro tile of a loop nest.
+
+    ``vector`` is the loop along the lanes (None: scalar code), ``unroll`` maps other parallel
+    loops to their factors, ``order`` lists the parallel loops around the micro tile, outermost
+    first, and ``full`` the reduction loops that are unrolled completely.
+    """
+
+    vector: int | None
+    lanes: int
+    vectors: int = 1
+    unroll: tuple[tuple[int, int], ...] = ()
+    order: tuple[int, ...] = ()
+    full: tuple[int, ...] = ()
+
+    def points(self, loop: int) -> int:
+        """Return how many points of ``loop`` a micro tile covers."""
+        if loop == self.vector:
+            return self.lanes * self.vectors
+        return dict(self.unroll).get(loop, 1)
+
+    @property
+    def accumulators(self) -> int:
+        """The number of registers that the results of one output need."""
+        return self.vectors * math.prod(factor for _, factor in self.unroll)
+
+
+def registers_of(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
+    """Count the registers of an operand in one step of a micro tile."""
+    count = math.prod(
+        points.get(loop, factor) for loop, factor in plan.unroll if not access.invariant(loop)
+    )
+    return count * vectors_of(access, plan, points)
+
+
+def vectors_of(access: Access, plan: TilePlan, points: dict[int, int]) -> int:
+    """Count the registers of an operand along the lanes."""
+    if plan.vector is None or access.invariant(plan.vector):
+        return 1
+    return -(-points.get(plan.vector, plan.points(plan.vector)) // plan.lanes)
+
+
+def loop_order(nest: LoopNest, plan: TilePlan) -> tuple[int, ...]:
+    """Order the parallel loops around the micro tile.
+
+    With a reduction, the vector loop and those that move the same operands go outside, so that the
+    panel which the vectors read is reused from cache by all the tiles inside. Without one, memory
+    order: the vector loop inside.
+    """
+    loops = nest.parallels
+    if plan.vector not in loops:
+        return tuple(loops)
+    others = [loop for loop in loops if loop != plan.vector]
+    if not nest.reductions:
+        return (*others, plan.vector)
+    panel = [loop for loop in others if _same_operands(nest, loop, plan.vector)]
+    return (*panel, plan.vector, *(loop for loop in others if loop not in panel))
+
+
+def _same_operands(nest: LoopNest, loop: int, vector: int) -> bool:
+    """Whether the same inputs move along both loops: blocks of channels, say, and their lanes."""
+    return all(a.invariant(loop) == a.invariant(vector) for a in nest.inputs)

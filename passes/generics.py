@@ -1,0 +1,56 @@
+"""Create ``linalg.generic`` operations, and the attributes that all of them have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+
+from rammer_mlir.bindings import arith, ir, linalg, tensor
+
+
+def indexing_maps(maps: Iterable[ir.AffineMap]) -> ir.ArrayAttr:
+    """Return the attribute of a generic's indexing maps, inputs first, then outputs."""
+    return ir.ArrayAttr.get([ir.AffineMapAttr.get(map_) for map_ in maps])
+
+
+def iterator_types(parallel: Iterable[bool]) -> ir.ArrayAttr:
+    """Return the attribute of a generic's loops: for each, whether it is parallel."""
+    kinds = ("parallel" if each else "reduction" for each in parallel)
+    return ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{k}>") for k in kinds])
+
+
+def generic(
+    inputs: Sequence[ir.Value],
+    output: ir.Value,
+    maps: Sequence[ir.AffineMap],
+    parallel: Iterable[bool],
+) -> ir.OpView:
+    """Create a ``linalg.generic`` with one result and without a body."""
+    return linalg.GenericOp(
+        [output.type], list(inputs), [output], indexing_maps(maps), iterator_types(parallel)
+    )
+
+
+def sum_of_products(
+    factors: Sequence[ir.Value],
+    maps: Sequence[ir.AffineMap],
+    parallel: Iterable[bool],
+    shape: Sequence[int],
+) -> ir.Value:
+    """Emit a contraction: the product of all factors, summed over the reductions.
+
+    Args:
+        factors: tensors of one floating-point type, which is that of the result.
+        maps: how the loops index each factor, and the result.
+        parallel: for each loop, whether it is parallel (else a reduction).
+        shape: that of the result.
+    """
+    element = ir.RankedTensorType(factors[0].type).element_type
+    zero = arith.constant(element, 0.0)
+    start = linalg.fill(zero, outs=[tensor.EmptyOp(list(shape), element).result])
+    op = generic(factors, start, maps, parallel)
+    body = op.regions[0].blocks.append(*[element] * len(maps))
+    with ir.InsertionPoint(body):
+        *elements, total = body.arguments
+        linalg.YieldOp([arith.addf(total, reduce(arith.mulf, elements))])
+    return op.results[0]

@@ -1,0 +1,64 @@
+"""Artifacts for tests: the ring's, and others made from it by hand."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rammer_mlir
+from rammer_mlir.errors import ArtifactError
+from rammer_mlir.runtime.seal import SEAL, Content, seal_of
+from tests.runtime.elementwise import Elementwise
+from tests.runtime.ring import Ring
+
+RING = Ring(num_veus=2, layers=60)
+SMALL = Elementwise((3, 5), "f32", np.dtype(np.float32), "%q = arith.addf %p, %p : f32")
+
+
+def loads_and_runs(path: Path) -> bool:
+    """Load the ring's artifact and return whether it gives the right result."""
+    with rammer_mlir.load(path) as loaded:
+        return RING.is_right(loaded)
+
+
+def refusal(path: Path) -> str:
+    """Return the message with which loading is refused; it is one line and names the file."""
+    with pytest.raises(ArtifactError) as caught:
+        rammer_mlir.load(path)
+    message = str(caught.value)
+    assert "\n" not in message and str(path) in message
+    return message
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """Read all members of an artifact."""
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def write_members(path: Path, members: Mapping[str, bytes]) -> Path:
+    """Write an archive of these members."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return path
+
+
+def rewritten(
+    saved: Path, path: Path, edit: Callable[[dict[str, Any]], object], **members: bytes | None
+) -> Path:
+    """Write the artifact as if it had another manifest, and members replaced or left out."""
+    found = {name: members.get(name.partition(".")[0], d) for name, d in contents(saved).items()}
+    manifest = json.loads(found.pop("manifest.json") or b"")
+    kept = {name: data for name, data in found.items() if data is not None}
+    edit(manifest)
+    sealed = (Content(name, len(data), zlib.crc32(data)) for name, data in kept.items())
+    manifest[SEAL] = seal_of(manifest, sealed)
+    return write_members(path, {"manifest.json": json.dumps(manifest).encode(), **kept})

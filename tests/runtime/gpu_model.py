@@ -1,0 +1,51 @@
+"""A small model for a GPU that the emulator stands in for, and what is right of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import rammer_mlir
+from rammer_mlir.benchmarks.comparison import compare
+from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
+from rammer_mlir.benchmarks.models import build, random_feeds
+from rammer_mlir.gpu_image import GpuImage
+from rammer_mlir.runtime.emulated_model import NO_CODE, EmulatedExecutable
+from rammer_mlir.runtime.gpu.emulated import EmulatedDriver
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
+
+MODEL = build("attention", scale="small")
+REFERENCE = OnnxRuntime(MODEL)
+
+
+def compiled(**options: Any) -> EmulatedExecutable:
+    """Compile the model for a GPU, and emulate it."""
+    return rammer_mlir.compile(
+        MODEL, target="nvvm:sm_90", num_veus=options.pop("num_veus", 3), emulate=True, **options
+    )
+
+
+def with_driver(
+    executable: EmulatedExecutable,
+    change: Callable[[GpuImage], GpuImage] = lambda image: image,
+    chip: str = "sm_90",
+    **options: Any,
+) -> tuple[GpuExecutable, EmulatedDriver]:
+    """Return the same program on a device of its own."""
+    own = executable.program.driver
+    assert isinstance(own, EmulatedDriver)
+    driver = EmulatedDriver(chip, own.kernels, **options)
+    return GpuExecutable(change(executable.image), NO_CODE, lambda: driver), driver
+
+
+def feeds_of(seed: int) -> dict[str, Any]:
+    """Return random inputs."""
+    return dict(random_feeds(MODEL, seed))
+
+
+def agrees(outputs: Any, seed: int) -> bool:
+    """Compare outputs for these inputs with ONNX Runtime."""
+    values = {name: np.asarray(array) for name, array in outputs.items()}
+    return compare(REFERENCE.run(feeds_of(seed)), values).ok
