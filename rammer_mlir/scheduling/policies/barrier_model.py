@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from rammer_mlir.scheduling.policies.optimal_models import UNITS, PlacementModel
+from rammer_mlir.scheduling.policies.optimal_models import PlacementModel
 from rammer_mlir.scheduling.tasks import TaskTable
 
 
@@ -22,7 +22,7 @@ class BarrierModel(PlacementModel):
     def _end(self, task: int) -> Any:
         model = self._model
         barrier = model.new_bool_var("")
-        end = model.new_int_var(0, UNITS, "")
+        end = model.new_int_var(0, self._limit, "")
         self._barriers.append(barrier)
         model.add(end == self._begins[task] + self._durations[task] + self._delay * barrier)
         return end
@@ -81,7 +81,7 @@ class BarrierModel(PlacementModel):
     def _add_dependencies(self) -> None:
         model = self._model
         behind = _behind(self._table)
-        self._latest = [model.new_int_var(-1, UNITS, "") for _ in self._tasks]
+        self._latest = [model.new_int_var(-1, self._limit, "") for _ in self._tasks]
         self._apart: list[list[Any]] = [[] for _ in self._tasks]
         for task in self._tasks:
             self._add_latest_barrier(task, behind)

@@ -18,7 +18,7 @@ from rammer_mlir.scheduling.policies.veu_loads import Group, possible_loads
 from rammer_mlir.scheduling.program import Plan, Run
 from rammer_mlir.scheduling.tasks import Placement, TaskTable
 
-UNITS = 1_000_000
+_UNITS = 10_000_000
 """Whole time units that the plan at the start is divided into."""
 
 _MOST_LOADS = 5_000
@@ -44,7 +44,13 @@ class PlacementModel:
     """Integer variables for each rTask's vEU, start and end; barriers only delay."""
 
     def __init__(
-        self, cp_model: Any, table: TaskTable, device: Device, start: Plan, bound: float
+        self,
+        cp_model: Any,
+        table: TaskTable,
+        device: Device,
+        start: Plan,
+        bound: float,
+        better: float,
     ) -> None:
         """Build the model.
 
@@ -52,11 +58,13 @@ class PlacementModel:
             cp_model: OR-tools' module.
             table: the rTasks.
             device: the vEUs.
-            start: a plan that is known; what is found is not slower.
+            start: a plan that is known; what is found is faster.
             bound: seconds below which no plan is, as far as is known.
+            better: by what share of its time a plan has to be faster.
         """
         self._cp_model, self._table, self._device = cp_model, table, device
-        self._unit = start.predicted_seconds / UNITS
+        self._unit = (start.predicted_seconds - device.launch_seconds) / _UNITS
+        self._limit = floor(_UNITS * (1 - better))
         self._model = cp_model.CpModel()
         self._tasks = range(len(table.seconds))
         self._durations = [floor(seconds / self._unit) for seconds in table.seconds]
@@ -66,9 +74,9 @@ class PlacementModel:
         durations, delay = self._durations, self._delay
         self._heads = [floor(head) for head in heads(durations, table.sources, num_veus, delay)]
         self._tails = [floor(tail) for tail in tails(durations, table.readers, num_veus, delay)]
-        self._begins = [model.new_int_var(0, UNITS, "") for _ in self._tasks]
+        self._begins = [model.new_int_var(0, self._limit, "") for _ in self._tasks]
         self._on = [[model.new_bool_var("") for _ in range(num_veus)] for _ in self._tasks]
-        self._length = model.new_int_var(least, UNITS, "")
+        self._length = model.new_int_var(min(least, self._limit), self._limit, "")
         self._barriers: list[Any] = []
         self._ends = [self._end(task) for task in self._tasks]
         self._groups = _groups(table)
@@ -111,7 +119,7 @@ class PlacementModel:
             )
             for tasks in self._groups
         ]
-        loads = possible_loads(groups, UNITS, _MOST_LOADS)
+        loads = possible_loads(groups, self._limit, _MOST_LOADS)
         if loads is None:
             return []
         model, counts = self._model, []
@@ -186,6 +194,8 @@ class PlacementModel:
         # Bounds come from propagation here: linear relaxations only cost time.
         solver.parameters.linearization_level = 0
         status = solver.solve(self._model)
+        if status == self._cp_model.INFEASIBLE:
+            return Solution([], [], self._limit * self._unit + self._device.launch_seconds)
         if status not in (self._cp_model.OPTIMAL, self._cp_model.FEASIBLE):
             return Solution([], [], 0.0)
         bound = solver.best_objective_bound * self._unit + self._device.launch_seconds
