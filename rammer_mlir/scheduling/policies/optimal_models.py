@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import floor
+from math import floor, prod
 from typing import Any
 
 from rammer_mlir.scheduling.device import Device
@@ -23,6 +23,9 @@ _UNITS = 10_000_000
 
 _MOST_LOADS = 5_000
 """Cases of what a vEU may run that a model lists, for each vEU."""
+
+_MOST_RANKS = 1 << 40
+"""Numbers by which vEUs are ordered: the solver's are of 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ class PlacementModel:
             for tasks in self._groups
         ]
         loads = possible_loads(groups, self._limit, _MOST_LOADS)
-        if loads is None:
+        if loads is None or prod(len(tasks) + 1 for tasks in self._groups) > _MOST_RANKS:
             return []
         model, counts = self._model, []
         for veu in range(self._device.num_veus):
