@@ -27,8 +27,10 @@ _ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"],
 _INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 
 
-def decompose_recurrent(model: Model) -> None:
+def decompose_recurrent(model: Model, overlap_layers: bool) -> None:
     """Replace every LSTM, GRU and RNN by its cells; shapes must have been inferred.
+
+    With ``overlap_layers``, a layer on another one reads its input a few steps at a time.
 
     Raises:
         UnsupportedError: if sequences are shorter than the input's, or an activation is unknown.
@@ -42,7 +44,7 @@ def decompose_recurrent(model: Model) -> None:
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
         if node.op_type in _GATES:
-            stands_on = stands_on_layer(node, producers)
+            stands_on = overlap_layers and stands_on_layer(node, producers)
             nodes.extend(_Layer(node, model, table, values, stands_on).decompose())
         else:
             nodes.append(node)
