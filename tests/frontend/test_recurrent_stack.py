@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import rammer_mlir
 from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.compiler import Compilation
@@ -69,6 +70,15 @@ def test_results_are_those_of_whole_layers(kind: str, directions: list[str]) -> 
     x = np.random.default_rng(1).standard_normal((STEPS, 1, HIDDEN)).astype(np.float32)
     found = cpu_runner.run(import_model(model, overlap_layers=True), {"x": x})
     comparison = compare(OnnxRuntime(model, 1).run({"x": x}), found)
+    assert comparison.ok, str(comparison)
+
+
+@pytest.mark.parametrize("policy", ["wavefront", "list"])
+def test_schedules_of_overlapping_layers_give_the_same(policy: str) -> None:
+    model = stack(["forward"] * LAYERS)
+    x = np.random.default_rng(2).standard_normal((STEPS, 1, HIDDEN)).astype(np.float32)
+    with rammer_mlir.compile(model, policy=policy, num_veus=6) as executable:
+        comparison = compare(OnnxRuntime(model, 1).run({"x": x}), executable.run({"x": x}))
     assert comparison.ok, str(comparison)
 
 
