@@ -43,6 +43,39 @@ def one_rtask_operators(seed: int, length: int, edge_share: float = 0.4) -> Task
     return TaskGraph(buffers, tuple(operators))
 
 
+def small_operators(seed: int, total: int = 5) -> TaskGraph:
+    """Return operators of one to three equal rTasks, ``total`` in all, reading parts of others."""
+    rng = random.Random(seed)
+    counts: list[int] = []
+    while sum(counts) < total:
+        counts.append(min(rng.randint(1, 3), total - sum(counts)))
+    buffers = tuple(Buffer(f"b{i}", count, 4, "intermediate") for i, count in enumerate(counts))
+    operators: list[ROperator] = []
+    for number, count in enumerate(counts):
+        sources = [i for i in range(number) if rng.random() < 0.7]
+        reads = tuple(
+            Access(i, _parts([_interval(rng, counts[source]) for _ in range(count)]))
+            for i, source in enumerate(sources)
+        )
+        written = Access(len(sources), _parts([(element, 1) for element in range(count)]))
+        flops = rng.randint(1, 40) * 40_000
+        kernel = RKernel(f"k{number}", count, reads, (written,), flops_per_rtask=flops)
+        views = tuple(View(buffer) for buffer in (*sources, number))
+        operators.append(ROperator(f"o{number}", (kernel,), views))
+    return TaskGraph(buffers, tuple(operators))
+
+
+def _interval(rng: random.Random, size: int) -> tuple[int, int]:
+    first = rng.randrange(size)
+    return first, rng.randint(1, size - first)
+
+
+def _parts(intervals: list[tuple[int, int]]) -> Boxes:
+    """Return boxes of one dimension: first element and number of elements of each."""
+    table = np.array(intervals, dtype=np.int64)
+    return Boxes(table[:, 0], table[:, 1:], (1,))
+
+
 def _element() -> Boxes:
     return Boxes(np.zeros(1, dtype=np.int64), np.ones((1, 1), dtype=np.int64), (1,))
 

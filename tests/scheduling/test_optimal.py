@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import random
 import sys
 from dataclasses import replace
-from itertools import product
 from math import inf, nan
 
 import pytest
@@ -13,12 +11,11 @@ import pytest
 from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.graph import TaskGraph
-from rammer_mlir.scheduling.policies.lower_bounds import makespan_bound, packing_bound
 from rammer_mlir.scheduling.policies.optimal import Optimal
 from rammer_mlir.scheduling.tasks import task_table
 from rammer_mlir.scheduling.verifier import verify
 from tests.scheduling.graphs import random_graph
-from tests.scheduling.placements import best_seconds, one_rtask_operators
+from tests.scheduling.placements import best_seconds, one_rtask_operators, small_operators
 
 
 def test_the_plan_is_the_best_of_all_placements_and_barriers() -> None:
@@ -35,6 +32,34 @@ def test_the_plan_is_the_best_of_all_placements_and_barriers() -> None:
             assert proof.gap < 1e-5
 
 
+def check_proof(seed: int, num_veus: int, barrier: float) -> None:
+    """Compare plan and bound with brute force."""
+    device = replace(cpu_device(num_veus), barrier_seconds=barrier, launch_seconds=0.0)
+    graph = small_operators(seed)
+    table = task_table(graph, device, [0] * len(graph.operators))
+    best = best_seconds(graph, device, table)
+    proof = Optimal().prove(graph, device)
+    verify(graph, proof.plan)
+    assert proof.plan.predicted_seconds == pytest.approx(best)
+    assert best * (1 - 1e-5) <= proof.bound <= best * (1 + 1e-9)
+
+
+def test_operators_of_several_rtasks_are_proven() -> None:
+    pytest.importorskip("ortools")
+    for seed in range(30):
+        check_proof(seed, 2, 2e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("barrier", [0.0, 0.5e-6, 5e-6, 30e-6])
+def test_many_operators_of_several_rtasks_are_proven(barrier: float) -> None:
+    pytest.importorskip("ortools")
+    for seed in range(100):
+        check_proof(1000 + seed, 2, barrier)
+    for seed in range(5):
+        check_proof(2000 + seed, 3, barrier)
+
+
 def test_plans_are_correct_and_never_slower_than_list() -> None:
     pytest.importorskip("ortools")
     for seed in range(6):
@@ -43,33 +68,6 @@ def test_plans_are_correct_and_never_slower_than_list() -> None:
         verify(graph, proof.plan)
         assert 0 <= proof.gap < 1
     assert Optimal().prove(TaskGraph((), ()), cpu_device(2)).gap == 0
-
-
-def test_bounds_hold_for_all_placements_and_are_no_weaker_than_path_and_work() -> None:
-    for seed in range(16):
-        for num_veus in (2, 3):
-            device = replace(cpu_device(num_veus), barrier_seconds=0.0, launch_seconds=0.0)
-            graph = one_rtask_operators(seed, 5, edge_share=0.2 + 0.1 * (seed % 4))
-            table = task_table(graph, device, [0] * 5)
-            bound = makespan_bound(table, num_veus)
-            assert bound <= best_seconds(graph, device, table) * (1 + 1e-9)
-            least = max(*table.bottom_levels(), sum(table.seconds) / num_veus)
-            assert bound >= least * (1 - 1e-9)
-
-
-def test_packing_counts_whole_rtasks() -> None:
-    assert packing_bound([1.0] * 7, 4) == 2
-    assert packing_bound([5.0, 3.0, 3.0, 3.0, 2.0], 2) == 8  # two of the first three, or all work
-    assert packing_bound([], 3) == 0
-    rng = random.Random(5)
-    for _ in range(200):
-        seconds = sorted((rng.uniform(1, 9) for _ in range(rng.randint(1, 6))), reverse=True)
-        num_veus = rng.randint(1, 3)
-        best = min(
-            max(sum(s for s, w in zip(seconds, where, strict=True) if w == v) for v in where)
-            for where in product(range(num_veus), repeat=len(seconds))
-        )
-        assert packing_bound(seconds, num_veus) <= best * (1 + 1e-9)
 
 
 def test_missing_solver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

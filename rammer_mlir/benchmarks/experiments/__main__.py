@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, quantiles
@@ -19,7 +20,7 @@ from rammer_mlir.scheduling.verifier import verify
 
 HEURISTICS = ("sequential", "wavefront", "ios", "list")
 EXACT = 1e-5
-"""A gap of less counts as proof: ten of the solver's time units."""
+"""A gap of less counts as proof."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -29,6 +30,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--modules", type=int, default=100, help="the paper has 5,000")
     parser.add_argument("--proofs", type=int, default=0, help="modules to solve with 'optimal'")
     parser.add_argument("--limit", type=float, default=10.0, help="seconds for each proof")
+    parser.add_argument(
+        "--patience", type=float, default=1.0,
+        help="how many times the limit a proof may last in which others have the processor",
+    )  # fmt: skip
     parser.add_argument("--veus", type=int, nargs="+", default=[4, 8, 16])
     parser.add_argument("--output", type=Path, default=Path("build/experiments"))
     return parser
@@ -50,20 +55,31 @@ def policies(modules: int, num_veus: int) -> dict[str, object]:
     return {name: _spread(found) for name, found in speedups.items()}
 
 
-def proofs(modules: int, num_veus: int, limit: float) -> dict[str, object]:
-    """Return how many modules `optimal` proves in time, and `list` over the bound."""
+def proofs(modules: int, num_veus: int, limit: float, patience: float) -> dict[str, object]:
+    """Return how many modules `optimal` proves in time, and `list` over the bound.
+
+    In time is what took no more than ``limit`` seconds of the processor.
+    """
     device = cpu_device(num_veus)
     gaps: list[float] = []
     over: list[float] = []
+    taken: list[float] = []
     for seed in range(modules):
         graph = random_module(seed)
-        proof = Optimal(limit).prove(graph, device)
+        begin = time.process_time()
+        proof = Optimal(limit * patience).prove(graph, device)
+        taken.append(time.process_time() - begin)
         verify(graph, proof.plan)
         gaps.append(proof.gap)
         seconds = get_policy("list").schedule(graph, device).predicted_seconds
         over.append(seconds / proof.bound - 1)
-    proven = sum(gap < EXACT for gap in gaps) / len(gaps)
-    return {"proven": proven, "gap": _spread(gaps), "list over bound": _spread(over)}
+    in_time = [gap < EXACT and t <= limit for gap, t in zip(gaps, taken, strict=True)]
+    return {
+        "proven": mean(in_time),
+        "seconds": _spread(taken),
+        "gap": _spread(gaps),
+        "list over bound": _spread(over),
+    }
 
 
 def _spread(values: Sequence[float]) -> dict[str, float]:
@@ -87,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for veus in options.veus:
         found: dict[str, object] = {"speed-up": policies(options.modules, veus)}
         if options.proofs:
-            found["optimal"] = proofs(options.proofs, veus, options.limit)
+            found["optimal"] = proofs(options.proofs, veus, options.limit, options.patience)
         results[f"{veus} vEUs"] = found
         print(f"{veus} vEUs: {json.dumps(found)}", flush=True)
     options.output.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,6 +13,9 @@ from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of, task_table
+
+_SHARES = (0.05, 0.2, 0.5)
+"""By how much, at most, the priorities of a sample differ from the longest paths."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,23 @@ class ListScheduling:
                 placement = place(table, device, table.bottom_levels(delay))
                 plans.append(plan_of(graph, device, table, placement))
         return min(plans, key=lambda plan: plan.predicted_seconds)
+
+
+def sampled_plan(graph: TaskGraph, device: Device, table: TaskTable, samples: int) -> Plan:
+    """Return the best of some plans by list scheduling with random priorities (sampling methods).
+
+    The priorities are the longest paths, each longer or shorter by a random share; the samples are
+    the same ones every time.
+    """
+    chance = random.Random(0)
+    levels = table.bottom_levels(device.barrier_seconds)
+
+    def plan(share: float) -> Plan:
+        priority = [level * (1 + share * chance.uniform(-1, 1)) for level in levels]
+        return plan_of(graph, device, table, place(table, device, priority))
+
+    plans = (plan(chance.choice(_SHARES)) for _ in range(samples))
+    return min(plans, key=lambda plan: plan.predicted_seconds)
 
 
 @dataclass

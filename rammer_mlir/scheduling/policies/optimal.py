@@ -1,4 +1,4 @@
-"""The `optimal` policy: a CP-SAT model of rTasks on vEUs, warm-started from `list`."""
+"""The `optimal` policy: CP-SAT models of rTasks on vEUs, warm-started from `list`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ from typing import Any, ClassVar
 from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import TaskGraph
-from rammer_mlir.scheduling.policies.list_scheduling import ListScheduling
+from rammer_mlir.scheduling.policies.barrier_model import BarrierModel
+from rammer_mlir.scheduling.policies.list_scheduling import ListScheduling, sampled_plan
 from rammer_mlir.scheduling.policies.lower_bounds import makespan_bound
-from rammer_mlir.scheduling.policies.optimal_models import BarrierModel, PlacementModel
+from rammer_mlir.scheduling.policies.optimal_models import PlacementModel
 from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.tasks import plan_of, task_table
 
 _EXACT = 1e-5
-"""A gap below this is rounding: a bound is exact to a time unit for each rTask on a path."""
+"""A gap below this counts as none; searches are for plans that are faster by half of it."""
+
+_MOST_SAMPLES = 300
+_SAMPLED_RTASKS = 6_000
+"""Plans by list scheduling to begin with, and rTasks in all of them together."""
 
 
 @dataclass(frozen=True)
@@ -98,14 +103,19 @@ class Optimal:
                 f"policy 'optimal': expected at most {self.max_clauses} rTasks and dependencies "
                 f"times vEUs, found {size}; choose 'list' or 'auto' for this model"
             )
-        bound = device.launch_seconds + makespan_bound(table, device.num_veus)
-        proof = Proof(start, min(bound, start.predicted_seconds))
         begin = time.monotonic()
+        least = makespan_bound(table, device.num_veus, device.barrier_seconds)
+        bound = device.launch_seconds + least
+        proof = Proof(start, min(bound, start.predicted_seconds))
+        if proof.gap >= _EXACT:
+            sample = sampled_plan(graph, device, table, _samples(len(table.seconds)))
+            best = min(start, sample, key=lambda plan: plan.predicted_seconds)
+            proof = Proof(best, min(bound, best.predicted_seconds))
         for model_type in (PlacementModel, BarrierModel):
             left = self.limit_seconds - (time.monotonic() - begin)
             if left <= 0 or proof.gap < _EXACT:
                 break
-            model = model_type(cp_model, table, device, proof.plan, proof.bound)
+            model = model_type(cp_model, table, device, proof.plan, proof.bound, _EXACT / 2)
             solution = model.solve(left, self.workers)
             plans = [proof.plan]
             if solution.placement:
@@ -114,6 +124,11 @@ class Optimal:
             bound = max(proof.bound, solution.bound)
             proof = Proof(best, min(bound, best.predicted_seconds))
         return proof
+
+
+def _samples(rtasks: int) -> int:
+    """Return how many plans to sample: in some tenths of a second."""
+    return max(1, min(_MOST_SAMPLES, _SAMPLED_RTASKS // rtasks))
 
 
 def _cp_model() -> Any:

@@ -1,4 +1,4 @@
-"""CP-SAT models of rTasks on vEUs, for the `optimal` policy.
+"""A CP-SAT model of rTasks on vEUs, for the `optimal` policy.
 
 Times are whole numbers of a unit, durations rounded down, so that a model's bound holds for every
 plan. ``BarrierModel`` adds to ``PlacementModel`` that a barrier takes its vEU's time.
@@ -8,15 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import floor
+from itertools import pairwise
+from math import floor, prod
 from typing import Any
 
 from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.policies.heads_tails import heads, tails
+from rammer_mlir.scheduling.policies.veu_loads import Group, possible_loads
 from rammer_mlir.scheduling.program import Plan, Run
 from rammer_mlir.scheduling.tasks import Placement, TaskTable
 
-_UNITS = 1_000_000
+_UNITS = 10_000_000
 """Whole time units that the plan at the start is divided into."""
+
+_MOST_LOADS = 5_000
+"""Cases of what a vEU may run that a model lists, for each vEU."""
+
+_MOST_RANKS = 1 << 40
+"""Numbers by which vEUs are ordered: the solver's are of 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,13 @@ class PlacementModel:
     """Integer variables for each rTask's vEU, start and end; barriers only delay."""
 
     def __init__(
-        self, cp_model: Any, table: TaskTable, device: Device, start: Plan, bound: float
+        self,
+        cp_model: Any,
+        table: TaskTable,
+        device: Device,
+        start: Plan,
+        bound: float,
+        better: float,
     ) -> None:
         """Build the model.
 
@@ -46,22 +61,29 @@ class PlacementModel:
             cp_model: OR-tools' module.
             table: the rTasks.
             device: the vEUs.
-            start: a plan that is known; what is found is not slower.
+            start: a plan that is known; what is found is faster.
             bound: seconds below which no plan is, as far as is known.
+            better: by what share of its time a plan has to be faster.
         """
         self._cp_model, self._table, self._device = cp_model, table, device
-        self._unit = start.predicted_seconds / _UNITS
+        self._unit = (start.predicted_seconds - device.launch_seconds) / _UNITS
+        self._limit = floor(_UNITS * (1 - better))
         self._model = cp_model.CpModel()
         self._tasks = range(len(table.seconds))
         self._durations = [floor(seconds / self._unit) for seconds in table.seconds]
         self._delay = floor(device.barrier_seconds / self._unit)
         least = floor(max(0.0, bound - device.launch_seconds) / self._unit)
-        model = self._model
-        self._begins = [model.new_int_var(0, _UNITS, "") for _ in self._tasks]
-        self._on = [[model.new_bool_var("") for _ in range(device.num_veus)] for _ in self._tasks]
-        self._length = model.new_int_var(least, _UNITS, "")
+        model, num_veus = self._model, device.num_veus
+        durations, delay = self._durations, self._delay
+        self._heads = [floor(head) for head in heads(durations, table.sources, num_veus, delay)]
+        self._tails = [floor(tail) for tail in tails(durations, table.readers, num_veus, delay)]
+        self._begins = [model.new_int_var(0, self._limit, "") for _ in self._tasks]
+        self._on = [[model.new_bool_var("") for _ in range(num_veus)] for _ in self._tasks]
+        self._length = model.new_int_var(min(least, self._limit), self._limit, "")
         self._barriers: list[Any] = []
         self._ends = [self._end(task) for task in self._tasks]
+        self._groups = _groups(table)
+        self._counts = self._count()
         self._add_veus()
         self._add_symmetries()
         self._add_dependencies()
@@ -81,7 +103,8 @@ class PlacementModel:
         model, num_veus = self._model, self._device.num_veus
         for task, choices in enumerate(self._on):
             model.add_exactly_one(choices)
-            model.add(self._length >= self._ends[task])
+            model.add(self._ends[task] >= self._heads[task] + self._durations[task])
+            model.add(self._length >= self._ends[task] + self._tails[task])
         for veu in range(num_veus):
             model.add_no_overlap(
                 self._optional_interval(task, self._on[task][veu]) for task in self._tasks
@@ -89,13 +112,38 @@ class PlacementModel:
         # Implied, and found by no propagation: a cumulative constraint instead slows searches down.
         model.add(num_veus * self._length >= sum(self._durations))
 
+    def _count(self) -> list[list[Any]]:
+        """Count each vEU's rTasks of each rOperator, and list what fits; [] if that is too much."""
+        groups = [
+            Group(
+                self._durations[tasks[0]],
+                sorted(self._heads[task] for task in tasks),
+                sorted(self._tails[task] for task in tasks),
+            )
+            for tasks in self._groups
+        ]
+        loads = possible_loads(groups, self._limit, _MOST_LOADS)
+        if loads is None or prod(len(tasks) + 1 for tasks in self._groups) > _MOST_RANKS:
+            return []
+        model, counts = self._model, []
+        for veu in range(self._device.num_veus):
+            numbers = [model.new_int_var(0, len(tasks), "") for tasks in self._groups]
+            for number, tasks in zip(numbers, self._groups, strict=True):
+                model.add(number == sum(self._on[task][veu] for task in tasks))
+            model.add_allowed_assignments(numbers, loads)
+            counts.append(numbers)
+        for numbers, tasks in zip(zip(*counts, strict=True), self._groups, strict=True):
+            model.add(sum(numbers) == len(tasks))
+        return counts
+
     def _add_symmetries(self) -> None:
-        """Number vEUs by their first rTask, and let equal rTasks begin in the order of numbers."""
+        """Order vEUs, which are equal, and let equal rTasks begin in the order of their numbers."""
         model = self._model
-        for task, choices in enumerate(self._on):
-            for veu in range(1, len(choices)):
-                before = [self._on[other][veu - 1] for other in range(task)]
-                model.add_bool_or([~choices[veu], *before])
+        if self._counts:
+            for one, other in pairwise(self._counts):
+                model.add(self._rank(one) >= self._rank(other))
+        else:
+            self._order_by_first_rtask()
         last: dict[object, int] = {}
         for task in self._tasks:
             table = self._table
@@ -103,6 +151,19 @@ class PlacementModel:
             if alike in last:
                 model.add(self._begins[last[alike]] <= self._begins[task])
             last[alike] = task
+
+    def _rank(self, counts: Sequence[Any]) -> Any:
+        """Return a number that orders what vEUs run: the first rOperator's count weighs most."""
+        rank: Any = 0
+        for count, tasks in zip(counts, self._groups, strict=True):
+            rank = rank * (len(tasks) + 1) + count
+        return rank
+
+    def _order_by_first_rtask(self) -> None:
+        for task, choices in enumerate(self._on):
+            for veu in range(1, len(choices)):
+                before = [self._on[other][veu - 1] for other in range(task)]
+                self._model.add_bool_or([~choices[veu], *before])
 
     def _add_dependencies(self) -> None:
         for task, sources in enumerate(self._table.sources):
@@ -118,12 +179,14 @@ class PlacementModel:
         self._model.add(late).only_enforce_if(apart)
 
     def _hint(self, where: Sequence[int]) -> None:
-        """Give the solver the vEUs of a plan, renamed in the order in which rTasks use them."""
-        renamed: dict[int, int] = {}
+        """Give the solver the vEUs of a plan, renamed as ``_add_symmetries`` orders them."""
+        veus = list(dict.fromkeys([*where, *range(self._device.num_veus)]))
+        if self._counts:
+            runs = [[sum(where[t] == veu for t in tasks) for tasks in self._groups] for veu in veus]
+            veus = [veu for _, veu in sorted(zip(runs, veus, strict=True), reverse=True)]
         for task, veu in enumerate(where):
-            number = renamed.setdefault(veu, len(renamed))
-            for other, here in enumerate(self._on[task]):
-                self._model.add_hint(here, other == number)
+            for number, here in enumerate(self._on[task]):
+                self._model.add_hint(here, veus[number] == veu)
 
     def solve(self, limit_seconds: float, workers: int) -> Solution:
         """Search for at most some seconds."""
@@ -131,7 +194,11 @@ class PlacementModel:
         solver.parameters.max_time_in_seconds = limit_seconds
         solver.parameters.num_workers = workers
         solver.parameters.random_seed = 0
+        # Bounds come from propagation here: linear relaxations only cost time.
+        solver.parameters.linearization_level = 0
         status = solver.solve(self._model)
+        if status == self._cp_model.INFEASIBLE:
+            return Solution([], [], self._limit * self._unit + self._device.launch_seconds)
         if status not in (self._cp_model.OPTIMAL, self._cp_model.FEASIBLE):
             return Solution([], [], 0.0)
         bound = solver.best_objective_bound * self._unit + self._device.launch_seconds
@@ -160,75 +227,12 @@ class PlacementModel:
         return False
 
 
-class BarrierModel(PlacementModel):
-    """Adds whether a barrier stands in front of each rTask, and what it has to wait for.
-
-    An rTask begins with its barrier. What it reads from another vEU has ended when that barrier
-    begins, or when one begins that stands in front of an earlier rTask of the same vEU: waiting for
-    more costs a barrier nothing if it is complete by then.
-    """
-
-    def _end(self, task: int) -> Any:
-        model = self._model
-        barrier = model.new_bool_var("")
-        end = model.new_int_var(0, _UNITS, "")
-        self._barriers.append(barrier)
-        model.add(end == self._begins[task] + self._durations[task] + self._delay * barrier)
-        return end
-
-    def _add_veus(self) -> None:
-        """Add what each vEU's rTasks and barriers take together: implied, but not propagated."""
-        super()._add_veus()
-        model = self._model
-        for veu in range(self._device.num_veus):
-            load: list[Any] = []
-            for task, choices in enumerate(self._on):
-                both = model.new_bool_var("")
-                model.add_bool_or(both, ~choices[veu], ~self._barriers[task])
-                load.append(self._durations[task] * choices[veu] + self._delay * both)
-            model.add(self._length >= sum(load))
-
-    def _optional_interval(self, task: int, here: Any) -> Any:
-        size = self._durations[task] + self._delay * self._barriers[task]
-        return self._model.new_optional_interval_var(
-            self._begins[task], size, self._ends[task], here, ""
-        )
-
-    def _add_dependencies(self) -> None:
-        self._behind = _behind(self._table)
-        super()._add_dependencies()
-
-    def _add_dependency_apart(self, source: int, task: int, apart: Any) -> None:
-        model = self._model
-        own = model.new_bool_var("")
-        model.add_implication(own, self._barriers[task])
-        model.add(self._begins[task] >= self._ends[source]).only_enforce_if(own)
-        witnesses = [own]
-        for other in self._tasks:
-            if other in (source, task) or self._behind[task] >> other & 1:
-                continue
-            if self._behind[other] >> source & 1:
-                continue
-            witness = model.new_bool_var("")
-            model.add_implication(witness, self._barriers[other])
-            model.add(self._begins[other] >= self._ends[source]).only_enforce_if(witness)
-            model.add(self._begins[task] >= self._ends[other]).only_enforce_if(witness)
-            for mine, its in zip(self._on[task], self._on[other], strict=True):
-                model.add_bool_or(~witness, ~mine, its)
-            witnesses.append(witness)
-        model.add_bool_or([~apart, *witnesses])
-
-    def _has_barrier(self, solver: Any, task: int) -> bool:
-        return bool(solver.value(self._barriers[task]))
-
-
-def _behind(table: TaskTable) -> list[int]:
-    """Return for each rTask the mask of those that depend on it."""
-    masks = [0] * len(table.seconds)
-    for task in reversed(range(len(masks))):
-        for reader in table.readers[task]:
-            masks[task] |= masks[reader] | 1 << reader
-    return masks
+def _groups(table: TaskTable) -> list[list[int]]:
+    """Return the rTasks of each rOperator that has some."""
+    found: dict[int, list[int]] = {}
+    for task, operator in enumerate(table.operators):
+        found.setdefault(operator, []).append(task)
+    return list(found.values())
 
 
 def _where(plan: Plan, table: TaskTable) -> list[int]:

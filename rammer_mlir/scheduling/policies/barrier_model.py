@@ -1,0 +1,128 @@
+"""A CP-SAT model in which barriers take their vEU's time, for the `optimal` policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+from rammer_mlir.scheduling.policies.optimal_models import PlacementModel
+from rammer_mlir.scheduling.tasks import TaskTable
+
+
+class BarrierModel(PlacementModel):
+    """Adds whether a barrier stands in front of each rTask, and what it has to wait for.
+
+    An rTask begins with its barrier. What it reads from another vEU has ended when the latest
+    barrier begins that stands in front of it or of an earlier rTask of its vEU: waiting for more
+    costs a barrier nothing if it is complete by then. A barrier that its own rTask does not need
+    could stand in front of a later one as well, so there is none.
+    """
+
+    def _end(self, task: int) -> Any:
+        model = self._model
+        barrier = model.new_bool_var("")
+        end = model.new_int_var(0, self._limit, "")
+        self._barriers.append(barrier)
+        model.add(end == self._begins[task] + self._durations[task] + self._delay * barrier)
+        return end
+
+    def _add_veus(self) -> None:
+        """Add what each vEU's rTasks and barriers take together: implied, but not propagated."""
+        super()._add_veus()
+        # A head is the least begin of the work: a barrier in front of it begins before.
+        self._starts = [max(0, head - self._delay) for head in self._heads]
+        windows = self._windows()
+        for veu in range(self._device.num_veus):
+            taken = [self._taken(task, veu) for task in self._tasks]
+            for window in windows:
+                self._add_window(window, veu, taken)
+
+    def _taken(self, task: int, veu: int) -> Any:
+        """Return the time that an rTask and its barrier take of a vEU."""
+        here, both = self._on[task][veu], self._model.new_bool_var("")
+        self._model.add_bool_or(both, ~here, ~self._barriers[task])
+        return self._durations[task] * here + self._delay * both
+
+    def _windows(self) -> list[list[int]]:
+        """Return all rTasks, and such as cannot begin or have to end some time before the rest."""
+        found = {tuple(self._tasks): None}
+        if self._counts:
+            for cut in self._groups:
+                for other in self._groups:
+                    head, tail = self._least(self._starts, cut), self._least(self._tails, other)
+                    inside = [
+                        tasks for tasks in self._groups
+                        if self._least(self._starts, tasks) >= head
+                        and self._least(self._tails, tasks) >= tail
+                    ]  # fmt: skip
+                    found[tuple(chain(*inside))] = None
+        return [list(window) for window in found if window]
+
+    @staticmethod
+    def _least(times: Sequence[int], tasks: Sequence[int]) -> int:
+        return min(times[task] for task in tasks)
+
+    def _add_window(self, tasks: list[int], veu: int, taken: list[Any]) -> None:
+        """Add that what a vEU runs of some rTasks fits between their least head and least tail."""
+        model = self._model
+        some = model.new_bool_var("")
+        for task in tasks:
+            model.add_implication(self._on[task][veu], some)
+        around = self._least(self._starts, tasks) + self._least(self._tails, tasks)
+        model.add(self._length >= around * some + sum(taken[task] for task in tasks))
+
+    def _optional_interval(self, task: int, here: Any) -> Any:
+        size = self._durations[task] + self._delay * self._barriers[task]
+        return self._model.new_optional_interval_var(
+            self._begins[task], size, self._ends[task], here, ""
+        )
+
+    def _add_dependencies(self) -> None:
+        model = self._model
+        behind = _behind(self._table)
+        self._latest = [model.new_int_var(-1, self._limit, "") for _ in self._tasks]
+        self._apart: list[list[Any]] = [[] for _ in self._tasks]
+        for task in self._tasks:
+            self._add_latest_barrier(task, behind)
+        super()._add_dependencies()
+        for barrier, apart in zip(self._barriers, self._apart, strict=True):
+            model.add_bool_or([~barrier, *apart])
+
+    def _add_latest_barrier(self, task: int, behind: list[int]) -> None:
+        """Let the latest barrier begin no later than some barrier in front of an rTask does."""
+        model, latest = self._model, self._latest[task]
+        none = model.new_bool_var("")
+        model.add(latest == -1).only_enforce_if(none)
+        model.add(latest <= self._begins[task])
+        witnesses = [none, self._barriers[task]]
+        for other in self._tasks:
+            if other == task or behind[task] >> other & 1 or not self._table.sources[other]:
+                continue
+            witness = model.new_bool_var("")
+            model.add_implication(witness, self._barriers[other])
+            model.add(latest <= self._begins[other]).only_enforce_if(witness)
+            model.add(self._begins[task] >= self._ends[other]).only_enforce_if(witness)
+            for mine, its in zip(self._on[task], self._on[other], strict=True):
+                model.add_bool_or(~witness, ~mine, its)
+            witnesses.append(witness)
+        model.add_bool_or(witnesses)
+
+    def _add_dependency_apart(self, source: int, task: int, apart: Any) -> None:
+        model, ended = self._model, self._ends[source]
+        self._apart[task].append(apart)
+        model.add(self._latest[task] >= ended).only_enforce_if(apart)
+        least = ended + self._delay + self._durations[task]
+        model.add(self._ends[task] >= least).only_enforce_if(apart)
+
+    def _has_barrier(self, solver: Any, task: int) -> bool:
+        return bool(solver.value(self._barriers[task]))
+
+
+def _behind(table: TaskTable) -> list[int]:
+    """Return for each rTask the mask of those that depend on it."""
+    masks = [0] * len(table.seconds)
+    for task in reversed(range(len(masks))):
+        for reader in table.readers[task]:
+            masks[task] |= masks[reader] | 1 << reader
+    return masks
