@@ -35,11 +35,20 @@ BATCH = 50
 
 @dataclass(frozen=True)
 class LaunchTime:
-    """Median time of one launch of an empty program, in microseconds."""
+    """Median time of one launch of an empty program, in microseconds.
+
+    With one vEU, which is the caller's thread, it is the processor's time: it stands still while
+    other processes have the core.
+    """
 
     num_veus: int
     native: float
     run: float
+
+    @property
+    def binding(self) -> float:
+        """What ``Executable.run`` spends on arrays: it checks, points to and allocates them."""
+        return max(self.run - self.native, 0.0)
 
     def __str__(self) -> str:
         """Give both in one line."""
@@ -49,19 +58,28 @@ class LaunchTime:
         )
 
 
-def empty_program(num_veus: int) -> tuple[CpuImage, NativeCode, bytes]:
+_NUMBER = (1,), np.dtype(np.float32)
+ONE_NUMBER = Signature((TensorSpec("x", *_NUMBER),), (TensorSpec("y", *_NUMBER),))
+"""A program that takes one number and returns one."""
+
+
+def empty_program(
+    num_veus: int, signature: Signature = ONE_NUMBER
+) -> tuple[CpuImage, NativeCode, bytes]:
     """Compile a program whose vEUs have nothing to do: its data, its code, and the object file."""
-    buffer = "memref<1xf32>"
+    buffer = "memref<1xf32>"  # nobody looks at it
+    inputs = [f'%x{n}: {buffer} {{rtask.name = "{n}"}}, ' for n in range(len(signature.inputs))]
+    outputs = [
+        f'%y{n}: {buffer} {{rtask.name = "y{n}", rtask.output}}, '
+        for n in range(len(signature.outputs))
+    ]
     veus = "".join(
         f'"rtask.veu"() ({{ ^bb0: }}) {{id = {n} : i64}} : () -> ()' for n in range(num_veus)
     )
-    text = f"""func.func @main(%x: {buffer} {{rtask.name = "x"}},
-        %y: {buffer} {{rtask.name = "y", rtask.output}}, %arena: memref<64xi8> {{rtask.arena}}) {{
+    text = f"""func.func @main({"".join(inputs + outputs)}%arena: memref<64xi8> {{rtask.arena}}) {{
       "rtask.program"() ({{ {veus} }}) {{device = "cpu", num_veus = {num_veus} : i64}} : () -> ()
       return
     }}"""
-    spec = (1,), np.dtype(np.float32)
-    signature = Signature((TensorSpec("x", *spec),), (TensorSpec("y", *spec),))
     context = ir.Context()
     dialects.register(context)
     with context, ir.Location.unknown():
@@ -73,30 +91,33 @@ def empty_program(num_veus: int) -> tuple[CpuImage, NativeCode, bytes]:
     return image, native_code(library.address, library), object_file
 
 
-def measure_launch(num_veus: int, samples: int = SAMPLES) -> LaunchTime:
-    """Time both ways to launch an empty program."""
-    image, code, object_file = empty_program(num_veus)
+def measure_launch(
+    num_veus: int, samples: int = SAMPLES, signature: Signature = ONE_NUMBER
+) -> LaunchTime:
+    """Time both ways to launch an empty program that takes and returns such arrays."""
+    image, code, object_file = empty_program(num_veus, signature)
     pool = ThreadPool(code, num_veus)
     context = Context(image, pool.spins)
-    x = np.zeros(1, np.float32)
-    context.bind([x], [x.copy()])
-    native = _median(lambda: pool.launch(code.entry, context.address), samples)
+    feeds = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in signature.inputs}
+    context.bind(list(feeds.values()), [np.zeros(s.shape, s.dtype) for s in signature.outputs])
+    clock = time.thread_time if num_veus == 1 else time.perf_counter
+    native = _median(lambda: pool.launch(code.entry, context.address), samples, clock)
     pool.close()
     with Executable(image, code, lambda: link_shared(object_file)) as executable:
-        run = _median(lambda: executable.run({"x": x}), samples)
+        run = _median(lambda: executable.run(feeds), samples, clock)
     return LaunchTime(num_veus, native, run)
 
 
-def _median(launch: Callable[[], object], samples: int) -> float:
+def _median(launch: Callable[[], object], samples: int, clock: Callable[[], float]) -> float:
     """Return the median over samples of a launch's mean time within one, in microseconds."""
     for _ in range(BATCH):
         launch()
     times: list[float] = []
     for _ in range(samples):
-        begin = time.perf_counter()
+        begin = clock()
         for _ in range(BATCH):
             launch()
-        times.append((time.perf_counter() - begin) / BATCH)
+        times.append((clock() - begin) / BATCH)
     return statistics.median(times) * 1e6
 
 

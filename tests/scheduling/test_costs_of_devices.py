@@ -18,6 +18,7 @@ from tests.cli.tools import save_layer
 MEASURED = {
     "units": 3, "flops_per_second": 2e11, "unit_bytes_per_second": 9e9, "bytes_per_second": 2e10,
     "launch_seconds": 2e-6, "rtask_seconds": 1e-8, "barrier_seconds": 5e-7,
+    "unit_cache_kept_bytes": 1_500_000, "unit_cache_lost_bytes": 3_000_000,
 }  # fmt: skip
 
 
@@ -45,6 +46,7 @@ def test_this_machine_has_senseful_figures() -> None:
     assert 0 <= found["rtask_seconds"] < 1e-5
     assert 0 <= found["barrier_seconds"] < 1e-3
     assert 0 < found["launch_seconds"] < 1e-3
+    assert 1e4 < found["unit_cache_kept_bytes"] <= found["unit_cache_lost_bytes"] < 1e9
 
 
 def test_the_api_and_the_tool_take_a_device(
