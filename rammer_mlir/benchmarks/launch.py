@@ -11,7 +11,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -58,28 +58,19 @@ class LaunchTime:
         )
 
 
-_NUMBER = (1,), np.dtype(np.float32)
-ONE_NUMBER = Signature((TensorSpec("x", *_NUMBER),), (TensorSpec("y", *_NUMBER),))
-"""A program that takes one number and returns one."""
-
-
-def empty_program(
-    num_veus: int, signature: Signature = ONE_NUMBER
-) -> tuple[CpuImage, NativeCode, bytes]:
+def empty_program(num_veus: int) -> tuple[CpuImage, NativeCode, bytes]:
     """Compile a program whose vEUs have nothing to do: its data, its code, and the object file."""
-    buffer = "memref<1xf32>"  # nobody looks at it
-    inputs = [f'%x{n}: {buffer} {{rtask.name = "{n}"}}, ' for n in range(len(signature.inputs))]
-    outputs = [
-        f'%y{n}: {buffer} {{rtask.name = "y{n}", rtask.output}}, '
-        for n in range(len(signature.outputs))
-    ]
+    buffer = "memref<1xf32>"
     veus = "".join(
         f'"rtask.veu"() ({{ ^bb0: }}) {{id = {n} : i64}} : () -> ()' for n in range(num_veus)
     )
-    text = f"""func.func @main({"".join(inputs + outputs)}%arena: memref<64xi8> {{rtask.arena}}) {{
+    text = f"""func.func @main(%x: {buffer} {{rtask.name = "x"}},
+        %y: {buffer} {{rtask.name = "y", rtask.output}}, %arena: memref<64xi8> {{rtask.arena}}) {{
       "rtask.program"() ({{ {veus} }}) {{device = "cpu", num_veus = {num_veus} : i64}} : () -> ()
       return
     }}"""
+    spec = (1,), np.dtype(np.float32)
+    signature = Signature((TensorSpec("x", *spec),), (TensorSpec("y", *spec),))
     context = ir.Context()
     dialects.register(context)
     with context, ir.Location.unknown():
@@ -92,14 +83,26 @@ def empty_program(
 
 
 def measure_launch(
-    num_veus: int, samples: int = SAMPLES, signature: Signature = ONE_NUMBER
+    num_veus: int, samples: int = SAMPLES, data: CpuImage | None = None
 ) -> LaunchTime:
-    """Time both ways to launch an empty program that takes and returns such arrays."""
-    image, code, object_file = empty_program(num_veus, signature)
+    """Time both ways to launch an empty program.
+
+    Args:
+        num_veus: threads that have nothing to do.
+        samples: how often to time each way.
+        data: another program, whose arrays and pointers the empty one gets; one number in and one
+            out by default.
+    """
+    image, code, object_file = empty_program(num_veus)
+    image = replace(data or image, num_veus=num_veus)
+    inputs, outputs = (
+        [np.zeros(spec.shape, spec.dtype) for spec in specs]
+        for specs in (image.signature.inputs, image.signature.outputs)
+    )
+    feeds = {s.name: array for s, array in zip(image.signature.inputs, inputs, strict=True)}
     pool = ThreadPool(code, num_veus)
     context = Context(image, pool.spins)
-    feeds = {spec.name: np.zeros(spec.shape, spec.dtype) for spec in signature.inputs}
-    context.bind(list(feeds.values()), [np.zeros(s.shape, s.dtype) for s in signature.outputs])
+    context.bind(inputs, outputs)
     clock = time.thread_time if num_veus == 1 else time.perf_counter
     native = _median(lambda: pool.launch(code.entry, context.address), samples, clock)
     pool.close()

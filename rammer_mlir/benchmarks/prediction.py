@@ -86,7 +86,7 @@ def predict_and_measure(request: PredictionRequest) -> list[Prediction]:
         modelled = predicted_timeline(_without_profiles(graph), scheduled.plan, device, "modelled")
         with compilation.executable() as executable:
             run, operators = _measure(executable, feeds, request.budget)
-            measured = run - measure_launch(1, signature=executable.signature).binding * 1e-6
+            measured = run - measure_launch(1, data=executable.image).binding * 1e-6
         by_profile, by_model = operator_seconds(profiled), operator_seconds(modelled)
         found.append(
             Prediction(
