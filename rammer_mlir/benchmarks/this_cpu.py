@@ -51,6 +51,7 @@ def measure(repeats: int = 15) -> dict[str, float]:
         "unit_bytes_per_second": _bandwidth(1, repeats),
         "bytes_per_second": _bandwidth(cores, repeats),
         "launch_seconds": launches[min(cores, 2)],
+        "single_launch_seconds": launches[1],
         "rtask_seconds": max(alone, 0.0),
         "barrier_seconds": max(together - alone, 0.0),
         "unit_cache_kept_bytes": kept,
@@ -144,7 +145,7 @@ def description(found: dict[str, float]) -> str:
         **{
             name: (float(f"{found[name]:.4g}"), source)
             for name in ("bytes_per_second", "unit_bytes_per_second", "launch_seconds",
-                         "barrier_seconds", "rtask_seconds")
+                         "single_launch_seconds", "barrier_seconds", "rtask_seconds")
         },
     }  # fmt: skip
     figures["is_bulk_synchronous"] = (False, "a thread may wait for another one")

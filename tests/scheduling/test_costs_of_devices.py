@@ -17,7 +17,8 @@ from tests.cli.tools import save_layer
 
 MEASURED = {
     "units": 3, "flops_per_second": 2e11, "unit_bytes_per_second": 9e9, "bytes_per_second": 2e10,
-    "launch_seconds": 2e-6, "rtask_seconds": 1e-8, "barrier_seconds": 5e-7,
+    "launch_seconds": 2e-6, "single_launch_seconds": 6e-7, "rtask_seconds": 1e-8,
+    "barrier_seconds": 5e-7,
     "unit_cache_kept_bytes": 1_500_000, "unit_cache_lost_bytes": 3_000_000,
 }  # fmt: skip
 
@@ -36,6 +37,8 @@ def test_a_measured_device_is_a_device_file(tmp_path: Path) -> None:
         if name != "flops_per_second":
             assert getattr(found, name) == value
     assert found.flops_per_second["f32"] == 2e11
+    assert [found.device(count).launch_seconds for count in (1, 2)] == [6e-7, 2e-6]
+    assert found.device(6).cache_kept_bytes == 750_000, "two vEUs share a core's cache"
 
 
 @pytest.mark.slow

@@ -13,8 +13,8 @@ from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.device import Device
 
 _DTYPES = ("f64", "f32", "tf32", "f16", "bf16", "f8", "i8")
-_COSTS = ("launch_seconds", "barrier_seconds", "rtask_seconds")
-_MAY_BE_LEFT_OUT = ("unit_cache_kept_bytes", "unit_cache_lost_bytes")
+_COSTS = ("launch_seconds", "barrier_seconds", "rtask_seconds", "single_launch_seconds")
+_MAY_BE_LEFT_OUT = ("unit_cache_kept_bytes", "unit_cache_lost_bytes", "single_launch_seconds")
 _MAY_BE_ZERO = (
     *_COSTS, *_MAY_BE_LEFT_OUT, "registers_per_unit", "cache_bytes", "unit_cache_bytes"
 )  # fmt: skip
@@ -49,6 +49,8 @@ class DeviceDescription:
         unit_cache_kept_bytes, unit_cache_lost_bytes: a unit's own cache still has all of what is
             used again after at most so many bytes of other memory, and nothing of it from so many
             on; 0, or left out of the file, if nobody measured: the cache's size is both.
+        single_launch_seconds: cost of starting an rProgram of one vEU, which calls no other one; 0,
+            or left out of the file, if it is ``launch_seconds``.
     """
 
     name: str
@@ -74,6 +76,7 @@ class DeviceDescription:
     sources: Mapping[str, str]
     unit_cache_kept_bytes: int = 0
     unit_cache_lost_bytes: int = 0
+    single_launch_seconds: float = 0.0
 
     @property
     def max_veus(self) -> int:
@@ -98,6 +101,7 @@ class DeviceDescription:
                 f"flops_per_second, found no '{dtype}'"
             )
         sharing = -(-count // self.units)
+        alone = self.single_launch_seconds if count == 1 else 0.0
         return Device(
             name=self.name,
             num_veus=count,
@@ -106,7 +110,7 @@ class DeviceDescription:
             total_bytes_per_second=self.bytes_per_second,
             rtask_seconds=self.rtask_seconds,
             barrier_seconds=self.barrier_seconds,
-            launch_seconds=self.launch_seconds,
+            launch_seconds=alone or self.launch_seconds,
             cache_bytes=self.unit_cache_bytes // sharing,
             cache_kept_bytes=self.unit_cache_kept_bytes // sharing,
             cache_lost_bytes=self.unit_cache_lost_bytes // sharing,
