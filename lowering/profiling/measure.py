@@ -35,10 +35,11 @@ _SAMPLES = 7
 _SAMPLE_SECONDS = 1e-4
 """Least time of a sample: far above what a call from Python and the clock cost."""
 _MOST_SECONDS = 1.0
-"""After this time no further sample is taken: a slow rKernel is measured well by a few."""
+"""After this time of the processor no further sample is taken: a slow rKernel is measured well by a
+few."""
 _MOST_ROUNDS = 1 << 20
 """Rounds of a sample for an rKernel that does nothing, as one of an empty tensor does."""
-_MOST_FAR_SAMPLES = 3
+_MOST_FAR_SAMPLES = 5
 """Each reads much memory before."""
 _NEAR_BYTES = 256 << 10
 """Memory that an rKernel goes through to be hot: beyond a core's first cache."""
@@ -114,7 +115,7 @@ class _Loop:
     num_bytes: int
 
     def measure(self) -> MeasuredSeconds:
-        deadline = time.perf_counter() + _MOST_SECONDS
+        deadline = time.thread_time() + _MOST_SECONDS
         whole = partial(self.run, 1, 1, 0, self.num_rtasks)
         self.run(1, self.num_copies, 0, self.num_rtasks)  # touches all pages
         call = _low([_timed(lambda: self.run(0, 0, 0, 0)) for _ in range(5 * _SAMPLES)])
@@ -158,7 +159,7 @@ class _Loop:
         other = np.zeros(evicted // 8)
         other += 1.0  # or else all pages are the same one
         samples: list[float] = []
-        while len(samples) < 2 or (len(samples) < most and time.perf_counter() < deadline):
+        while len(samples) < 2 or (len(samples) < most and time.thread_time() < deadline):
             other.sum()
             self.run(0, 0, 0, 0)  # brings back what the call itself needs
             samples.append(_timed(run))
