@@ -74,7 +74,7 @@ def measure(source: KernelSource) -> MeasuredSeconds:
             function(rounds, copies, begin, end, address)
 
         num_bytes = sum(array.nbytes for array in copies[0])
-        return _Loop(run, len(copies), source.num_rtasks, num_bytes).measure()
+        return Loop(run, len(copies), source.num_rtasks, num_bytes).measure()
 
 
 def _compile(source: KernelSource) -> tuple[str, list[list[NDArray[np.uint8]]]]:
@@ -106,7 +106,7 @@ def _compile(source: KernelSource) -> tuple[str, list[list[NDArray[np.uint8]]]]:
 
 
 @dataclass
-class _Loop:
+class Loop:
     """Native code that runs so many rounds, of so many copies, of rTasks from one to another."""
 
     run: Callable[[int, int, int, int], None]
@@ -115,6 +115,7 @@ class _Loop:
     num_bytes: int
 
     def measure(self) -> MeasuredSeconds:
+        """Time one rTask hot, cold and far."""
         deadline = time.thread_time() + _MOST_SECONDS
         whole = partial(self.run, 1, 1, 0, self.num_rtasks)
         self.run(1, self.num_copies, 0, self.num_rtasks)  # touches all pages
