@@ -25,8 +25,9 @@ from rammer_mlir.scheduling.memory import aligned, plan_memory
 from rammer_mlir.scheduling.overlap import span
 from rammer_mlir.scheduling.program import Plan, Run
 
-_BLOCK = 1024
-"""Bytes of memory that are taken to be in a cache, or not, together."""
+_LEAST_BLOCK = 1024
+"""Bytes of memory that are taken to be in a cache, or not, together: more in large programs."""
+_MOST_BLOCKS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,13 @@ class ReplayedCosts:
         self._device = device
         self._memory = _Memory(graph, plan)
         size = self._memory.num_blocks
-        runs = sum(len(veu) for program in plan.programs for veu in program.veus)
-        self._caches = [_VeuCache(size, 2 * runs + 1, device) for _ in range(device.num_veus)]
+        num_items = [0] * device.num_veus
+        for program in plan.programs:
+            for veu, items in enumerate(program.veus):
+                num_items[veu] += len(items)
+        self._caches = [_VeuCache(size, 2 * items, device) for items in num_items]
+        self._now = 0
+        self._written = np.full(size, -1, dtype=np.int64)
         self._traffic = 0.0
         self._brought_in = np.full(size, -np.inf)
         self._footprints: dict[RKernel, float] = {}
@@ -101,7 +107,7 @@ class ReplayedCosts:
         parts = self._memory.parts(run.operator, kernel, run.first, run.count)
         cache, total, far = self._caches[veu], 0.0, 0.0
         for part in parts:
-            lost = cache.lost(part) * part.density
+            lost = cache.lost(part, self._written[part.begin : part.end]) * part.density
             distances = self._traffic - self._brought_in[part.begin : part.end]
             total += float(lost.sum())
             far += float((lost * far_part(distances)).sum())
@@ -109,10 +115,9 @@ class ReplayedCosts:
             cache.touch(part)
             self._brought_in[part.begin : part.end] = self._traffic
             if part.is_written:
-                for other in self._caches:
-                    if other is not cache:
-                        other.lose(part)
-        cache.next()
+                self._written[part.begin : part.end] = self._now
+        cache.next(self._now)
+        self._now += 1
         self._traffic += total
         return _Missing(total, far)
 
@@ -129,7 +134,10 @@ class _Memory:
             if number not in self._address:
                 self._address[number] = end
                 end += aligned(buffer.num_bytes)
-        self.num_blocks = end // _BLOCK + 1
+        self._block = _LEAST_BLOCK
+        while end > _MOST_BLOCKS * self._block:
+            self._block *= 2
+        self.num_blocks = end // self._block + 1
         self._ranges: dict[tuple[RKernel, int, int], list[tuple[int, int, int, int, bool]]] = {}
 
     def parts(self, operator: int, kernel: RKernel, first: int, count: int) -> list[_Part]:
@@ -144,7 +152,7 @@ class _Memory:
             width = self._graph.buffers[view.buffer].element_bytes
             start = self._address[view.buffer] + (view.offset + low) * width
             end = self._address[view.buffer] + (view.offset + high) * width
-            begin, stop = start // _BLOCK, -(-end // _BLOCK)
+            begin, stop = start // self._block, -(-end // self._block)
             density = min(asked * width, end - start) / (stop - begin)
             found.append(_Part(begin, stop, density, is_written))
         return found
@@ -179,44 +187,50 @@ def _extent(access: Access, rtasks: slice) -> tuple[int, int, int] | None:
 
 
 class _VeuCache:
-    """When one vEU touched each block last, and how many bytes at each moment, not since again."""
+    """When one vEU touched each block last, and how many bytes at each moment, not since again.
 
-    def __init__(self, num_blocks: int, num_runs: int, device: Device) -> None:
+    Moments count the vEU's own items; when one was in the whole run, ``_time`` tells.
+    """
+
+    def __init__(self, num_blocks: int, num_moments: int, device: Device) -> None:
         self._last = np.full(num_blocks, -1, dtype=np.int64)
         self._amount = np.zeros(num_blocks)
-        self._bytes_at = np.zeros(num_runs + 1)
+        self._bytes_at = np.zeros(num_moments + 1)
+        self._time = np.full(num_moments + 1, -1, dtype=np.int64)
         self._now = 0
         self._kept = device.cache_kept_bytes or device.cache_bytes
         self._lost = max(device.cache_lost_bytes or device.cache_bytes, self._kept + 1)
 
-    def lost(self, part: _Part) -> NDArray[np.float64]:
-        """Return which part of each block is not there any more, from 0 to 1."""
-        moments, where = np.unique(self._last[part.begin : part.end], return_inverse=True)
+    def lost(self, part: _Part, written: Int64Array) -> NDArray[np.float64]:
+        """Return which part of each block is not there any more, from 0 to 1.
+
+        Args:
+            part: the blocks.
+            written: when each of them was written last, by any vEU.
+        """
+        last = self._last[part.begin : part.end]
+        moments, where = np.unique(last, return_inverse=True)
         lost = [
             1.0 if moment < 0 else self._part(self._bytes_at[moment : self._now].sum())
             for moment in moments.tolist()
         ]
-        return np.array(lost)[where]
+        return np.where(written > self._time[last], 1.0, np.array(lost)[where])
 
     def _part(self, distance: float) -> float:
         return min(max((distance - self._kept) / (self._lost - self._kept), 0.0), 1.0)
 
     def touch(self, part: _Part) -> None:
         """Keep blocks from now on."""
-        self.lose(part)
-        self._last[part.begin : part.end] = self._now
-        self._amount[part.begin : part.end] = part.density
-        self._bytes_at[self._now] += part.density * (part.end - part.begin)
-
-    def lose(self, part: _Part) -> None:
-        """Forget blocks."""
         last = self._last[part.begin : part.end]
         known = last >= 0
         moments, where = np.unique(last[known], return_inverse=True)
         amount = self._amount[part.begin : part.end][known]
         self._bytes_at[moments] -= np.bincount(where, weights=amount, minlength=len(moments))
-        last[:] = -1
+        last[:] = self._now
+        self._amount[part.begin : part.end] = part.density
+        self._bytes_at[self._now] += part.density * (part.end - part.begin)
 
-    def next(self) -> None:
-        """Count a moment."""
+    def next(self, time: int) -> None:
+        """End a moment that was at some time of the whole run."""
+        self._time[self._now] = time
         self._now += 1
