@@ -1,4 +1,9 @@
-"""The time of an rTask, by running all rTasks of one rKernel on this processor again and again."""
+"""The time of an rTask, by running all rTasks of one rKernel on this processor again and again.
+
+Hot is in a core's own cache, but not in the small one before it: in a program, other rTasks ran in
+between. An rKernel that touches little is therefore run on several copies of its memory in turn,
+and one that touches more than such a cache holds, some rTasks after others.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +35,20 @@ _SAMPLES = 7
 _SAMPLE_SECONDS = 1e-4
 """Least time of a sample: far above what a call from Python and the clock cost."""
 _MOST_SECONDS = 1.0
-"""After this time no further sample is taken: a slow rKernel is measured well by a few."""
+"""After this time of the processor no further sample is taken: a slow rKernel is measured well by a
+few."""
 _MOST_ROUNDS = 1 << 20
 """Rounds of a sample for an rKernel that does nothing, as one of an empty tensor does."""
-_MOST_FAR_SAMPLES = 3
+_MOST_FAR_SAMPLES = 5
 """Each reads much memory before."""
+_NEAR_BYTES = 256 << 10
+"""Memory that an rKernel goes through to be hot: beyond a core's first cache."""
+_LEAST_BYTES = 1 << 10
+"""What an rKernel is taken to touch at least, so that there are not too many copies."""
+_HOT_BYTES = 1 << 20
+"""Memory of rTasks that are run together to be hot: within a core's own cache."""
+_MOST_GROUPS = 4
+"""Groups of rTasks that are timed: rTasks of an rKernel are alike."""
 
 
 _ONE_AT_A_TIME = threading.Lock()
@@ -49,23 +63,36 @@ def measure(source: KernelSource) -> MeasuredSeconds:
         UnsupportedError: if it holds what the CPU target does not have.
     """
     with _ONE_AT_A_TIME:
-        text, arguments = _compile(source)
+        text, copies = _compile(source)
         library = load_object(emit_object(text, host_machine()))
-        prototype = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+        prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4, ctypes.c_void_p)
         function = prototype(library.address(_LOOP))
-        pointers = np.array([array.ctypes.data for array in arguments], dtype=np.uint64)
+        pointers = np.array([[a.ctypes.data for a in arrays] for arrays in copies], dtype=np.uint64)
         address = pointers.ctypes.data
-        loop = _Loop(lambda rounds, rtasks: function(rounds, rtasks, address), source.num_rtasks)
-        return loop.measure()
+
+        def run(rounds: int, copies: int, begin: int, end: int) -> None:
+            function(rounds, copies, begin, end, address)
+
+        num_bytes = sum(array.nbytes for array in copies[0])
+        return Loop(run, len(copies), source.num_rtasks, num_bytes).measure()
 
 
-def _compile(source: KernelSource) -> tuple[str, list[NDArray[np.uint8]]]:
-    """Return LLVM IR of the rKernel and of a loop over its rTasks, and memory for its arguments."""
+def _compile(source: KernelSource) -> tuple[str, list[list[NDArray[np.uint8]]]]:
+    """Return LLVM IR of the rKernel and of a loop over its rTasks, and memory for its arguments.
+
+    There are as many copies of the arguments as fill ``_NEAR_BYTES``, and at least one.
+    """
     with ir.Context() as context, ir.Location.unknown():
         context.enable_multithreading(False)
         module = ir.Module.parse(source.text)
         (kernel,) = find_kernels(module)
-        arguments = [_random_argument(t, n) for n, t in enumerate(_argument_types(kernel))]
+        types = _argument_types(kernel)
+        arguments = [_random_argument(kind, n) for n, kind in enumerate(types)]
+        missing = _NEAR_BYTES // max(sum(array.nbytes for array in arguments), _LEAST_BYTES)
+        copies = [
+            arguments,
+            *([_random_argument(t, n) for n, t in enumerate(types)] for _ in range(missing)),
+        ]
         lower_kernels(module, host_machine())
         for op in module.body.operations:
             if op.operation.name == "llvm.func":
@@ -75,33 +102,56 @@ def _compile(source: KernelSource) -> tuple[str, list[NDArray[np.uint8]]]:
         loop = list(addition.body.operations)[-1]
         loop.operation.detach_from_parent()
         module.body.append(loop)
-        return to_llvm_ir(module), arguments
+        return to_llvm_ir(module), copies
 
 
 @dataclass
-class _Loop:
-    """Native code that runs so many rounds of so many rTasks."""
+class Loop:
+    """Native code that runs so many rounds, of so many copies, of rTasks from one to another."""
 
-    run: Callable[[int, int], None]
+    run: Callable[[int, int, int, int], None]
+    num_copies: int
     num_rtasks: int
+    num_bytes: int
 
     def measure(self) -> MeasuredSeconds:
-        deadline = time.perf_counter() + _MOST_SECONDS
-        self.run(1, self.num_rtasks)  # touches all pages
-        call = _low([_timed(lambda: self.run(0, 0)) for _ in range(5 * _SAMPLES)])
-        rounds = 1
-        while rounds < _MOST_ROUNDS:
-            if _timed(partial(self.run, rounds, self.num_rtasks)) >= _SAMPLE_SECONDS:
-                break
-            rounds *= 2
-        whole = partial(self.run, 1, self.num_rtasks)
-        hot = self._samples(partial(self.run, rounds, self.num_rtasks), 0, _SAMPLES, deadline)
+        """Time one rTask hot, cold and far."""
+        deadline = time.thread_time() + _MOST_SECONDS
+        whole = partial(self.run, 1, 1, 0, self.num_rtasks)
+        self.run(1, self.num_copies, 0, self.num_rtasks)  # touches all pages
+        call = _low([_timed(lambda: self.run(0, 0, 0, 0)) for _ in range(5 * _SAMPLES)])
+        hot_seconds = self._hot(call, deadline)
         cold = self._samples(whole, COLD_BYTES, _SAMPLES, deadline)
         far = self._samples(whole, FAR_BYTES, _MOST_FAR_SAMPLES, deadline)
-        hot_seconds = max(_low(hot) - call, 1e-9) / (rounds * self.num_rtasks)
         cold_seconds = max((_low(cold) - call) / self.num_rtasks, hot_seconds)
         far_seconds = max((_low(far) - call) / self.num_rtasks, cold_seconds)
         return MeasuredSeconds(hot_seconds, cold_seconds, far_seconds)
+
+    def _hot(self, call: float, deadline: float) -> float:
+        """Return the time of an rTask whose memory is in the core's own cache."""
+        groups = self._groups()
+        seconds = 0.0
+        for begin, end in groups:
+            rounds = 1
+            while rounds < _MOST_ROUNDS:
+                if (
+                    _timed(partial(self.run, rounds, self.num_copies, begin, end))
+                    >= _SAMPLE_SECONDS
+                ):
+                    break
+                rounds *= 2
+            run = partial(self.run, rounds, self.num_copies, begin, end)
+            samples = self._samples(run, 0, _SAMPLES, deadline)
+            once = max(_low(samples) - call, 1e-9) / (rounds * self.num_copies)
+            seconds += once / (end - begin)
+        return seconds / len(groups)
+
+    def _groups(self) -> list[tuple[int, int]]:
+        """Return rTasks that follow each other and stay in the cache: all, or a few such groups."""
+        size = max(1, min(self.num_rtasks, _HOT_BYTES * self.num_rtasks // max(self.num_bytes, 1)))
+        starts = range(0, self.num_rtasks - size + 1, size)
+        some = starts[:: -(-len(starts) // _MOST_GROUPS)]
+        return [(begin, begin + size) for begin in some]
 
     def _samples(
         self, run: Callable[[], None], evicted: int, most: int, deadline: float
@@ -110,9 +160,9 @@ class _Loop:
         other = np.zeros(evicted // 8)
         other += 1.0  # or else all pages are the same one
         samples: list[float] = []
-        while len(samples) < 2 or (len(samples) < most and time.perf_counter() < deadline):
+        while len(samples) < 2 or (len(samples) < most and time.thread_time() < deadline):
             other.sum()
-            self.run(0, 0)  # brings back what the call itself needs
+            self.run(0, 0, 0, 0)  # brings back what the call itself needs
             samples.append(_timed(run))
         return samples
 
@@ -150,13 +200,14 @@ def _random_argument(kind: ir.MemRefType, seed: int) -> NDArray[np.uint8]:
 
 
 def _loop(num_arguments: int) -> str:
-    """Return a function ``(rounds, rTasks, pointers)`` that calls the rKernel in two loops.
+    """Return a function ``(rounds, copies, begin, end, pointers)`` that calls the rKernel in loops.
 
-    An rKernel that fills memory with a constant would be called once, if nothing else in the loops
-    might change that memory.
+    Of each copy it runs the rTasks from ``begin`` to ``end``; a copy's pointers follow those of the
+    one before. An rKernel that fills memory with a constant would be called once, if nothing else
+    in the loops might change that memory.
     """
     pointers = "\n".join(
-        f"  %s{n} = llvm.getelementptr %pointers[{n}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr\n"
+        f"  %s{n} = llvm.getelementptr %own[{n}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr\n"
         f"  %p{n} = llvm.load %s{n} : !llvm.ptr -> !llvm.ptr"
         for n in range(num_arguments)
     )
@@ -164,21 +215,31 @@ def _loop(num_arguments: int) -> str:
     kinds = ", ".join(["i64", *["!llvm.ptr"] * num_arguments])
     return f"""
 llvm.func @{KERNEL}({kinds})
-llvm.func @{_LOOP}(%rounds: i64, %rtasks: i64, %pointers: !llvm.ptr) {{
-{pointers}
+llvm.func @{_LOOP}(%rounds: i64, %copies: i64, %begin: i64, %end: i64, %pointers: !llvm.ptr) {{
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
   llvm.br ^round(%zero : i64)
 ^round(%r: i64):
   %more = llvm.icmp "slt" %r, %rounds : i64
-  llvm.cond_br %more, ^rtask(%zero : i64), ^done
+  llvm.cond_br %more, ^copy(%zero, %pointers : i64, !llvm.ptr), ^done
+^copy(%c: i64, %own: !llvm.ptr):
+  %another = llvm.icmp "slt" %c, %copies : i64
+  llvm.cond_br %another, ^load, ^end_of_round
+^load:
+{pointers}
+  %any = llvm.icmp "slt" %begin, %end : i64
+  llvm.cond_br %any, ^rtask(%begin : i64), ^end_of_copy
 ^rtask(%t: i64):
   llvm.call @{KERNEL}(%t{names}) : ({kinds}) -> ()
   llvm.inline_asm has_side_effects "", "~{{memory}}" : () -> ()
   %next = llvm.add %t, %one : i64
-  %again = llvm.icmp "slt" %next, %rtasks : i64
-  llvm.cond_br %again, ^rtask(%next : i64), ^end
-^end:
+  %again = llvm.icmp "slt" %next, %end : i64
+  llvm.cond_br %again, ^rtask(%next : i64), ^end_of_copy
+^end_of_copy:
+  %copy = llvm.add %c, %one : i64
+  %other = llvm.getelementptr %own[{num_arguments}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr
+  llvm.br ^copy(%copy, %other : i64, !llvm.ptr)
+^end_of_round:
   %round = llvm.add %r, %one : i64
   llvm.br ^round(%round : i64)
 ^done:

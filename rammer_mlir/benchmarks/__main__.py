@@ -54,6 +54,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--patience", type=float, default=90.0, help="seconds for a contender to open a model"
     )
+    parser.add_argument(
+        "--device", type=Path, metavar="FILE",
+        help="description of this machine for predictions, by `this_cpu`; measured if left out",
+    )  # fmt: skip
     parser.add_argument("--timeout", type=float, default=1200.0, help="seconds for each model")
     parser.add_argument("--output", type=Path, default=Path("build/bench"), help="results folder")
     return parser
@@ -115,8 +119,9 @@ def _measure_models(options: argparse.Namespace, found: report.Report) -> None:
 
 def _predict_models(options: argparse.Namespace, found: report.Report) -> None:
     options.output.mkdir(parents=True, exist_ok=True)
-    device = options.output / "this_cpu.toml"
-    device.write_text(this_cpu.description(this_cpu.measure()), encoding="utf-8")
+    device = options.device or options.output / "this_cpu.toml"
+    if options.device is None:
+        device.write_text(this_cpu.description(this_cpu.measure()), encoding="utf-8")
     names = select(options.models)
     for number, name in enumerate(names, start=1):
         print(f"[{number}/{len(names)}] predict {name} ...", file=sys.stderr, flush=True)

@@ -11,7 +11,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,11 +35,20 @@ BATCH = 50
 
 @dataclass(frozen=True)
 class LaunchTime:
-    """Median time of one launch of an empty program, in microseconds."""
+    """Median time of one launch of an empty program, in microseconds.
+
+    With one vEU, which is the caller's thread, it is the processor's time: it stands still while
+    other processes have the core.
+    """
 
     num_veus: int
     native: float
     run: float
+
+    @property
+    def binding(self) -> float:
+        """What ``Executable.run`` spends on arrays: it checks, points to and allocates them."""
+        return max(self.run - self.native, 0.0)
 
     def __str__(self) -> str:
         """Give both in one line."""
@@ -73,30 +82,45 @@ def empty_program(num_veus: int) -> tuple[CpuImage, NativeCode, bytes]:
     return image, native_code(library.address, library), object_file
 
 
-def measure_launch(num_veus: int, samples: int = SAMPLES) -> LaunchTime:
-    """Time both ways to launch an empty program."""
+def measure_launch(
+    num_veus: int, samples: int = SAMPLES, data: CpuImage | None = None
+) -> LaunchTime:
+    """Time both ways to launch an empty program.
+
+    Args:
+        num_veus: threads that have nothing to do.
+        samples: how often to time each way.
+        data: another program, whose arrays and pointers the empty one gets; one number in and one
+            out by default.
+    """
     image, code, object_file = empty_program(num_veus)
+    image = replace(data or image, num_veus=num_veus)
+    inputs, outputs = (
+        [np.zeros(spec.shape, spec.dtype) for spec in specs]
+        for specs in (image.signature.inputs, image.signature.outputs)
+    )
+    feeds = {s.name: array for s, array in zip(image.signature.inputs, inputs, strict=True)}
     pool = ThreadPool(code, num_veus)
     context = Context(image, pool.spins)
-    x = np.zeros(1, np.float32)
-    context.bind([x], [x.copy()])
-    native = _median(lambda: pool.launch(code.entry, context.address), samples)
+    context.bind(inputs, outputs)
+    clock = time.thread_time if num_veus == 1 else time.perf_counter
+    native = _median(lambda: pool.launch(code.entry, context.address), samples, clock)
     pool.close()
     with Executable(image, code, lambda: link_shared(object_file)) as executable:
-        run = _median(lambda: executable.run({"x": x}), samples)
+        run = _median(lambda: executable.run(feeds), samples, clock)
     return LaunchTime(num_veus, native, run)
 
 
-def _median(launch: Callable[[], object], samples: int) -> float:
+def _median(launch: Callable[[], object], samples: int, clock: Callable[[], float]) -> float:
     """Return the median over samples of a launch's mean time within one, in microseconds."""
     for _ in range(BATCH):
         launch()
     times: list[float] = []
     for _ in range(samples):
-        begin = time.perf_counter()
+        begin = clock()
         for _ in range(BATCH):
             launch()
-        times.append((time.perf_counter() - begin) / BATCH)
+        times.append((clock() - begin) / BATCH)
     return statistics.median(times) * 1e6
 
 

@@ -20,6 +20,7 @@ import onnx
 
 import rammer_mlir
 from rammer_mlir.atomic_file import open_atomically
+from rammer_mlir.benchmarks.cache_ends import cache_ends
 from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.launch import measure_launch
 from rammer_mlir.benchmarks.machine import machine
@@ -30,6 +31,8 @@ _SIZE = 256
 """Rows and columns of the matrix product."""
 _ELEMENTS = 1 << 24
 """Elements of the vectors that are added: beyond the caches."""
+_UNKNOWN_CACHE = 1 << 20
+"""Bytes of a core's own cache where the system does not say."""
 _STEPS = 512
 """rTasks of the programs that barriers and calls are timed with."""
 
@@ -41,14 +44,18 @@ def measure(repeats: int = 15) -> dict[str, float]:
     launches = {veus: measure_launch(veus).native * 1e-6 for veus in (1, 2)}
     alone = (relay[1] - launches[1]) / _STEPS
     together = (relay[2] - launches[2]) / _STEPS if cores > 1 else alone
+    kept, lost = cache_ends(_cache_bytes(2, _UNKNOWN_CACHE), repeats)
     return {
         "units": cores,
         "flops_per_second": cores * _flops(repeats),
         "unit_bytes_per_second": _bandwidth(1, repeats),
         "bytes_per_second": _bandwidth(cores, repeats),
         "launch_seconds": launches[min(cores, 2)],
+        "single_launch_seconds": launches[1],
         "rtask_seconds": max(alone, 0.0),
         "barrier_seconds": max(together - alone, 0.0),
+        "unit_cache_kept_bytes": kept,
+        "unit_cache_lost_bytes": lost,
     }
 
 
@@ -130,11 +137,15 @@ def description(found: dict[str, float]) -> str:
         "shared_bytes_per_veu": (1 << 20, guess),
         "clock_hertz": (3e9, guess),
         "cache_bytes": (_cache_bytes(3, 32 << 20), "what the system says, or else a guess"),
-        "unit_cache_bytes": (_cache_bytes(2, 1 << 20), "what the system says, or else a guess"),
+        "unit_cache_bytes": (_cache_bytes(2, _UNKNOWN_CACHE), "what the system says, or a guess"),
+        **{
+            name: (int(found[name]), source)
+            for name in ("unit_cache_kept_bytes", "unit_cache_lost_bytes")
+        },
         **{
             name: (float(f"{found[name]:.4g}"), source)
             for name in ("bytes_per_second", "unit_bytes_per_second", "launch_seconds",
-                         "barrier_seconds", "rtask_seconds")
+                         "single_launch_seconds", "barrier_seconds", "rtask_seconds")
         },
     }  # fmt: skip
     figures["is_bulk_synchronous"] = (False, "a thread may wait for another one")

@@ -67,6 +67,11 @@ class Executable(CompiledModel):
         """What it is compiled for."""
         return "cpu"
 
+    @property
+    def image(self) -> CpuImage:
+        """The program's data: arrays, pointers, weights and its schedule."""
+        return self._image
+
     def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run the model.
 

@@ -7,7 +7,9 @@ rProgram is ``simulator.simulate`` once finished, ``ProgramBuilder.seconds`` whi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import (
@@ -82,11 +84,18 @@ def _measured_seconds(kernel: RKernel, measured: MeasuredSeconds, device: Device
 
 
 def _seconds_at(distance: int, measured: MeasuredSeconds, device: Device) -> float:
-    """Return the time with memory used so long ago: between two points the logarithm decides."""
+    """Return the time with memory used so long ago."""
     if distance <= min(device.cache_bytes, COLD_BYTES):
         return measured.hot
-    place = log(max(distance, COLD_BYTES) / COLD_BYTES) / log(FAR_BYTES / COLD_BYTES)
-    return measured.cold + min(place, 1.0) * (measured.far - measured.cold)
+    return measured.cold + float(far_part(distance)) * (measured.far - measured.cold)
+
+
+def far_part(distance: float | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return where memory used so many bytes ago is: 0 as measured cold, 1 as measured far.
+
+    Between the two, a cache that others use too loses more the longer ago it was, and evenly.
+    """
+    return np.clip((distance - COLD_BYTES) / (FAR_BYTES - COLD_BYTES), 0.0, 1.0)
 
 
 def resources(kernel: RKernel) -> Resources:

@@ -22,6 +22,9 @@ class Device:
         barrier_seconds: cost of one barrier-rTask whose waits are already satisfied.
         launch_seconds: cost of starting one rProgram.
         cache_bytes: what a vEU's own cache holds from one rTask to the next; 0 if it has none.
+        cache_kept_bytes, cache_lost_bytes: memory is still in that cache for sure if at most the
+            first of other memory was used since, and lost for sure from the second on; 0 if
+            nobody measured: then ``cache_bytes`` is both.
         max_threads: most threads of one rTask.
         max_shared_memory: most bytes of block-local memory of one rTask.
         is_bulk_synchronous: vEUs synchronise all together only, between rPrograms, each time for
@@ -37,6 +40,8 @@ class Device:
     barrier_seconds: float
     launch_seconds: float
     cache_bytes: int = 0
+    cache_kept_bytes: int = 0
+    cache_lost_bytes: int = 0
     max_threads: int = 1
     max_shared_memory: int = 0
     is_bulk_synchronous: bool = False

@@ -50,7 +50,7 @@ class MeasuredSeconds:
     """Measured time of one rTask in seconds, averaged over all of an rOperator's.
 
     Attributes:
-        hot: when what it touches was touched just before the rOperator began.
+        hot: when what it touches is in a core's own cache, though not in the first, smallest one.
         cold: when ``COLD_BYTES`` of other memory were touched since.
         far: when ``FAR_BYTES`` were.
     """

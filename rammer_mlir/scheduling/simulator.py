@@ -8,12 +8,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 
-from rammer_mlir.scheduling.caches import Cache, SharedConstants
-from rammer_mlir.scheduling.costs import rtask_seconds
+from rammer_mlir.scheduling.caches import SharedConstants
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.execution import execution_order
 from rammer_mlir.scheduling.graph import TaskGraph
-from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run
+from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram
+from rammer_mlir.scheduling.run_costs import ModelCosts, RunCosts, SharedConstantCosts
 
 
 @dataclass(frozen=True)
@@ -67,40 +67,8 @@ class _Timeline:
         return self.begin[run] + self.step[run] * (order - self.first[run] + 1)
 
 
-class _Costs:
-    """Mean time of the rTasks of a run, by the cost model alone."""
-
-    def __init__(self, graph: TaskGraph, plan: Plan, device: Device) -> None:
-        self._seconds = [
-            rtask_seconds(operator.kernels[kernel], device)
-            for operator, kernel in zip(graph.operators, plan.kernels, strict=True)
-        ]
-
-    def of(self, veu: int, run: Run) -> float:
-        return self._seconds[run.operator]
-
-
-class _CachedCosts(_Costs):
-    """The same, where each vEU's cache holds the shared constants that it used last."""
-
-    def __init__(
-        self, graph: TaskGraph, plan: Plan, device: Device, shared: SharedConstants
-    ) -> None:
-        self._kernels = plan.kernels
-        self._shared = shared
-        self._caches = [Cache(shared, device.cache_bytes) for _ in range(device.num_veus)]
-
-    def of(self, veu: int, run: Run) -> float:
-        cache, total = self._caches[veu], 0.0
-        costs = self._shared.costs(run.operator, self._kernels[run.operator])
-        for cost in costs[run.first : run.first + run.count]:
-            total += cost.hot + cache.missing(cost)
-            cache.use(cost)
-        return total / run.count
-
-
 def simulate(
-    graph: TaskGraph, plan: Plan, device: Device, shared: SharedConstants | None = None
+    graph: TaskGraph, plan: Plan, device: Device, costs: RunCosts | None = None
 ) -> Simulation:
     """Execute a plan.
 
@@ -108,13 +76,12 @@ def simulate(
         graph: the graph.
         plan: a plan for it.
         device: what it runs on.
-        shared: constants whose place in the vEUs' caches decides what rTasks cost; by default an
-            rTask costs the same wherever and whenever it runs.
+        costs: what rTasks cost where they run; by default the same wherever and whenever.
 
     Raises:
         ScheduleError: if a wait blocks forever.
     """
-    costs = _CachedCosts(graph, plan, device, shared) if shared else _Costs(graph, plan, device)
+    costs = costs or ModelCosts(graph, plan, device)
     now = 0.0
     events: list[Event] = []
     for number, program in enumerate(plan.programs):
@@ -132,11 +99,12 @@ def with_prediction(graph: TaskGraph, plan: Plan, device: Device, shared: Shared
     """Return a plan with the time that it takes where caches hold shared constants."""
     if not shared.matter:
         return plan
-    return replace(plan, predicted_seconds=simulate(graph, plan, device, shared).seconds)
+    costs = SharedConstantCosts(plan, device, shared)
+    return replace(plan, predicted_seconds=simulate(graph, plan, device, costs).seconds)
 
 
 def _simulate_program(
-    number: int, program: RProgram, costs: _Costs, device: Device, start: float
+    number: int, program: RProgram, costs: RunCosts, device: Device, start: float
 ) -> list[Event]:
     veus = [_Timeline(start) for _ in range(program.num_veus)]
     events: list[Event] = []

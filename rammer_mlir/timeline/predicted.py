@@ -8,12 +8,15 @@ from itertools import groupby
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.program import Barrier, Plan
+from rammer_mlir.scheduling.replay import ReplayedCosts
 from rammer_mlir.scheduling.simulator import Event, simulate
 from rammer_mlir.timeline.spans import Span, Timeline
 
 
 def predicted_timeline(graph: TaskGraph, plan: Plan, device: Device, title: str) -> Timeline:
-    """Simulate a plan on a device.
+    """Simulate a run of a plan on a device that runs it again and again.
+
+    Where vEUs have caches that rTasks leave something in, these decide what the next ones cost.
 
     Raises:
         ScheduleError: if a wait blocks for ever.
@@ -22,7 +25,10 @@ def predicted_timeline(graph: TaskGraph, plan: Plan, device: Device, title: str)
     veus: list[list[Span]] = [[] for _ in range(num_veus)]
     done = [0] * num_veus
     begin = 0.0
-    for _, events in groupby(simulate(graph, plan, device).events, lambda event: event.program):
+    cached = device.cache_bytes and not device.is_bulk_synchronous
+    costs = ReplayedCosts(graph, plan, device) if cached else None
+    simulation = simulate(graph, plan, device, costs)
+    for _, events in groupby(simulation.events, lambda event: event.program):
         # A launch waits for the whole rProgram before.
         waits = tuple((veu, steps) for veu, steps in enumerate(done) if steps)
         program = tuple(events)

@@ -16,7 +16,7 @@ from rammer_mlir.compiler import Compilation
 from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.llvm.machine import X86_64_AVX2, X86_64_AVX512
 from rammer_mlir.lowering.profiling.isolate import KernelSource, isolate
-from rammer_mlir.lowering.profiling.measure import measure
+from rammer_mlir.lowering.profiling.measure import Loop, measure
 from rammer_mlir.lowering.profiling.profiler import profile_kernels
 from rammer_mlir.options import check_options
 from rammer_mlir.passes.entry import functions, symbol_name
@@ -102,6 +102,33 @@ def test_what_is_the_same_in_every_round_is_done_in_every_round() -> None:
       return
     }"""
     assert measure(KernelSource(text, 1)).hot > 5e-7
+
+
+@pytest.mark.parametrize(
+    ("num_rtasks", "num_bytes"),
+    [(1, 100), (7, 1 << 20), (16, 5 << 20), (3, 40 << 20), (999, 9 << 20)],
+)
+def test_hot_rtasks_are_run_together_as_far_as_a_cache_holds_them(
+    num_rtasks: int, num_bytes: int
+) -> None:
+    """The same memory again is all that a core's own cache has to hold."""
+    calls: list[tuple[int, int, int]] = []
+
+    def run(rounds: int, copies: int, begin: int, end: int) -> None:
+        if rounds:
+            calls.append((copies, begin, end))
+        sum(range(2000 * min(rounds, 50)))
+
+    found = Loop(run, 3, num_rtasks, num_bytes).measure()
+    assert 0 < found.hot <= found.cold <= found.far
+    assert calls.pop(0) == (3, 0, num_rtasks), "all memory is touched first"
+    groups = {(begin, end) for copies, begin, end in calls if copies == 3}
+    assert 1 <= len(groups) <= 4
+    for begin, end in groups:
+        assert 0 <= begin < end <= num_rtasks
+        assert end - begin == 1 or (end - begin) * num_bytes <= num_rtasks << 20
+    others = {(begin, end) for copies, begin, end in calls if copies == 1}
+    assert others == {(0, num_rtasks)}, "cold and far are those of all rTasks, on one copy"
 
 
 def test_a_key_tells_apart_what_differs_in_time(model: Path) -> None:

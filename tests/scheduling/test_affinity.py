@@ -18,6 +18,7 @@ from rammer_mlir.scheduling.memory import plan_memory
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.policies.wavefront import Wavefront
 from rammer_mlir.scheduling.program import Plan, Run
+from rammer_mlir.scheduling.run_costs import SharedConstantCosts
 from rammer_mlir.scheduling.simulator import simulate
 from rammer_mlir.scheduling.verifier import verify
 from tests.scheduling.graphs import GraphMaker, Tensor, random_graph
@@ -90,9 +91,10 @@ def test_layers_overlap_without_losing_their_weights(num_veus: int, parts: int) 
     shared = SharedConstants(graph, several)
     plan = Wavefront().schedule(graph, several)
     baseline = get_policy("sequential").schedule(graph, several)
-    predicted = simulate(graph, plan, several, shared)
+    predicted = simulate(graph, plan, several, SharedConstantCosts(plan, several, shared))
     assert plan.predicted_seconds == predicted.seconds
-    assert predicted.seconds < 0.7 * simulate(graph, baseline, several, shared).seconds
+    costs = SharedConstantCosts(baseline, several, shared)
+    assert predicted.seconds < 0.7 * simulate(graph, baseline, several, costs).seconds
     verify(graph, plan, plan_memory(graph, plan).offsets)
 
 
@@ -133,7 +135,8 @@ def test_a_replayed_run_loads_as_much_as_counted_by_hand(capacity: float) -> Non
     by_waves = get_policy("wavefront").schedule(graph, replace(one, cache_bytes=0))
     for plan in (by_waves, *plans_by_affinity(graph, one, choices, shared)):
         expected = rest + 30 * hot + loads(graph, plan, capacity) * (cold - hot)
-        assert simulate(graph, plan, one, shared).seconds == pytest.approx(expected)
+        costs = SharedConstantCosts(plan, one, shared)
+        assert simulate(graph, plan, one, costs).seconds == pytest.approx(expected)
 
 
 def test_the_rkernel_whose_parts_stay_in_cache_is_kept() -> None:
@@ -184,4 +187,4 @@ def test_placements_of_random_graphs_are_correct(seed: int, num_veus: int, cache
     shared = SharedConstants(graph, target)
     for plan in plans_by_affinity(graph, target, tuple([0] * len(graph.operators)), shared):
         verify(graph, plan, plan_memory(graph, plan).offsets)
-        simulate(graph, plan, target, shared)
+        simulate(graph, plan, target, SharedConstantCosts(plan, target, shared))

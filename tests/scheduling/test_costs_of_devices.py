@@ -17,7 +17,9 @@ from tests.cli.tools import save_layer
 
 MEASURED = {
     "units": 3, "flops_per_second": 2e11, "unit_bytes_per_second": 9e9, "bytes_per_second": 2e10,
-    "launch_seconds": 2e-6, "rtask_seconds": 1e-8, "barrier_seconds": 5e-7,
+    "launch_seconds": 2e-6, "single_launch_seconds": 6e-7, "rtask_seconds": 1e-8,
+    "barrier_seconds": 5e-7,
+    "unit_cache_kept_bytes": 1_500_000, "unit_cache_lost_bytes": 3_000_000,
 }  # fmt: skip
 
 
@@ -35,6 +37,8 @@ def test_a_measured_device_is_a_device_file(tmp_path: Path) -> None:
         if name != "flops_per_second":
             assert getattr(found, name) == value
     assert found.flops_per_second["f32"] == 2e11
+    assert [found.device(count).launch_seconds for count in (1, 2)] == [6e-7, 2e-6]
+    assert found.device(6).cache_kept_bytes == 750_000, "two vEUs share a core's cache"
 
 
 @pytest.mark.slow
@@ -45,6 +49,7 @@ def test_this_machine_has_senseful_figures() -> None:
     assert 0 <= found["rtask_seconds"] < 1e-5
     assert 0 <= found["barrier_seconds"] < 1e-3
     assert 0 < found["launch_seconds"] < 1e-3
+    assert 1e4 < found["unit_cache_kept_bytes"] <= found["unit_cache_lost_bytes"] < 1e9
 
 
 def test_the_api_and_the_tool_take_a_device(

@@ -10,6 +10,7 @@ from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.minimize import minimize
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.program import Plan
+from rammer_mlir.scheduling.replay import ReplayedCosts
 from rammer_mlir.scheduling.simulator import simulate
 from rammer_mlir.timeline.critical_path import critical_path
 from rammer_mlir.timeline.predicted import predicted_timeline
@@ -60,7 +61,7 @@ def test_a_critical_path_is_a_chain_from_the_beginning_to_the_end(name: str, pol
 @pytest.mark.parametrize("name", GRAPHS)
 def test_shares_add_up_to_what_the_simulator_says(name: str) -> None:
     plan = minimize(get_policy("wavefront").schedule(GRAPHS[name], DEVICE))
-    simulation = simulate(GRAPHS[name], plan, DEVICE)
+    simulation = simulate(GRAPHS[name], plan, DEVICE, ReplayedCosts(GRAPHS[name], plan, DEVICE))
     timeline = predicted_timeline(GRAPHS[name], plan, DEVICE, name)
     assert timeline.seconds == simulation.seconds
     shares = timeline.shares

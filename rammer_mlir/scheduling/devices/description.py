@@ -13,8 +13,11 @@ from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.device import Device
 
 _DTYPES = ("f64", "f32", "tf32", "f16", "bf16", "f8", "i8")
-_COSTS = ("launch_seconds", "barrier_seconds", "rtask_seconds")
-_MAY_BE_ZERO = (*_COSTS, "registers_per_unit", "cache_bytes", "unit_cache_bytes")
+_COSTS = ("launch_seconds", "barrier_seconds", "rtask_seconds", "single_launch_seconds")
+_MAY_BE_LEFT_OUT = ("unit_cache_kept_bytes", "unit_cache_lost_bytes", "single_launch_seconds")
+_MAY_BE_ZERO = (
+    *_COSTS, *_MAY_BE_LEFT_OUT, "registers_per_unit", "cache_bytes", "unit_cache_bytes"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,11 @@ class DeviceDescription:
         is_bulk_synchronous: units synchronise all together only, and an rTask finds its data in its
             unit's memory only.
         sources: where each figure is from, by its name.
+        unit_cache_kept_bytes, unit_cache_lost_bytes: a unit's own cache still has all of what is
+            used again after at most so many bytes of other memory, and nothing of it from so many
+            on; 0, or left out of the file, if nobody measured: the cache's size is both.
+        single_launch_seconds: cost of starting an rProgram of one vEU, which calls no other one; 0,
+            or left out of the file, if it is ``launch_seconds``.
     """
 
     name: str
@@ -66,6 +74,9 @@ class DeviceDescription:
     rtask_seconds: float
     is_bulk_synchronous: bool
     sources: Mapping[str, str]
+    unit_cache_kept_bytes: int = 0
+    unit_cache_lost_bytes: int = 0
+    single_launch_seconds: float = 0.0
 
     @property
     def max_veus(self) -> int:
@@ -90,6 +101,7 @@ class DeviceDescription:
                 f"flops_per_second, found no '{dtype}'"
             )
         sharing = -(-count // self.units)
+        alone = self.single_launch_seconds if count == 1 else 0.0
         return Device(
             name=self.name,
             num_veus=count,
@@ -98,8 +110,10 @@ class DeviceDescription:
             total_bytes_per_second=self.bytes_per_second,
             rtask_seconds=self.rtask_seconds,
             barrier_seconds=self.barrier_seconds,
-            launch_seconds=self.launch_seconds,
+            launch_seconds=alone or self.launch_seconds,
             cache_bytes=self.unit_cache_bytes // sharing,
+            cache_kept_bytes=self.unit_cache_kept_bytes // sharing,
+            cache_lost_bytes=self.unit_cache_lost_bytes // sharing,
             max_threads=self.threads_per_veu,
             max_shared_memory=min(self.shared_bytes_per_veu, self.shared_bytes_per_unit // sharing),
             is_bulk_synchronous=self.is_bulk_synchronous,
@@ -129,7 +143,7 @@ class _Reader:
 
     def read(self) -> DeviceDescription:
         names = [field.name for field in fields(DeviceDescription) if field.name != "name"]
-        missing = [name for name in names if name not in self.entries]
+        missing = [n for n in names if n not in self.entries and n not in _MAY_BE_LEFT_OUT]
         if missing:
             raise self._error(f"expected '{missing[0]}', found none; add it")
         unknown = sorted(set(self.entries) - set(names))
@@ -144,9 +158,9 @@ class _Reader:
             "sources": self._sources(),
         }
         for field in fields(DeviceDescription):
-            if field.type in ("int", "float"):
+            if field.type in ("int", "float") and field.name in self.entries:
                 values[field.name] = self._number(field.name, self.entries[field.name], field.type)
-        numbers = [name for name in names if name not in ("title", "targets", "sources")]
+        numbers = [name for name in self.entries if name not in ("title", "targets", "sources")]
         without = [name for name in numbers if name not in values["sources"]]
         if without:
             raise self._error(f"sources: expected where '{without[0]}' is from, found nothing")

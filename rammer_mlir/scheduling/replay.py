@@ -1,0 +1,236 @@
+"""What a plan's rTasks find in caches when the plan runs again and again.
+
+Where memory lies is known here, unlike while scheduling: intermediates share the arena, so that
+what an rTask writes mostly goes where something else was read or written a moment ago. A run is
+replayed on each vEU's own cache by the reuse distances of blocks of memory (Mattson et al., 1970),
+in the order of the plan, after another run that filled the caches.
+
+A cache of several ways behind addresses that the system spreads at will does not lose everything at
+one distance: some of its sets overflow earlier and some later. Between two distances, both of the
+device's description, the part that is lost grows evenly. What another vEU wrote since is lost too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.scheduling.costs import far_part
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.execution import execution_order
+from rammer_mlir.scheduling.graph import Access, Int64Array, RKernel, TaskGraph
+from rammer_mlir.scheduling.memory import aligned, plan_memory
+from rammer_mlir.scheduling.overlap import span
+from rammer_mlir.scheduling.program import Plan, Run
+
+_LEAST_BLOCK = 1024
+"""Bytes of memory that are taken to be in a cache, or not, together: more in large programs."""
+_MOST_BLOCKS = 1 << 16
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Blocks ``begin .. end - 1``, how many bytes of each are touched, and whether written."""
+
+    begin: int
+    end: int
+    density: float
+    is_written: bool
+
+
+@dataclass(frozen=True)
+class _Missing:
+    """Bytes that a vEU's cache lacked, and the same weighted by how far away they are, 0 to 1."""
+
+    num_bytes: float
+    far: float
+
+
+class ReplayedCosts:
+    """Times of a plan's items in a run that follows others, for ``simulate``."""
+
+    def __init__(self, graph: TaskGraph, plan: Plan, device: Device) -> None:
+        """Fill the caches by one run.
+
+        Raises:
+            ScheduleError: if a wait blocks forever.
+        """
+        self._graph = graph
+        self._kernels = [o.kernels[k] for o, k in zip(graph.operators, plan.kernels, strict=True)]
+        self._device = device
+        self._memory = _Memory(graph, plan)
+        size = self._memory.num_blocks
+        num_items = [0] * device.num_veus
+        for program in plan.programs:
+            for veu, items in enumerate(program.veus):
+                num_items[veu] += len(items)
+        self._caches = [_VeuCache(size, 2 * items, device) for items in num_items]
+        self._now = 0
+        self._written = np.full(size, -1, dtype=np.int64)
+        self._traffic = 0.0
+        self._brought_in = np.full(size, -np.inf)
+        self._footprints: dict[RKernel, float] = {}
+        for program in plan.programs:
+            for veu, item in execution_order(program):
+                if isinstance(item, Run):
+                    self._touch(veu, item)
+
+    def of(self, veu: int, run: Run) -> float:
+        """Return the mean time of an item's rTasks in seconds."""
+        kernel, missing = self._kernels[run.operator], self._touch(veu, run)
+        device = self._device
+        active = max(1, min(kernel.num_rtasks, device.num_veus))
+        shared = device.total_bytes_per_second / active
+        if kernel.measured is None:
+            bandwidth = min(device.bytes_per_second, shared)
+            arithmetic = kernel.flops_per_rtask * run.count / device.flops_per_second
+            return device.rtask_seconds + max(arithmetic, missing.num_bytes / bandwidth) / run.count
+        hot, cold, far = kernel.measured.hot, kernel.measured.cold, kernel.measured.far
+        # All rTasks together lack all that the operator touches where they were measured cold.
+        lacks = kernel.num_rtasks / max(self._footprint(run.operator), 1.0)
+        delay = missing.num_bytes * (cold - hot) + missing.far * (far - cold)
+        alone = hot * run.count + lacks * delay
+        together = missing.num_bytes / shared if active > 1 else 0.0
+        return device.rtask_seconds + max(alone, together) / run.count
+
+    def _footprint(self, operator: int) -> float:
+        kernel = self._kernels[operator]
+        if kernel not in self._footprints:
+            parts = self._memory.parts(operator, kernel, 0, kernel.num_rtasks)
+            self._footprints[kernel] = sum(p.density * (p.end - p.begin) for p in parts)
+        return self._footprints[kernel]
+
+    def _touch(self, veu: int, run: Run) -> _Missing:
+        kernel = self._kernels[run.operator]
+        parts = self._memory.parts(run.operator, kernel, run.first, run.count)
+        cache, total, far = self._caches[veu], 0.0, 0.0
+        for part in parts:
+            lost = cache.lost(part, self._written[part.begin : part.end]) * part.density
+            distances = self._traffic - self._brought_in[part.begin : part.end]
+            total += float(lost.sum())
+            far += float((lost * far_part(distances)).sum())
+        for part in parts:
+            cache.touch(part)
+            self._brought_in[part.begin : part.end] = self._traffic
+            if part.is_written:
+                self._written[part.begin : part.end] = self._now
+        cache.next(self._now)
+        self._now += 1
+        self._traffic += total
+        return _Missing(total, far)
+
+
+class _Memory:
+    """Addresses of all buffers: the arena first, then everything else side by side."""
+
+    def __init__(self, graph: TaskGraph, plan: Plan) -> None:
+        self._graph = graph
+        planned = plan_memory(graph, plan)
+        self._address = dict(planned.offsets)
+        end = planned.sizes.arena_bytes
+        for number, buffer in enumerate(graph.buffers):
+            if number not in self._address:
+                self._address[number] = end
+                end += aligned(buffer.num_bytes)
+        self._block = _LEAST_BLOCK
+        while end > _MOST_BLOCKS * self._block:
+            self._block *= 2
+        self.num_blocks = end // self._block + 1
+        self._ranges: dict[tuple[RKernel, int, int], list[tuple[int, int, int, int, bool]]] = {}
+
+    def parts(self, operator: int, kernel: RKernel, first: int, count: int) -> list[_Part]:
+        """Return what rTasks ``first .. first + count - 1`` of an operator touch."""
+        key = kernel, first, count
+        if key not in self._ranges:
+            self._ranges[key] = _ranges(kernel, first, count)
+        operands = self._graph.operators[operator].operands
+        found: list[_Part] = []
+        for argument, low, high, asked, is_written in self._ranges[key]:
+            view = operands[argument]
+            width = self._graph.buffers[view.buffer].element_bytes
+            start = self._address[view.buffer] + (view.offset + low) * width
+            end = self._address[view.buffer] + (view.offset + high) * width
+            begin, stop = start // self._block, -(-end // self._block)
+            density = min(asked * width, end - start) / (stop - begin)
+            found.append(_Part(begin, stop, density, is_written))
+        return found
+
+
+def _ranges(kernel: RKernel, first: int, count: int) -> list[tuple[int, int, int, int, bool]]:
+    """Return, for each argument, first and last element, how many of them, and if written."""
+    found: dict[int, tuple[int, int, int, int, bool]] = {}
+    for is_written, accesses in ((False, kernel.reads), (True, (*kernel.writes, *kernel.updates))):
+        for access in accesses:
+            extent = _extent(access, slice(first, first + count))
+            if extent is None:
+                continue
+            low, high, asked = extent
+            if access.argument in found:
+                _, a, b, c, _ = found[access.argument]
+                low, high, asked = min(a, low), max(b, high), max(asked, c)
+            found[access.argument] = access.argument, low, high, asked, is_written
+    return list(found.values())
+
+
+def _extent(access: Access, rtasks: slice) -> tuple[int, int, int] | None:
+    """Return first and last element of what some rTasks touch, and how many; None if nothing."""
+    sizes: Int64Array = access.boxes.sizes[rtasks]
+    reach = span(access.boxes)[rtasks]
+    offsets = access.boxes.offsets[rtasks]
+    used = reach >= 0
+    if not used.any():
+        return None
+    low, high = int(offsets[used].min()), int((offsets + reach)[used].max()) + 1
+    return low, high, int(np.prod(sizes, axis=1).sum())
+
+
+class _VeuCache:
+    """When one vEU touched each block last, and how many bytes at each moment, not since again.
+
+    Moments count the vEU's own items; when one was in the whole run, ``_time`` tells.
+    """
+
+    def __init__(self, num_blocks: int, num_moments: int, device: Device) -> None:
+        self._last = np.full(num_blocks, -1, dtype=np.int64)
+        self._amount = np.zeros(num_blocks)
+        self._bytes_at = np.zeros(num_moments + 1)
+        self._time = np.full(num_moments + 1, -1, dtype=np.int64)
+        self._now = 0
+        self._kept = device.cache_kept_bytes or device.cache_bytes
+        self._lost = max(device.cache_lost_bytes or device.cache_bytes, self._kept + 1)
+
+    def lost(self, part: _Part, written: Int64Array) -> NDArray[np.float64]:
+        """Return which part of each block is not there any more, from 0 to 1.
+
+        Args:
+            part: the blocks.
+            written: when each of them was written last, by any vEU.
+        """
+        last = self._last[part.begin : part.end]
+        moments, where = np.unique(last, return_inverse=True)
+        lost = [
+            1.0 if moment < 0 else self._part(self._bytes_at[moment : self._now].sum())
+            for moment in moments.tolist()
+        ]
+        return np.where(written > self._time[last], 1.0, np.array(lost)[where])
+
+    def _part(self, distance: float) -> float:
+        return min(max((distance - self._kept) / (self._lost - self._kept), 0.0), 1.0)
+
+    def touch(self, part: _Part) -> None:
+        """Keep blocks from now on."""
+        last = self._last[part.begin : part.end]
+        known = last >= 0
+        moments, where = np.unique(last[known], return_inverse=True)
+        amount = self._amount[part.begin : part.end][known]
+        self._bytes_at[moments] -= np.bincount(where, weights=amount, minlength=len(moments))
+        last[:] = self._now
+        self._amount[part.begin : part.end] = part.density
+        self._bytes_at[self._now] += part.density * (part.end - part.begin)
+
+    def next(self, time: int) -> None:
+        """End a moment that was at some time of the whole run."""
+        self._time[self._now] = time
+        self._now += 1

@@ -1,0 +1,53 @@
+"""What the rTasks of one item of a schedule cost: alike everywhere, or by what a cache holds."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rammer_mlir.scheduling.caches import Cache, SharedConstants
+from rammer_mlir.scheduling.costs import rtask_seconds
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.program import Plan, Run
+
+
+class RunCosts(Protocol):
+    """Times of a plan's items, asked for once each, in an order in which they may execute."""
+
+    def of(self, veu: int, run: Run) -> float:
+        """Return the mean time of an item's rTasks in seconds."""
+        ...
+
+
+class ModelCosts:
+    """An rTask costs the same wherever and whenever it runs."""
+
+    def __init__(self, graph: TaskGraph, plan: Plan, device: Device) -> None:
+        """Ask the cost model once for each operator."""
+        self._seconds = [
+            rtask_seconds(operator.kernels[kernel], device)
+            for operator, kernel in zip(graph.operators, plan.kernels, strict=True)
+        ]
+
+    def of(self, veu: int, run: Run) -> float:
+        """Return the mean time of an item's rTasks in seconds."""
+        return self._seconds[run.operator]
+
+
+class SharedConstantCosts:
+    """Each vEU's cache holds the shared constants that it used last."""
+
+    def __init__(self, plan: Plan, device: Device, shared: SharedConstants) -> None:
+        """Begin with empty caches."""
+        self._kernels = plan.kernels
+        self._shared = shared
+        self._caches = [Cache(shared, device.cache_bytes) for _ in range(device.num_veus)]
+
+    def of(self, veu: int, run: Run) -> float:
+        """Return the mean time of an item's rTasks in seconds."""
+        cache, total = self._caches[veu], 0.0
+        costs = self._shared.costs(run.operator, self._kernels[run.operator])
+        for cost in costs[run.first : run.first + run.count]:
+            total += cost.hot + cache.missing(cost)
+            cache.use(cost)
+        return total / run.count
