@@ -21,7 +21,7 @@ from rammer_mlir.lowering.gpu.to_llvm import gpu_llvm_ir
 from rammer_mlir.lowering.nvvm.ptxas import assemble, find_ptxas, read_report
 from rammer_mlir.lowering.nvvm.target import CHIPS
 from rammer_mlir.lowering.rocdl.gpu_to_rocdl import lower_to_rocdl
-from rammer_mlir.lowering.rocdl.hsaco import emit_isa
+from rammer_mlir.lowering.rocdl.hsaco import emit_hsaco, emit_isa, read_resources
 from rammer_mlir.options import check_options
 from rammer_mlir.residency import (
     BlockNeeds,
@@ -162,10 +162,33 @@ def test_products_are_staged(kind: int, chip: str, instructions: set[str]) -> No
     assert (resources.spill_store_bytes, resources.spill_load_bytes) == (0, 0)
 
 
+@pytest.mark.parametrize("chip", ["gfx90a", "gfx942"])
+@pytest.mark.parametrize(
+    ("kind", "instruction"),
+    [
+        (TensorProto.FLOAT16, "v_mfma_f32_16x16x16_?f16 "),
+        (TensorProto.BFLOAT16, "v_mfma_f32_16x16x16_?bf16(_1k)? "),
+        (TensorProto.FLOAT, ""),
+    ],
+)
+def test_matrix_instructions_of_amd(kind: int, instruction: str, chip: str) -> None:
+    """For narrow elements alone, without spills."""
+    options = check_options(f"rocdl:{chip}", "wavefront", 1)
+    compilation = Compilation.of_model(product(kind), options)
+    compilation.gpu_program()
+    lower_to_rocdl(compilation.module, chip)
+    text = gpu_llvm_ir(compilation.module)
+    isa = emit_isa(text, chip)
+    assert ("v_mfma" in isa) == bool(instruction)
+    assert re.search(instruction, isa)
+    resources = read_resources(emit_hsaco(text, chip))
+    assert (resources.spill_store_bytes, resources.stack_bytes) == (0, 0)
+
+
 @pytest.mark.parametrize("chip", ["gfx906", "gfx90a", "gfx942", "gfx1100"])
 @pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
-def test_narrow_products_without_matrix_instructions(kind: int, chip: str) -> None:
-    """AMD's chips multiply f16 and bf16 by plain instructions; the linker finds every symbol."""
+def test_narrow_products_on_amd(kind: int, chip: str) -> None:
+    """Also by chips without matrix instructions; the linker finds every symbol."""
     code = read_code_object(emit(product(kind), f"rocdl:{chip}", "hsaco", veus=1))
     assert [s.name for s in code.symbols if s.section == 0 and s.name] == []
 
