@@ -21,6 +21,7 @@ from rammer_mlir.passes.rtask_pad_channels import PadChannels
 from rammer_mlir.passes.rtask_plan_memory import PlanMemory
 from rammer_mlir.passes.rtask_print_schedule import PrintSchedule
 from rammer_mlir.passes.rtask_schedule import Schedule
+from rammer_mlir.passes.rtask_split_products import SplitProducts
 from rammer_mlir.passes.rtask_tile import Tile
 from rammer_mlir.passes.rtask_verify_schedule import VerifySchedule
 from rammer_mlir.passes.rtask_winograd import Winograd
@@ -29,6 +30,7 @@ PASSES: tuple[type[Pass], ...] = (
     ExternalizeConstants,
     MergeOperators,
     PackWeights,
+    SplitProducts,
     PadChannels,
     BlockChannels,
     FormOperators,

@@ -83,7 +83,7 @@ def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
                 "rtask-pack-weights",
                 "canonicalize",
                 "cse",
-                *(_blocking() if cpu else []),
+                *(_blocking() if cpu else _splitting(options)),
                 "rtask-form-operators",
                 *(["rtask-block-weights", *_winograd(options)] if cpu else []),
                 "rtask-decompose-pad",
@@ -120,6 +120,13 @@ def _blocking() -> tuple[str, ...]:
         "canonicalize",
         "cse",
     )
+
+
+def _splitting(options: CompileOptions) -> tuple[str, ...]:
+    # Operator after operator, parts of a product would only be more operators.
+    if options.policy == "sequential":
+        return ()
+    return ("rtask-split-products", "linalg-generalize-named-ops")
 
 
 def _winograd(options: CompileOptions) -> tuple[str, ...]:

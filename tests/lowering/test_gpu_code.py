@@ -46,26 +46,6 @@ def small(name: str) -> bytes:
     return build(name, 1, "small").SerializeToString()
 
 
-def lstm(length: int, hidden: int = 16) -> bytes:
-    """Build one LSTM of ``length`` cells."""
-    rng = np.random.default_rng(0)
-    shapes = {"w": (1, 4 * hidden, hidden), "r": (1, 4 * hidden, hidden), "b": (1, 8 * hidden)}
-    weights = [
-        numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
-        for name, shape in shapes.items()
-    ]
-    node = helper.make_node("LSTM", ["x", *shapes], ["", "h"], hidden_size=hidden)
-    graph = helper.make_graph(
-        [node],
-        "lstm",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [length, 1, hidden])],
-        [helper.make_tensor_value_info("h", TensorProto.FLOAT, [1, 1, hidden])],
-        weights,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
-    return model.SerializeToString()
-
-
 @needs_ptxas
 @pytest.mark.parametrize("chip", ["sm_75", "sm_80", "sm_90"])
 @pytest.mark.parametrize(
@@ -99,33 +79,6 @@ def test_products_and_sums_are_fused() -> None:
     """A multiply and an add would be half as fast."""
     ptx = emit(small("mlp"), "nvvm:sm_80", "ptx").decode()
     assert "fma.rn.f32" in ptx
-
-
-def cell_code(length: int) -> dict[str, int]:
-    """Return the size of every function of an LSTM's kernel, as text of the gpu dialect.
-
-    The product of all inputs, made beforehand, is left out: it grows in extent, and is tiled anew.
-    """
-    compilation = Compilation.of_model(lstm(length), check_options("nvvm:sm_90", "wavefront", 4))
-    program = compilation.gpu_program()
-    assert program.table.num_records > length
-    text = str(compilation.module)
-    assert text.count("call @rkernel.") == len(program.table.kernels)
-    functions = re.split(r"(?=(?:func|gpu)\.func )", text)[1:]
-    named = {re.findall(r"@([\w.]+)\(", function)[0]: len(function) for function in functions}
-    return {name: size for name, size in named.items() if "matmul_0" not in name}
-
-
-@pytest.mark.parametrize(
-    "lengths", [(10, 40, 100), pytest.param((10, 1000), marks=pytest.mark.slow)]
-)
-def test_the_kernel_does_not_grow_with_the_program(lengths: tuple[int, ...]) -> None:
-    """Cells add to the task table only."""
-    first, *others = [cell_code(length) for length in lengths]
-    for other in others:
-        assert other.keys() == first.keys()
-        for name, size in first.items():
-            assert abs(other[name] - size) <= 0.05 * size, name
 
 
 def product(kind: int) -> bytes:
