@@ -33,7 +33,7 @@ _LEAST_WORK = 1 << 14
 
 _LONGEST_CHUNK = 64
 _MOST_FETCHED = 64
-"""Bytes of a chunk that one thread copies: the addresses stay in registers."""
+"""Bytes of a chunk that one thread copies, perhaps one by one: the addresses stay in registers."""
 
 _MOST_GROUPS = 32
 
@@ -173,7 +173,7 @@ def _with_chunks(
         for chunk in (c for c in chunks if c % (groups * unit) == 0):
             unrolled = 1 if matrix else _unrolled(contraction, chunk // groups)
             found = lay_out(contraction, tiling, groups, chunk, unrolled)
-            if found.shared_bytes <= shared_limit and _fetched(found) <= threads * _MOST_FETCHED:
+            if found.shared_bytes <= shared_limit and _copied(found, threads) <= _MOST_FETCHED:
                 return found
         groups //= 2
     return None
@@ -182,6 +182,11 @@ def _with_chunks(
 def _fetched(found: ContractionPlan) -> int:
     """Return the bytes of a chunk."""
     return sum(prod(o.box) * o.access.element_bytes for o in found.operands)
+
+
+def _copied(found: ContractionPlan, threads: int) -> int:
+    """Return the bytes of a chunk that a thread copies which has no fewer than another one."""
+    return sum(-(-prod(o.box) // threads) * o.access.element_bytes for o in found.operands)
 
 
 def _unrolled(contraction: Contraction, span: int) -> int:
