@@ -207,3 +207,28 @@ func.func @waves(%id: index, %a: memref<64x64xf16>, %b: memref<64x64xf16>, %c: m
   linalg.matmul ins(%a, %b : memref<64x64xf16>, memref<64x64xf16>) outs(%c : memref<64x64xf32>)
   return
 }
+
+// -----
+
+// An operand whose neighbours lie along another loop than the result's is turned in shared memory:
+// warps load rows of squares, and then read columns, 33 elements apart.
+// CHECK-LABEL: func.func @turned
+// CHECK-DAG: %[[SQUARE:.*]] = memref.view %{{.*}} : memref<{{.*}}xi8, #gpu.address_space<workgroup>> to memref<1056xf32, #gpu.address_space<workgroup>>
+// CHECK: scf.for
+// CHECK: %[[X:.*]] = memref.load %arg1
+// CHECK-NEXT: memref.store %[[X]], %[[SQUARE]]
+// CHECK: gpu.barrier
+// CHECK: memref.load %[[SQUARE]]
+// CHECK: memref.store %{{.*}}, %arg2
+// CHECK: gpu.barrier
+#turned = affine_map<(i, j) -> (j, i)>
+#straight = affine_map<(i, j) -> (i, j)>
+func.func @turned(%id: index, %x: memref<64x48xf32>, %y: memref<48x64xf32>) {
+  linalg.generic {indexing_maps = [#turned, #straight], iterator_types = ["parallel", "parallel"]}
+      ins(%x : memref<64x48xf32>) outs(%y : memref<48x64xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %n = arith.negf %a : f32
+    linalg.yield %n : f32
+  }
+  return
+}

@@ -1,6 +1,7 @@
 """Which ``linalg.generic`` operations of an rKernel a block computes by a plan.
 
-They are contractions that a block stages, and reductions of columns.
+They are contractions that a block stages, reductions of columns, and element-wise operations that
+turn an operand.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ from rammer_mlir.lowering.gpu.contraction_plan import (
 from rammer_mlir.lowering.gpu.contraction_search import plan_contraction
 from rammer_mlir.lowering.gpu.lane_reductions import combiners
 from rammer_mlir.lowering.gpu.matrix_unit import MatrixUnit
+from rammer_mlir.lowering.gpu.transposition_plan import TranspositionPlan
+from rammer_mlir.lowering.gpu.turned_operands import find_transposition
 from rammer_mlir.lowering.ir_walk import producer, walk
 
 PLAN = "rtask.contraction"
 """Attribute of a planned operation: the number of its plan."""
 
 
-Plan = ContractionPlan | ColumnPlan
+Plan = ContractionPlan | ColumnPlan | TranspositionPlan
 
 _PRODUCTS = ["arith.addf", "arith.mulf"]
 
@@ -48,11 +51,13 @@ def plan_contractions(
         if operation.name != "linalg.generic":
             continue
         contraction = read_contraction(operation)
-        plan = contraction and plan_contraction(
+        plan: Plan | None = contraction and plan_contraction(
             contraction, threads, shared_limit, unit=matrix_unit
         )
         if contraction and not plan and _all_static(operation):
             plan = plan_columns(contraction, threads, shared_limit)
+        if contraction is None:
+            plan = find_transposition(operation, shared_limit)
         if plan:
             number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(plans))
             operation.attributes[PLAN] = number
