@@ -12,6 +12,7 @@ from rammer_mlir.benchmarks.models.recurrent import StepSequence, draw_weights, 
 from rammer_mlir.compiler import Compilation
 from rammer_mlir.lowering.nvvm.backend import emit_nvvm
 from rammer_mlir.options import check_options
+from rammer_mlir.passes.program_ir import read_plan
 
 
 def lstm(length: int, layers: int, hidden: int, *, unrolled: bool) -> onnx.ModelProto:
@@ -59,3 +60,17 @@ def test_cells_add_to_the_task_table_only(
         found, more = code(length, layers, hidden, num_veus, unrolled=unrolled)
         assert found == text
         assert more > words * length / shortest / 2
+
+
+def predicted(layers: int) -> float:
+    """Return the predicted seconds of layers of 40 cells, as operators on whole sequences."""
+    model = lstm(40, layers, 64, unrolled=False)
+    compilation = Compilation.of_model(model, check_options("nvvm:sm_90", "wavefront", None))
+    compilation.emit("program")
+    return read_plan(compilation.module).plan.predicted_seconds
+
+
+def test_layers_overlap() -> None:
+    """A layer begins when the one before has made eight of its forty steps."""
+    one = predicted(1)
+    assert one < predicted(4) < 2.5 * one
