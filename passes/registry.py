@@ -22,6 +22,7 @@ from rammer_mlir.passes.rtask_pad_channels import PadChannels
 from rammer_mlir.passes.rtask_plan_memory import PlanMemory
 from rammer_mlir.passes.rtask_print_schedule import PrintSchedule
 from rammer_mlir.passes.rtask_schedule import Schedule
+from rammer_mlir.passes.rtask_split_products import SplitProducts
 from rammer_mlir.passes.rtask_tile import Tile
 from rammer_mlir.passes.rtask_verify_schedule import VerifySchedule
 from rammer_mlir.passes.rtask_winograd import Winograd
@@ -31,6 +32,7 @@ PASSES: tuple[type[Pass], ...] = (
     MergeOperators,
     BatchProducts,
     PackWeights,
+    SplitProducts,
     PadChannels,
     BlockChannels,
     FormOperators,

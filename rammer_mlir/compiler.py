@@ -58,14 +58,6 @@ from rammer_mlir.weights import packed_weights
 Source = str | os.PathLike[str] | bytes | onnx.ModelProto
 """A model: a path, its bytes, or the parsed ONNX model."""
 
-_FEW_VEUS = 4
-"""vEUs that one step of a recurrent layer keeps busy: there layers run one after the other.
-
-If its ten layers overlap, an LSTM network is 7% slower on one vEU of a CPU, measured, because its
-products read their weights for every few steps; predicted are 4% more on four vEUs, 28% less on
-eight.
-"""
-
 _LONGEST_CONSTANT = 16
 """Elements up to which constants are printed whole."""
 
@@ -134,8 +126,7 @@ class Compilation:
             RammerError: if it is not valid, uses what is not supported, or has unknown shapes.
         """
         begin = time.perf_counter()
-        overlap = options.num_veus > _FEW_VEUS
-        imported = import_model(source, shapes=shapes, overlap_layers=overlap)
+        imported = import_model(source, shapes=shapes)
         compilation = Compilation(
             imported.bytecode, imported.constants, imported.signature, options
         )

@@ -58,6 +58,9 @@ class Stage:
 _CPU_WORK = 12_000_000
 """Scalar operations of a coarse rTask: about 60 microseconds of a core."""
 
+_FEW_VEUS = 4
+"""vEUs of a CPU that one step of a recurrent layer keeps busy."""
+
 _CPU_ENOUGH = 24
 """rTasks of one rOperator that divide well among the cores of a CPU."""
 
@@ -84,6 +87,7 @@ def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
                 "rtask-pack-weights",
                 "canonicalize",
                 "cse",
+                *_splitting(options),
                 *(_blocking() if cpu else []),
                 "rtask-form-operators",
                 *(["rtask-block-weights", *_winograd(options)] if cpu else []),
@@ -120,6 +124,15 @@ def _blocking() -> tuple[str, ...]:
         "canonicalize",
         "cse",
     )
+
+
+def _splitting(options: CompileOptions) -> tuple[str, ...]:
+    # Operator after operator, parts of a product would only be more operators; and a few cores are
+    # kept busy by one recurrent layer, whose input weights they then read less often.
+    cpu = options.target == "cpu"
+    if options.policy == "sequential" or (cpu and options.num_veus <= _FEW_VEUS):
+        return ()
+    return (f"rtask-split-products{{rows={16 if cpu else 8}}}", "linalg-generalize-named-ops")
 
 
 def _winograd(options: CompileOptions) -> tuple[str, ...]:

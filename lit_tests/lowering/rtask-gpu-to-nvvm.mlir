@@ -1,7 +1,10 @@
 // RUN: rammer-opt %s --rtask-plan-memory --rtask-lower-to-gpu --rtask-gpu-to-nvvm | filecheck %s
 
-// What an rKernel computes from its thread's number stays inside of it.
+// What an rKernel computes from its thread's number and its buffers' addresses stays inside of it.
 // CHECK: llvm.func internal @rkernel.double
+// CHECK: %[[DEVICE:.*]] = llvm.addrspacecast %{{.*}} : !llvm.ptr to !llvm.ptr<1>
+// CHECK: %[[HIDDEN:.*]] = llvm.inline_asm has_side_effects "", "=l,0" %[[DEVICE]]
+// CHECK: llvm.addrspacecast %[[HIDDEN]] : !llvm.ptr<1> to !llvm.ptr
 // CHECK: %[[THREAD:.*]] = nvvm.read.ptx.sreg.tid.x
 // CHECK: llvm.inline_asm has_side_effects "", "=r,0" %[[THREAD]]
 

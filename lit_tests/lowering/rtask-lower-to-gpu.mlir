@@ -45,7 +45,10 @@
 // LOOP: scf.for
 // LOOP-NEXT: call @rkernel.double
 // LOOP: scf.if
-// LOOP-NEXT: call @rammer_publish
+// LOOP-NEXT: %[[TOTAL:.*]] = memref.load %[[TABLE:.*]][%{{.*}}]
+// LOOP-NEXT: %[[BEFORE:.*]] = arith.muli %[[TOTAL]], %{{.*}} : i64
+// LOOP-NEXT: %[[DONE:.*]] = arith.addi %[[BEFORE]], %{{.*}} : i64
+// LOOP-NEXT: call @rammer_publish(%{{.*}}, %{{.*}}, %[[DONE]])
 // LOOP: default
 // LOOP: call @rammer_await
 // LOOP-NOT: call @rkernel.double

@@ -2,6 +2,7 @@
 // RUN: rammer-opt %s --split-input-file --rtask-map-to-threads=async-copies=true | filecheck %s --check-prefix=ASYNC
 // RUN: rammer-opt %s --split-input-file --rtask-map-to-threads | filecheck %s --check-prefix=PLAIN
 // RUN: rammer-opt %s --split-input-file --rtask-map-to-threads=tf32=true | filecheck %s --check-prefix=TF32
+// RUN: rammer-opt %s --split-input-file --rtask-map-to-threads=matrix-unit=mfma | filecheck %s --check-prefix=MFMA
 
 // 32 results for 256 threads: eight lanes share each, and all lanes take part in the exchange. The
 // temporary is shared; a block barrier stands between producer and consumer.
@@ -184,5 +185,50 @@ func.func @columns(%id: index, %x: memref<256xf32>, %w: memref<256x32xf32> {rtas
 // PLAIN-NOT: tf32
 func.func @rounded(%id: index, %a: memref<64x64xf32>, %b: memref<64x64xf32>, %c: memref<64x64xf32>) {
   linalg.matmul ins(%a, %b : memref<64x64xf32>, memref<64x64xf32>) outs(%c : memref<64x64xf32>)
+  return
+}
+
+// -----
+
+// A wave of 64 lanes multiplies f16 by AMD's matrix instructions: of the left operand a lane takes
+// four neighbours of a row at once, of the right one four elements of a column, one by one.
+// MFMA: func.func @waves
+// MFMA: %[[WAVE:.*]] = arith.constant 64 : index
+// MFMA: %[[LANE:.*]] = arith.remui %{{.*}}, %[[WAVE]] : index
+// MFMA: arith.remui %[[LANE]], %{{.*}} : index
+// MFMA: arith.divui %[[LANE]], %{{.*}} : index
+// MFMA: %[[ROW:.*]] = vector.load %{{.*}} {alignment = 8 : i64} : memref<{{.*}}xf16, #gpu.address_space<workgroup>>, vector<4xf16>
+// MFMA-COUNT-4: memref.load %{{.*}} : memref<{{.*}}xf16, #gpu.address_space<workgroup>>
+// MFMA: %[[COLUMN:.*]] = vector.from_elements %{{.*}} : vector<4xf16>
+// MFMA: rocdl.mfma.f32.16x16x16f16 %[[ROW]], %[[COLUMN]], %{{.*}}, 0, 0, none : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+// PLAIN: func.func @waves
+// PLAIN-NOT: mfma
+func.func @waves(%id: index, %a: memref<64x64xf16>, %b: memref<64x64xf16>, %c: memref<64x64xf32>) {
+  linalg.matmul ins(%a, %b : memref<64x64xf16>, memref<64x64xf16>) outs(%c : memref<64x64xf32>)
+  return
+}
+
+// -----
+
+// An operand whose neighbours lie along another loop than the result's is turned in shared memory:
+// warps load rows of squares, and then read columns, 33 elements apart.
+// CHECK-LABEL: func.func @turned
+// CHECK-DAG: %[[SQUARE:.*]] = memref.view %{{.*}} : memref<{{.*}}xi8, #gpu.address_space<workgroup>> to memref<1056xf32, #gpu.address_space<workgroup>>
+// CHECK: scf.for
+// CHECK: %[[X:.*]] = memref.load %arg1
+// CHECK-NEXT: memref.store %[[X]], %[[SQUARE]]
+// CHECK: gpu.barrier
+// CHECK: memref.load %[[SQUARE]]
+// CHECK: memref.store %{{.*}}, %arg2
+// CHECK: gpu.barrier
+#turned = affine_map<(i, j) -> (j, i)>
+#straight = affine_map<(i, j) -> (i, j)>
+func.func @turned(%id: index, %x: memref<64x48xf32>, %y: memref<48x64xf32>) {
+  linalg.generic {indexing_maps = [#turned, #straight], iterator_types = ["parallel", "parallel"]}
+      ins(%x : memref<64x48xf32>) outs(%y : memref<48x64xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %n = arith.negf %a : f32
+    linalg.yield %n : f32
+  }
   return
 }

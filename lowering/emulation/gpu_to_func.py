@@ -13,7 +13,7 @@ from typing import Any
 from rammer_mlir.bindings import arith, func, ir, llvm, memref
 from rammer_mlir.emulated import KernelArgument, Lane, SharedBuffer, Shuffle, World
 from rammer_mlir.errors import UnsupportedError
-from rammer_mlir.lowering.emulation import matrix_units
+from rammer_mlir.lowering.emulation import matrix_units, wave_products
 from rammer_mlir.lowering.emulation.async_copies import replace_copies
 from rammer_mlir.lowering.emulation.sites import Sites
 from rammer_mlir.lowering.ir_walk import walk
@@ -268,6 +268,9 @@ def _rewrite(operation: Any, number: int, sites: Sites) -> None:
             _replace(operation, [_subgroup_reduce(operation, sites.add(operation, number))])
         elif name in matrix_units.OPERATIONS:
             _replace(operation, [_matrix_operation(operation, sites.add(operation))])
+        elif name in wave_products.OPERATIONS:
+            exchange = _from_lane(sites.add(operation, number), wave_products.LANES)
+            _replace(operation, [wave_products.multiply_and_add(operation, exchange)])
         elif name == "memref.memory_space_cast":
             _replace(operation, [operation.operands[0]])
         elif name == "gpu.return":
@@ -359,11 +362,11 @@ def _exchange(value: Any, offset: Any, width: Any, mode: Shuffle, site: int) -> 
     return _from_word(value.type, bits)
 
 
-def _from_lane(site: int) -> Callable[[Any, Any], Any]:
-    """Return an exchange of words in a warp: the word of a given lane."""
+def _from_lane(site: int, lanes: int = 32) -> Callable[[Any, Any], Any]:
+    """Return an exchange of words in a warp of so many lanes: the word of a given lane."""
 
     def exchange(value: Any, source: Any) -> Any:
-        return _exchange(value, source, _word(32), Shuffle.IDX, site)
+        return _exchange(value, source, _word(lanes), Shuffle.IDX, site)
 
     return exchange
 

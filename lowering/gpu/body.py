@@ -92,3 +92,23 @@ def emit_body(
         else:
             clone_into(operation, mapping, place)
     return [mapping.get(value, value) for value in terminator.operation.operands]
+
+
+def output_places(generic: Any, point: Sequence[Index | None]) -> list[tuple[Any, list[Any]]]:
+    """Return each output buffer and the indices of the result at a point."""
+    known = [0 if index is None else index for index in point]
+    return [
+        (buffer, [as_value(evaluate(result, known)) for result in access.results])
+        for buffer, access in output_maps(generic)
+    ]
+
+
+def initial_values(
+    generic: Any, places: Sequence[tuple[Any, list[Any]]], needed: bool
+) -> list[Any]:
+    """Load the outputs' old values where the body uses them."""
+    arguments = list(generic.regions[0].blocks[0].arguments)[-len(places) :]
+    return [
+        memref.load(buffer, at) if needed or list(argument.uses) else None
+        for (buffer, at), argument in zip(places, arguments, strict=True)
+    ]

@@ -21,10 +21,10 @@ from rammer_mlir.lowering.gpu.contraction_output import Output, enter_if
 from rammer_mlir.lowering.gpu.contraction_plan import ContractionPlan, Staged
 from rammer_mlir.lowering.gpu.iteration_space import unflatten
 from rammer_mlir.lowering.gpu.lane_reductions import combine, combiners, identities
-from rammer_mlir.lowering.gpu.matrix_products import WarpProducts
 from rammer_mlir.lowering.gpu.shared_loads import SharedLoads
 from rammer_mlir.lowering.gpu.staging import Box, Copies, Piece, pieces
 from rammer_mlir.lowering.gpu.threads import Threads
+from rammer_mlir.lowering.gpu.warp_products import WarpProducts, warp_products
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class _Emitter:
         if plan.matrix:
             lane = arith.remui(threads.number, constant(plan.lanes))
             number = arith.divui(threads.number, constant(plan.lanes))
-            warp = WarpProducts(plan, self._boxes, lane)
+            warp = warp_products(plan, self._boxes, lane)
         tiles = prod(plan.tiles)
         group, place = unflatten(number, [plan.groups, tiles])
         active = None

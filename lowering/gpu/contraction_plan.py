@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from itertools import product
 from math import gcd, prod
 
+from rammer_mlir.lowering.gpu.matrix_unit import MatrixUnit
+
 WARP = 32
 
 WIDEST = 16
@@ -23,12 +25,6 @@ WIDEST = 16
 
 _BANKS = 128
 """Bytes of shared memory that one access reaches: after so many, banks repeat."""
-
-MATRIX = (16, 8)
-"""Rows and columns that a warp's matrix instruction computes at once."""
-
-MATRIX_STEPS = {"f16": 16, "bf16": 16, "f32": 8}
-"""Products along k that it adds to each, by the type of elements; of f32 by way of tf32."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +105,14 @@ class MatrixLoops:
     """The loops that a matrix instruction computes at once, besides the first reduction loop.
 
     Attributes:
+        unit: the instruction.
         rows: number of the loop over rows, which the right operand does not use.
         columns: number of the loop over columns, which the left operand does not use.
         left: place of the left operand among the inputs.
         right: place of the right operand among the inputs.
     """
 
+    unit: MatrixUnit
     rows: int
     columns: int
     left: int
@@ -155,7 +153,7 @@ class ContractionPlan:
     @property
     def lanes(self) -> int:
         """Return the threads that compute a tile."""
-        return WARP if self.matrix else 1
+        return self.matrix.unit.lanes if self.matrix else 1
 
     @property
     def tiles(self) -> tuple[int, ...]:
@@ -184,18 +182,12 @@ class ContractionPlan:
         return list(product(*ranges))
 
     def _fragment_offsets(self, matrix: MatrixLoops) -> list[tuple[int, ...]]:
-        """Return a lane's results: in each matrix two neighbours of a row and of the eighth one on.
-
-        Row after row of matrices (PTX, matrix fragments for ``mma.m16n8k16``, accumulators; those
-        of ``mma.m16n8k8`` are the same).
-        """
+        """Return a lane's results, row after row of matrices."""
         rows, columns = self.num_matrices
+        unit = matrix.unit
         found: list[tuple[int, ...]] = []
-        for m, n, half, neighbour in product(range(rows), range(columns), range(2), range(2)):
-            at = {
-                matrix.rows: m * MATRIX[0] + 8 * half,
-                matrix.columns: n * MATRIX[1] + neighbour,
-            }
+        for m, n, (row, column) in product(range(rows), range(columns), unit.results):
+            at = {matrix.rows: m * unit.rows + row, matrix.columns: n * unit.columns + column}
             found.append(tuple(at.get(loop, 0) for loop in self.contraction.parallel))
         return found
 
@@ -204,7 +196,8 @@ class ContractionPlan:
         """Return the matrices of a warp's tile along rows and columns."""
         assert self.matrix is not None
         sizes = dict(zip(self.contraction.parallel, self.tile, strict=True))
-        return sizes[self.matrix.rows] // MATRIX[0], sizes[self.matrix.columns] // MATRIX[1]
+        unit = self.matrix.unit
+        return sizes[self.matrix.rows] // unit.rows, sizes[self.matrix.columns] // unit.columns
 
     @property
     def scales(self) -> tuple[int, ...]:
@@ -224,7 +217,7 @@ class ContractionPlan:
         sizes[contraction.reduced[0]] = self.span
         steps = {loop: 1 for loop in contraction.reduced}
         if self.matrix:
-            steps[contraction.reduced[0]] = MATRIX_STEPS[contraction.matrix_element]
+            steps[contraction.reduced[0]] = self.matrix.unit.steps[contraction.matrix_element]
         else:
             steps[contraction.innermost] = self.unrolled
         return [(loop, sizes[loop] // steps[loop], steps[loop]) for loop in contraction.reduced]

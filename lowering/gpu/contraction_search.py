@@ -1,18 +1,16 @@
 """Choose how a block computes a contraction.
 
 The choice follows a model of one multiprocessor: in each cycle it issues the multiply-adds of four
-warps or one access of 128 bytes to shared memory, and a matrix instruction takes two cycles.
+warps or one access of 128 bytes to shared memory; a matrix instruction takes the unit's cycles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import permutations, product
 from math import prod
 
 from rammer_mlir.lowering.gpu.contraction_plan import (
-    MATRIX,
-    MATRIX_STEPS,
     WARP,
     Access,
     Contraction,
@@ -21,6 +19,7 @@ from rammer_mlir.lowering.gpu.contraction_plan import (
     Tiling,
     lay_out,
 )
+from rammer_mlir.lowering.gpu.matrix_unit import MatrixUnit
 
 _MOST_RESULTS = 32
 """Accumulators of a thread: an eighth of its registers, so that nothing is spilled."""
@@ -34,7 +33,7 @@ _LEAST_WORK = 1 << 14
 
 _LONGEST_CHUNK = 64
 _MOST_FETCHED = 64
-"""Bytes of a chunk that one thread copies: the addresses stay in registers."""
+"""Bytes of a chunk that one thread copies, perhaps one by one: the addresses stay in registers."""
 
 _MOST_GROUPS = 32
 
@@ -45,8 +44,8 @@ _LONGEST_WINDOW = 7
 _FETCHED = 64
 """Bytes per cycle that a multiprocessor gets from the device's second-level cache."""
 
-_MATRIX_CYCLES = 2
-"""Of a matrix instruction: 1,024 products of f16 in each cycle of a multiprocessor, 512 of tf32."""
+_ACCESSED = 128
+"""Bytes of one access to shared memory."""
 
 _MOST_MATRICES = 16
 """Matrices of 4 accumulators that a lane has."""
@@ -60,7 +59,7 @@ def plan_contraction(
     threads: int,
     shared_limit: int,
     *,
-    matrix_elements: Collection[str] = (),
+    unit: MatrixUnit | None = None,
 ) -> ContractionPlan | None:
     """Return the fastest plan for a block, None where staging does not pay.
 
@@ -68,13 +67,13 @@ def plan_contraction(
         contraction: what to compute.
         threads: of the block.
         shared_limit: bytes of shared memory for staging and partial results.
-        matrix_elements: types of elements that matrix instructions may multiply.
+        unit: the target's matrix instruction, for the types of elements that it may multiply.
     """
     if not _pays(contraction):
         return None
-    if contraction.matrix_element in matrix_elements:
-        warps = threads // WARP
-        tilings = _matrix_tilings(contraction, warps)
+    if unit is not None and contraction.matrix_element in unit.steps:
+        warps = threads // unit.lanes
+        tilings = _matrix_tilings(contraction, warps, unit)
         found = _fastest(contraction, tilings, warps, shared_limit)
         if found is not None:
             return found
@@ -116,27 +115,29 @@ def _tilings(contraction: Contraction, threads: int) -> Iterator[Tiling]:
             yield Tiling(_block(extents, tile, threads), tile)
 
 
-def _matrix_tilings(contraction: Contraction, warps: int) -> Iterator[Tiling]:
+def _matrix_tilings(contraction: Contraction, warps: int, unit: MatrixUnit) -> Iterator[Tiling]:
     """Yield the results of the block and of a warp that matrix instructions compute."""
     extents = [contraction.extents[loop] for loop in contraction.parallel]
     if len(contraction.inputs) != 2:
         return
     for rows, columns in permutations(contraction.parallel, 2):
-        matrix = _matrix_loops(contraction, rows, columns)
+        matrix = _matrix_loops(contraction, unit, rows, columns)
         if matrix is None:
             continue
         for m, n in product((1, 2, 4), (1, 2, 4, 8)):
-            sizes = {rows: m * MATRIX[0], columns: n * MATRIX[1]}
+            sizes = {rows: m * unit.rows, columns: n * unit.columns}
             tile = tuple(sizes.get(loop, 1) for loop in contraction.parallel)
             if m * n <= _MOST_MATRICES:
                 yield Tiling(_block(extents, tile, warps), tile, matrix)
 
 
-def _matrix_loops(contraction: Contraction, rows: int, columns: int) -> MatrixLoops | None:
+def _matrix_loops(
+    contraction: Contraction, unit: MatrixUnit, rows: int, columns: int
+) -> MatrixLoops | None:
     for left, right in ((0, 1), (1, 0)):
         a, b = contraction.inputs[left], contraction.inputs[right]
         if a.uses(rows) and b.uses(columns) and not (a.uses(columns) or b.uses(rows)):
-            return MatrixLoops(rows, columns, left, right)
+            return MatrixLoops(unit, rows, columns, left, right)
     return None
 
 
@@ -161,17 +162,18 @@ def _with_chunks(
     extent = contraction.extents[contraction.reduced[0]]
     if tiling.num_tiles > workers:
         return None
-    unit = MATRIX_STEPS[contraction.matrix_element] if tiling.matrix else 1
-    threads = workers * (WARP if tiling.matrix else 1)
+    matrix = tiling.matrix
+    unit = matrix.unit.steps[contraction.matrix_element] if matrix else 1
+    threads = workers * (matrix.unit.lanes if matrix else 1)
     chunks = [c for c in range(min(extent, _LONGEST_CHUNK), 0, -1) if extent % c == 0]
     groups = 1
     while 2 * groups * tiling.num_tiles <= workers and groups < _MOST_GROUPS:
         groups *= 2
     while groups:
         for chunk in (c for c in chunks if c % (groups * unit) == 0):
-            unrolled = 1 if tiling.matrix else _unrolled(contraction, chunk // groups)
+            unrolled = 1 if matrix else _unrolled(contraction, chunk // groups)
             found = lay_out(contraction, tiling, groups, chunk, unrolled)
-            if found.shared_bytes <= shared_limit and _fetched(found) <= threads * _MOST_FETCHED:
+            if found.shared_bytes <= shared_limit and _copied(found, threads) <= _MOST_FETCHED:
                 return found
         groups //= 2
     return None
@@ -180,6 +182,11 @@ def _with_chunks(
 def _fetched(found: ContractionPlan) -> int:
     """Return the bytes of a chunk."""
     return sum(prod(o.box) * o.access.element_bytes for o in found.operands)
+
+
+def _copied(found: ContractionPlan, threads: int) -> int:
+    """Return the bytes of a chunk that a thread copies which has no fewer than another one."""
+    return sum(-(-prod(o.box) // threads) * o.access.element_bytes for o in found.operands)
 
 
 def _unrolled(contraction: Contraction, span: int) -> int:
@@ -194,7 +201,7 @@ def _unrolled(contraction: Contraction, span: int) -> int:
 def _cycles(found: ContractionPlan) -> float:
     """Estimate the cycles that a multiprocessor takes."""
     if found.matrix:
-        return _matrix_cycles(found)
+        return _matrix_cycles(found, found.matrix.unit)
     contraction = found.contraction
     steps = prod(contraction.extents[loop] for loop in contraction.reduced)
     results = prod(found.tile)
@@ -211,17 +218,18 @@ def _cycles(found: ContractionPlan) -> float:
     return _rounds(found) * (steps * max(busy, alone) + _overhead(found))
 
 
-def _matrix_cycles(found: ContractionPlan) -> float:
+def _matrix_cycles(found: ContractionPlan, unit: MatrixUnit) -> float:
     """Estimate the cycles that a multiprocessor takes with matrix instructions."""
     steps = prod(found.contraction.extents[loop] for loop in found.contraction.reduced)
     rows, columns = found.num_matrices
     warps = prod(found.tiles)
-    waves = 4 * rows + 2 * columns
-    busy = warps * max(rows * columns * _MATRIX_CYCLES, waves)
+    each = unit.steps[found.contraction.matrix_element]
+    element_bytes = found.contraction.inputs[0].element_bytes
+    loaded = (rows * unit.rows + columns * unit.columns) * each * element_bytes
+    busy = warps * max(rows * columns * unit.cycles, loaded / _ACCESSED)
     # A warp alone waits for its loads, and for a quarter of the multiprocessor's matrix units.
-    alone = (4 * rows * columns * _MATRIX_CYCLES + _LATENCY) / found.groups
-    steps //= MATRIX_STEPS[found.contraction.matrix_element]
-    return _rounds(found) * (steps * max(busy, alone) + _overhead(found))
+    alone = (4 * rows * columns * unit.cycles + _LATENCY) / found.groups
+    return _rounds(found) * (steps // each * max(busy, alone) + _overhead(found))
 
 
 def _rounds(found: ContractionPlan) -> int:

@@ -171,29 +171,33 @@ def _dispatch_loop(layout: KernelLayout) -> str:
   %no = arith.constant 0 : i64
   %start = memref.load %table[%veu] : {layout.table_type}
   %start_index = arith.index_cast %start : i64 to index
-  %last:2 = scf.while (%pc = %start_index, %done = %base) : (index, i64) -> (index, i64) {{
+  %last = scf.while (%pc = %start_index) : (index) -> index {{
     %kind = memref.load %table[%pc] : {layout.table_type}
     %more = arith.cmpi ne, %kind, %end_kind : i64
-    scf.condition(%more) %pc, %done : index, i64
+    scf.condition(%more) %pc : index
   }} do {{
-  ^bb0(%pc: index, %done: i64):
+  ^bb0(%pc: index):
     %kind = memref.load %table[%pc] : {layout.table_type}
     %kernel = arith.index_cast %kind : i64 to index
     %second_at = arith.addi %pc, %one : index
     %second64 = memref.load %table[%second_at] : {layout.table_type}
     %second = arith.index_cast %second64 : i64 to index
     %third_at = arith.addi %pc, %two : index
-    %after:2 = scf.index_switch %kernel -> index, i64
+    %after = scf.index_switch %kernel -> index
 {cases}    default {{
-{_await_in_loop(layout)}      scf.yield %next, %done : index, i64
+{_await_in_loop(layout)}      scf.yield %next : index
     }}
-    scf.yield %after#0, %after#1 : index, i64
+    scf.yield %after : index
   }}
 """
 
 
 def _kernel_case(layout: KernelLayout, number: int) -> str:
-    """Return the case that runs an rKernel's rTasks on buffers that the table names."""
+    """Return the case that runs an rKernel's rTasks on buffers that the table names.
+
+    What the loop would carry from case to case takes registers from every rKernel: where the step
+    counter stands is in the table.
+    """
     kernel = layout.table.kernels[number]
     key = f"_{number}"
     text = [
@@ -211,14 +215,16 @@ def _kernel_case(layout: KernelLayout, number: int) -> str:
         text.append(_table_argument(layout, number, n))
         text.append(_typed_view(f"{key}_{n}", f"%buffer{key}_{n}", "memref<?xi8>", kind))
     text.append(_run_loop(layout, kernel.name, key))
-    text.append(f"""      %done{key} = arith.addi %done, %count64{key} : i64
-      %publish_at{key} = arith.addi %pc, %four : index
+    text.append(f"""      %publish_at{key} = arith.addi %pc, %four : index
       %publish{key} = memref.load %table[%publish_at{key}] : {layout.table_type}
       %awaited{key} = arith.cmpi ne, %publish{key}, %no : i64
       scf.if %awaited{key} {{
+        %total{key} = memref.load %table[%own_total_at] : {layout.table_type}
+        %before{key} = arith.muli %total{key}, %run : i64
+        %done{key} = arith.addi %before{key}, %publish{key} : i64
   {_publish(layout, f"%done{key}")}      }}
       %next{key} = arith.addi %pc, %run_words : index
-      scf.yield %next{key}, %done{key} : index, i64
+      scf.yield %next{key} : index
     }}
 """)
     return "".join(text)

@@ -1,11 +1,12 @@
 """Which ``linalg.generic`` operations of an rKernel a block computes by a plan.
 
-They are contractions that a block stages, and reductions of columns.
+They are contractions that a block stages, reductions of columns, and element-wise operations that
+turn an operand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rammer_mlir.bindings import ir
@@ -18,13 +19,16 @@ from rammer_mlir.lowering.gpu.contraction_plan import (
 )
 from rammer_mlir.lowering.gpu.contraction_search import plan_contraction
 from rammer_mlir.lowering.gpu.lane_reductions import combiners
+from rammer_mlir.lowering.gpu.matrix_unit import MatrixUnit
+from rammer_mlir.lowering.gpu.transposition_plan import TranspositionPlan
+from rammer_mlir.lowering.gpu.turned_operands import find_transposition
 from rammer_mlir.lowering.ir_walk import producer, walk
 
 PLAN = "rtask.contraction"
 """Attribute of a planned operation: the number of its plan."""
 
 
-Plan = ContractionPlan | ColumnPlan
+Plan = ContractionPlan | ColumnPlan | TranspositionPlan
 
 _PRODUCTS = ["arith.addf", "arith.mulf"]
 
@@ -32,7 +36,7 @@ _ELEMENTS = (ir.F32Type, ir.F16Type, ir.BF16Type)
 
 
 def plan_contractions(
-    kernel: Any, threads: int, shared_limit: int, *, matrix_elements: Collection[str] = ()
+    kernel: Any, threads: int, shared_limit: int, *, matrix_unit: MatrixUnit | None = None
 ) -> tuple[Plan, ...]:
     """Plan what an rKernel computes by plans, and mark each operation with its plan's number.
 
@@ -40,18 +44,20 @@ def plan_contractions(
         kernel: an rKernel whose views still have their sizes.
         threads: of the block.
         shared_limit: bytes of shared memory for staging.
-        matrix_elements: types of elements that matrix instructions may multiply.
+        matrix_unit: the target's matrix instruction, for the types that it may multiply.
     """
     plans: list[Plan] = []
     for operation in walk(kernel):
         if operation.name != "linalg.generic":
             continue
         contraction = read_contraction(operation)
-        plan = contraction and plan_contraction(
-            contraction, threads, shared_limit, matrix_elements=matrix_elements
+        plan: Plan | None = contraction and plan_contraction(
+            contraction, threads, shared_limit, unit=matrix_unit
         )
         if contraction and not plan and _all_static(operation):
             plan = plan_columns(contraction, threads, shared_limit)
+        if contraction is None:
+            plan = find_transposition(operation, shared_limit)
         if plan:
             number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(plans))
             operation.attributes[PLAN] = number

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rammer_mlir.bindings import passmanager
 from rammer_mlir.lowering.cpu.kernel_buffers import expand_copies, store_booleans_as_bytes
 from rammer_mlir.lowering.gpu.find_contractions import plan_contractions
+from rammer_mlir.lowering.gpu.matrix_unit import MatrixUnit
 from rammer_mlir.lowering.gpu.staging import AsyncCopies, RegisterCopies
 from rammer_mlir.lowering.gpu.temporaries import (
     ALIGNMENT,
@@ -65,7 +66,7 @@ def map_kernels(
     block_threads: int,
     *,
     async_copies: bool = False,
-    matrix_elements: Collection[str] = (),
+    matrix_unit: MatrixUnit | None = None,
 ) -> MappedKernels:
     """Map the rKernels of a module to the threads of a block, in place.
 
@@ -78,7 +79,7 @@ def map_kernels(
             memory, and operands of contractions.
         block_threads: threads of a block, a multiple of 64.
         async_copies: whether the target copies to shared memory asynchronously.
-        matrix_elements: types of elements that its matrix instructions may multiply.
+        matrix_unit: its matrix instruction, for the types of elements that it may multiply.
 
     Raises:
         UnsupportedError: if a temporary has no static bound.
@@ -94,7 +95,7 @@ def map_kernels(
 
     def staging_of(kernel: Any, temporaries: int) -> Staging:
         left = shared_limit - temporaries
-        plans = plan_contractions(kernel, block_threads, left, matrix_elements=matrix_elements)
+        plans = plan_contractions(kernel, block_threads, left, matrix_unit=matrix_unit)
         return Staging(plans, temporaries, copies)
 
     stagings = [

@@ -240,7 +240,7 @@ def _lower_kernels(module: ir.Module, target: GpuTarget, table: GpuTable) -> Map
     _note_alignments(kernels, table)
     return map_kernels(
         module, kernels, target.shared_limit, target.block_threads,
-        async_copies=target.async_copies, matrix_elements=target.matrix_elements,
+        async_copies=target.async_copies, matrix_unit=target.matrix_unit,
     )  # fmt: skip
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.cpu.kernels_to_llvm import find_kernels
 from rammer_mlir.lowering.gpu.kernels import map_kernels
-from rammer_mlir.lowering.gpu.target import NARROW
+from rammer_mlir.lowering.gpu.matrix_unit import MMA, NARROW, UNITS, MatrixUnit
 from rammer_mlir.passes.base import Pass
 
 
@@ -16,10 +17,10 @@ from rammer_mlir.passes.base import Pass
 class MapToThreads(Pass):
     """Spread linalg operations over a block's threads, with temporaries in its shared memory.
 
-    Contractions stage their operands there, with ``async_copies`` by asynchronous copies. With
-    ``matrix_units``, warps compute those of f16 and bf16 by matrix instructions, and with ``tf32``
-    those of f32, whose elements they round to tf32. An argument's attribute ``rtask.alignment``
-    tells what its address is a multiple of.
+    Contractions stage their operands there, with ``async_copies`` by asynchronous copies. With a
+    ``matrix_unit``, mma or mfma, warps compute those of f16 and bf16 by matrix instructions, and
+    with mma and ``tf32`` those of f32, whose elements they round to tf32. An argument's attribute
+    ``rtask.alignment`` tells what its address is a multiple of.
     """
 
     name: ClassVar[str] = "rtask-map-to-threads"
@@ -27,15 +28,24 @@ class MapToThreads(Pass):
     threads: int = 256
     shared_limit: int = 48 << 10
     async_copies: bool = False
-    matrix_units: bool = False
+    matrix_unit: str = ""
     tf32: bool = False
 
     def run(self, module: ir.Module) -> None:
         """Rewrite every rKernel of the module; it gets two more arguments, shared and scratch."""
         with ir.Location.unknown(module.context):
             kernels = list(find_kernels(module))
-            elements = (*(NARROW if self.matrix_units else ()), *(("f32",) if self.tf32 else ()))
             map_kernels(
                 module, kernels, self.shared_limit, self.threads,
-                async_copies=self.async_copies, matrix_elements=elements,
+                async_copies=self.async_copies, matrix_unit=self._unit(),
             )  # fmt: skip
+
+    def _unit(self) -> MatrixUnit | None:
+        name = self.matrix_unit or MMA.name
+        if name not in UNITS:
+            raise OptionError(
+                f"{self.name}: matrix-unit: expected one of {', '.join(UNITS)}, found '{name}'"
+            )
+        narrow = NARROW if self.matrix_unit else ()
+        unit = UNITS[name].only((*narrow, "f32") if self.tf32 else narrow)
+        return unit if unit.steps else None

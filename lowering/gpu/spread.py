@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref, scf
-from rammer_mlir.lowering.cpu.vectorize_affine import Index, add, as_value, constant, evaluate
-from rammer_mlir.lowering.gpu.body import Loads, emit_body, output_maps
+from rammer_mlir.lowering.cpu.vectorize_affine import Index, add, as_value, constant
+from rammer_mlir.lowering.gpu.body import Loads, emit_body, initial_values, output_places
 from rammer_mlir.lowering.gpu.iteration_space import Loops, product, unflatten
 from rammer_mlir.lowering.gpu.lane_reductions import (
     butterfly,
@@ -46,8 +46,8 @@ def _tile_results(generic: Any, loops: Loops, threads: Threads) -> None:
     with ir.InsertionPoint(loop.body):
         first = unflatten(loop.induction_variable, sizes)
         points = [loops.point(indices) for indices in _shifted(first, tile_offsets(loops, tile))]
-        outputs = [_output_places(generic, point) for point in points]
-        initial = [_initial_values(generic, places, bool(loops.reduced)) for places in outputs]
+        outputs = [output_places(generic, point) for point in points]
+        initial = [initial_values(generic, places, bool(loops.reduced)) for places in outputs]
         results = _reduce(generic, loops, points, list(loops.reduced), initial)
         for values, places in zip(results, outputs, strict=True):
             for value, (buffer, at) in zip(values, places, strict=True):
@@ -62,25 +62,6 @@ def _shifted(first: Sequence[Index], offsets: Sequence[Sequence[int]]) -> list[l
         for shift in sorted({offset[position] for offset in offsets}):
             sums[position, shift] = add(index, shift)
     return [[sums[place] for place in enumerate(offset)] for offset in offsets]
-
-
-def _output_places(generic: Any, point: Sequence[Index | None]) -> list[tuple[Any, list[Any]]]:
-    known = [0 if index is None else index for index in point]
-    return [
-        (buffer, [as_value(evaluate(result, known)) for result in access.results])
-        for buffer, access in output_maps(generic)
-    ]
-
-
-def _initial_values(
-    generic: Any, places: Sequence[tuple[Any, list[Any]]], needed: bool
-) -> list[Any]:
-    """Load the outputs' old values where the body uses them."""
-    arguments = list(generic.regions[0].blocks[0].arguments)[-len(places) :]
-    return [
-        memref.load(buffer, at) if needed or list(argument.uses) else None
-        for (buffer, at), argument in zip(places, arguments, strict=True)
-    ]
 
 
 def _reduce(
@@ -133,7 +114,7 @@ def _share_results(generic: Any, loops: Loops, threads: Threads, lanes: int) -> 
         is_first = arith.cmpi(arith.CmpIPredicate.eq, lane, constant(0))
         guard = scf.IfOp(arith.andi(is_result, is_first))
         with ir.InsertionPoint(guard.then_block):
-            places = _output_places(generic, point)
+            places = output_places(generic, point)
             for combiner, value, (buffer, at) in zip(found, whole, places, strict=True):
                 memref.store(combine(combiner, memref.load(buffer, at), value), buffer, at)
             scf.YieldOp([])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-NARROW = ("f16", "bf16")
-"""Types of elements that matrix instructions multiply as they are."""
+from rammer_mlir.lowering.gpu.matrix_unit import MatrixUnit
 
 
 @dataclass(frozen=True)
@@ -23,8 +22,8 @@ class GpuTarget:
         fences: whether each thread of a block orders its own accesses at device scope around the
             block barrier, where the target's release by one thread does not carry the others.
         async_copies: whether threads copy to shared memory asynchronously.
-        matrix_elements: types of elements that warps multiply as matrices: f16, bf16, and f32 where
-            rounding them to tf32 was asked for.
+        matrix_unit: by which warps multiply matrices, None without; of f32 only where rounding them
+            to tf32 was asked for.
     """
 
     kind: str
@@ -36,7 +35,7 @@ class GpuTarget:
     scope: str
     fences: bool
     async_copies: bool = False
-    matrix_elements: tuple[str, ...] = ()
+    matrix_unit: MatrixUnit | None = None
 
     @property
     def name(self) -> str:

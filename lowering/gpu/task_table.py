@@ -10,8 +10,9 @@ the program is::
              at the end:    -2
     arguments: (buffer, byte offset) for each argument of an rKernel
 
-All positions are indices into the array. ``publish`` is 1 where some vEU waits for this run's
-rTasks, and at a vEU's last run, whose counter tells the next launch how many runs there have been.
+All positions are indices into the array. ``publish`` is the vEU's step counter behind this run,
+from the launch on, where some vEU waits for its rTasks, and at a vEU's last run, whose counter
+tells the next launch how many runs there have been; elsewhere it is 0.
 """
 
 from __future__ import annotations
@@ -211,7 +212,8 @@ def _write_veu(
         publish = any(steps < step <= steps + count for step in wanted)
         steps += count
         arguments.patches.append(position + 3)
-        words.extend((kernel, first, count, arguments.position(slots), int(publish)))
+        step = steps if publish else 0
+        words.extend((kernel, first, count, arguments.position(slots), step))
         found.append(RunRecord(position, kernel, first, count, steps, publish, slots))
         pc += 4
     words.append(END)

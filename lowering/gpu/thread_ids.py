@@ -31,7 +31,7 @@ def read_thread_ids_anew(module: Any, source: ThreadId) -> None:
     """
     i32 = ir.IntegerType.get_signless(32)
     for operation in walk(module.operation):
-        if operation.name != source.operation or _is_in_kernel(operation):
+        if operation.name != source.operation or is_in_kernel(operation):
             continue
         with ir.InsertionPoint.after(operation), operation.location:
             moved = ir.Operation.create(
@@ -47,7 +47,8 @@ def read_thread_ids_anew(module: Any, source: ThreadId) -> None:
         operation.result.replace_all_uses_except(moved.result, [moved])
 
 
-def _is_in_kernel(operation: Any) -> bool:
+def is_in_kernel(operation: Any) -> bool:
+    """Return whether an operation of the LLVM dialect is in a kernel, not in a function."""
     function = operation.parent
     while function.name != "llvm.func":
         function = function.parent

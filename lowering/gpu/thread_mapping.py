@@ -19,6 +19,8 @@ from rammer_mlir.lowering.gpu.find_contractions import PLAN, Plan
 from rammer_mlir.lowering.gpu.spread import spread
 from rammer_mlir.lowering.gpu.staging import Copies
 from rammer_mlir.lowering.gpu.threads import Threads
+from rammer_mlir.lowering.gpu.transposition import emit_transposition
+from rammer_mlir.lowering.gpu.transposition_plan import ROW, SIDE, TranspositionPlan
 from rammer_mlir.lowering.ir_walk import walk
 
 _WRITERS = frozenset(("memref.store", "memref.atomic_rmw", "memref.generic_atomic_rmw"))
@@ -91,6 +93,13 @@ class _Mapper:
             element = generic.operands[len(generic.operands) - 1].type.element_type
             partial = self.memory.view(0, plan.shared_bytes // 4, element)
             emit_columns(generic, plan, self.threads, partial)
+        elif isinstance(plan, TranspositionPlan):
+            kinds = [generic.operands[turned.number].type for turned in plan.operands]
+            squares = [
+                self.memory.view(turned.offset, SIDE * ROW, kind.element_type)
+                for turned, kind in zip(plan.operands, kinds, strict=True)
+            ]
+            emit_transposition(generic, plan, self.threads, squares)
         else:
             emit_contraction(generic, plan, self.threads, self.memory, self.staging.copies)
 

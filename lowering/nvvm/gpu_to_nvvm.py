@@ -7,6 +7,7 @@ from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.kernels_to_llvm import Step
+from rammer_mlir.lowering.gpu.buffer_addresses import read_addresses_anew
 from rammer_mlir.lowering.gpu.thread_ids import ThreadId, read_thread_ids_anew
 from rammer_mlir.lowering.gpu.to_llvm import (
     MATH_STEPS,
@@ -34,6 +35,7 @@ def nvvm_steps() -> list[Step]:
         Step("copies", "gpu.module(convert-nvgpu-to-nvvm)"),
         Step("nvvm", f"gpu.module({convert}),reconcile-unrealized-casts"),
         Step("thread-ids", partial(read_thread_ids_anew, source=_THREAD_ID)),
+        Step("addresses", read_addresses_anew),
         Step("residency", _one_block_at_a_time),
         Step("linkage", hide_functions),
         Step("fold", "canonicalize{region-simplify=disabled}"),

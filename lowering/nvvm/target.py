@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rammer_mlir.errors import TargetError
-from rammer_mlir.lowering.gpu.target import NARROW, GpuTarget
+from rammer_mlir.lowering.gpu.matrix_unit import MMA, NARROW
+from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.residency import Multiprocessors
 
 DEFAULT_CHIP = "sm_90"
@@ -86,5 +87,5 @@ def nvvm_target(chip: str, *, tf32: bool = False) -> GpuTarget:
         scope="device",
         fences=False,
         async_copies=number >= _AMPERE,
-        matrix_elements=elements if number >= _AMPERE else (),
+        matrix_unit=MMA.only(elements) if number >= _AMPERE else None,
     )

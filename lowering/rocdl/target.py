@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rammer_mlir.errors import TargetError
+from rammer_mlir.lowering.gpu.matrix_unit import MFMA
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.residency import Multiprocessors
 
@@ -21,12 +22,14 @@ class AmdChip:
         waves: most resident waves of a compute unit.
         registers: vector registers that a compute unit has for each lane of a wave (LLVM's AMDGPU
             user guide; AMD's instruction set documents).
+        multiplies_matrices: whether it has the matrix instructions of ``MFMA``.
     """
 
     compute_units: int
     wave_size: int
     waves: int
     registers: int
+    multiplies_matrices: bool = False
 
     @property
     def resources(self) -> Multiprocessors:
@@ -44,8 +47,8 @@ class AmdChip:
 CHIPS = {
     "gfx906": AmdChip(60, 64, 40, 4 * 256),
     "gfx908": AmdChip(120, 64, 40, 4 * 256),
-    "gfx90a": AmdChip(104, 64, 32, 4 * 512),
-    "gfx942": AmdChip(304, 64, 32, 4 * 512),
+    "gfx90a": AmdChip(104, 64, 32, 4 * 512, multiplies_matrices=True),
+    "gfx942": AmdChip(304, 64, 32, 4 * 512, multiplies_matrices=True),
     "gfx1030": AmdChip(80, 32, 32, 2 * 1024),
     "gfx1100": AmdChip(96, 32, 32, 2 * 1536),
 }
@@ -82,4 +85,5 @@ def rocdl_target(chip: str, *, tf32: bool = False) -> GpuTarget:
         # A wave's release waits for its own stores only, and its acquire refreshes the cache of
         # its own compute unit: a block in the mode of two units has two.
         fences=True,
+        matrix_unit=MFMA if CHIPS[chip].multiplies_matrices else None,
     )

@@ -71,8 +71,8 @@ passmanager: Any = submodule("passmanager")
 submodule("_mlir_libs._mlir").globals.append_dialect_search_prefix("rammer_mlir.dialects")
 
 _DIALECTS = (
-    "affine arith bufferization cf ext func gpu irdl linalg llvm math memref nvgpu nvvm scf tensor "
-    "vector"
+    "affine arith bufferization cf ext func gpu irdl linalg llvm math memref nvgpu nvvm rocdl scf "
+    "tensor vector"
 ).split()
 
 

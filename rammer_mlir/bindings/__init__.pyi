@@ -24,6 +24,7 @@ scf: Any
 tensor: Any
 nvgpu: Any
 nvvm: Any
+rocdl: Any
 vector: Any
 
 def submodule(name: str) -> ModuleType: ...

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +14,7 @@ from mapped_kernels import compile_mapped
 
 import rammer_mlir
 from rammer_mlir.errors import EmulationError
-from rammer_mlir.lowering.gpu.target import NARROW
+from rammer_mlir.lowering.gpu.matrix_unit import MFMA, MMA, NARROW, MatrixUnit
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.runtime.emulator import Grid, launch
 
@@ -93,33 +92,34 @@ def compile_case(
     *,
     asynchronous: bool,
     alignment: int,
-    matrix_elements: Sequence[str] = (),
+    unit: MatrixUnit | None = None,
     damage: str = "",
 ) -> Any:
     """Map a contraction to a block's threads, and compile it for the emulator."""
 
     def inspect(kernel: Any) -> None:
         used = {operation.name for operation in walk(kernel)}
-        assert ("nvgpu.mma.sync" in used) == bool(matrix_elements)
+        assert ("nvgpu.mma.sync" in used) == (unit is not None and unit.name == "mma")
+        assert any("mfma" in name for name in used) == (unit is not None and unit.name == "mfma")
         for operation in walk(kernel):
             if operation.name == damage:
                 operation.erase()
 
     kernel, mapped = compile_mapped(
         module_of(case, alignment), case.types, THREADS, inspect,
-        async_copies=asynchronous, matrix_elements=matrix_elements,
+        async_copies=asynchronous, matrix_unit=unit,
     )  # fmt: skip
     assert mapped.shared_bytes > 16, "expected a staged contraction"
     return kernel, mapped.scratch_bytes
 
 
-def execute(case: Case, kernel: Any, scratch: int) -> tuple[Array, Array]:
+def execute(case: Case, kernel: Any, scratch: int, lanes: int = 32) -> tuple[Array, Array]:
     """Run on random numbers; return what was found and what was expected."""
     narrow = DTYPES[case.element]
     a, b = (RNG.standard_normal(shape).astype(narrow) for shape in case.shapes[:2])
     c = RNG.standard_normal(case.shapes[2]).astype(np.float32)
     expected = reference(case, a, b, c)
-    launch(kernel, [a, b, c, np.zeros(scratch, np.uint8)], Grid(1, THREADS, 32))
+    launch(kernel, [a, b, c, np.zeros(scratch, np.uint8)], Grid(1, THREADS, lanes))
     return c, expected
 
 
@@ -179,8 +179,18 @@ def test_matrix_instructions(case: Case, alignment: int, element: str) -> None:
     narrow = replace(case, element=element)
     found, expected = execute(
         narrow,
-        *compile_case(narrow, asynchronous=True, alignment=alignment, matrix_elements=NARROW),
+        *compile_case(narrow, asynchronous=True, alignment=alignment, unit=MMA.only(NARROW)),
     )
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+@pytest.mark.parametrize("alignment", [2, 16])
+@pytest.mark.parametrize("case", MATRICES, ids=name)
+def test_matrix_instructions_of_waves(case: Case, alignment: int, element: str) -> None:
+    narrow = replace(case, element=element)
+    kernel, scratch = compile_case(narrow, asynchronous=False, alignment=alignment, unit=MFMA)
+    found, expected = execute(narrow, kernel, scratch, lanes=64)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
 
 
@@ -195,7 +205,7 @@ def to_tf32(array: Array) -> Array:
 def test_tf32(case: Case, alignment: int) -> None:
     """Products are those of rounded elements, and exact; only sums are rounded."""
     kernel, scratch = compile_case(
-        case, asynchronous=True, alignment=alignment, matrix_elements=["f32"]
+        case, asynchronous=True, alignment=alignment, unit=MMA.only(["f32"])
     )
     a, b = (RNG.standard_normal(shape).astype(np.float32) for shape in case.shapes[:2])
     c = RNG.standard_normal(case.shapes[2]).astype(np.float32)

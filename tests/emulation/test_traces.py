@@ -13,25 +13,28 @@ from rammer_mlir.runtime.traces import warp_accesses
 THREADS, SIZE = 64, 64
 
 
-@pytest.mark.parametrize(("access", "sectors"), [("(i, j)", 4), ("(j, i)", 32), ("(i, 0)", 1)])
+@pytest.mark.parametrize(("access", "sectors"), [("(i, j)", 4), ("(i, j * 8)", 32), ("(i, 0)", 1)])
 def test_sectors(access: str, sectors: int) -> None:
-    """A warp reads a row of 128 bytes, 32 rows, or one element."""
-    kind = f"memref<{SIZE}x{SIZE}xf32>"
+    """A warp reads a row of 128 bytes, every eighth element of a row, or one element."""
+    columns = 8 * SIZE if "8" in access else SIZE
+    kind, wide = f"memref<{SIZE}x{SIZE}xf32>", f"memref<{SIZE}x{columns}xf32>"
     source = f"""
-func.func @kernel(%id: index, %x: {kind}, %y: {kind}) {{
+func.func @kernel(%id: index, %x: {wide}, %y: {kind}) {{
   linalg.generic {{indexing_maps = [affine_map<(i, j) -> {access}>, affine_map<(i, j) -> (i, j)>],
-      iterator_types = ["parallel", "parallel"]}} ins(%x : {kind}) outs(%y : {kind}) {{
+      iterator_types = ["parallel", "parallel"]}} ins(%x : {wide}) outs(%y : {kind}) {{
   ^bb0(%a: f32, %b: f32):
     linalg.yield %a : f32
   }}
   return
 }}"""
-    kernel, mapped = compile_mapped(source, [kind, kind], THREADS, lambda kernel: None, traced=True)
-    x = np.random.default_rng(1).standard_normal((SIZE, SIZE)).astype(np.float32)
-    y = np.zeros_like(x)
+    kernel, mapped = compile_mapped(source, [wide, kind], THREADS, lambda kernel: None, traced=True)
+    x = np.random.default_rng(1).standard_normal((SIZE, columns)).astype(np.float32)
+    y = np.zeros((SIZE, SIZE), np.float32)
     scratch = np.zeros(mapped.scratch_bytes, np.uint8)
     trace = launch(kernel, [x, y, scratch], Grid(1, THREADS))
-    expected = {"(i, j)": x, "(j, i)": x.T, "(i, 0)": np.repeat(x[:, :1], SIZE, 1)}[access]
+    expected = {
+        "(i, j)": x, "(i, j * 8)": x[:, ::8], "(i, 0)": np.repeat(x[:, :1], SIZE, 1)
+    }[access]  # fmt: skip
     np.testing.assert_array_equal(y, expected)
     assert trace is not None and not trace.full
     found = {one.access.operation: one for one in warp_accesses(trace, 32)}

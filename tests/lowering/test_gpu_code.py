@@ -21,7 +21,7 @@ from rammer_mlir.lowering.gpu.to_llvm import gpu_llvm_ir
 from rammer_mlir.lowering.nvvm.ptxas import assemble, find_ptxas, read_report
 from rammer_mlir.lowering.nvvm.target import CHIPS
 from rammer_mlir.lowering.rocdl.gpu_to_rocdl import lower_to_rocdl
-from rammer_mlir.lowering.rocdl.hsaco import emit_isa
+from rammer_mlir.lowering.rocdl.hsaco import emit_hsaco, emit_isa, read_resources
 from rammer_mlir.options import check_options
 from rammer_mlir.residency import (
     BlockNeeds,
@@ -44,26 +44,6 @@ def emit(model: bytes, target: str, stage: str, veus: int = 4) -> bytes:
 def small(name: str) -> bytes:
     """Build a benchmark model at its small scale."""
     return build(name, 1, "small").SerializeToString()
-
-
-def lstm(length: int, hidden: int = 16) -> bytes:
-    """Build one LSTM of ``length`` cells."""
-    rng = np.random.default_rng(0)
-    shapes = {"w": (1, 4 * hidden, hidden), "r": (1, 4 * hidden, hidden), "b": (1, 8 * hidden)}
-    weights = [
-        numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
-        for name, shape in shapes.items()
-    ]
-    node = helper.make_node("LSTM", ["x", *shapes], ["", "h"], hidden_size=hidden)
-    graph = helper.make_graph(
-        [node],
-        "lstm",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [length, 1, hidden])],
-        [helper.make_tensor_value_info("h", TensorProto.FLOAT, [1, 1, hidden])],
-        weights,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
-    return model.SerializeToString()
 
 
 @needs_ptxas
@@ -101,33 +81,6 @@ def test_products_and_sums_are_fused() -> None:
     assert "fma.rn.f32" in ptx
 
 
-def cell_code(length: int) -> dict[str, int]:
-    """Return the size of every function of an LSTM's kernel, as text of the gpu dialect.
-
-    The product of all inputs, made beforehand, is left out: it grows in extent, and is tiled anew.
-    """
-    compilation = Compilation.of_model(lstm(length), check_options("nvvm:sm_90", "wavefront", 4))
-    program = compilation.gpu_program()
-    assert program.table.num_records > length
-    text = str(compilation.module)
-    assert text.count("call @rkernel.") == len(program.table.kernels)
-    functions = re.split(r"(?=(?:func|gpu)\.func )", text)[1:]
-    named = {re.findall(r"@([\w.]+)\(", function)[0]: len(function) for function in functions}
-    return {name: size for name, size in named.items() if "matmul_0" not in name}
-
-
-@pytest.mark.parametrize(
-    "lengths", [(10, 40, 100), pytest.param((10, 1000), marks=pytest.mark.slow)]
-)
-def test_the_kernel_does_not_grow_with_the_program(lengths: tuple[int, ...]) -> None:
-    """Cells add to the task table only."""
-    first, *others = [cell_code(length) for length in lengths]
-    for other in others:
-        assert other.keys() == first.keys()
-        for name, size in first.items():
-            assert abs(other[name] - size) <= 0.05 * size, name
-
-
 def product(kind: int) -> bytes:
     """Build a matrix product that is worth staging."""
     weight = np.random.default_rng(0).standard_normal((256, 64)).astype(np.float32)
@@ -162,10 +115,33 @@ def test_products_are_staged(kind: int, chip: str, instructions: set[str]) -> No
     assert (resources.spill_store_bytes, resources.spill_load_bytes) == (0, 0)
 
 
+@pytest.mark.parametrize("chip", ["gfx90a", "gfx942"])
+@pytest.mark.parametrize(
+    ("kind", "instruction"),
+    [
+        (TensorProto.FLOAT16, "v_mfma_f32_16x16x16_?f16 "),
+        (TensorProto.BFLOAT16, "v_mfma_f32_16x16x16_?bf16(_1k)? "),
+        (TensorProto.FLOAT, ""),
+    ],
+)
+def test_matrix_instructions_of_amd(kind: int, instruction: str, chip: str) -> None:
+    """For narrow elements alone, without spills."""
+    options = check_options(f"rocdl:{chip}", "wavefront", 1)
+    compilation = Compilation.of_model(product(kind), options)
+    compilation.gpu_program()
+    lower_to_rocdl(compilation.module, chip)
+    text = gpu_llvm_ir(compilation.module)
+    isa = emit_isa(text, chip)
+    assert ("v_mfma" in isa) == bool(instruction)
+    assert re.search(instruction, isa)
+    resources = read_resources(emit_hsaco(text, chip))
+    assert (resources.spill_store_bytes, resources.stack_bytes) == (0, 0)
+
+
 @pytest.mark.parametrize("chip", ["gfx906", "gfx90a", "gfx942", "gfx1100"])
 @pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
-def test_narrow_products_without_matrix_instructions(kind: int, chip: str) -> None:
-    """AMD's chips multiply f16 and bf16 by plain instructions; the linker finds every symbol."""
+def test_narrow_products_on_amd(kind: int, chip: str) -> None:
+    """Also by chips without matrix instructions; the linker finds every symbol."""
     code = read_code_object(emit(product(kind), f"rocdl:{chip}", "hsaco", veus=1))
     assert [s.name for s in code.symbols if s.section == 0 and s.name] == []
 

@@ -29,7 +29,7 @@ def test_waves_are_the_depths_of_the_graph() -> None:
     deep = maker.elementwise(maker.elementwise(x, tile=(2,)), tile=(2,))
     shallow = maker.elementwise(y, tile=(2,))
     maker.output(maker.elementwise(deep, shallow, tile=(2,)), (2,))
-    assert names(maker.graph()) == [["map0", "map2"], ["map1"], ["map3"], ["map4"]]
+    assert names(maker.graph()) == [["map0"], ["map1", "map2"], ["map3"], ["map4"]]
 
 
 def padded_chain(length: int) -> TaskGraph:

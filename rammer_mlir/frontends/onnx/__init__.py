@@ -30,24 +30,20 @@ class ImportedModel:
 
 
 def import_model(
-    source: Source,
-    *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    overlap_layers: bool = False,
+    source: Source, *, shapes: Mapping[str, Sequence[int]] | None = None
 ) -> ImportedModel:
     """Import an ONNX model.
 
     Args:
         source: a path, a serialized model, or a model.
         shapes: static shapes of inputs whose dimensions the model leaves open, by name.
-        overlap_layers: let a recurrent layer on another one begin before that one ends.
 
     Raises:
         ModelError: if the model cannot be read or is not valid.
         ShapeError: if a shape is missing, or contradicts the model.
         UnsupportedError: naming all nodes that cannot be compiled.
     """
-    model = prepare(load(source), shapes or {}, overlap_layers)
+    model = prepare(load(source), shapes or {})
     signature = Signature(
         tuple(_spec(value) for value in model.inputs),
         tuple(_spec(value) for value in model.graph.output),

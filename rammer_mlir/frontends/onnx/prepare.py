@@ -37,15 +37,8 @@ _MOST_ROUNDS = 8
 """How often constants are folded and shapes inferred in turn: each can make the other go on."""
 
 
-def prepare(
-    model: Model, shapes: Mapping[str, Sequence[int]], overlap_layers: bool = False
-) -> Model:
+def prepare(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
     """Return the model with static shapes, constants folded, and recurrent operators unrolled.
-
-    Args:
-        model: may be changed.
-        shapes: of inputs that the model leaves open.
-        overlap_layers: let a recurrent layer on another one begin before that one ends.
 
     Raises:
         ModelError: if the model contradicts itself or cannot be converted.
@@ -61,7 +54,7 @@ def prepare(
     refuse_unsupported(model)
     check_nodes(model)
     model = _expand(model)
-    decompose_recurrent(model, overlap_layers)
+    decompose_recurrent(model)
     fold_affine(model)
     if decompose_transposed(model):
         model = _fold(model)

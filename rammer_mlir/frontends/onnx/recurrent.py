@@ -1,7 +1,6 @@
 """LSTM, GRU and RNN decomposed into cells, so that a schedule can run across layers and steps.
 
-The input projections of all steps are one matrix product, or in a stack of layers several
-(``recurrent_stack``); each step then adds the recurrent part
+The input projections of all steps are one matrix product; each step then adds the recurrent part
 ``h @ R^T``, with one transposed weight shared by all steps, and applies the gates. Gate orders and
 equations are those of ONNX's operator specifications.
 """
@@ -19,7 +18,6 @@ from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.onnx.activations import Activation, resolve
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
-from rammer_mlir.frontends.onnx.recurrent_stack import stands_on_layer, step_ranges
 from rammer_mlir.frontends.onnx.tensors import Array, ShapeTable, dtype_of, label
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -27,10 +25,8 @@ _ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"],
 _INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 
 
-def decompose_recurrent(model: Model, overlap_layers: bool) -> None:
+def decompose_recurrent(model: Model) -> None:
     """Replace every LSTM, GRU and RNN by its cells; shapes must have been inferred.
-
-    With ``overlap_layers``, a layer on another one reads its input a few steps at a time.
 
     Raises:
         UnsupportedError: if sequences are shorter than the input's, or an activation is unknown.
@@ -40,12 +36,10 @@ def decompose_recurrent(model: Model, overlap_layers: bool) -> None:
         return
     table = ShapeTable(graph)
     values = model.constants()
-    producers = {name: node for node in graph.node for name in node.output}
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
         if node.op_type in _GATES:
-            stands_on = overlap_layers and stands_on_layer(node, producers)
-            nodes.extend(_Layer(node, model, table, values, stands_on).decompose())
+            nodes.extend(_Layer(node, model, table, values).decompose())
         else:
             nodes.append(node)
     model.set_nodes(nodes)
@@ -75,7 +69,6 @@ class _Layer:
         model: Model,
         table: ShapeTable,
         values: dict[str, Array],
-        stands_on_layer: bool,
     ) -> None:
         self._node = node
         self._kind = node.op_type
@@ -92,7 +85,6 @@ class _Layer:
         self._directions = table.shape(self._inputs["W"])[0]
         self._hidden = table.shape(self._inputs["R"])[2]
         self._dtype = dtype_of(table.elem_type(self._inputs["X"]))
-        self._ranges = step_ranges(self._steps, self._batch, stands_on_layer)
 
     def decompose(self) -> list[onnx.NodeProto]:
         self._check_lengths()
@@ -146,35 +138,24 @@ class _Layer:
         """Emit the input projections of all steps and prepare the recurrent parameters."""
         gates = _GATES[self._kind] * self._hidden
         input_bias, recurrent_bias = self._biases(number, gates)
-        kernel = self._transposed(self._weight("W", number))
-        bias = "" if input_bias is None else self._name(input_bias)
+        write = self._write
+        product = write.node("MatMul", [rows, self._transposed(self._weight("W", number))])
+        if input_bias is not None:
+            product = write.node("Add", [product, self._name(input_bias)])
+        stacked = write.node("Reshape", [product, write.integers(self._steps, self._batch, gates)])
         recurrent = self._weight("R", number)
         candidate = ""
         if self._kind == "GRU" and not self._attributes.get("linear_before_reset", 0):
             candidate = self._transposed(self._rows(recurrent, 2 * self._hidden, gates))
             recurrent = self._rows(recurrent, 0, 2 * self._hidden)
         return _Direction(
-            projected=[
-                step for steps in self._ranges for step in self._project(rows, steps, kernel, bias)
-            ],
+            projected=[write.element(stacked, step) for step in range(self._steps)],
             recurrent=self._transposed(recurrent),
             recurrent_bias=recurrent_bias,
             candidate_recurrent=candidate,
             peepholes=self._peepholes(number),
             activations=self._activations(number),
         )
-
-    def _project(self, rows: str, steps: range, kernel: str, bias: str) -> list[str]:
-        """Emit the input projections of some steps, one product, and return each step's."""
-        write, batch = self._write, self._batch
-        if len(steps) < self._steps:
-            rows = write.part(rows, steps.start * batch, steps.stop * batch)
-        product = write.node("MatMul", [rows, kernel])
-        if bias:
-            product = write.node("Add", [product, bias])
-        gates = _GATES[self._kind] * self._hidden
-        stacked = write.node("Reshape", [product, write.integers(len(steps), batch, gates)])
-        return [write.element(stacked, step) for step in range(len(steps))]
 
     def _biases(self, number: int, gates: int) -> tuple[Weight | None, Weight | None]:
         """Return the bias of the projections and the one that must be added step by step."""

@@ -73,15 +73,16 @@ class Wavefront:
 def waves(context: Context) -> Sequence[Wave]:
     """Return the operators by their depth in the graph, each wave in the graph's order.
 
-    An operator that reads nothing made here or given at run time (one that fills a buffer's border)
-    could go first, but would hold its buffer for long: it goes with the wave before its reader's.
+    An operator that reads nothing made here (one that fills a buffer's border, the projection of a
+    later step's input) could go first, but would hold its buffer for long, and keep others from
+    going first: it goes with the wave before its first reader's.
     """
     operators = range(len(context.graph.operators))
     producers = [context.dependencies.producers(number) for number in operators]
     depths: list[int] = []
     for sources in producers:
         depths.append(1 + max((depths[producer] for producer in sources), default=-1))
-    free = [_reads_only_constants(context.graph, number) for number in operators]
+    free = [not sources for sources in producers]
     needed: dict[int, int] = {}
     for number, sources in enumerate(producers):
         for producer in sources:
@@ -91,12 +92,6 @@ def waves(context: Context) -> Sequence[Wave]:
     for number, depth in enumerate(depths):
         found[needed.get(number, depth + 1) - 1].append(number)
     return found
-
-
-def _reads_only_constants(graph: TaskGraph, number: int) -> bool:
-    operator = graph.operators[number]
-    buffers = {operator.operands[read.argument].buffer for read in operator.kernels[0].reads}
-    return all(graph.buffers[buffer].kind == "constant" for buffer in buffers)
 
 
 def least_seconds(wave: Wave, context: Context) -> float:

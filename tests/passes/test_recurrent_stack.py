@@ -1,4 +1,4 @@
-"""Stacks of recurrent layers: input products that follow the layer below step by step."""
+"""Stacks of recurrent layers: input products that follow the layer below some steps behind."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import rammer_mlir
 from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.compiler import Compilation
-from rammer_mlir.frontends.onnx import import_model
-from rammer_mlir.frontends.onnx.recurrent_stack import stands_on_layer, step_ranges
 from rammer_mlir.options import check_options
 from rammer_mlir.scheduling.dependencies import Dependencies
-from tests.frontend import cpu_runner
 
-STEPS, HIDDEN, LAYERS = 24, 8, 3
+STEPS, HIDDEN, LAYERS = 48, 8, 3
 
 
 def stack(directions: list[str], kind: str = "LSTM") -> onnx.ModelProto:
@@ -57,26 +54,18 @@ def stack(directions: list[str], kind: str = "LSTM") -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize(
-    ("kind", "directions"),
+    ("kind", "directions", "policy"),
     [
-        ("LSTM", ["forward"] * LAYERS),
-        ("GRU", ["reverse"] * 2),
-        ("RNN", ["forward", "reverse", "reverse"]),
-        ("LSTM", ["bidirectional", "forward", "forward"]),
+        ("LSTM", ["forward"] * LAYERS, "wavefront"),
+        ("LSTM", ["forward"] * LAYERS, "list"),
+        ("GRU", ["reverse"] * 2, "wavefront"),
+        ("RNN", ["forward", "reverse", "reverse"], "list"),
+        ("LSTM", ["bidirectional", "forward"], "wavefront"),
     ],
 )
-def test_results_are_those_of_whole_layers(kind: str, directions: list[str]) -> None:
+def test_layers_side_by_side_give_the_same(kind: str, directions: list[str], policy: str) -> None:
     model = stack(directions, kind)
     x = np.random.default_rng(1).standard_normal((STEPS, 1, HIDDEN)).astype(np.float32)
-    found = cpu_runner.run(import_model(model, overlap_layers=True), {"x": x})
-    comparison = compare(OnnxRuntime(model, 1).run({"x": x}), found)
-    assert comparison.ok, str(comparison)
-
-
-@pytest.mark.parametrize("policy", ["wavefront", "list"])
-def test_schedules_of_overlapping_layers_give_the_same(policy: str) -> None:
-    model = stack(["forward"] * LAYERS)
-    x = np.random.default_rng(2).standard_normal((STEPS, 1, HIDDEN)).astype(np.float32)
     with rammer_mlir.compile(model, policy=policy, num_veus=6) as executable:
         comparison = compare(OnnxRuntime(model, 1).run({"x": x}), executable.run({"x": x}))
     assert comparison.ok, str(comparison)
@@ -84,7 +73,7 @@ def test_schedules_of_overlapping_layers_give_the_same(policy: str) -> None:
 
 def depth(model: onnx.ModelProto, num_veus: int = 16) -> int:
     """Return the rOperators on the longest path of dependencies."""
-    options = check_options("cpu", "sequential", num_veus)
+    options = check_options("cpu", "wavefront", num_veus)
     graph = Compilation.of_model(model, options).task_graph()
     dependencies = Dependencies(graph)
     depths: list[int] = []
@@ -104,26 +93,3 @@ def test_layers_follow_each_other_some_steps_behind() -> None:
 def test_few_veus_run_layers_one_after_the_other() -> None:
     model = stack(["forward"] * LAYERS)
     assert depth(model, num_veus=2) > 1.2 * depth(model)
-
-
-def test_only_layers_of_one_order_stand_on_each_other() -> None:
-    def stands(directions: list[str]) -> bool:
-        nodes = stack(directions).graph.node
-        producers = {name: node for node in nodes for name in node.output}
-        last = [node for node in nodes if node.op_type == "LSTM"][-1]
-        return stands_on_layer(last, producers)
-
-    assert stands(["forward", "forward"]) and stands(["reverse", "reverse"])
-    assert not stands(["forward"])
-    assert not stands(["forward", "reverse"])
-    assert not stands(["bidirectional", "forward"])
-    assert not stands(["forward", "bidirectional"])
-
-
-@pytest.mark.parametrize(("steps", "batch"), [(100, 1), (97, 1), (30, 4), (7, 1), (5, 64), (1, 1)])
-def test_ranges_cover_all_steps_in_order(steps: int, batch: int) -> None:
-    assert step_ranges(steps, batch, False) == [range(steps)]
-    ranges = step_ranges(steps, batch, True)
-    assert [step for part in ranges for step in part] == list(range(steps))
-    assert all(len(part) == len(ranges[0]) for part in ranges[:-1])
-    assert len(ranges) == 1 or len(ranges[0]) * batch >= 10

@@ -1,4 +1,4 @@
-"""Products by a warp's matrix instructions: fragments from shared memory, and their products.
+"""Products by NVIDIA's ``mma.sync``: fragments from shared memory, and their products.
 
 Layouts of fragments are PTX's for ``mma.m16n8k16`` with f16 and bf16, and for ``mma.m16n8k8`` with
 tf32. Where eight elements of 16 bits of a row lie side by side and aligned, ``ldmatrix`` loads
@@ -14,7 +14,7 @@ from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref, nvgpu, nvvm, vector
 from rammer_mlir.lowering.cpu.vectorize_affine import Index, add, as_value, constant, multiply
-from rammer_mlir.lowering.gpu.contraction_plan import MATRIX, MATRIX_STEPS, ContractionPlan
+from rammer_mlir.lowering.gpu.contraction_plan import ContractionPlan
 from rammer_mlir.lowering.gpu.staging import Box
 
 _ROW = 8
@@ -57,7 +57,7 @@ class Side:
         return 32 // self.element.width
 
 
-class WarpProducts:
+class MmaProducts:
     """Adds to a lane's results the products of a warp's tile along an instruction's steps."""
 
     def __init__(self, plan: ContractionPlan, boxes: Sequence[Box], lane: Any) -> None:
@@ -69,8 +69,9 @@ class WarpProducts:
         self._row = arith.divui(lane, constant(4))
         self._place = arith.remui(lane, constant(4))
         self._pair = multiply(self._place, 2)
-        element = plan.contraction.matrix_element
-        self._shape = [*MATRIX, MATRIX_STEPS[element]]
+        self._unit = plan.matrix.unit
+        steps = self._unit.steps[plan.contraction.matrix_element]
+        self._shape = [self._unit.rows, self._unit.columns, steps]
 
     def starts(self) -> dict[int, Any]:
         """Return the lane's first result within a tile, for both loops of the matrices."""
@@ -81,10 +82,10 @@ class WarpProducts:
         rows, columns = self._plan.num_matrices
         left = self._side(self._matrix.left, self._matrix.rows, bases, registers=4)
         right = self._side(self._matrix.right, self._matrix.columns, bases, registers=2)
-        a = [self._fragment(left, m * MATRIX[0]) for m in range(rows)]
+        a = [self._fragment(left, m * self._unit.rows) for m in range(rows)]
         found: list[Any] = [None] * len(results)
         for n in range(columns):
-            b = self._fragment(right, n * MATRIX[1])
+            b = self._fragment(right, n * self._unit.columns)
             for m in range(rows):
                 first = 4 * (m * columns + n)
                 found[first : first + 4] = self._product(a[m], b, results[first : first + 4])

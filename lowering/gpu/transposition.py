@@ -1,0 +1,137 @@
+"""The code of an element-wise operation that turns operands: squares of them in shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rammer_mlir.bindings import arith, gpu, ir, memref, scf
+from rammer_mlir.lowering.cpu.vectorize_affine import (
+    Index,
+    add,
+    as_value,
+    constant,
+    multiply,
+)
+from rammer_mlir.lowering.gpu.body import Loads, emit_body, initial_values, output_places
+from rammer_mlir.lowering.gpu.iteration_space import Loops, product, unflatten
+from rammer_mlir.lowering.gpu.threads import Threads
+from rammer_mlir.lowering.gpu.transposition_plan import ROW, SIDE, TranspositionPlan
+
+
+def emit_transposition(
+    generic: Any, plan: TranspositionPlan, threads: Threads, squares: Sequence[Any]
+) -> None:
+    """Emit an element-wise ``linalg.generic`` on memrefs as the code of one thread of a block.
+
+    Args:
+        generic: the operation.
+        plan: how to compute it.
+        threads: of the block, whole warps.
+        squares: shared memory for each turned operand, ``SIDE * ROW`` elements.
+    """
+    _Emitter(generic, plan, threads, squares).emit()
+
+
+class _Emitter:
+    def __init__(
+        self, generic: Any, plan: TranspositionPlan, threads: Threads, squares: Sequence[Any]
+    ) -> None:
+        self._generic, self._plan, self._squares = generic, plan, squares
+        self._loops = Loops.of(generic)
+        self._lane = arith.remui(threads.number, constant(SIDE))
+        self._line = arith.divui(threads.number, constant(SIDE))
+        self._lines = threads.count // SIDE
+        self._threads = threads
+
+    def emit(self) -> None:
+        """Emit a loop over squares, the same for all threads."""
+        turned = (self._plan.across, self._plan.along)
+        counts = [
+            _squares(bound) if loop in turned else bound
+            for loop, bound in enumerate(self._loops.bounds)
+        ]
+        loop = scf.ForOp(constant(0), as_value(product(counts)), constant(1))
+        with ir.InsertionPoint(loop.body):
+            at = unflatten(loop.induction_variable, counts)
+            origin = [multiply(n, SIDE) if k in turned else n for k, n in enumerate(at)]
+            for line in self._rows():
+                self._fetch(origin, line)
+            gpu.barrier()
+            for line in self._rows():
+                self._compute(origin, line)
+            gpu.barrier()
+            scf.YieldOp([])
+
+    def _rows(self) -> Generator[Index]:
+        """Emit the rows of a square that this thread's warp goes through, one at a time."""
+        for first in range(0, SIDE, self._lines):
+            yield add(self._line, first)
+
+    def _point(self, origin: Sequence[Index], across: Index, along: Index) -> list[Index | None]:
+        point: list[Index | None] = list(origin)
+        point[self._plan.across] = add(origin[self._plan.across], across)
+        point[self._plan.along] = add(origin[self._plan.along], along)
+        return point
+
+    def _fetch(self, origin: Sequence[Index], line: Index) -> None:
+        """Load a row of each operand's square: neighbouring lanes take its neighbours."""
+        point = self._point(origin, line, self._lane)
+        with self._inside(point):
+            loads = Loads(self._generic)
+            place = as_value(add(multiply(line, ROW), self._lane))
+            for operand, square in zip(self._plan.operands, self._squares, strict=True):
+                memref.store(loads.value(operand.number, point), square, [place])
+
+    def _compute(self, origin: Sequence[Index], line: Index) -> None:
+        """Compute a row of the result: neighbouring lanes compute its neighbours."""
+        point = self._point(origin, self._lane, line)
+        with self._inside(point):
+            place = as_value(add(multiply(self._lane, ROW), line))
+            turned = {
+                operand.number: memref.load(square, [place])
+                for operand, square in zip(self._plan.operands, self._squares, strict=True)
+            }
+            places = output_places(self._generic, point)
+            before = initial_values(self._generic, places, needed=False)
+            found = emit_body(self._generic, point, before, _Turned(self._generic, turned))
+            for value, (buffer, at) in zip(found, places, strict=True):
+                memref.store(value, buffer, at)
+
+    @contextmanager
+    def _inside(self, point: Sequence[Index | None]) -> Generator[None]:
+        """Emit what follows for points that exist."""
+        condition = None
+        for loop in (self._plan.across, self._plan.along):
+            bound, index = self._loops.bounds[loop], point[loop]
+            if isinstance(bound, int) and bound % SIDE == 0:
+                continue
+            found = arith.cmpi(arith.CmpIPredicate.ult, as_value(index), as_value(bound))
+            condition = found if condition is None else arith.andi(condition, found)
+        if condition is None:
+            yield
+            return
+        choice = scf.IfOp(condition)
+        with ir.InsertionPoint(choice.then_block):
+            yield
+            scf.YieldOp([])
+
+
+class _Turned(Loads):
+    """Loads of a body's elements, of which some are at hand."""
+
+    def __init__(self, generic: Any, known: dict[int, Any]) -> None:
+        super().__init__(generic)
+        self._known = known
+
+    def value(self, number: int, point: Sequence[Index | None]) -> Any:
+        """Return the element of an operand at a point."""
+        return self._known[number] if number in self._known else super().value(number, point)
+
+
+def _squares(bound: Index) -> Index:
+    """Return how many squares a loop's iterations fill."""
+    if isinstance(bound, int):
+        return -(-bound // SIDE)
+    return arith.ceildivui(bound, constant(SIDE))

@@ -1,0 +1,76 @@
+"""A recurrent network's GPU code does not depend on how many cells it has: the task table does."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import onnx
+import pytest
+
+from rammer_mlir.benchmarks.models.builder import GraphBuilder
+from rammer_mlir.benchmarks.models.recurrent import StepSequence, draw_weights, make_layer
+from rammer_mlir.compiler import Compilation
+from rammer_mlir.lowering.nvvm.backend import emit_nvvm
+from rammer_mlir.options import check_options
+from rammer_mlir.passes.program_ir import read_plan
+
+
+def lstm(length: int, layers: int, hidden: int, *, unrolled: bool) -> onnx.ModelProto:
+    """Build layers of LSTM cells, as operators on whole sequences or cell by cell."""
+    graph = GraphBuilder("lstm", seed=length)
+    steps = StepSequence(graph, graph.input("x", [length, 1, hidden]))
+    for layer in range(layers):
+        with graph.scope(f"layer{layer}"):
+            drawn = draw_weights(graph, hidden, hidden)
+            steps, _ = make_layer(graph, drawn, unrolled).sequence(steps)
+    graph.output(steps.steps[-1], "h")
+    return graph.finish()
+
+
+@cache
+def code(
+    length: int, layers: int, hidden: int, num_veus: int | None, *, unrolled: bool
+) -> tuple[bytes, int]:
+    """Return the PTX of LSTM cells, and the words of its task table."""
+    model = lstm(length, layers, hidden, unrolled=unrolled)
+    options = check_options("nvvm:sm_90", "wavefront", num_veus)
+    compilation = Compilation.of_model(model, options)
+    program = compilation.gpu_program()
+    text = emit_nvvm(compilation.module, program.target, program.num_veus, "ptx")
+    return text, len(program.table.words)
+
+
+@pytest.mark.parametrize("unrolled", [False, True], ids=["operator", "unrolled"])
+@pytest.mark.parametrize(
+    ("lengths", "layers", "hidden", "num_veus"),
+    [
+        ((10, 37, 100), 1, 16, 4),
+        ((10, 50), 2, 128, None),
+        pytest.param((10, 100, 1000), 1, 256, None, marks=pytest.mark.slow),
+        pytest.param((10, 100), 3, 256, None, marks=pytest.mark.slow),
+    ],
+)
+def test_cells_add_to_the_task_table_only(
+    lengths: tuple[int, ...], layers: int, hidden: int, num_veus: int | None, unrolled: bool
+) -> None:
+    """The PTX is the same, byte by byte: sizes and places that differ are in the table, too."""
+    shortest, *others = lengths
+    text, words = code(shortest, layers, hidden, num_veus, unrolled=unrolled)
+    for length in others:
+        found, more = code(length, layers, hidden, num_veus, unrolled=unrolled)
+        assert found == text
+        assert more > words * length / shortest / 2
+
+
+def predicted(layers: int) -> float:
+    """Return the predicted seconds of layers of 40 cells, as operators on whole sequences."""
+    model = lstm(40, layers, 64, unrolled=False)
+    compilation = Compilation.of_model(model, check_options("nvvm:sm_90", "wavefront", None))
+    compilation.emit("program")
+    return read_plan(compilation.module).plan.predicted_seconds
+
+
+def test_layers_overlap() -> None:
+    """A layer begins when the one before has made eight of its forty steps."""
+    one = predicted(1)
+    assert one < predicted(4) < 2.5 * one
