@@ -32,7 +32,8 @@ def choose_batches(
     alike: dict[object, list[Product]] = {}
     for product in products:
         if 2 * product.rows <= most_rows:
-            alike.setdefault((product.weight, product.rows), []).append(product)
+            key = product.weight, product.is_transposed, product.rows
+            alike.setdefault(key, []).append(product)
     for same in alike.values():
         if len(same) > 1:
             members = [numbers[product.op.operation] for product in same]

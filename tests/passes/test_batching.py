@@ -32,8 +32,11 @@ class _Network:
         self._nodes: list[onnx.NodeProto] = []
         self._values: dict[str, NDArray[np.float64]] = {"x": self.image.astype(np.float64)}
 
-    def product(self, source: str, weight: str) -> str:
-        return self._add("MatMul", [source, weight], self._values[source] @ self._weights[weight])
+    def product(self, source: str, weight: str, transposed: bool = False) -> str:
+        values, weights = self._values[source], self._weights[weight]
+        if transposed:
+            return self._add("Gemm", [source, weight], values @ weights.T, transB=1)
+        return self._add("MatMul", [source, weight], values @ weights)
 
     def activation(self, left: str, right: str) -> str:
         added = self._add("Add", [left, right], self._values[left] + self._values[right])
@@ -71,7 +74,8 @@ def _random(seed: int) -> None:
     rows = [network.row(number) for number in range(4)]
     products = 12
     for _ in range(products):
-        rows.append(network.product(rng.choice(rows), f"w{rng.randrange(4)}"))
+        transposed = rng.random() < 0.3
+        rows.append(network.product(rng.choice(rows), f"w{rng.randrange(4)}", transposed))
         rows.append(network.activation(*rng.sample(rows, 2)))
     assert network.check(rows[-6:]) <= products
 

@@ -15,10 +15,10 @@ TABLE_1 = (
 
 
 def model_graph(name: str, target: str, batch: int = 1, scale: Scale = "full") -> TaskGraph:
-    """Compile a benchmark model up to its tiled rOperators on buffers.
+    """Compile a benchmark model up to its tiled rOperators on buffers, as `wavefront` gets them.
 
     Raises:
         OptionError: if there is no such model or target.
     """
-    options = check_options(target, "sequential", None)
+    options = check_options(target, "wavefront", None)
     return Compilation.of_model(build(name, batch, scale), options).task_graph()
