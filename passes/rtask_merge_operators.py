@@ -49,7 +49,10 @@ class MergeOperators(Pass):
         block = entry_block(module)
         fold_views(block, weights)
         found = [m for op in block.operations if (m := _find(op, weights)) is not None]
+        order = {id(member): number for number, member in enumerate(found)}
         for group in self._groups(block, found, weights):
+            # They become one where the first of them stands, in front of all that read from them.
+            group.sort(key=lambda member: order[id(member)])
             # What was merged before may have taken the place of an input.
             again = (_find(member.op, weights) for member in group)
             _merge([member for member in again if member is not None], weights)

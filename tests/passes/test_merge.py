@@ -198,6 +198,35 @@ def test_merged_products_are_right(seed: int) -> None:
     assert "rtask.parts" in _check(_products(seed), 1.0, seed)
 
 
+def test_a_merged_product_stands_in_front_of_all_that_read_from_it() -> None:
+    """IOS numbers operators by its own order: the later of two products may come first there."""
+    text = """<ir_version: 9, opset_import: ["" : 17]>
+g (float[2,96] x) => (float[2,96] a, float[2,96] b, float[2,96] c, float[2,96] d) {
+  t = Tanh(x)
+  q = MatMul(x, w0)
+  s = Sigmoid(t)
+  p = MatMul(s, w0)
+  r = Tanh(p)
+  a = Tanh(q)
+  b = MatMul(t, w0)
+  m = ReduceMean <axes = [0], keepdims = 1> (w1)
+  u = Add(r, m)
+  o = MatMul(s, w1)
+  c = Tanh(o)
+  n = ReduceMean <axes = [0], keepdims = 1> (w0)
+  d = Add(u, n)
+}"""
+    model = onnx.parser.parse_model(text)
+    weights = np.random.default_rng(7).standard_normal((2, 96, 96)).astype(np.float32) / 10
+    for number, weight in enumerate(weights):
+        model.graph.initializer.append(numpy_helper.from_array(weight, f"w{number}"))
+    x = np.random.default_rng(8).standard_normal((2, 96)).astype(np.float32)
+    expected = OnnxRuntime(model.SerializeToString(), 1).run({"x": x})
+    with rammer_mlir.compile(model, policy="ios", num_veus=1) as executable:
+        outcome = compare(expected, executable.run({"x": x}))
+    assert outcome.ok, outcome
+
+
 def test_products_behind_views_and_in_front_of_them() -> None:
     """Queries, keys and values of an attention layer: one product, then strided views."""
     model = build("attention", 2, "small")
