@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from math import inf
+from numbers import Integral, Real
 
 from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.targets import find_gpu
@@ -14,6 +16,19 @@ from rammer_mlir.scheduling.policies.ios import Ios
 
 MEASURED = "measured"
 """Costs of rKernels as measured here; ``measured:DEVICE`` takes the rest from that device."""
+
+
+_KINDS: Mapping[str, tuple[type, str]] = {
+    "target": (str, "a name"),
+    "policy": (str, "a name"),
+    "num_veus": (Integral, "a whole number"),
+    "costs": (str, "a name or a file"),
+    "watchdog": (Integral, "a whole number"),
+    "merge": (Real, "a number"),
+}
+"""What each option is, in Python and in words."""
+
+_MAY_BE_NONE = frozenset({"num_veus", "costs", "merge"})
 
 
 def check_options(
@@ -40,6 +55,9 @@ def check_options(
             option does not fit the target.
         TargetError: if the target's chip is unknown or too old.
     """
+    _check_kinds(
+        target=target, policy=policy, num_veus=num_veus, costs=costs, watchdog=watchdog, merge=merge
+    )
     gpu = find_gpu(target)
     get_policy(policy)
     measured, costs = _split_costs(costs, target)
@@ -63,6 +81,15 @@ def check_options(
         watchdog=watchdog, per_operator=per_operator, measured=measured,
         merge_growth=_check_merge(merge, policy), winograd=winograd,
     )  # fmt: skip
+
+
+def _check_kinds(**options: object) -> None:
+    for name, value in options.items():
+        kind, words = _KINDS[name]
+        if value is None and name in _MAY_BE_NONE:
+            continue
+        if isinstance(value, bool) or not isinstance(value, kind):
+            raise OptionError(f"{name}: expected {words}, found {value!r}")
 
 
 def _check_supersteps(target: str, costs: str | None, *, measured: bool) -> None:
