@@ -29,12 +29,13 @@ GIVEN: dict[str, Any] = {"target": "cpu", "policy": "wavefront", "num_veus": 2}
 )
 def test_an_option_of_another_kind(name: str, value: Any, message: str) -> None:
     with pytest.raises(OptionError) as error:
-        check_options(**GIVEN | {name: value})
+        check_options(**{**GIVEN, name: value})
     assert str(error.value) == message
 
 
 def test_numbers_may_be_those_of_numpy() -> None:
-    options = check_options(**GIVEN | {"num_veus": np.int64(2)})
+    given: dict[str, Any] = {**GIVEN, "num_veus": np.int64(2)}
+    options = check_options(**given)
     assert options.num_veus == 2
 
 
