@@ -26,10 +26,13 @@ def load(source: Source) -> Model:
         proto, name, folder = source, "the model", None
     elif isinstance(source, bytes):
         proto, name, folder = _parse(source, "the model"), "the model", None
-    elif not isinstance(source, str | os.PathLike):
-        raise ModelError(f"expected a file, its bytes or an ONNX model, found {source!r}")
     else:
-        path = Path(source)
+        try:
+            path = Path(source)
+        except TypeError:
+            raise ModelError(
+                f"expected a file, its bytes or an ONNX model, found {source!r}"
+            ) from None
         name, folder = f"'{path}'", path.parent
         proto = _read(path, name)
     if not proto.graph.output:
