@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.gpu.hidden_values import hide
 from rammer_mlir.lowering.gpu.thread_ids import is_in_kernel
 from rammer_mlir.lowering.ir_walk import walk
 
@@ -34,15 +35,6 @@ def read_addresses_anew(module: Any) -> None:
 def _hide(address: Any) -> None:
     generic, device = ir.Type.parse(_GENERIC), ir.Type.parse(_GLOBAL)
     cast = ir.Operation.create("llvm.addrspacecast", results=[device], operands=[address])
-    hidden = ir.Operation.create(
-        "llvm.inline_asm",
-        results=[device],
-        operands=[cast.result],
-        attributes={
-            "asm_string": ir.StringAttr.get(""),
-            "constraints": ir.StringAttr.get("=l,0"),
-            "has_side_effects": ir.UnitAttr.get(),
-        },
-    )
-    again = ir.Operation.create("llvm.addrspacecast", results=[generic], operands=[hidden.result])
+    hidden = hide(cast.result, "l")
+    again = ir.Operation.create("llvm.addrspacecast", results=[generic], operands=[hidden])
     address.replace_all_uses_except(again.result, [cast])

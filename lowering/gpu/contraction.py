@@ -17,8 +17,9 @@ from rammer_mlir.lowering.cpu.vectorize_affine import (
     multiply,
 )
 from rammer_mlir.lowering.gpu.body import emit_body
-from rammer_mlir.lowering.gpu.contraction_output import Output, enter_if
+from rammer_mlir.lowering.gpu.contraction_output import Output
 from rammer_mlir.lowering.gpu.contraction_plan import ContractionPlan, Staged
+from rammer_mlir.lowering.gpu.guards import when
 from rammer_mlir.lowering.gpu.iteration_space import unflatten
 from rammer_mlir.lowering.gpu.lane_reductions import combine, combiners, identities
 from rammer_mlir.lowering.gpu.shared_loads import SharedLoads
@@ -239,9 +240,7 @@ class _Emitter:
 
     def _store(self, origin: Sequence[Index], share: Share, results: Sequence[Any]) -> None:
         """Add a thread's results to the output."""
-        with ExitStack() as nest:
-            if share.active is not None:
-                enter_if(nest, share.active)
+        with when(share.active):
             starts = [add(o, start) for o, start in zip(origin, share.starts, strict=True)]
             self._output.add_all(starts, results)
 
@@ -249,9 +248,7 @@ class _Emitter:
         """Combine the groups' partial results in shared memory, and add them to the output."""
         plan, total = self._plan, self._plan.num_results
         partial = self._memory.view(0, plan.groups * total, results[0].type)
-        with ExitStack() as nest:
-            if share.active is not None:
-                enter_if(nest, share.active)
+        with when(share.active):
             own = multiply(share.group, total)
             for offset, value in zip(plan.offsets, results, strict=True):
                 place = own

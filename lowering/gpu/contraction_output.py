@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from itertools import chain
 from typing import Any
 
-from rammer_mlir.bindings import arith, ir, memref, scf, vector
+from rammer_mlir.bindings import ir, memref, vector
 from rammer_mlir.lowering.cpu.vectorize_affine import Index, add, as_value, evaluate
 from rammer_mlir.lowering.gpu.alignment import divisor, holds_aligned_runs
 from rammer_mlir.lowering.gpu.body import output_maps
 from rammer_mlir.lowering.gpu.contraction_plan import WIDEST, ContractionPlan
+from rammer_mlir.lowering.gpu.guards import all_below, when
 from rammer_mlir.lowering.gpu.iteration_space import Loops
 from rammer_mlir.lowering.gpu.lane_reductions import combine
 
@@ -36,10 +36,7 @@ class Output:
 
     def add(self, at: Sequence[Index], values: Sequence[Any]) -> None:
         """Emit the addition of neighbours; ``at`` is the first one's index of each loop."""
-        with ExitStack() as nest:
-            inside = self._inside(at)
-            if inside is not None:
-                enter_if(nest, inside)
+        with when(self._inside(at)):
             point = [0 if index is None else index for index in self._loops.point(at)]
             place = [as_value(evaluate(result, point)) for result in self._map.results]
             if len(values) == 1:
@@ -93,21 +90,12 @@ class Output:
 
     def _inside(self, at: Sequence[Index]) -> Any:
         """Emit whether a result exists; None where all of a block do."""
-        result = None
-        for bound, size, index in zip(self._loops.sizes, self._plan.block, at, strict=True):
-            if isinstance(bound, int) and bound % size == 0:
-                continue
-            found = arith.cmpi(arith.CmpIPredicate.ult, as_value(index), as_value(bound))
-            result = found if result is None else arith.andi(result, found)
-        return result
+        return all_below(
+            (index, bound)
+            for bound, size, index in zip(self._loops.sizes, self._plan.block, at, strict=True)
+            if not isinstance(bound, int) or bound % size
+        )
 
 
 def _bytes(element: Any) -> int:
     return max(1, element.width // 8)
-
-
-def enter_if(nest: ExitStack, condition: Any) -> None:
-    """Emit what follows for the case that a condition holds, until the nest is left."""
-    choice = scf.IfOp(condition)
-    nest.enter_context(ir.InsertionPoint(choice.then_block))
-    nest.callback(scf.YieldOp, [])

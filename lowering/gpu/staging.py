@@ -7,8 +7,7 @@ in between, and finishing stores them.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol
@@ -17,6 +16,7 @@ from rammer_mlir.bindings import arith, ir, memref, nvgpu, scf, vector
 from rammer_mlir.lowering.cpu.vectorize_affine import Index, add, as_value, constant, multiply
 from rammer_mlir.lowering.gpu.alignment import divisor, holds_aligned_runs
 from rammer_mlir.lowering.gpu.contraction_plan import WIDEST, Staged
+from rammer_mlir.lowering.gpu.guards import all_below, when
 from rammer_mlir.lowering.gpu.iteration_space import unflatten
 
 _LEAST_ASYNC = 4
@@ -100,7 +100,7 @@ class RegisterCopies:
     def finish(self, pieces: Sequence[Piece], begun: Sequence[Any]) -> None:
         """Store what was loaded."""
         for piece, value in zip(pieces, begun, strict=True):
-            with _guarded(piece.mine):
+            with when(piece.mine):
                 if piece.width == 1:
                     memref.store(value, piece.box.shared, [piece.to])
                 else:
@@ -129,7 +129,7 @@ class AsyncCopies:
         taken = None
         if piece.inside is not None:
             taken = arith.select(piece.inside, constant(piece.width), constant(0))
-        with _guarded(piece.mine):
+        with when(piece.mine):
             nvgpu.device_async_copy(
                 piece.box.shared, [piece.to], piece.box.source, list(piece.at), piece.width,
                 src_elements=taken, bypass_l1=piece.num_bytes == WIDEST,
@@ -169,18 +169,6 @@ def _zero(kind: Any) -> Any:
         zero = ir.FloatAttr.get(kind.element_type, 0.0)
         return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, zero))
     return arith.constant(kind, ir.FloatAttr.get(kind, 0.0))
-
-
-@contextmanager
-def _guarded(condition: Any) -> Generator[None]:
-    """Emit what follows for threads that have a piece."""
-    if condition is None:
-        yield
-        return
-    choice = scf.IfOp(condition)
-    with ir.InsertionPoint(choice.then_block):
-        yield
-        scf.YieldOp([])
 
 
 def pieces(
@@ -253,11 +241,8 @@ def _is_cut(box: Box, dimension: int) -> bool:
 
 def _inside(box: Box, at: Sequence[Index]) -> Any:
     """Emit whether the operand has an element; None where it has all of the box."""
-    result = None
-    for dimension, index in enumerate(at):
-        if not _is_cut(box, dimension):
-            continue
-        size = memref.dim(box.source, constant(dimension))
-        found = arith.cmpi(arith.CmpIPredicate.ult, as_value(index), size)
-        result = found if result is None else arith.andi(result, found)
-    return result
+    return all_below(
+        (index, memref.dim(box.source, constant(dimension)))
+        for dimension, index in enumerate(at)
+        if _is_cut(box, dimension)
+    )

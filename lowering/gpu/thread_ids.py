@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.gpu.hidden_values import hide
 from rammer_mlir.lowering.ir_walk import walk
 
 
@@ -29,22 +30,12 @@ def read_thread_ids_anew(module: Any, source: ThreadId) -> None:
     front of it, where the values of all rKernels are in registers at the same time. So each call
     takes the number through a piece of assembly that does nothing.
     """
-    i32 = ir.IntegerType.get_signless(32)
     for operation in walk(module.operation):
         if operation.name != source.operation or is_in_kernel(operation):
             continue
         with ir.InsertionPoint.after(operation), operation.location:
-            moved = ir.Operation.create(
-                "llvm.inline_asm",
-                results=[i32],
-                operands=[operation.result],
-                attributes={
-                    "asm_string": ir.StringAttr.get(""),
-                    "constraints": ir.StringAttr.get(f"={source.register},0"),
-                    "has_side_effects": ir.UnitAttr.get(),
-                },
-            )
-        operation.result.replace_all_uses_except(moved.result, [moved])
+            hidden = hide(operation.result, source.register)
+        operation.result.replace_all_uses_except(hidden, [hidden.owner])
 
 
 def is_in_kernel(operation: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from rammer_mlir.bindings import arith, gpu, ir, memref, scf
@@ -15,6 +14,7 @@ from rammer_mlir.lowering.cpu.vectorize_affine import (
     multiply,
 )
 from rammer_mlir.lowering.gpu.body import Loads, emit_body, initial_values, output_places
+from rammer_mlir.lowering.gpu.guards import all_below, when
 from rammer_mlir.lowering.gpu.iteration_space import Loops, product, unflatten
 from rammer_mlir.lowering.gpu.threads import Threads
 from rammer_mlir.lowering.gpu.transposition_plan import ROW, SIDE, TranspositionPlan
@@ -78,7 +78,7 @@ class _Emitter:
     def _fetch(self, origin: Sequence[Index], line: Index) -> None:
         """Load a row of each operand's square: neighbouring lanes take its neighbours."""
         point = self._point(origin, line, self._lane)
-        with self._inside(point):
+        with when(self._inside(point)):
             loads = Loads(self._generic)
             place = as_value(add(multiply(line, ROW), self._lane))
             for operand, square in zip(self._plan.operands, self._squares, strict=True):
@@ -87,7 +87,7 @@ class _Emitter:
     def _compute(self, origin: Sequence[Index], line: Index) -> None:
         """Compute a row of the result: neighbouring lanes compute its neighbours."""
         point = self._point(origin, self._lane, line)
-        with self._inside(point):
+        with when(self._inside(point)):
             place = as_value(add(multiply(self._lane, ROW), line))
             turned = {
                 operand.number: memref.load(square, [place])
@@ -99,23 +99,13 @@ class _Emitter:
             for value, (buffer, at) in zip(found, places, strict=True):
                 memref.store(value, buffer, at)
 
-    @contextmanager
-    def _inside(self, point: Sequence[Index | None]) -> Generator[None]:
-        """Emit what follows for points that exist."""
-        condition = None
-        for loop in (self._plan.across, self._plan.along):
-            bound, index = self._loops.bounds[loop], point[loop]
-            if isinstance(bound, int) and bound % SIDE == 0:
-                continue
-            found = arith.cmpi(arith.CmpIPredicate.ult, as_value(index), as_value(bound))
-            condition = found if condition is None else arith.andi(condition, found)
-        if condition is None:
-            yield
-            return
-        choice = scf.IfOp(condition)
-        with ir.InsertionPoint(choice.then_block):
-            yield
-            scf.YieldOp([])
+    def _inside(self, point: Sequence[Index | None]) -> Any:
+        """Emit whether a point exists; None where all of a square do."""
+        loops = (self._plan.across, self._plan.along)
+        bounds = [(point[loop], self._loops.bounds[loop]) for loop in loops]
+        return all_below(
+            (index, bound) for index, bound in bounds if not isinstance(bound, int) or bound % SIDE
+        )
 
 
 class _Turned(Loads):

@@ -1,0 +1,31 @@
+"""Code that only some threads, or only some points of a loop, execute."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import Any
+
+from rammer_mlir.bindings import arith, ir, scf
+from rammer_mlir.lowering.cpu.vectorize_affine import Index, as_value
+
+
+@contextmanager
+def when(condition: Any) -> Generator[None]:
+    """Emit what follows for the case that an i1 holds; for every case if it is None."""
+    if condition is None:
+        yield
+        return
+    choice = scf.IfOp(condition)
+    with ir.InsertionPoint(choice.then_block):
+        yield
+        scf.YieldOp([])
+
+
+def all_below(pairs: Iterable[tuple[Index, Index]]) -> Any:
+    """Emit whether each index is below its bound, unsigned; None if there are none."""
+    result = None
+    for index, bound in pairs:
+        found = arith.cmpi(arith.CmpIPredicate.ult, as_value(index), as_value(bound))
+        result = found if result is None else arith.andi(result, found)
+    return result
