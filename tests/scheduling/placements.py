@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from itertools import combinations, product
-from math import inf
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from rammer_mlir.scheduling.graph import (
     TaskGraph,
     View,
 )
+from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of
 
 
@@ -112,14 +112,19 @@ def waits(table: TaskTable, placement: Placement) -> Iterator[list[set[int]]]:
     yield from map(list, product(*choices))
 
 
-def best_seconds(graph: TaskGraph, device: Device, table: TaskTable) -> float:
-    """Return the smallest predicted time of all placements, with every way to wait."""
-    best = inf
+def all_plans(
+    graph: TaskGraph, device: Device, table: TaskTable
+) -> Iterator[tuple[Placement, Plan]]:
+    """Yield the plans of all placements, with every way to wait."""
     for placement in placements(table, device.num_veus):
         for awaited in waits(table, placement):
             try:
                 plan = plan_of(graph, device, table, placement, awaited)
             except ScheduleError:  # waiting for more closed a cycle
                 continue
-            best = min(best, plan.predicted_seconds)
-    return best
+            yield placement, plan
+
+
+def best_seconds(graph: TaskGraph, device: Device, table: TaskTable) -> float:
+    """Return the smallest predicted time of all placements, with every way to wait."""
+    return min(plan.predicted_seconds for _, plan in all_plans(graph, device, table))

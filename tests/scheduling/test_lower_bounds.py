@@ -9,7 +9,6 @@ from itertools import product
 
 import pytest
 
-from rammer_mlir.errors import ScheduleError
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.graph import TaskGraph
@@ -19,8 +18,8 @@ from rammer_mlir.scheduling.policies.packing_bounds import packing_bound
 from rammer_mlir.scheduling.policies.veu_loads import Group, possible_loads
 from rammer_mlir.scheduling.program import Run
 from rammer_mlir.scheduling.simulator import simulate
-from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of, task_table
-from tests.scheduling.placements import best_seconds, one_rtask_operators, placements, waits
+from rammer_mlir.scheduling.tasks import Placement, TaskTable, task_table
+from tests.scheduling.placements import all_plans, best_seconds, one_rtask_operators
 
 SLACK = 1e-12
 
@@ -34,18 +33,13 @@ def work_spans(
     graph: TaskGraph, device: Device, table: TaskTable
 ) -> Iterator[tuple[Placement, list[tuple[float, float]], float]]:
     """Yield each schedule: the placement, each rTask's begin and end, and the end of all."""
-    for placement in placements(table, device.num_veus):
-        for awaited in waits(table, placement):
-            try:
-                plan = plan_of(graph, device, table, placement, awaited)
-            except ScheduleError:  # waiting for more closed a cycle
-                continue
-            spans = [(0.0, 0.0)] * len(table.seconds)
-            run = simulate(graph, plan, device)
-            for event in run.events:
-                if isinstance(event.item, Run):
-                    spans[table.base[event.item.operator]] = event.start, event.end
-            yield placement, spans, run.seconds
+    for placement, plan in all_plans(graph, device, table):
+        spans = [(0.0, 0.0)] * len(table.seconds)
+        run = simulate(graph, plan, device)
+        for event in run.events:
+            if isinstance(event.item, Run):
+                spans[table.base[event.item.operator]] = event.start, event.end
+        yield placement, spans, run.seconds
 
 
 def check_bounds(seed: int, length: int, num_veus: int, barrier: float, share: float) -> None:
