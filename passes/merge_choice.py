@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 
 from rammer_mlir.bindings import ir
@@ -20,6 +19,7 @@ from rammer_mlir.passes.loop_nest import (
 )
 from rammer_mlir.passes.merge_growth import Member, growth_of
 from rammer_mlir.passes.product import Product
+from rammer_mlir.passes.stable_order import stable_order
 from rammer_mlir.passes.structured import (
     Structured,
     captured_values,
@@ -120,19 +120,7 @@ def _graph(groups: Sequence[Group], weights: DerivedWeights) -> tuple[list[Group
     number = {op.operation: n for n, group in enumerate(groups, 1) for op in group.operations}
     producers = [set[int]()]
     producers += [_producers(group, number, weights) - {n} for n, group in enumerate(groups, 1)]
-    readers: list[list[int]] = [[] for _ in producers]
-    missing = [len(found) for found in producers]
-    for n, found in enumerate(producers):
-        for producer in found:
-            readers[producer].append(n)
-    ready = [n for n, count in enumerate(missing) if not count]  # the inputs are the first
-    order: list[int] = []
-    while ready:
-        order.append(heapq.heappop(ready))
-        for reader in readers[order[-1]]:
-            missing[reader] -= 1
-            if not missing[reader]:
-                heapq.heappush(ready, reader)
+    order = stable_order(dict(enumerate(producers)))  # the inputs are the first
     place = {n: position for position, n in enumerate(order)}
     sources = [sorted(place[p] for p in producers[n]) for n in order]
     return [groups[n - 1] for n in order if n != _INPUTS], sources

@@ -24,14 +24,20 @@ class Product(Contraction):
     """A matrix times weights, and steps on the result alone.
 
     Attributes:
-        matrix: what the weights are multiplied with, rows by inner dimension.
-        weight: the weights.
-        is_transposed: whether they are columns of the result by inner dimension.
+        is_transposed: whether the weights are columns of the result by inner dimension.
     """
 
-    matrix: ir.Value
-    weight: ir.Value
     is_transposed: bool
+
+    @property
+    def matrix(self) -> ir.Value:
+        """What the weights are multiplied with now, rows by inner dimension."""
+        return self.op.operation.operands[0]
+
+    @property
+    def weight(self) -> ir.Value:
+        """The weights."""
+        return self.op.operation.operands[1]
 
     @property
     def rows(self) -> int:
@@ -65,7 +71,7 @@ def find_product(op: ir.OpView, weights: DerivedWeights) -> Product | None:
     if right not in ([_COLUMNS, _INNER], [_INNER, _COLUMNS]):
         return None
     is_transposed = right == [_COLUMNS, _INNER]
-    return Product(op, following_steps(op, weights), matrix, weight, is_transposed)
+    return Product(op, following_steps(op, weights), is_transposed)
 
 
 def emit_product(matrix: ir.Value, weight: ir.Value, is_transposed: bool) -> ir.Value:

@@ -8,12 +8,12 @@ once for all (Appleyard et al., *Optimizing Performance of Recurrent Neural Netw
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections.abc import Iterable, Sequence
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.product import Product
+from rammer_mlir.passes.stable_order import stable_order
 from rammer_mlir.passes.structured import captured_values
 
 
@@ -27,19 +27,21 @@ def choose_batches(
         products: those among them that may become parts of a batch.
         most_rows: of one batch; a product that has more than half of them stays alone.
     """
-    graph = _Dependences(operations)
-    numbers = {op.operation: number for number, op in enumerate(operations)}
     alike: dict[object, list[Product]] = {}
     for product in products:
         if 2 * product.rows <= most_rows:
             key = product.weight, product.is_transposed, product.rows
             alike.setdefault(key, []).append(product)
-    for same in alike.values():
-        if len(same) > 1:
-            members = [numbers[product.op.operation] for product in same]
-            for peers in graph.peers(members):
-                for batch in equal_parts(peers, most_rows // same[0].rows):
-                    graph.contract(batch)
+    several = [same for same in alike.values() if len(same) > 1]
+    if not several:
+        return [[number] for number in range(len(operations))]
+    graph = _Dependences(operations)
+    numbers = {op.operation: number for number, op in enumerate(operations)}
+    for same in several:
+        members = [numbers[product.op.operation] for product in same]
+        for peers in graph.peers(members):
+            for batch in equal_parts(peers, most_rows // same[0].rows):
+                graph.contract(batch)
     return graph.order()
 
 
@@ -107,16 +109,5 @@ class _Dependences:
 
     def _order(self) -> list[int]:
         if self._nodes is None:
-            missing = {node: len(sources) for node, sources in self._sources.items()}
-            ready = [node for node, count in missing.items() if not count]
-            heapq.heapify(ready)
-            self._nodes = []
-            while ready:
-                node = heapq.heappop(ready)
-                self._nodes.append(node)
-                for reader in self._readers[node]:
-                    missing[reader] -= 1
-                    if not missing[reader]:
-                        heapq.heappush(ready, reader)
-            assert len(self._nodes) == len(missing), "a batch waits for itself"
+            self._nodes = stable_order(self._sources)
         return self._nodes

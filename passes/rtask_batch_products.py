@@ -61,8 +61,7 @@ def _batch(members: Sequence[Product], end: ir.OpView) -> None:
     """Emit one product for several in front of ``end``, and give each its rows of the result."""
     first = members[0]
     rows = [member.rows for member in members]
-    # What was batched before may have taken the place of a member's matrix.
-    matrices = [member.op.operation.operands[0] for member in members]
+    matrices = [member.matrix for member in members]
     with ir.InsertionPoint(end), first.op.operation.location:
         element = ir.RankedTensorType(matrices[0].type).element_type
         kind = ir.RankedTensorType.get([sum(rows), shape_of(matrices[0])[1]], element)

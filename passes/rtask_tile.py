@@ -77,8 +77,9 @@ class Tile(Pass):
         kernels: dict[str, list[str]] = {}
         device = find_device(self.device).device(self.num_veus) if self.device else None
         wanted = _Wanted(aims(self.work, self.enough), self.candidates, self.memory, device)
-        callers = {_callee(op): op for op in reversed(_operators(module))}
-        calls = Counter(map(_callee, _operators(module)))
+        operators = _operators(module)
+        callers = {_callee(op): op for op in reversed(operators)}
+        calls = Counter(map(_callee, operators))
         for function in list(functions(module)):
             if is_private(function) and function.operation.regions[0].blocks:
                 name = symbol_name(function)
@@ -87,7 +88,7 @@ class Tile(Pass):
                     function, name, wanted.for_calls(calls[name]), limit
                 )
                 function.operation.erase()
-        for op in _operators(module):
+        for op in operators:
             chosen = [
                 kernel
                 for reference in ir.ArrayAttr(op.operation.attributes["kernels"])
