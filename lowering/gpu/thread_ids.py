@@ -35,7 +35,7 @@ def read_thread_ids_anew(module: Any, source: ThreadId) -> None:
             continue
         with ir.InsertionPoint.after(operation), operation.location:
             hidden = hide(operation.result, source.register)
-        operation.result.replace_all_uses_except(hidden, [hidden.owner])
+        operation.result.replace_all_uses_except(hidden, [hidden.owner.operation])
 
 
 def is_in_kernel(operation: Any) -> bool:
