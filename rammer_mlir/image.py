@@ -60,6 +60,14 @@ class TaskTable:
     totals: NDArray[np.int64]
     items: tuple[tuple[TraceItem, ...], ...]
 
+    @property
+    def busy_veus(self) -> int:
+        """VEUs up to the last that has anything to do, at least one: those behind it need not run.
+
+        Programs of a few short rTasks often leave all but one idle.
+        """
+        return max((number for number, items in enumerate(self.items, 1) if items), default=1)
+
 
 @dataclass(frozen=True)
 class CpuImage:

@@ -112,9 +112,10 @@ class Executable(CompiledModel):
                 self._bind(self._pool)
 
     def _bind(self, pool: ThreadPool) -> None:
+        handles = pool.handles
         everywhere = [os.sched_getaffinity(0)] * self.num_veus
         chosen = everywhere if self._cores is None else [{core} for core in self._cores]
-        pin_threads(pool.handles, chosen[1:])
+        pin_threads(handles, chosen[1 : 1 + len(handles)])
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
         """Run once while recording each vEU's work; write it.
@@ -150,7 +151,7 @@ class Executable(CompiledModel):
         if self._closed:
             raise TargetError("the executable is closed: compile or load it again")
         if self._pool is None or self._context is None:
-            self._pool = ThreadPool(self._code, self._image.num_veus)
+            self._pool = ThreadPool(self._code, self._image.table.busy_veus)
             if self._cores is not None:
                 self._bind(self._pool)
             self._context = Context(self._image, self._pool.spins)

@@ -19,6 +19,7 @@ import pytest
 
 from rammer_mlir.errors import TargetError
 from rammer_mlir.runtime.executable import Executable
+from tests.runtime.elementwise import Elementwise
 from tests.runtime.ring import Ring
 
 RING = Ring(num_veus=3, layers=8)
@@ -115,6 +116,23 @@ def test_closing_ends_the_threads() -> None:
         built.run({"x": RING.input()})
 
 
+@pytest.mark.parametrize(("rows", "threads"), [(1, 0), (2, 1), (5, 3)])
+def test_idle_veus_get_no_thread(rows: int, threads: int) -> None:
+    """Threads are made up to the last vEU with work; pinning and recording take all vEUs."""
+    program = Elementwise((rows, 3), "f32", np.dtype(np.float32), "%q = arith.addf %p, %p : f32")
+    before = threads_of_process()
+    with program.build(num_veus=4) as built:
+        built.pin([min(os.sched_getaffinity(0))] * 4)
+        x = np.random.default_rng(rows).standard_normal((rows, 3)).astype(np.float32)
+        assert np.array_equal(built.run({"x": x})["y"], x + x)
+        assert threads_of_process() == before + threads
+        assert built.num_veus == 4
+        recorded = built.record({"x": x})
+        spans = [span for veu in recorded.veus for span in veu if span.kind == "rtask"]
+        assert sum(span.count for span in spans) == rows
+    assert threads_of_process() == before
+
+
 def test_collected_executables_end_their_threads() -> None:
     """Nobody has to close them."""
     before = threads_of_process()
@@ -199,11 +217,12 @@ import resource
 from pathlib import Path
 from rammer_mlir.errors import TargetError
 from tests.runtime.ring import Ring
-exe = Ring(num_veus=400, layers=1).build()
+ring = Ring(num_veus=400, layers=1, rows=400)
+exe = ring.build()
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 200 * 2**20, -1))
 try:
-    exe.run({"x": Ring().input()})
+    exe.run({"x": ring.input()})
 except TargetError as error:
     print(error, len(list(Path("/proc/self/task").iterdir())))
 """
