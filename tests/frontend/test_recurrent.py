@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 import rammer_mlir
 from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
-from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.errors import ModelError
 
 STEPS, BATCH, FEATURES, HIDDEN = 4, 2, 3, 5
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -108,11 +108,42 @@ def test_other_activations() -> None:
     check(recurrent("LSTM", activations=["HardSigmoid", "Tanh", "Softsign"]))
 
 
-def test_shorter_sequences_are_refused() -> None:
-    model = recurrent("LSTM")
-    model.graph.initializer.append(
-        numpy_helper.from_array(np.array([STEPS, STEPS - 1], np.int32), "lengths")
-    )
-    model.graph.node[0].input.append("lengths")
-    with pytest.raises(UnsupportedError, match=r"'cells'.*sequence_lens"):
+@pytest.mark.parametrize(
+    ("kind", "direction"),
+    list(itertools.product(("LSTM", "GRU", "RNN"), ("forward", "reverse", "bidirectional"))),
+)
+@pytest.mark.parametrize("lengths", [[STEPS - 2, STEPS], [1, 2], [STEPS, STEPS]])
+@pytest.mark.parametrize("constant", [True, False])
+def test_sequences_shorter_than_the_input(
+    kind: str, direction: str, lengths: list[int], constant: bool
+) -> None:
+    model = with_lengths(recurrent(kind, direction, states=True), lengths, constant=constant)
+    x = np.random.default_rng(1).standard_normal((STEPS, BATCH, FEATURES)).astype(np.float32)
+    feeds: dict[str, Any] = {"x": x}
+    if not constant:
+        feeds["lengths"] = np.array(lengths, np.int32)
+    with rammer_mlir.compile(model, num_veus=2) as executable:
+        comparison = compare(OnnxRuntime(model, 1).run(feeds), executable.run(feeds))
+    assert comparison.ok, str(comparison)
+
+
+@pytest.mark.parametrize("lengths", [[STEPS + 1, 1], [-1, 1]])
+def test_constant_lengths_that_do_not_fit_are_refused(lengths: list[int]) -> None:
+    model = with_lengths(recurrent("LSTM"), lengths, constant=True)
+    with pytest.raises(ModelError, match=rf"'cells' \(LSTM\): expected sequence_lens .* {STEPS}"):
         rammer_mlir.compile(model)
+
+
+def with_lengths(model: onnx.ModelProto, lengths: list[int], *, constant: bool) -> onnx.ModelProto:
+    """Return a model with an input or initializer `lengths`."""
+    graph = model.graph
+    if constant:
+        graph.initializer.append(numpy_helper.from_array(np.array(lengths, np.int32), "lengths"))
+    else:
+        graph.input.append(
+            helper.make_tensor_value_info("lengths", TensorProto.INT32, [len(lengths)])
+        )
+    names = graph.node[0].input
+    names.extend([""] * (5 - len(names)))
+    names[4] = "lengths"
+    return model

@@ -139,14 +139,14 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
         ModelError: if the model contradicts itself.
     """
     _forget_open_shapes(model.graph)
-    with stand_ins(model.graph) as restore:
+    with stand_ins(model) as restore:
         try:
             inferred = onnx.shape_inference.infer_shapes(
                 model, check_type=True, strict_mode=True, data_prop=True
             )
         except (onnx.shape_inference.InferenceError, RuntimeError) as error:
             raise ModelError(inference_error(model, str(error))) from error
-        restore(inferred.graph)
+        restore(inferred)
     _type_constant_outputs(inferred.graph)
     return inferred
 
