@@ -127,6 +127,27 @@ def test_sequences_shorter_than_the_input(
     assert comparison.ok, str(comparison)
 
 
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize(("steps", "batch"), [(0, BATCH), (STEPS, 0)])
+@pytest.mark.parametrize("layout", [0, 1])
+def test_inputs_without_elements(kind: str, steps: int, batch: int, layout: int) -> None:
+    """Nothing runs: what the states are in the beginning they are in the end."""
+    model = recurrent(kind, "bidirectional", layout=layout)
+    given = [batch, steps, FEATURES] if layout else [steps, batch, FEATURES]
+    states = [batch, 2, HIDDEN] if layout else [2, batch, HIDDEN]
+    del model.graph.input[:]
+    for name, shape in (("x", given), ("h0", states)):
+        model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+    model.graph.node[0].input.extend(["", "h0"])
+    h0 = np.random.default_rng(0).standard_normal(states).astype(np.float32)
+    with rammer_mlir.compile(model) as executable:
+        found = executable.run({"x": np.zeros(given, np.float32), "h0": h0})
+    assert list(found["y"].shape) == ([batch, steps, *states[1:]] if layout else [steps, *states])
+    np.testing.assert_array_equal(found["yh"], h0)
+    if kind == "LSTM":
+        np.testing.assert_array_equal(found["yc"], np.zeros(states))
+
+
 @pytest.mark.parametrize("lengths", [[STEPS + 1, 1], [-1, 1]])
 def test_constant_lengths_that_do_not_fit_are_refused(lengths: list[int]) -> None:
     model = with_lengths(recurrent("LSTM"), lengths, constant=True)

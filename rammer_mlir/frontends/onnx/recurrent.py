@@ -93,6 +93,9 @@ class _Layer:
 
     def decompose(self) -> list[onnx.NodeProto]:
         write = self._write
+        if not self._steps or not self._batch:
+            self._keep_states()
+            return write.nodes
         self._running = self._find_running()
         x = self._inputs["X"]
         if self._batch_first:
@@ -108,6 +111,21 @@ class _Layer:
             last_c.append(c)
         self._write_outputs(outputs, last_h, last_c)
         return write.nodes
+
+    def _keep_states(self) -> None:
+        """Write the outputs where nothing runs: the initial states are the last ones."""
+        shape = [self._directions, self._batch, self._hidden]
+        if self._batch_first:
+            shape[:2] = shape[1::-1]
+        steps = (
+            [*shape[:1], self._steps, *shape[1:]] if self._batch_first else [self._steps, *shape]
+        )
+        keys = ("", "initial_h", "initial_c")
+        for name, key in zip(self._node.output, keys, strict=False):
+            given = self._inputs[key] if key else ""
+            zeros = np.zeros(shape if key else steps, self._dtype)
+            if name:
+                self._write.named("Identity", [given or self._write.constant(zeros)], [name])
 
     def _find_running(self) -> list[str]:
         """Return for each step which sequences run in it, as a name; nothing where all do."""

@@ -77,9 +77,9 @@ def bind_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
 
 def _bind(value: onnx.ValueInfoProto, shape: list[int]) -> None:
     tensor = value.type.tensor_type
-    if any(size < 1 for size in shape):
+    if any(size < 0 for size in shape):
         raise ShapeError(
-            f"input '{value.name}': expected positive dimensions, found {_text(shape)}"
+            f"input '{value.name}': expected dimensions of at least 0, found {_text(shape)}"
         )
     _require_size(value.name, shape)
     if tensor.HasField("shape"):
