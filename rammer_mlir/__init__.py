@@ -130,7 +130,7 @@ def compile(
     Raises:
         RammerError: with one line that says what is wrong and what to do.
     """
-    from rammer_mlir.options import check_options
+    from rammer_mlir.options import check_options, check_shapes
 
     options = check_options(
         target,
@@ -142,6 +142,7 @@ def compile(
         merge=merge,
         winograd=winograd,
     )
+    shapes = check_shapes(shapes)
     if executor is not None and not options.measured:
         raise OptionError("executor: expected measured costs, found none; ask for them as well")
     if emulate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Generator
@@ -40,9 +41,7 @@ def open_atomically(path: Path) -> Generator[IO[bytes]]:
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
-        raise ArtifactError(
-            f"cannot write '{path}': {error.strerror or error}; choose another place"
-        ) from error
+        raise _cannot_write(path, error) from error
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -53,6 +52,28 @@ def write_atomically(path: Path, content: bytes) -> None:
     """
     with open_atomically(path) as file:
         file.write(content)
+
+
+def check_writable(path: Path) -> None:
+    """Find out whether a file can be written, before what is to be in it is computed.
+
+    Raises:
+        ArtifactError: if not.
+    """
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if path.exists() and not path.is_file():
+            return  # opening a pipe would wait for a reader
+        path = path.resolve() if path.is_symlink() else path
+        with tempfile.NamedTemporaryFile(prefix=f".{path.name}.", dir=path.parent):
+            pass
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+
+
+def _cannot_write(path: Path, error: OSError) -> ArtifactError:
+    return ArtifactError(f"cannot write '{path}': {error.strerror or error}; choose another place")
 
 
 def _umask() -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import inf
 from numbers import Integral, Real
 
@@ -81,6 +81,31 @@ def check_options(
         watchdog=watchdog, per_operator=per_operator, measured=measured,
         merge_growth=_check_merge(merge, policy), winograd=winograd,
     )  # fmt: skip
+
+
+def check_shapes(shapes: object) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of inputs by name, with plain integers; none for None.
+
+    Raises:
+        OptionError: if they are not a mapping from names to sequences of whole numbers.
+    """
+    if shapes is None:
+        return {}
+    if not isinstance(shapes, Mapping):
+        raise OptionError(f"shapes: expected a mapping from names to shapes, found {shapes!r}")
+    checked: dict[str, tuple[int, ...]] = {}
+    for name, shape in shapes.items():
+        sizes = tuple(shape) if isinstance(shape, Iterable) else ()
+        if not isinstance(shape, Iterable) or not all(map(_is_whole, sizes)):
+            raise OptionError(
+                f"shapes: expected whole numbers for {name!r}, as (1, 3, 224, 224), found {shape!r}"
+            )
+        checked[name] = tuple(map(int, sizes))
+    return checked
+
+
+def _is_whole(value: object) -> bool:
+    return not isinstance(value, bool) and isinstance(value, Integral)
 
 
 def _check_kinds(**options: object) -> None:

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "rammer_mlir"
 
 LAYERS = (
     {"errors", "bindings", "aligned", "cpu_features", "user_folder", "layout", "signature"},
-    {"dialects", "scheduling", "atomic_file", "image", "emulated", "residency"},
+    {"dialects", "scheduling", "atomic_file", "paths", "image", "emulated", "residency"},
     {"gpu_image", "profiles"},
     {"passes", "timeline"},
     {"lowering", "frontends", "weights"},

@@ -9,7 +9,7 @@ import pytest
 
 import rammer_mlir
 from rammer_mlir.errors import ModelError, OptionError
-from rammer_mlir.options import check_options
+from rammer_mlir.options import check_options, check_shapes
 
 GIVEN: dict[str, Any] = {"target": "cpu", "policy": "wavefront", "num_veus": 2}
 
@@ -37,6 +37,34 @@ def test_numbers_may_be_those_of_numpy() -> None:
     given: dict[str, Any] = {**GIVEN, "num_veus": np.int64(2)}
     options = check_options(**given)
     assert options.num_veus == 2
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ([("x", (1, 2))], "expected a mapping from names to shapes, found"),
+        ({"x": 5}, "expected whole numbers for 'x', as"),
+        ({"x": "5,4"}, "found '5,4'"),
+        ({"x": (5.5, 4)}, "found (5.5, 4)"),
+        ({"x": (True, 4)}, "found (True, 4)"),
+        ({"x": None}, "found None"),
+    ],
+)
+def test_shapes_of_another_kind(shapes: Any, message: str) -> None:
+    with pytest.raises(OptionError) as error:
+        rammer_mlir.compile("absent.onnx", shapes=shapes)
+    assert str(error.value).startswith("shapes: ") and message in str(error.value)
+
+
+def test_sizes_may_be_those_of_numpy() -> None:
+    assert check_shapes({"x": np.array([2, 3])}) == {"x": (2, 3)}
+    assert check_shapes(None) == {}
+
+
+@pytest.mark.parametrize("path", [None, 3.5, b"model.rammer"])
+def test_a_path_of_another_kind(path: Any) -> None:
+    with pytest.raises(OptionError, match="load: expected the path of a file, found"):
+        rammer_mlir.load(path)
 
 
 @pytest.mark.parametrize("source", [None, 3, ["model.onnx"]])

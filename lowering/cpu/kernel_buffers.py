@@ -5,7 +5,10 @@ Three steps in front of the vectoriser, each on one kernel function (``func.func
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
 
 from rammer_mlir.bindings import arith, ir, linalg, memref
 from rammer_mlir.errors import UnsupportedError
@@ -143,6 +146,31 @@ def store_booleans_as_bytes(kernel: Any) -> None:
         elif operation.name == "memref.store" and _is_boolean(operation.operands[0].type):
             with ir.InsertionPoint(operation), operation.location:
                 operation.operands[0] = arith.extui(_byte(), operation.operands[0])
+
+
+def store_boolean_constants_as_bytes(module: Any, kernels: Iterable[Any]) -> None:
+    """Give the globals that kernels read the bytes of ``store_booleans_as_bytes``, once for all."""
+    read = {
+        operation.attributes["name"].value
+        for kernel in kernels
+        for operation in walk(kernel)
+        if operation.name == "memref.get_global"
+    }
+    for operation in module.body.operations:
+        if operation.operation.name != "memref.global":
+            continue
+        kind = operation.attributes["type"].value
+        if operation.attributes["sym_name"].value in read and _is_boolean(kind.element_type):
+            _global_of_bytes(operation, kind)
+
+
+def _global_of_bytes(operation: Any, kind: Any) -> None:
+    given: Any = ir.DenseIntElementsAttr(operation.attributes["initial_value"])
+    tensor = ir.RankedTensorType.get(kind.shape, _byte())
+    values = np.array([bool(value) for value in given], np.uint8).reshape(kind.shape)
+    operation.attributes["initial_value"] = ir.DenseElementsAttr.get(values, type=tensor)
+    bytes_of = ir.MemRefType.get(kind.shape, _byte(), kind.layout, kind.memory_space)
+    operation.attributes["type"] = ir.TypeAttr.get(bytes_of)
 
 
 def _generic_booleans(operation: Any) -> None:

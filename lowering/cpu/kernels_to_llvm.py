@@ -15,6 +15,7 @@ from rammer_mlir.bindings import ir, passmanager
 from rammer_mlir.lowering.cpu.kernel_buffers import (
     allocate_on_stack,
     expand_copies,
+    store_boolean_constants_as_bytes,
     store_booleans_as_bytes,
 )
 from rammer_mlir.lowering.cpu.long_reductions import split_long_reductions
@@ -48,6 +49,7 @@ def vector_steps(vector_bits: int) -> list[Step]:
         Step("generalize", "linalg-generalize-named-ops"),
         Step("copies", partial(_each_kernel, expand_copies)),
         Step("booleans", partial(_each_kernel, store_booleans_as_bytes)),
+        Step("boolean-constants", lambda m: store_boolean_constants_as_bytes(m, find_kernels(m))),
         Step("temporaries", partial(_each_kernel, allocate_on_stack)),
         Step("sums", partial(_each_kernel, split_long_reductions)),
         Step("views", "affine-expand-index-ops,expand-strided-metadata,lower-affine,cse"),

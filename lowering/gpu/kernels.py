@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from rammer_mlir.bindings import passmanager
-from rammer_mlir.lowering.cpu.kernel_buffers import expand_copies, store_booleans_as_bytes
+from rammer_mlir.lowering.cpu.kernel_buffers import (
+    expand_copies,
+    store_boolean_constants_as_bytes,
+    store_booleans_as_bytes,
+)
 from rammer_mlir.lowering.gpu.find_contractions import plan_contractions
 from rammer_mlir.lowering.gpu.matrix_unit import MatrixUnit
 from rammer_mlir.lowering.gpu.staging import AsyncCopies, RegisterCopies
@@ -89,6 +93,7 @@ def map_kernels(
     for kernel in spread:
         expand_copies(kernel)
         store_booleans_as_bytes(kernel)
+    store_boolean_constants_as_bytes(module, spread)
     signatures = {symbol(kernel): _buffer_types(kernel) for kernel in kernels}
     memories = [place_temporaries(kernel, shared_limit) for kernel in kernels]
     copies = AsyncCopies() if async_copies else RegisterCopies()

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rammer_mlir.atomic_file import check_writable
 from rammer_mlir.cli.common import STREAM, ArgumentParser, run_tool, write_output
 from rammer_mlir.cli.model_options import (
     DEFAULT_POLICY,
@@ -64,6 +65,9 @@ def _compile(arguments: Sequence[str]) -> int:
         winograd=options.winograd,
     )
     output = _output(options)
+    for name in filter(None, (output, options.timeline)):
+        if name != STREAM:
+            check_writable(Path(name))
     if options.emit is not None:
         compilation = Compilation.of_model(options.model, checked, shapes)
         write_output(output, compilation.emit(options.emit))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import rammer_mlir
-from rammer_mlir.atomic_file import open_atomically
+from rammer_mlir.atomic_file import check_writable, open_atomically
 from rammer_mlir.cli.common import ArgumentParser, run_tool
 from rammer_mlir.cli.model_options import (
     DEFAULT_POLICY,
@@ -71,7 +71,9 @@ def _parser() -> ArgumentParser:
     parser.add_argument(
         "--device", type=int, default=0, metavar="N", help="number of the GPU to run on"
     )
-    parser.add_argument("--pin", metavar="CORE,...", help="bind each vEU's thread to a core")
+    parser.add_argument(
+        "--pin", metavar="CORE,...", help="bind each vEU's thread to a core; vEUs may share one"
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of random inputs")
     return parser
 
@@ -85,6 +87,8 @@ def _run(arguments: Sequence[str]) -> int:
     compared = _check_compared(options)
     if options.emulate:
         _check_timeline(options, "an emulated GPU")
+    for name in filter(None, (options.outputs, options.timeline)):
+        check_writable(Path(name))
     inputs = _read_arrays(options.inputs) if options.inputs else None
     with _open_model(options) as executable:
         _check_runs_there(options, executable.target)

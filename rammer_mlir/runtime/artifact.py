@@ -9,6 +9,7 @@ all of them.
 from __future__ import annotations
 
 import json
+import os
 import struct
 import zipfile
 import zlib
@@ -34,7 +35,9 @@ FORMAT, VERSION = "rammer-mlir", 4
 Image = CpuImage | GpuImage
 
 _MANIFEST, _CONSTANTS = "manifest.json", "constants.bin"
-_LOCAL_HEADER = 30
+_LOCAL_HEADER, _END_RECORD, _END = 30, 22, b"PK\5\6"
+"""Sizes of records of ZIP archives, and how the last one begins; without a comment it is last."""
+
 _LARGE, _LARGE_FIELD = 1 << 31, 20
 """Bytes from which a member gets a ZIP64 field, and that field's size."""
 
@@ -124,6 +127,7 @@ def read_artifact(path: Path) -> Artifact:
     """
     try:
         with zipfile.ZipFile(path) as archive:
+            _check_ends(path, archive)
             damaged = archive.testzip()
             if damaged is not None:
                 raise ArtifactError(f"'{path}' is corrupt in '{damaged}': compile the model again")
@@ -141,6 +145,23 @@ def read_artifact(path: Path) -> Artifact:
             f"'{path}' is not a compiled model or is damaged ({error}): expected a file that "
             "rammer-compile wrote"
         ) from error
+
+
+def _check_ends(path: Path, archive: zipfile.ZipFile) -> None:
+    """Refuse bytes in front of the archive and behind it, which ZIP archives may have."""
+    with path.open("rb") as file:
+        file.seek(-_END_RECORD, os.SEEK_END)
+        end = file.read()
+    starts = (entry.header_offset for entry in archive.infolist())
+    if not end.startswith(_END) or archive.comment or min(starts, default=0):
+        raise ArtifactError(_changed(path))
+
+
+def _changed(path: Path) -> str:
+    return (
+        f"'{path}' was changed since it was compiled: expected a file as rammer-compile wrote it; "
+        "compile the model again"
+    )
 
 
 def _checked_manifest(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
@@ -161,10 +182,7 @@ def _check_seal(path: Path, manifest: Mapping[str, Any], archive: zipfile.ZipFil
     others = (entry for entry in archive.infolist() if entry.filename != _MANIFEST)
     contents = (Content(entry.filename, entry.file_size, entry.CRC) for entry in others)
     if manifest.get(SEAL) != seal_of(manifest, contents):
-        raise ArtifactError(
-            f"'{path}' was changed since it was compiled: expected a file as rammer-compile wrote "
-            "it; compile the model again"
-        )
+        raise ArtifactError(_changed(path))
 
 
 def _mapped(path: Path, archive: zipfile.ZipFile) -> NDArray[np.uint8]:

@@ -7,11 +7,11 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from rammer_mlir.errors import TargetError
 from rammer_mlir.image import CpuImage
+from rammer_mlir.paths import path_of
 from rammer_mlir.runtime.artifact import Artifact, write_artifact
 from rammer_mlir.runtime.compiled import Array, CompiledModel
 from rammer_mlir.runtime.context import Context
@@ -100,7 +100,8 @@ class Executable(CompiledModel):
     def pin(self, cores: Sequence[int] | None) -> None:
         """Bind each vEU to a core from the next run on, or, with None, to no core any more.
 
-        The first vEU is the thread that calls ``run``: it is bound during the run only.
+        The first vEU is the thread that calls ``run``: it is bound during the run only. VEUs may
+        share a core, if it is named more than once; they then take turns on it.
 
         Raises:
             OptionError: if there is not one core for each vEU, or the process may not use it.
@@ -163,8 +164,9 @@ class Executable(CompiledModel):
         Raises:
             TargetError: if no linker is found.
             ArtifactError: if the file cannot be written.
+        OptionError: if it is no path.
         """
-        write_artifact(Path(path), Artifact(self._image, self._link(), self.stats))
+        write_artifact(path_of(path, "save"), Artifact(self._image, self._link(), self.stats))
 
     def close(self) -> None:
         """End the threads; the executable cannot run any more."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from rammer_mlir.errors import ArtifactError
 from rammer_mlir.gpu_image import GpuImage
 from rammer_mlir.image import CpuImage
+from rammer_mlir.paths import path_of
 from rammer_mlir.runtime.artifact import Artifact, read_artifact
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
@@ -27,12 +28,14 @@ def load(path: str | os.PathLike[str], device: int = 0) -> Executable | GpuExecu
 
     Raises:
         ArtifactError: if the file is missing, foreign, corrupt, or made for another machine.
+        OptionError: if it is no path.
     """
-    found = read_artifact(Path(path))
+    path = path_of(path, "load")
+    found = read_artifact(path)
     if isinstance(found.image, GpuImage):
         driver = partial(open_driver, found.image.target, device)
         return GpuExecutable(found.image, found.code, driver, found.stats)
-    return _load_for_cpu(Path(path), found.image, found)
+    return _load_for_cpu(path, found.image, found)
 
 
 def _load_for_cpu(path: Path, image: CpuImage, found: Artifact) -> Executable:

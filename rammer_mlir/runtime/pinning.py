@@ -6,6 +6,7 @@ import ctypes
 import os
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any
 
 from rammer_mlir.errors import OptionError, TargetError
@@ -14,13 +15,17 @@ _MASK_BYTES = 128
 """Size of the C library's ``cpu_set_t``."""
 
 
-def check_cores(cores: Sequence[int], num_veus: int) -> tuple[int, ...]:
-    """Return one core for each vEU.
+def check_cores(cores: Any, num_veus: int) -> tuple[int, ...]:
+    """Return one core for each vEU; one that is named more than once is shared.
 
     Raises:
         OptionError: if there are more or fewer, or this process may not use one of them.
     """
     allowed = os.sched_getaffinity(0)
+    if not isinstance(cores, Sequence) or not all(isinstance(core, Integral) for core in cores):
+        raise OptionError(
+            f"pinning: expected a list of numbers of cores, one for each vEU, found {cores!r}"
+        )
     if len(cores) != num_veus or not set(cores) <= allowed:
         raise OptionError(
             f"pinning: expected {num_veus} cores of {', '.join(map(str, sorted(allowed)))}, one "

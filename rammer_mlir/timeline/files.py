@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from rammer_mlir.atomic_file import write_atomically
+from rammer_mlir.paths import path_of
 from rammer_mlir.timeline.page import page
 from rammer_mlir.timeline.spans import Timeline
 from rammer_mlir.timeline.trace_events import trace_events
@@ -18,5 +18,6 @@ def write_timelines(path: str | os.PathLike[str], timelines: Sequence[Timeline])
     Raises:
         ArtifactError: if the file cannot be written.
     """
-    is_page = Path(path).suffix.lower() in (".html", ".htm")
-    write_atomically(Path(path), (page if is_page else trace_events)(timelines))
+    path = path_of(path, "timeline")
+    is_page = path.suffix.lower() in (".html", ".htm")
+    write_atomically(path, (page if is_page else trace_events)(timelines))

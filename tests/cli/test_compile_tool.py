@@ -279,6 +279,16 @@ def test_outputs_that_cannot_be_written(
     assert [path.name for path in folder.iterdir()] == ["taken"]
 
 
+@pytest.mark.parametrize("option", ["-o", "--timeline"])
+def test_outputs_are_found_unwritable_before_anything_is_compiled(
+    option: str, tool: Tool, folder: Path
+) -> None:
+    """So that of two faults this one is told first."""
+    (folder / "not.onnx").write_bytes(b"no model")
+    assert tool.fail("not.onnx", option, "none/out").startswith("cannot write 'none/out': ")
+    assert "not an ONNX model" in tool.fail("not.onnx", option, "out")
+
+
 def test_standard_output_that_is_full(model: Path) -> None:
     """One line of error also when the process ends."""
     command = [sys.executable, "-m", "rammer_mlir.cli.compile", str(model), "--emit", "linalg"]

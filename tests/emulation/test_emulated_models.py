@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
 
 import rammer_mlir
 from rammer_mlir.benchmarks.comparison import compare
@@ -35,6 +36,26 @@ def agree(
         feeds = random_feeds(model, seed)
         comparison = compare(reference.run(feeds), executable.run(feeds))
         assert comparison.ok, str(comparison)
+
+
+@pytest.mark.parametrize("target", ["nvvm:sm_90", "rocdl:gfx90a"])
+@pytest.mark.parametrize("shape", ["3, 5", "40, 40"])
+def test_constants_of_booleans(target: str, shape: str) -> None:
+    """Small ones are globals of the kernel, where a boolean has a byte."""
+    model = onnx.parser.parse_model(f"""
+        <ir_version: 9, opset_import: ["" : 17]>
+        m (float[{shape}] x) => (float[{shape}] y, bool[{shape}] n) {{
+            z = Neg (x)
+            y = Where (mask, x, z)
+            n = Not (mask)
+        }}""")
+    mask = np.random.default_rng(0).integers(0, 2, [int(n) for n in shape.split(",")]).astype(bool)
+    model.graph.initializer.append(numpy_helper.from_array(mask, "mask"))
+    x = np.random.default_rng(1).standard_normal(mask.shape).astype(np.float32)
+    executable = rammer_mlir.compile(model, target=target, num_veus=2, emulate=True, check=True)
+    found = executable.run({"x": x})
+    np.testing.assert_array_equal(found["y"], np.where(mask, x, -x))
+    np.testing.assert_array_equal(found["n"], ~mask)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -65,6 +65,7 @@ def node_model(
     for value in inferred.graph.output:
         if not value.type.HasField("tensor_type"):
             value.type.CopyFrom(inferred.graph.input[0].type)
+        value.type.tensor_type.ClearField("shape")  # what ONNX infers is not always right
     return inferred
 
 

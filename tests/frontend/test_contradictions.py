@@ -10,6 +10,7 @@ from onnx import helper, numpy_helper
 
 from rammer_mlir.errors import ModelError, RammerError, UnsupportedError
 from rammer_mlir.frontends.onnx import import_model
+from rammer_mlir.frontends.onnx.contradictions import inference_error
 
 
 def parsed(graph: str, **constants: list[int]) -> onnx.ModelProto:
@@ -140,3 +141,15 @@ def test_branches_of_different_shapes() -> None:
                 else_branch = e () => (float[L] a) { a = Concat<axis=0>(x, x) }> }"""
     with pytest.raises(UnsupportedError, match=r"'If:y' .* found \[4\] and \[8\]"):
         import_model(parsed(graph))
+
+
+def test_a_fault_that_ends_inference_in_any_mode() -> None:
+    """Of a Concat without operands, ONNX says so even where it is asked to go on."""
+    node = helper.make_node("Concat", [], ["y"], name="join", axis=0)
+    result = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1])
+    model = helper.make_model(helper.make_graph([node], "test", [], [result]))
+    with pytest.raises(onnx.shape_inference.InferenceError) as error:
+        onnx.shape_inference.infer_shapes(model)
+    assert inference_error(model, str(error.value)) == (
+        "'join' (Concat) is not valid: Input 0 is out of bounds; its inputs are of unknown types"
+    )

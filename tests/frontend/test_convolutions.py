@@ -84,6 +84,17 @@ def test_conv_transpose(attributes: dict[str, Any], groups: int) -> None:
     check_node("ConvTranspose", inputs, group=groups, **attributes)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "stride", "outputs"), [(1, 3, 9), (1, 3, 8), (1, 2, 6), (2, 3, 10), (3, 2, 6)]
+)
+@pytest.mark.parametrize("mode", ["NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"])
+def test_outputs_that_nothing_reaches_are_the_last_ones(
+    kernel: int, stride: int, outputs: int, mode: str
+) -> None:
+    inputs = [floats(1, 1, 3), floats(1, 2, kernel, seed=1), floats(2, seed=2)]
+    check_node("ConvTranspose", inputs, strides=[stride], output_shape=[outputs], auto_pad=mode)
+
+
 def test_conv_transpose_in_one_and_three_dimensions() -> None:
     check_node("ConvTranspose", [floats(2, 3, 7), floats(3, 2, 4)], strides=[2])
     check_node("ConvTranspose", [floats(1, 2, 3, 3, 3), floats(2, 2, 2, 3, 2)], strides=[1, 2, 3])

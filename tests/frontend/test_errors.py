@@ -9,7 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from rammer_mlir.errors import ModelError, RammerError, ShapeError, UnsupportedError
+import rammer_mlir
+from rammer_mlir.errors import InputError, ModelError, RammerError, ShapeError, UnsupportedError
 from rammer_mlir.frontends.onnx import import_model
 
 FLOAT = TensorProto.FLOAT
@@ -111,7 +112,7 @@ def test_an_open_dimension_needs_a_shape(shape: list[int | str]) -> None:
     [
         ({"x": (2,)}, "expected 2 dimensions"),
         ({"x": (2, 4)}, "dimension 1 is 3"),
-        ({"x": (0, 3)}, "positive"),
+        ({"x": (-1, 3)}, "at least 0"),
         ({"z": (2, 3)}, "unknown input 'z'"),
     ],
 )
@@ -119,6 +120,28 @@ def test_wrong_shapes(shapes: dict[str, tuple[int, ...]], part: str) -> None:
     with pytest.raises(ShapeError) as error:
         import_model(model([RELU], ["batch", 3]), shapes=shapes)
     assert part in message(error)
+
+
+@pytest.mark.parametrize("batch", ["rows", 0])
+def test_a_dimension_may_have_no_elements(batch: int | str) -> None:
+    with rammer_mlir.compile(model([RELU], [batch, 3]), shapes={"x": (0, 3)}) as executable:
+        assert executable(np.zeros((0, 3), np.float32)).shape == (0, 3)
+
+
+def test_an_initializer_among_the_inputs_is_a_constant() -> None:
+    """Exporters list weights there; taken from the inputs they could not be packed."""
+    proto = model([helper.make_node("Add", ["x", "w"], ["y"])])
+    w = np.arange(6, dtype=np.float32).reshape(2, 3)
+    proto.graph.initializer.append(numpy_helper.from_array(w, "w"))
+    proto.graph.input.append(helper.make_tensor_value_info("w", FLOAT, [2, 3]))
+    x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
+    with rammer_mlir.compile(proto) as executable:
+        np.testing.assert_array_equal(executable.run({"x": x})["y"], x + w)
+        with pytest.raises(InputError, match="unknown input 'w': expected 'x' 2x3 float32"):
+            executable.run({"x": x, "w": w})
+    del proto.graph.initializer[:]  # what the documentation says to do
+    with rammer_mlir.compile(proto) as executable:
+        np.testing.assert_array_equal(executable.run({"x": x, "w": x})["y"], x + x)
 
 
 def test_a_shape_that_depends_on_data() -> None:

@@ -46,11 +46,31 @@ def test_gather_elements(axis: int) -> None:
         ((3, 4), [[0, 1], [-1, 2]], 0),
         ((3, 4, 2), [[0], [2]], 0),
         ((2, 3, 4), [[1], [0]], 1),
+        ((3, 4), [2, 1], 0),
         ((2, 3, 4), [[[1, 3]], [[0, -2]]], 1),
     ],
 )
 def test_gather_nd(shape: tuple[int, ...], indices: list[Any], batch: int) -> None:
     check_node("GatherND", [floats(*shape), np.array(indices, np.int64)], batch_dims=batch)
+
+
+@pytest.mark.parametrize("steps", [[1, 1, -1], [2, 1, -2], [1, -1, 1], [-1, -1, -1]])
+def test_slices_that_run_backwards_in_some_dimensions(steps: list[int]) -> None:
+    """The others are cut, from the first element on and from others."""
+    starts = [0 if step > 0 else 9 for step in steps]
+    ends = [3 if step > 0 else -9 for step in steps]
+    bounds = [np.array(values) for values in (starts, ends, [0, 1, 2], steps)]
+    check_node("Slice", [floats(4, 5, 6), *bounds], constants=[1, 2, 3, 4])
+    bounds[0] = np.array([1 if step > 0 else 3 for step in steps])
+    check_node("Slice", [floats(4, 5, 6), *bounds], constants=[1, 2, 3, 4])
+
+
+@REDUCTIONS
+def test_nothing_to_scatter(reduction: str) -> None:
+    x, none, updates = floats(3, 4), np.zeros((0, 1), np.int64), floats(0, 4)
+    model = node_model("ScatterND", [x, none, updates], reduction=reduction)
+    with rammer_mlir.compile(model) as executable:
+        np.testing.assert_array_equal(executable(x, none, updates), x)
 
 
 @SEARCHES

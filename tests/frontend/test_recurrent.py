@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 import rammer_mlir
 from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
-from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.errors import ModelError
 
 STEPS, BATCH, FEATURES, HIDDEN = 4, 2, 3, 5
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -108,11 +108,63 @@ def test_other_activations() -> None:
     check(recurrent("LSTM", activations=["HardSigmoid", "Tanh", "Softsign"]))
 
 
-def test_shorter_sequences_are_refused() -> None:
-    model = recurrent("LSTM")
-    model.graph.initializer.append(
-        numpy_helper.from_array(np.array([STEPS, STEPS - 1], np.int32), "lengths")
-    )
-    model.graph.node[0].input.append("lengths")
-    with pytest.raises(UnsupportedError, match=r"'cells'.*sequence_lens"):
+@pytest.mark.parametrize(
+    ("kind", "direction"),
+    list(itertools.product(("LSTM", "GRU", "RNN"), ("forward", "reverse", "bidirectional"))),
+)
+@pytest.mark.parametrize("lengths", [[STEPS - 2, STEPS], [1, 2], [STEPS, STEPS]])
+@pytest.mark.parametrize("constant", [True, False])
+def test_sequences_shorter_than_the_input(
+    kind: str, direction: str, lengths: list[int], constant: bool
+) -> None:
+    model = with_lengths(recurrent(kind, direction, states=True), lengths, constant=constant)
+    x = np.random.default_rng(1).standard_normal((STEPS, BATCH, FEATURES)).astype(np.float32)
+    feeds: dict[str, Any] = {"x": x}
+    if not constant:
+        feeds["lengths"] = np.array(lengths, np.int32)
+    with rammer_mlir.compile(model, num_veus=2) as executable:
+        comparison = compare(OnnxRuntime(model, 1).run(feeds), executable.run(feeds))
+    assert comparison.ok, str(comparison)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize(("steps", "batch"), [(0, BATCH), (STEPS, 0)])
+@pytest.mark.parametrize("layout", [0, 1])
+def test_inputs_without_elements(kind: str, steps: int, batch: int, layout: int) -> None:
+    """Nothing runs: what the states are in the beginning they are in the end."""
+    model = recurrent(kind, "bidirectional", layout=layout)
+    given = [batch, steps, FEATURES] if layout else [steps, batch, FEATURES]
+    states = [batch, 2, HIDDEN] if layout else [2, batch, HIDDEN]
+    del model.graph.input[:]
+    for name, shape in (("x", given), ("h0", states)):
+        model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+    model.graph.node[0].input.extend(["", "h0"])
+    h0 = np.random.default_rng(0).standard_normal(states).astype(np.float32)
+    with rammer_mlir.compile(model) as executable:
+        found = executable.run({"x": np.zeros(given, np.float32), "h0": h0})
+    assert list(found["y"].shape) == ([batch, steps, *states[1:]] if layout else [steps, *states])
+    np.testing.assert_array_equal(found["yh"], h0)
+    if kind == "LSTM":
+        np.testing.assert_array_equal(found["yc"], np.zeros(states))
+
+
+@pytest.mark.parametrize("lengths", [[STEPS + 1, 1], [-1, 1]])
+def test_constant_lengths_that_do_not_fit_are_refused(lengths: list[int]) -> None:
+    model = with_lengths(recurrent("LSTM"), lengths, constant=True)
+    with pytest.raises(ModelError, match=rf"'cells' \(LSTM\): expected sequence_lens .* {STEPS}"):
         rammer_mlir.compile(model)
+
+
+def with_lengths(model: onnx.ModelProto, lengths: list[int], *, constant: bool) -> onnx.ModelProto:
+    """Return a model with an input or initializer `lengths`."""
+    graph = model.graph
+    if constant:
+        graph.initializer.append(numpy_helper.from_array(np.array(lengths, np.int32), "lengths"))
+    else:
+        graph.input.append(
+            helper.make_tensor_value_info("lengths", TensorProto.INT32, [len(lengths)])
+        )
+    names = graph.node[0].input
+    names.extend([""] * (5 - len(names)))
+    names[4] = "lengths"
+    return model

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import rammer_mlir
-from rammer_mlir.errors import ArtifactError, TargetError
+from rammer_mlir.errors import ArtifactError, OptionError, TargetError
 from rammer_mlir.runtime import artifact as format_module
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
@@ -35,6 +35,16 @@ def saved(executable: Executable, tmp_path_factory: pytest.TempPathFactory) -> P
     path = tmp_path_factory.mktemp("artifacts") / "ring.rammer"
     executable.save(path)
     return path
+
+
+@pytest.mark.parametrize("method", ["save", "timeline"])
+def test_paths_of_another_kind_are_refused(method: str) -> None:
+    feeds = [{"x": RING.input(1)}] if method == "timeline" else []
+    with (
+        RING.build() as executable,
+        pytest.raises(OptionError, match=f"{method}: expected the path of a file, found 3.5"),
+    ):
+        getattr(executable, method)(3.5, *feeds)
 
 
 def test_round_trip(executable: Executable, saved: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import sys
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -77,6 +78,26 @@ def test_code_of_another_library(saved: Path, tmp_path: Path) -> None:
     library = next(Path(sys.modules["_ctypes"].__file__ or "").parent.glob("_ctypes*.so"))
     path = rewritten(saved, tmp_path / "code.rammer", unchanged, code=library.read_bytes())
     assert "its code lacks 'rammer_start'" in refusal(path)
+
+
+@pytest.mark.parametrize("more", [b"\0", b"PK\5\6", b"x" * 70_000])
+def test_bytes_in_front_and_behind(more: bytes, saved: Path, tmp_path: Path) -> None:
+    """A ZIP archive may have both; an artifact is read whole, as it was written."""
+    path, whole = tmp_path / "more.rammer", saved.read_bytes()
+    for content in (whole + more, more + whole):
+        path.write_bytes(content)
+        refusal(path)
+    path.write_bytes(whole + b"\0")
+    assert "was changed since it was compiled" in refusal(path)
+
+
+def test_a_comment(saved: Path, tmp_path: Path) -> None:
+    """Nor has it one of those that ZIP archives may end with."""
+    path = tmp_path / "comment.rammer"
+    path.write_bytes(saved.read_bytes())
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.comment = b"mine"
+    assert "was changed since it was compiled" in refusal(path)
 
 
 Edit = Callable[[Any, Any], object]

@@ -1,9 +1,10 @@
-"""VEUs bound to cores."""
+"""VEUs bound to cores, several of them to one if it is named so."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,6 +43,15 @@ def test_threads_run_on_the_cores_that_are_named(runs_before: int) -> None:
         executable.pin(None)
         assert check(executable)
         assert all(os.sched_getaffinity(thread) == set(CORES) for thread in ours)
+
+
+@pytest.mark.parametrize("cores", [0, "01", [0.0, 0, 0], object()])
+def test_cores_of_another_kind_are_refused(cores: Any) -> None:
+    with (
+        RING.build() as executable,
+        pytest.raises(OptionError, match="pinning: expected a list of numbers of cores"),
+    ):
+        executable.pin(cores)
 
 
 @pytest.mark.parametrize("cores", [[], [CORES[0]], [CORES[0]] * 4, [CORES[0], CORES[0], 1000]])

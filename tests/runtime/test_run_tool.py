@@ -200,6 +200,19 @@ def test_bad_options(artifact: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "not a compiled model" in failure(capsys, str(text))
 
 
+@pytest.mark.parametrize("option", ["--outputs", "--timeline"])
+def test_outputs_are_found_unwritable_before_anything_is_run(
+    option: str, artifact: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a run nothing is printed, nor left behind."""
+    for name, reason in ((tmp_path / "absent" / "out", "No such file"), (tmp_path, "directory")):
+        assert main([artifact, option, str(name)]) == 1
+        printed = capsys.readouterr()
+        assert printed.out == "" and f"cannot write '{name}': " in printed.err
+        assert reason in printed.err
+    assert not list(tmp_path.iterdir())
+
+
 def test_outputs_that_cannot_be_written(
     artifact: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,8 @@
 
 The input projections of all steps are one matrix product; each step then adds the recurrent part
 ``h @ R^T``, with one transposed weight shared by all steps, and applies the gates. Gate orders and
-equations are those of ONNX's operator specifications.
+equations are those of ONNX's operator specifications. Where a sequence is shorter than the input,
+the steps behind its end keep its states and give zeros.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import helper
 
-from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.errors import ModelError
 from rammer_mlir.frontends.onnx.activations import Activation, resolve
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
@@ -29,7 +31,8 @@ def decompose_recurrent(model: Model) -> None:
     """Replace every LSTM, GRU and RNN by its cells; shapes must have been inferred.
 
     Raises:
-        UnsupportedError: if sequences are shorter than the input's, or an activation is unknown.
+        ModelError: if constant sequence lengths do not fit the input.
+        UnsupportedError: if an activation is unknown.
     """
     graph = model.graph
     if not any(node.op_type in _GATES for node in graph.node):
@@ -73,6 +76,8 @@ class _Layer:
         self._node = node
         self._kind = node.op_type
         self._values = values
+        self._table = table
+        self._running: list[str] = []
         self._inputs: dict[str, str] = dict(zip(_INPUTS, [*node.input, *[""] * 8], strict=False))
         if self._kind != "LSTM":
             self._inputs["initial_c"] = self._inputs["P"] = ""
@@ -87,8 +92,11 @@ class _Layer:
         self._dtype = dtype_of(table.elem_type(self._inputs["X"]))
 
     def decompose(self) -> list[onnx.NodeProto]:
-        self._check_lengths()
         write = self._write
+        if not self._steps or not self._batch:
+            self._keep_states()
+            return write.nodes
+        self._running = self._find_running()
         x = self._inputs["X"]
         if self._batch_first:
             x = write.node("Transpose", [x], perm=[1, 0, 2])
@@ -104,16 +112,44 @@ class _Layer:
         self._write_outputs(outputs, last_h, last_c)
         return write.nodes
 
-    def _check_lengths(self) -> None:
+    def _keep_states(self) -> None:
+        """Write the outputs where nothing runs: the initial states are the last ones."""
+        shape = [self._directions, self._batch, self._hidden]
+        if self._batch_first:
+            shape[:2] = shape[1::-1]
+        steps = (
+            [*shape[:1], self._steps, *shape[1:]] if self._batch_first else [self._steps, *shape]
+        )
+        keys = ("", "initial_h", "initial_c")
+        for name, key in zip(self._node.output, keys, strict=False):
+            given = self._inputs[key] if key else ""
+            zeros = np.zeros(shape if key else steps, self._dtype)
+            if name:
+                self._write.named("Identity", [given or self._write.constant(zeros)], [name])
+
+    def _find_running(self) -> list[str]:
+        """Return for each step which sequences run in it, as a name; nothing where all do."""
         name = self._inputs["sequence_lens"]
         if not name:
-            return
-        lengths = self._values.get(name)
-        if lengths is None or not (lengths == self._steps).all():
-            raise UnsupportedError(
-                f"{label(self._node)}: sequence_lens must be constant and equal to "
-                f"the sequence length {self._steps}: shorter sequences are not supported"
+            return [""] * self._steps
+        column = [self._batch, 1]
+        if name in self._values:
+            lengths = self._checked(self._values[name]).reshape(column)
+            masks = [lengths > step for step in range(self._steps)]
+            return ["" if mask.all() else self._write.constant(mask) for mask in masks]
+        kind = dtype_of(self._table.elem_type(name))
+        lengths = self._reshape(name, *column)
+        steps = [self._write.constant(np.array(step, kind)) for step in range(self._steps)]
+        return [self._write.node("Greater", [lengths, step]) for step in steps]
+
+    def _checked(self, lengths: Array) -> NDArray[np.int64]:
+        whole = lengths.astype(np.int64)
+        if whole.size and not 0 <= whole.min() <= whole.max() <= self._steps:
+            raise ModelError(
+                f"{label(self._node)}: expected sequence_lens from 0 to {self._steps}, the "
+                f"length of its input, found {whole.tolist()}"
             )
+        return whole
 
     def _weight(self, key: str, direction: int) -> Weight:
         name = self._inputs[key]
@@ -202,8 +238,11 @@ class _Layer:
     def _initial(self, key: str, number: int) -> str:
         name = self._inputs[key]
         if not name:
-            return self._write.constant(np.zeros((self._batch, self._hidden), self._dtype))
+            return self._zeros()
         return self._write.element(name, number, axis=1 if self._batch_first else 0)
+
+    def _zeros(self) -> str:
+        return self._write.constant(np.zeros((self._batch, self._hidden), self._dtype))
 
     def _run(self, number: int, direction: _Direction) -> tuple[list[str], str, str]:
         """Emit the cells of one direction; return the outputs by step and the last states."""
@@ -213,6 +252,7 @@ class _Layer:
         c = self._initial("initial_c", number) if self._kind == "LSTM" else ""
         outputs = [""] * self._steps
         for step in reversed(range(self._steps)) if backward else range(self._steps):
+            before, running = (h, c), self._running[step]
             if self._kind == "LSTM":
                 h, c = self._lstm_cell(direction, direction.projected[step], h, c)
             elif self._kind == "GRU":
@@ -221,6 +261,10 @@ class _Layer:
                 total = self._with_recurrence(direction, direction.projected[step], h)
                 h = self._activate(direction, 0, total)
             outputs[step] = h
+            if running:
+                outputs[step] = self._write.node("Where", [running, h, self._zeros()])
+                h = self._write.node("Where", [running, h, before[0]])
+                c = self._write.node("Where", [running, c, before[1]]) if c else ""
         return outputs, h, c
 
     def _with_recurrence(self, direction: _Direction, projected: str, h: str) -> str:

@@ -77,9 +77,9 @@ def bind_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
 
 def _bind(value: onnx.ValueInfoProto, shape: list[int]) -> None:
     tensor = value.type.tensor_type
-    if any(size < 1 for size in shape):
+    if any(size < 0 for size in shape):
         raise ShapeError(
-            f"input '{value.name}': expected positive dimensions, found {_text(shape)}"
+            f"input '{value.name}': expected dimensions of at least 0, found {_text(shape)}"
         )
     _require_size(value.name, shape)
     if tensor.HasField("shape"):
@@ -139,14 +139,14 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
         ModelError: if the model contradicts itself.
     """
     _forget_open_shapes(model.graph)
-    with stand_ins(model.graph) as restore:
+    with stand_ins(model) as restore:
         try:
             inferred = onnx.shape_inference.infer_shapes(
                 model, check_type=True, strict_mode=True, data_prop=True
             )
         except (onnx.shape_inference.InferenceError, RuntimeError) as error:
             raise ModelError(inference_error(model, str(error))) from error
-        restore(inferred.graph)
+        restore(inferred)
     _type_constant_outputs(inferred.graph)
     return inferred
 

@@ -11,37 +11,78 @@ from contextlib import contextmanager
 import onnx
 from onnx import helper
 
-from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, opset
+
+_DOMAIN = "rammer.stand_ins"
+_RIGHT_POOLS = 22
+"""The opset whose inference leaves out windows that would begin behind the data, as all should."""
 
 
 @contextmanager
-def stand_ins(graph: onnx.GraphProto) -> Generator[Callable[[onnx.GraphProto], None]]:
-    """Put stand-ins into a graph and take them out again.
+def stand_ins(model: onnx.ModelProto) -> Generator[Callable[[onnx.ModelProto], None]]:
+    """Put stand-ins into a model and take them out again.
 
-    Yields a function that takes them out of a copy of the graph too.
+    Yields a function that takes them out of a copy of the model too.
     """
     originals: dict[int, onnx.NodeProto] = {}
-    for number, node in enumerate(graph.node):
+    version, own_functions = opset(model), len(model.functions)
+    for number, node in enumerate(model.graph.node):
         stand_in = _STAND_INS.get(node.op_type)
         if stand_in is not None and node.domain in ONNX_DOMAINS:
             originals[number] = onnx.NodeProto.FromString(node.SerializeToString())
-            node.CopyFrom(stand_in(originals[number]))
+            found = stand_in(originals[number], version)
+            if isinstance(found, onnx.FunctionProto):
+                found = _call(found, originals[number], number, model)
+            node.CopyFrom(found)
+    if len(model.functions) > own_functions:
+        model.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
 
-    def restore(copy: onnx.GraphProto) -> None:
+    def restore(copy: onnx.ModelProto) -> None:
         for number, original in originals.items():
-            copy.node[number].CopyFrom(original)
+            copy.graph.node[number].CopyFrom(original)
+        if len(copy.functions) > own_functions:
+            del copy.functions[own_functions:]
+            copy.opset_import.pop()
 
     try:
         yield restore
     finally:
-        restore(graph)
+        restore(model)
 
 
-def _like_input(node: onnx.NodeProto) -> onnx.NodeProto:
+def _call(
+    function: onnx.FunctionProto, node: onnx.NodeProto, number: int, model: onnx.ModelProto
+) -> onnx.NodeProto:
+    """Add a function to the model and return a call of it."""
+    function.name = f"{node.op_type}_{number}"
+    model.functions.append(function)
+    return helper.make_node(function.name, node.input, node.output, node.name, domain=_DOMAIN)
+
+
+def _function(node: onnx.NodeProto, body: list[onnx.NodeProto], version: int) -> onnx.FunctionProto:
+    """Return a function that takes and gives what a node does, in another opset if need be."""
+    imports = [helper.make_opsetid("", version)]
+    return helper.make_function(_DOMAIN, node.op_type, node.input, node.output, body, imports)
+
+
+def _like_input(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
     return helper.make_node("Identity", node.input[:1], node.output, node.name)
 
 
-def _max_unpool(node: onnx.NodeProto) -> onnx.NodeProto:
+def _gather_nd(node: onnx.NodeProto, version: int) -> onnx.FunctionProto:
+    """Inference gives a scalar no shape; with one dimension more there is none."""
+    wide, found = f"{node.output[0]}:wide", f"{node.output[0]}:found"
+    body = [
+        helper.make_node("Constant", [], ["last"], value_ints=[-1]),
+        helper.make_node("Unsqueeze", [node.input[0], "last"], [wide]),
+        helper.make_node("GatherND", [wide, node.input[1]], [found], node.name),
+        helper.make_node("Squeeze", [found, "last"], node.output),
+    ]
+    body[2].attribute.extend(node.attribute)
+    return _function(node, body, version)
+
+
+def _max_unpool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
     """The size of the result may be an input; inference does not look at it."""
     if len(node.input) < 3 or not node.input[2]:
         return node
@@ -50,7 +91,15 @@ def _max_unpool(node: onnx.NodeProto) -> onnx.NodeProto:
     )
 
 
-def _stft(node: onnx.NodeProto) -> onnx.NodeProto:
+def _pool(node: onnx.NodeProto, version: int) -> onnx.NodeProto | onnx.FunctionProto:
+    """Inference of older opsets counts windows that begin behind the data."""
+    is_rounded_up = any(a.name == "ceil_mode" and a.i for a in node.attribute)
+    if version >= _RIGHT_POOLS or not is_rounded_up:
+        return node
+    return _function(node, [node], _RIGHT_POOLS)
+
+
+def _stft(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
     """Half of a symmetric spectrum is left out by default; inference knows another default."""
     if any(attribute.name == "onesided" for attribute in node.attribute):
         return node
@@ -59,8 +108,12 @@ def _stft(node: onnx.NodeProto) -> onnx.NodeProto:
     return copy
 
 
-_STAND_INS: dict[str, Callable[[onnx.NodeProto], onnx.NodeProto]] = {
+_STAND_INS: dict[str, Callable[[onnx.NodeProto, int], onnx.NodeProto | onnx.FunctionProto]] = {
+    "AveragePool": _pool,
+    "GatherND": _gather_nd,
     "GroupNormalization": _like_input,
+    "LpPool": _pool,
+    "MaxPool": _pool,
     "MaxUnpool": _max_unpool,
     "MeanVarianceNormalization": _like_input,
     "STFT": _stft,

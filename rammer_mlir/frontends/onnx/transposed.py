@@ -125,14 +125,17 @@ class _Transposed:
         return list(self._attributes.get(name) or [default] * self._rank)
 
     def _padding(self) -> list[int]:
-        """Return how many outputs are cut off at the low end of each dimension."""
+        """Return how many outputs are cut off at the low end of each dimension.
+
+        Where more outputs are asked for than there are, they follow at the high end, as in ONNX
+        Runtime.
+        """
         mode = self._attributes.get("auto_pad", b"NOTSET").decode()
-        if mode == "VALID":
-            return [0] * self._rank
-        if mode == "NOTSET" and "output_shape" not in self._attributes:
-            return list((self._attributes.get("pads") or [0] * self._rank)[: self._rank])
+        if "output_shape" not in self._attributes and mode in ("NOTSET", "VALID"):
+            pads = self._attributes.get("pads") if mode == "NOTSET" else None
+            return list((pads or [0] * self._rank)[: self._rank])
         total = [
-            stride * (size - 1) + more + (taps - 1) * dilation + 1 - out
+            max(stride * (size - 1) + more + (taps - 1) * dilation + 1 - out, 0)
             for stride, size, more, taps, dilation, out in zip(
                 self._strides, self._x[2:], self._each("output_padding", 0), self._w[2:],
                 self._dilations, self._out[2:], strict=True,

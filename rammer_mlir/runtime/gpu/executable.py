@@ -6,13 +6,13 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
 from rammer_mlir.errors import InputError, OptionError, TargetError
 from rammer_mlir.gpu_image import GpuImage
+from rammer_mlir.paths import path_of
 from rammer_mlir.runtime.artifact import Artifact, write_artifact
 from rammer_mlir.runtime.compiled import Array, CompiledModel
 from rammer_mlir.runtime.feeds import check_inputs, check_names, check_outputs
@@ -319,8 +319,9 @@ class GpuExecutable(CompiledModel):
 
         Raises:
             ArtifactError: if the file cannot be written.
+        OptionError: if it is no path.
         """
-        write_artifact(Path(path), Artifact(self._image, self._code, self.stats))
+        write_artifact(path_of(path, "save"), Artifact(self._image, self._code, self.stats))
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
         """Refuse, as ``record`` does."""

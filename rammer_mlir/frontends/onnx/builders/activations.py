@@ -68,14 +68,17 @@ ACTIVATIONS: dict[str, tuple[Callable[..., Scalar], dict[str, Any]]] = {
     "Celu": (_celu, {"alpha": 1.0}),
     "Elu": (_exponential_linear, {"alpha": 1.0}),
     "Gelu": (_gelu, {"approximate": "none"}),
-    "HardSigmoid": (_hard_sigmoid, {"alpha": 0.2, "beta": 0.5}),
+    "HardSigmoid": (_hard_sigmoid, {"alpha": 0.20000000298023224, "beta": 0.5}),
     "HardSwish": (_hard_swish, {}),
     "Mish": (_mish, {}),
-    "Selu": (_selu, {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805}),
+    "Selu": (_selu, {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}),
     "Sigmoid": (sigmoid, {}),
     "Softplus": (softplus, {}),
     "Softsign": (_softsign, {}),
     "Swish": (_swish, {"alpha": 1.0}),
     "ThresholdedRelu": (_thresholded, {"alpha": 1.0}),
 }
-"""By operator: the function, and its parameters with their defaults (ONNX operator schemas)."""
+"""By operator: the function, and its parameters with their defaults (ONNX operator schemas).
+
+Schemas hold defaults as float32: those that it does not have exactly are written as it has them.
+"""

@@ -114,7 +114,10 @@ def _max_pool(node: Node) -> list[Tensor | None]:
 
 
 def _positions(pool: _Pool, padded: Tensor, largest: Tensor, by_column: bool) -> Tensor:
-    """Return where each window's maximum is in the data, flattened: the first place of several."""
+    """Return where each window's maximum is in the data, flattened: the first place of several.
+
+    The border may hold the maximum too, where the data has its type's smallest number.
+    """
     space = pool.x.shape[2:]
     order = list(reversed(range(pool.rank))) if by_column else list(range(pool.rank))
 
@@ -129,7 +132,10 @@ def _positions(pool: _Pool, padded: Tensor, largest: Tensor, by_column: bool) ->
         flat = batch * pool.x.shape[1] + channel
         for axis in order:
             flat = flat * space[axis] + places[axis]
-        return first.minimum(value.compare("eq", best).select(flat, literal(_FAR, INT64)))
+        found = value.compare("eq", best)
+        for place, size in zip(places, space, strict=True):
+            found = found & place.compare("ge", 0) & place.compare("lt", size)
+        return first.minimum(found.select(flat, literal(_FAR, INT64)))
 
     out = full(largest.shape, _FAR, INT64)
     lead: list[Expr] = list(range(2 + pool.rank))

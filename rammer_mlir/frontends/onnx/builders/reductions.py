@@ -135,7 +135,9 @@ def _log_sum_exp(node: Node) -> Tensor:
     if not x.size:
         return finish(node, apply_reduction(REDUCTIONS["LogSum"], x, axes), x.rank)
     wide = F64 if x.dtype == F64 else F32
-    top = apply_reduction(REDUCTIONS["Max"], x, axes).map(_finite_or_zero)
+    top = apply_reduction(REDUCTIONS["Max"], x, axes)
+    if is_float(x.dtype):
+        top = top.map(_finite_or_zero)
     powers = pointwise(
         lambda x, m: (x.cast(wide) - m.cast(wide)).apply(math.ExpOp), x, top, dtype=wide
     )

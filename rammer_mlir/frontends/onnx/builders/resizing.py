@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ from rammer_mlir.frontends.onnx.builders.views import (
     reshape,
 )
 
-Floats = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.int64]
 
 
@@ -86,11 +87,11 @@ def _align_corners(axis: _Axis, y: Floats) -> Floats:
 
 
 def _crop(axis: _Axis, y: Floats) -> Floats:
-    start, end = (fraction * (axis.before - 1) for fraction in axis.region)
-    extent = axis.scale * axis.before
+    start, end = axis.region
+    last, extent = axis.before - 1, axis.scale * axis.before
     if extent == 1:
-        return y * 0 + (start + end) / 2
-    return start + y * (end - start) / (extent - 1)
+        return y * 0 + (start + end) * last / 2
+    return start * last + y * (end - start) * last / (extent - 1)
 
 
 _COORDINATES: dict[str, Callable[[_Axis, Floats], Floats]] = {
@@ -146,6 +147,8 @@ def _taps(axis: _Axis, x: Floats, kernel: Callable[[Floats], Floats], radius: in
 def resize(node: Node) -> Tensor:
     """Build Resize."""
     x = node.tensor(0)
+    if 0 in node.out().shape:
+        return empty(node.out().shape, x.dtype)
     mode = node.attribute("mode", "nearest")
     coordinates = node.attribute("coordinate_transformation_mode", "half_pixel")
     axes = [axis for axis in _axes(node, x, coordinates) if not axis.is_identity]
@@ -153,7 +156,9 @@ def resize(node: Node) -> Tensor:
     result = x
     outside: list[tuple[int, NDArray[np.bool_]]] = []
     for axis in axes:
-        places = _COORDINATES[coordinates](axis, np.arange(axis.after, dtype=np.float64))
+        # In float32, as scales are and as ONNX Runtime does it: `ceil` takes a step for any excess.
+        exact = np.float32 if mode == "nearest" else np.float64
+        places = _COORDINATES[coordinates](axis, np.arange(axis.after, dtype=exact))
         if coordinates == "tf_crop_and_resize":
             outside.append((axis.number, (places < 0) | (places > axis.before - 1)))
         if mode == "nearest":
@@ -167,6 +172,8 @@ def resize(node: Node) -> Tensor:
 def upsample(node: Node) -> Tensor:
     """Build Upsample, which Resize replaced."""
     x = node.tensor(0)
+    if 0 in node.out().shape:
+        return empty(node.out().shape, x.dtype)
     result = x
     for number, (before, after, scale) in enumerate(
         zip(x.shape, node.out().shape, _floats(node, 1, "scales") or [], strict=True)

@@ -106,7 +106,9 @@ def _linear(axis: _Axis, x: Scalar) -> list[_Tap]:
 
 
 def _cubic(axis: _Axis, x: Scalar) -> list[_Tap]:
-    x = axis.limit(x)
+    # As in ONNX Runtime and PyTorch, a border continues the image: the kernel lies where x is.
+    if axis.padding != "border":
+        x = axis.limit(x)
     low = _floor(x)
     ratio = x - low
     weights = [

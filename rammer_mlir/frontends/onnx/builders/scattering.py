@@ -91,6 +91,8 @@ class _Scatter:
 
 def _scatter(scatter: _Scatter, reduction: str, found: Array | None) -> Tensor:
     """Emit a scattering; ``found`` holds the number of each element's update if it is known."""
+    if not scatter.updates.size:
+        return scatter.x
     if reduction == "none" and found is not None:
         return _replaced(scatter, constant(found))
     work = prod(scatter.searched if reduction == "none" else scatter.x.shape) * scatter.count

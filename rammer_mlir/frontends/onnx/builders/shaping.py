@@ -87,14 +87,19 @@ def _slice(node: Node) -> Tensor:
         ranges[axis % x.rank] = range(size)[slice(start, _end(end, step, size), step)]
     if not all(ranges):
         return empty([len(r) for r in ranges], x.dtype)
+    # Parts in front, since a loop's plain index has to run over a whole dimension.
+    forward = [r if r.step > 0 else range(n) for r, n in zip(ranges, x.shape, strict=True)]
+    x = part(x, [r.start for r in forward], [len(r) for r in forward], [r.step for r in forward])
     if all(r.step > 0 for r in ranges):
-        return part(
-            x, [r.start for r in ranges], [len(r) for r in ranges], [r.step for r in ranges]
-        )
-    exprs: list[Expr] = [loop(i) * r.step + r.start for i, r in enumerate(ranges)]
+        return x
+    exprs: list[Expr] = [i if r.step > 0 else _step(i, r) for i, r in enumerate(ranges)]
     shape = [len(r) for r in ranges]
     out = (empty(shape, x.dtype), range(x.rank))
     return structured(shape, 0, [(x, exprs)], out, lambda v: v)
+
+
+def _step(number: int, places: range) -> Expr:
+    return loop(number) * places.step + places.start
 
 
 def _end(end: int, step: int, size: int) -> int | None:

@@ -13,6 +13,7 @@ from rammer_mlir.frontends.onnx.builders.scalar import (
     Scalar,
     element_type,
     index_value,
+    literal,
 )
 from rammer_mlir.frontends.onnx.builders.sinking import sink
 from rammer_mlir.frontends.onnx.builders.values import ZERO, Expr, Tensor, empty, full
@@ -186,7 +187,7 @@ class Reduced(NamedTuple):
 
 
 def reduce(
-    body: Body,
+    body: Callable[[_S, _S], _S],
     source: Tensor,
     axes: Sequence[int],
     initial: float,
@@ -205,6 +206,11 @@ def reduce(
         The result without the axes, and the dimensions of the source that its own stand for.
     """
     kept = [axis for axis in range(source.rank) if axis not in axes]
+    if not axes:  # a scalar, or nothing to be reduced: no loop would pass on what was combined
+        wide = source.dtype if dtype is None else dtype
+        return Reduced(
+            pointwise(lambda v: body(v, literal(initial, wide)), source, dtype=wide), kept
+        )
     order = [*kept, *axes]
     shape = [source.shape[axis] for axis in kept]
     out = full(shape, initial, source.dtype if dtype is None else dtype)

@@ -1,0 +1,20 @@
+"""Paths that callers give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rammer_mlir.errors import OptionError
+
+
+def path_of(given: Any, what: str) -> Path:
+    """Return a path that a caller gave for something.
+
+    Raises:
+        OptionError: if it is no path.
+    """
+    try:
+        return Path(given)
+    except TypeError:
+        raise OptionError(f"{what}: expected the path of a file, found {given!r}") from None

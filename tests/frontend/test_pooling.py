@@ -1,0 +1,39 @@
+"""Pooling windows at the borders of their data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from node_checks import check_node, floats
+
+WINDOWS = [
+    {"kernel_shape": [1], "strides": [2]},
+    {"kernel_shape": [3], "strides": [3], "pads": [1, 2]},
+    {"kernel_shape": [2], "strides": [3], "pads": [1, 1]},
+    {"kernel_shape": [3], "strides": [2], "pads": [0, 1]},
+]
+
+
+@pytest.mark.parametrize("operator", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize("opset", [18, 22])
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("size", [8, 9])
+def test_windows_behind_the_data_are_left_out(
+    operator: str, opset: int, window: dict[str, Any], size: int
+) -> None:
+    check_node(operator, [floats(1, 2, size)], opset=opset, ceil_mode=1, **window)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_averages_with_the_border_count_it_only_as_far_as_it_is_given(
+    window: dict[str, Any],
+) -> None:
+    details = {"opset": 19, "ceil_mode": 1, "count_include_pad": 1}
+    check_node("AveragePool", [floats(1, 2, 10)], **details, **window)
+
+
+def test_positions_are_those_of_the_data_where_the_border_is_as_small() -> None:
+    x = np.random.default_rng(0).integers(0, 2, (2, 3, 5, 4)).astype(np.uint8)
+    check_node("MaxPool", [x], outputs=2, kernel_shape=[2, 3], strides=[2, 2], pads=[1, 2, 0, 1])

@@ -1,0 +1,52 @@
+"""Resize and GridSample where coordinates fall on a tie or outside of the data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from node_checks import check_node, floats
+
+
+@pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+@pytest.mark.parametrize("size", [2, 5, 7, 9])
+def test_nearest_elements_of_a_region_that_float32_rounds(rounding: str, size: int) -> None:
+    region = np.array([0, 0, 0.1, 1, 1, 0.8], np.float32)
+    check_node(
+        "Resize",
+        [floats(1, 1, 6), region, None, np.array([1, 1, size])],
+        constants=[1, 3],
+        mode="nearest",
+        nearest_mode=rounding,
+        coordinate_transformation_mode="tf_crop_and_resize",
+    )
+
+
+@pytest.mark.parametrize("rounding", ["floor", "ceil"])
+def test_nearest_elements_by_a_scale_that_float32_rounds(rounding: str) -> None:
+    check_node(
+        "Resize",
+        [floats(1, 1, 41), None, np.array([1, 1, 0.7], np.float32)],
+        constants=[2],
+        mode="nearest",
+        nearest_mode=rounding,
+        coordinate_transformation_mode="asymmetric",
+    )
+
+
+def test_a_result_without_elements() -> None:
+    scales = np.array([1, 1, 0.5], np.float32)
+    check_node("Resize", [floats(1, 2, 1), None, scales], constants=[2], mode="linear")
+
+
+@pytest.mark.parametrize("corners", [0, 1])
+@pytest.mark.parametrize("mode", ["linear", "cubic", "nearest"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_grid_sample_outside_of_the_image(mode: str, padding: str, corners: int) -> None:
+    grid = np.random.default_rng(1).uniform(-1.5, 1.5, (2, 3, 4, 2)).astype(np.float32)
+    check_node(
+        "GridSample",
+        [floats(2, 2, 5, 4), grid],
+        mode=mode,
+        padding_mode=padding,
+        align_corners=corners,
+    )
