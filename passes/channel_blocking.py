@@ -102,7 +102,7 @@ class ChannelBlocker:
             zip(op.maps, op.op.operation.operands, strict=True)
         ):
             number = position - len(op.inputs)
-            if value in self._blocked:
+            if value in self._layouts.values:
                 new, exprs = self._blocked_operand(map_, value, loops)
             elif number >= 0:
                 new, exprs = self._destination(map_, value, loops, part.results.get(number))
@@ -130,7 +130,13 @@ class ChannelBlocker:
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
         loop = plain_dim(map_.results[self._layouts.values[value].dim])
         assert loop is not None
-        return self._blocked[value], [*loops.renumber(map_), loops.point(loop)]
+        return self._blocked_form(value), [*loops.renumber(map_), loops.point(loop)]
+
+    def _blocked_form(self, value: ir.Value) -> ir.Value:
+        """Return the blocked form of a value, from a copy if nothing computes it so."""
+        if value not in self._blocked:
+            self._blocked[value] = blocked(value, self._layouts.values[value].dim)
+        return self._blocked[value]
 
     def _destination(
         self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops, result: Blocked | None
@@ -185,7 +191,7 @@ class ChannelBlocker:
     def _view(self, op: ir.OpView, part: Part[Blocked]) -> None:
         operation = op.operation
         old, dim = operation.results[0], part.results[0].dim
-        operands = [self._blocked[value] for value in operation.operands]
+        operands = [self._blocked_form(value) for value in operation.operands]
         kind = blocked_type(old.type, dim)
         if operation.name == "tensor.concat":
             new = tensor.ConcatOp(kind, operation.attributes["dim"], operands).result
@@ -215,16 +221,40 @@ def unblocked(blocked: ir.Value, old: ir.Value, dim: int) -> ir.Value:
         return _reshaped(blocked, shape)
     rank = len(shape)
     split = [*shape[:dim], shape[dim] // BLOCK, BLOCK, *shape[dim + 1 :]]
-    dims = [ir.AffineExpr.get_dim(number) for number in range(rank + 1)]
-    source = [*dims[: dim + 1], *dims[dim + 2 :], dims[dim + 1]]
-    maps = [ir.AffineMap.get(rank + 1, 0, exprs) for exprs in (source, dims)]
-    element = ir.RankedTensorType(old.type).element_type
-    empty = tensor.EmptyOp(split, element).result
-    copy = generic([blocked], empty, maps, [True] * (rank + 1))
+    return _reshaped(
+        _transposed(blocked, split, _points_last(rank, dim), list(range(rank + 1))), shape
+    )
+
+
+def blocked(plain: ir.Value, dim: int) -> ir.Value:
+    """Emit the blocked form of a plain value."""
+    shape = shape_of(plain)
+    rank = len(shape)
+    split = _reshaped(plain, [*shape[:dim], shape[dim] // BLOCK, BLOCK, *shape[dim + 1 :]])
+    result = [*shape[:dim], shape[dim] // BLOCK, *shape[dim + 1 :], BLOCK]
+    return _transposed(split, result, list(range(rank + 1)), _points_last(rank, dim))
+
+
+def _points_last(rank: int, dim: int) -> list[int]:
+    """Return the dimensions of a plain value, split at ``dim``, in a blocked value's order."""
+    return [*range(dim + 1), *range(dim + 2, rank + 1), dim + 1]
+
+
+def _transposed(
+    source: ir.Value, shape: Sequence[int], read: Sequence[int], written: Sequence[int]
+) -> ir.Value:
+    """Emit a copy of the given shape; dimensions are those of loops that read and write them."""
+    maps = [
+        ir.AffineMap.get(len(loops), 0, [ir.AffineExpr.get_dim(loop) for loop in loops])
+        for loops in (read, written)
+    ]
+    element = ir.RankedTensorType(source.type).element_type
+    empty = tensor.EmptyOp(list(shape), element).result
+    copy = generic([source], empty, maps, [True] * len(read))
     body = copy.regions[0].blocks.append(element, element)
     with ir.InsertionPoint(body):
         linalg.YieldOp([body.arguments[0]])
-    return _reshaped(copy.results[0], shape)
+    return copy.results[0]
 
 
 def _expanded(

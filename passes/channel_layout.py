@@ -17,6 +17,7 @@ from rammer_mlir.passes.channel_spread import (
     Changes,
     Part,
     changed_loops,
+    is_convertible,
     slice_along,
     spread,
     trailing_elements,
@@ -78,6 +79,16 @@ class _Blocking:
         """Return the dimension of a view's result."""
         rule = _VIEWS.get(op.operation.name)
         return None if rule is None else rule(op, operands)
+
+    def conversion(
+        self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, Blocked]
+    ) -> Blocked | None:
+        """Return the layout of the other operands, if a value can be stored so."""
+        layouts = {values[other] for other in op.operation.operands if other in values}
+        if len(layouts) != 1 or not is_convertible(value, self.weights):
+            return None
+        (layout,) = layouts
+        return layout if _divides(shape_of(value)[layout.dim]) else None
 
     def is_free(self, value: ir.Value, change: Blocked) -> bool:
         """Whether nothing moves in memory."""

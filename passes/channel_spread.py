@@ -3,7 +3,8 @@
 What becomes of a value along one dimension is its *change*: it is stored in blocks
 (``channel_layout``), or further channels stand behind its own (``channel_padding``). Changes begin
 at the results of contractions with constant weights. Operations that read changed values go along
-if the change's rules allow it; where they do not, the value is brought back to its plain form.
+if the change's rules allow it; where they do not, the value is brought back to its plain form. A
+plain value that is concatenated with changed ones may be *converted*, by a copy.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Generic, Protocol, TypeVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.boxes import loops_in
+from rammer_mlir.passes.fusion import CONCAT
 from rammer_mlir.passes.structured import Structured, is_generic, plain_dim, shape_of
 
 
@@ -40,7 +42,10 @@ class Part(Generic[C]):
 
 @dataclass(frozen=True)
 class Changes(Generic[C]):
-    """The changes of values, and how operations take part."""
+    """The changes of values, and how operations take part.
+
+    A value that changes although no operation that takes part computes it is converted.
+    """
 
     values: Mapping[ir.Value, C]
     parts: Mapping[ir.Operation, Part[C]]
@@ -59,6 +64,10 @@ class Rules(Protocol[C]):
         """Return the change of a view's result if all operands change; None if it does not."""
         ...
 
+    def conversion(self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, C]) -> C | None:
+        """Return the change that a plain operand of a concatenation needs; None if it has none."""
+        ...
+
     def pays(self, op: Structured, part: Part[C]) -> bool:
         """Whether it is for operations like this one that values are changed."""
         ...
@@ -70,30 +79,62 @@ class Rules(Protocol[C]):
 
 def spread(operations: Sequence[ir.OpView], rules: Rules[C]) -> Changes[C]:
     """Return the changes of a block's values, where something that pays is computed from them."""
+    converted = _conversions(operations, rules)
     refused: set[ir.Value] = set()
     while True:
-        changes = _spread(operations, rules, refused)
+        changes = _spread(operations, rules, converted, refused)
         useless = _useless(operations, rules, changes)
         if not useless:
             return changes
         refused |= useless
 
 
+def _conversions(operations: Sequence[ir.OpView], rules: Rules[C]) -> dict[ir.Value, C]:
+    """Return the plain values that are converted, so that concatenations can go along."""
+    concatenations = [op for op in operations if op.operation.name == CONCAT]
+    converted: dict[ir.Value, C] = {}
+    while True:
+        changes = _spread(operations, rules, converted, frozenset())
+        before = len(converted)
+        for op in concatenations:
+            converted |= _converted_operands(op, rules, changes.values)
+        if len(converted) == before:
+            return converted
+
+
+def _converted_operands(
+    op: ir.OpView, rules: Rules[C], values: Mapping[ir.Value, C]
+) -> dict[ir.Value, C]:
+    """Return a concatenation's plain operands, with their changes, if they are not the most."""
+    plain = [value for value in op.operation.operands if value not in values]
+    elements = [prod(shape_of(value)) for value in plain]
+    if 2 * sum(elements) > prod(shape_of(op.operation.results[0])):
+        return {}
+    found = {value: rules.conversion(op, value, values) for value in plain}
+    changes = {value: change for value, change in found.items() if change is not None}
+    return changes if len(changes) == len(found) else {}
+
+
 def _spread(
-    operations: Sequence[ir.OpView], rules: Rules[C], refused: Container[ir.Value]
+    operations: Sequence[ir.OpView],
+    rules: Rules[C],
+    converted: Mapping[ir.Value, C],
+    refused: Container[ir.Value],
 ) -> Changes[C]:
-    values: dict[ir.Value, C] = {}
+    given = {value: change for value, change in converted.items() if value not in refused}
+    values: dict[ir.Value, C] = {v: c for v, c in given.items() if isinstance(v.owner, ir.Block)}
     parts: dict[ir.Operation, Part[C]] = {}
     for op in operations:
         if is_generic(op):
             part = rules.generic_part(Structured(op), values, refused)
         else:
             part = _view_part(op, rules, values, refused)
-        if part is None:
-            continue
-        parts[op.operation] = part
-        for number, change in part.results.items():
-            values[op.operation.results[number]] = change
+        if part is not None:
+            parts[op.operation] = part
+            for number, change in part.results.items():
+                values[op.operation.results[number]] = change
+        else:
+            values |= {value: given[value] for value in op.operation.results if value in given}
     return Changes(values, parts)
 
 
@@ -179,6 +220,12 @@ def _does_the_same_everywhere(op: Structured) -> bool:
     return not op.uses_index and not any(
         isinstance(value.type, ir.RankedTensorType) for value in op.captures
     )
+
+
+def is_convertible(value: ir.Value, weights: Container[ir.Value]) -> bool:
+    """Whether a plain value may be converted: an activation of f32."""
+    kind = ir.RankedTensorType(value.type)
+    return value not in weights and isinstance(kind.element_type, ir.F32Type)
 
 
 def trailing_elements(value: ir.Value, dim: int) -> int:

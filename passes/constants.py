@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
 
@@ -51,6 +52,15 @@ class ConstantArgument:
         if PACK not in self.attributes:
             return []
         return [_read_step(step) for step in ir.ArrayAttr(self.attributes[PACK])]
+
+    @property
+    def held(self) -> NDArray[np.generic] | None:
+        """The named value where the argument itself holds it, None where it lies beside the IR."""
+        attribute = self.attributes.get(VALUE)
+        if attribute is None or isinstance(attribute, ir.DenseElementsAttr):
+            return None if attribute is None else np.array(attribute)
+        resource: Sequence[int] = ir.DenseResourceElementsAttr(attribute)  # type: ignore[assignment]
+        return np.array(resource)
 
 
 def _read_step(step: ir.Attribute) -> Step:

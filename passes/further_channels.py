@@ -10,7 +10,10 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import product
 
+import numpy as np
+
 from rammer_mlir.passes.body_values import evaluate_body
+from rammer_mlir.passes.constants import PARTS, ConstantArgument
 from rammer_mlir.passes.contraction import multiplies_and_adds
 from rammer_mlir.passes.fills import filling
 from rammer_mlir.passes.structured import Structured, constant_value
@@ -25,6 +28,15 @@ _MOST_FILLS = 4
 
 _LARGEST = 1e30
 """Numbers up to here stay finite in f32 when a few of them are multiplied by weights and added."""
+
+
+def held_fills(weight: ConstantArgument) -> Fills:
+    """Return the numbers that a weight consists of, if they are few and known; else nothing."""
+    held = None if PARTS in weight.attributes else weight.held
+    if held is None or held.dtype != np.float32 or any(isinstance(s, tuple) for s in weight.steps):
+        return frozenset()
+    numbers = frozenset(map(float, np.unique(held)))
+    return numbers if len(numbers) <= _MOST_FILLS else frozenset()
 
 
 def result_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir, linalg, tensor
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.channel_padding import Padded, choose_paddings, rounded
+from rammer_mlir.passes.channel_padding import Padded, choose_paddings, rounded, runs_along
 from rammer_mlir.passes.channel_spread import Changes, Part
+from rammer_mlir.passes.constant_pad import pad_with_zeros
 from rammer_mlir.passes.derived_weights import DerivedWeights
 from rammer_mlir.passes.entry import entry_block
 from rammer_mlir.passes.fills import filling
@@ -55,7 +57,8 @@ class _Padder:
             if is_generic(op):
                 self._fill_in_operands(copy, Structured(op), part)
             else:
-                copy.operands[0] = self._padded[op.operation.operands[0]]
+                for number, value in enumerate(op.operation.operands):
+                    copy.operands[number] = self._padded_form(value)
                 self._widen_slice(copy, part)
         for number, old in enumerate(op.operation.results):
             new = copy.results[number]
@@ -72,28 +75,49 @@ class _Padder:
             with ir.InsertionPoint(op), op.operation.location:
                 for value in op.operation.results:
                     if value in self._padded and any(True for _ in value.uses):
-                        value.replace_all_uses_with(_own_channels(self._padded[value], value))
+                        padded = self._paddings.values[value]
+                        plain = _own_channels(self._padded[value], value, padded)
+                        value.replace_all_uses_with(plain)
             op.operation.erase()
 
     def _fill_in_operands(self, copy: ir.Operation, op: Structured, part: Part[Padded]) -> None:
+        runs = runs_along(op, part.loops, self._paddings.values)
+        assert runs is not None, "it would not take part"
         for position, (map_, value) in enumerate(
             zip(op.maps, op.op.operation.operands, strict=True)
         ):
-            grown = [plain_dim(expr) in part.loops for expr in map_.results]
-            if value in self._padded:
-                copy.operands[position] = self._padded[value]
+            grown = _runs_of_dimensions(map_, runs)
+            if value in self._paddings.values:
+                copy.operands[position] = self._padded_form(value)
             elif any(grown) and position < len(op.inputs):
                 copy.operands[position] = self._padded_weight(value, grown)
             elif any(grown):
                 result = part.results[position - len(op.inputs)]
                 copy.operands[position] = _fresh(value, _padded_type(value.type, result))
 
-    def _padded_weight(self, value: ir.Value, grown: list[bool]) -> ir.Value:
-        """Return a weight with zeros behind it in the dimensions that grow."""
-        shape = shape_of(value)
-        size = [rounded(n) if more else n for n, more in zip(shape, grown, strict=True)]
+    def _padded_form(self, value: ir.Value) -> ir.Value:
+        """Return the padded form of a value, from a copy if nothing computes it so."""
+        if value not in self._padded:
+            padded = self._paddings.values[value]
+            shape = shape_of(value)
+            high = [0] * len(shape)
+            high[padded.dim] = padded.size - shape[padded.dim]
+            self._padded[value] = pad_with_zeros(value, [0] * len(shape), high)
+        return self._padded[value]
+
+    def _padded_weight(self, value: ir.Value, grown: list[int]) -> ir.Value:
+        """Return a weight with zeros behind each run of the dimensions that grow."""
+        shape: list[int] = []
+        size: list[int] = []
+        whole: list[int] = []
+        for n, runs in zip(shape_of(value), grown, strict=True):
+            run = rounded(n // runs) if runs else n
+            shape += [runs, n // runs] if runs > 1 else [n]
+            size += [runs, run] if runs > 1 else [run]
+            whole.append(max(runs, 1) * run)
         part = WeightPart(self._weights[value], shape, [0] * len(shape), size)
-        return self._weights.join([part])
+        joined = self._weights.join([part])
+        return joined if size == whole else self._weights.reshape(joined, whole)
 
     @staticmethod
     def _widen_slice(copy: ir.Operation, part: Part[Padded]) -> None:
@@ -119,8 +143,21 @@ def _fresh(value: ir.Value, kind: ir.Type) -> ir.Value:
     return empty if scalar is None else linalg.fill(scalar, outs=[empty])
 
 
-def _own_channels(padded: ir.Value, old: ir.Value) -> ir.Value:
-    """View a padded value without its further channels."""
+def _own_channels(new: ir.Value, old: ir.Value, padded: Padded) -> ir.Value:
+    """Return a padded value without its further channels: a view, or several of them joined."""
     shape = shape_of(old)
-    zeros, ones = [0] * len(shape), [1] * len(shape)
-    return tensor.ExtractSliceOp(old.type, padded, [], [], [], zeros, shape, ones).result
+    shape[padded.dim] = padded.own
+    kind = ir.RankedTensorType.get(shape, ir.RankedTensorType(old.type).element_type)
+    runs: list[ir.Value] = []
+    for run in range(padded.runs):
+        offsets = [0] * len(shape)
+        offsets[padded.dim] = run * rounded(padded.own)
+        ones = [1] * len(shape)
+        runs.append(tensor.ExtractSliceOp(kind, new, [], [], [], offsets, shape, ones).result)
+    return runs[0] if len(runs) == 1 else tensor.ConcatOp(old.type, padded.dim, runs).result
+
+
+def _runs_of_dimensions(map_: ir.AffineMap, runs: Mapping[int, int]) -> list[int]:
+    """Return how many runs each dimension of an operand has that grows; 0 for those that do not."""
+    loops = [plain_dim(expr) for expr in map_.results]
+    return [0 if loop is None else runs.get(loop, 0) for loop in loops]

@@ -118,11 +118,14 @@ class Structured:
         dims = [plain_dim(expr) for expr in self.maps[len(self.inputs) + result].results]
         return None if None in dims else [dim for dim in dims if dim is not None]
 
+    def reads_input(self, position: int) -> bool:
+        """Whether the body uses an input's elements; not those of a window that only has a size."""
+        argument = self.op.operation.regions[0].blocks[0].arguments[position]
+        return any(True for _ in argument.uses)
+
     def reads_output(self, result: int) -> bool:
         """Whether the body uses the destination's old value."""
-        block = self.op.operation.regions[0].blocks[0]
-        argument = block.arguments[len(self.inputs) + result]
-        return any(True for _ in argument.uses)
+        return self.reads_input(len(self.inputs) + result)
 
     @cached_property
     def uses_index(self) -> bool:

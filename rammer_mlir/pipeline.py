@@ -61,7 +61,7 @@ _CPU_WORK = 12_000_000
 _FEW_VEUS = 4
 """vEUs of a CPU that one step of a recurrent layer keeps busy."""
 
-_CPU_ENOUGH = 24
+_CPU_ENOUGH = 16
 """rTasks of one rOperator that divide well among the cores of a CPU."""
 
 IR_STAGES = ("linalg", "operators", "tasks", "buffers", "program", "target", "llvm")

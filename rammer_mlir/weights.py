@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import ModelError
-from rammer_mlir.passes.constants import PARTS, VALUE, ConstantArgument, constant_arguments
+from rammer_mlir.passes.constants import PARTS, ConstantArgument, constant_arguments
 
 Array = NDArray[np.generic]
 
@@ -61,18 +61,12 @@ def _joined(weight: ConstantArgument, values: Mapping[str, Array]) -> Array:
 
 
 def _value(weight: ConstantArgument, values: Mapping[str, Array]) -> Array:
-    if VALUE in weight.attributes:
-        return _dense_array(weight.attributes[VALUE])
+    held = weight.held
+    if held is not None:
+        return held
     if weight.name not in values:
         raise ModelError(
             f"weight '{weight.name}' has no value: expected it beside the IR; compile from the "
             "ONNX model, or give the weights"
         )
     return values[weight.name]
-
-
-def _dense_array(attribute: ir.Attribute) -> Array:
-    if isinstance(attribute, ir.DenseElementsAttr):
-        return np.array(attribute)
-    resource: Sequence[int] = ir.DenseResourceElementsAttr(attribute)  # type: ignore[assignment]
-    return np.array(resource)

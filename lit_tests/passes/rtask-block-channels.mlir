@@ -130,3 +130,48 @@ func.func @main(%x: tensor<1x3x6x6xf32>, %w1: tensor<3x32xf32> {rtask.constant =
   } -> tensor<1x8x6x6xf32>
   return %1 : tensor<1x8x6x6xf32>
 }
+
+// -----
+
+// What is concatenated with blocked channels is brought into blocks by a copy.
+// CHECK-DAG: #[[PLAIN:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2, d3, d4)>
+// CHECK-DAG: #[[POINTS:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d3, d4, d2)>
+// CHECK: func.func @main(%[[X:.*]]: tensor<1x3x6x6xf32>, %[[Y:.*]]: tensor<1x16x6x6xf32>
+// CHECK: %[[COPY:.*]] = linalg.generic {indexing_maps = [#[[PLAIN]], #[[POINTS]]]{{.*}} outs(%{{.*}} : tensor<1x1x6x6x16xf32>)
+// CHECK: tensor.concat dim(1) %{{.*}}, %[[COPY]] : (tensor<1x2x6x6x16xf32>, tensor<1x1x6x6x16xf32>) -> tensor<1x3x6x6x16xf32>
+// CHECK: return %{{.*}} : tensor<1x8x6x6xf32>
+#image = affine_map<(n, f, h, w, c) -> (n, c, h, w)>
+#pointwise = affine_map<(n, f, h, w, c) -> (c, f)>
+#result = affine_map<(n, f, h, w, c) -> (n, f, h, w)>
+#same = affine_map<(n, f, h, w) -> (n, f, h, w)>
+func.func @main(%x: tensor<1x3x6x6xf32>, %y: tensor<1x16x6x6xf32>,
+                %w1: tensor<3x32xf32> {rtask.constant = "w1"},
+                %w2: tensor<48x8xf32> {rtask.constant = "w2"}, %init: tensor<1x8x6x6xf32>)
+    -> tensor<1x8x6x6xf32> {
+  %zero = arith.constant 0.0 : f32
+  %0 = tensor.empty() : tensor<1x32x6x6xf32>
+  %1 = linalg.generic {indexing_maps = [affine_map<(n, f, h, w) -> ()>, #same],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%zero : f32) outs(%0 : tensor<1x32x6x6xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    linalg.yield %a : f32
+  } -> tensor<1x32x6x6xf32>
+  %2 = linalg.generic {indexing_maps = [#image, #pointwise, #result],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]}
+      ins(%x, %w1 : tensor<1x3x6x6xf32>, tensor<3x32xf32>) outs(%1 : tensor<1x32x6x6xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %c, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<1x32x6x6xf32>
+  %3 = tensor.concat dim(1) %2, %y : (tensor<1x32x6x6xf32>, tensor<1x16x6x6xf32>) -> tensor<1x48x6x6xf32>
+  %4 = linalg.generic {indexing_maps = [#image, #pointwise, #result],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]}
+      ins(%3, %w2 : tensor<1x48x6x6xf32>, tensor<48x8xf32>) outs(%init : tensor<1x8x6x6xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %c, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<1x8x6x6xf32>
+  return %4 : tensor<1x8x6x6xf32>
+}

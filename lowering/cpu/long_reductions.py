@@ -14,6 +14,7 @@ from math import prod
 from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref, scf
+from rammer_mlir.lowering.cpu.vectorize_prefetch import PIECE
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.passes.structured import Structured, body_operations, element_bytes, plain_dim
 
@@ -110,6 +111,7 @@ def _split(op: Structured, piece: _Piece) -> None:
         copy = operation.clone().operation
         for number, part in enumerate(parts):
             copy.operands[number] = part
+        copy.attributes[PIECE] = ir.DenseI64ArrayAttr.get([piece.loop, piece.trips])
         scf.YieldOp([])
     operation.erase()
 

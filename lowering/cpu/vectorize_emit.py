@@ -13,6 +13,7 @@ from rammer_mlir.lowering.cpu.vectorize_affine import Index, as_value, constant
 from rammer_mlir.lowering.cpu.vectorize_body import Combiner, select
 from rammer_mlir.lowering.cpu.vectorize_memory import Mask, Scope
 from rammer_mlir.lowering.cpu.vectorize_nest import Finish, Nest
+from rammer_mlir.lowering.cpu.vectorize_prefetch import find_prefetches
 from rammer_mlir.lowering.cpu.vectorize_registers import Instance, Registers, Span, Spans
 from rammer_mlir.lowering.cpu.vectorize_tile import TilePlan
 
@@ -40,6 +41,7 @@ class NestEmitter:
         self.horizontal = self.vector in self.reductions
         self.inputs = nest.operands[: len(nest.operands) - nest.outputs]
         self.outputs = nest.operands[len(self.inputs) :]
+        self.prefetches = find_prefetches(nest, plan)
         self.captured = [self._capture(value) for value in nest.body.captured]
         finish = nest.finish
         self.finish_captured = [
@@ -189,6 +191,8 @@ class NestEmitter:
         """Emit one step of the reduction for every register of the micro tile."""
         next_values: list[Any] = []
         groups = self._grouped(carried)
+        for prefetch in self.prefetches:
+            prefetch.ask(self.registers, spans, instances)
         for instance, values in zip(instances, groups, strict=True):
             next_values += self._point(spans, instance, values)
         return next_values

@@ -108,6 +108,10 @@ class Registers:
         base = self.scope.once(("address", address.moving), lambda: _sum(address.moving))
         return add(base, address.known)
 
+    def address(self, operand: Operand, spans: Spans, instance: Instance) -> Index:
+        """Emit the address of an operand's first element at one register."""
+        return self._emit_address(self._address(operand, spans, instance))
+
     def _vector_stride(self, operand: Operand) -> Index:
         return 0 if self.vector is None else operand.strides[self.vector]
 
@@ -185,7 +189,7 @@ class Registers:
 
     def _store(self, operand: Operand, spans: Spans, instance: Instance, value: Any) -> None:
         stride = self._vector_stride(operand) if self.vector in instance.offsets else 0
-        address = self._emit_address(self._address(operand, spans, instance))
+        address = self.address(operand, spans, instance)
         memory.store(operand, address, stride, self.lanes, instance.mask, value)
 
 

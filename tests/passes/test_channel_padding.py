@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from rammer_mlir.options import check_options
 from rammer_mlir.passes.body_values import evaluate_body
 
 SEEDS = range(16)
+CELL_SEEDS = range(8)
 
 
 class _Network:
@@ -31,7 +33,7 @@ class _Network:
         self._weights: list[onnx.TensorProto] = []
         self._values: dict[str, tuple[int, int]] = {}
 
-    def build(self) -> onnx.ModelProto:
+    def layers(self) -> onnx.ModelProto:
         """Return a network with an image `x`; two of its values are results."""
         rng = self._rng
         self._values["x"] = (3, rng.randint(7, 11))
@@ -43,6 +45,24 @@ class _Network:
             )  # fmt: skip
             layer(rng.choice(list(self._values)[1:][-3:]))
         self._convolution(list(self._values)[-1])
+        return self._model()
+
+    def cells(self) -> onnx.ModelProto:
+        """Return a network that concatenates values with equal numbers of channels, twice."""
+        rng = self._rng
+        self._values["x"] = (3, rng.randint(7, 11))
+        channels, source = rng.choice((12, 13, 24, 28)), "x"
+        for _ in range(2):
+            block = self._convolution(source, channels)
+            blocks = [block, self._depthwise(block), self._softmax(block)]
+            blocks += [self._pool(rng.choice(blocks), 1), self._activation(rng.choice(blocks))]
+            blocks += [self._sum(blocks[-1])]
+            source = self._joined(rng.sample(blocks, rng.randint(2, 4)))
+        self._convolution(self._activation(source))
+        return self._model()
+
+    def _model(self) -> onnx.ModelProto:
+        rng = self._rng
         last = list(self._values)[-1]
         results = dict.fromkeys([last, rng.choice(list(self._values)[1:])])
         shape = [rng.choice((1, 2)), *self._shape("x")]
@@ -72,27 +92,28 @@ class _Network:
         self._values[name] = (channels, size)
         return name
 
-    def _convolution(self, source: str) -> None:
+    def _convolution(self, source: str, filters: int = 0) -> str:
         channels, size = self._values[source]
         window = self._rng.choice((1, 3))
-        filters = self._rng.choice((12, 13, 15, 16, 24, 28, 31, 40))
+        filters = filters or self._rng.choice((12, 13, 15, 16, 24, 28, 31, 40))
         inputs = [source, self._weight(filters, channels, window, window)]
         if self._rng.random() < 0.7:
             inputs.append(self._weight(filters))
-        self._add("Conv", inputs, filters, size, pads=[window // 2] * 4)
+        return self._add("Conv", inputs, filters, size, pads=[window // 2] * 4)
 
-    def _depthwise(self, source: str) -> None:
+    def _depthwise(self, source: str) -> str:
         channels, size = self._values[source]
         weight = self._weight(channels, 1, 3, 3)
-        self._add("Conv", [source, weight], channels, size, pads=[1] * 4, group=channels)
+        return self._add("Conv", [source, weight], channels, size, pads=[1] * 4, group=channels)
 
-    def _pool(self, source: str) -> None:
+    def _pool(self, source: str, pad: int | None = None) -> str:
         channels, size = self._values[source]
         kind = self._rng.choice(("MaxPool", "AveragePool"))
-        pad = self._rng.choice((0, 1))
-        if size > 3:
-            out = size - 2 + 2 * pad
-            self._add(kind, [source], channels, out, kernel_shape=[3, 3], pads=[pad] * 4)
+        pad = self._rng.choice((0, 1)) if pad is None else pad
+        if size <= 3:
+            return source
+        out = size - 2 + 2 * pad
+        return self._add(kind, [source], channels, out, kernel_shape=[3, 3], pads=[pad] * 4)
 
     def _scale(self, source: str) -> None:
         """By channel, as a batch normalisation does, or by one number."""
@@ -100,27 +121,30 @@ class _Network:
         weight = self._weight(channels, 1, 1) if self._rng.random() < 0.7 else self._weight(1)
         self._add(self._rng.choice(("Mul", "Add", "Sub")), [source, weight], channels, size)
 
-    def _activation(self, source: str) -> None:
+    def _activation(self, source: str) -> str:
         kind = self._rng.choice(("Relu", "Sigmoid", "HardSwish", "Tanh", "LeakyRelu", "Exp"))
         if kind == "Exp":  # and one over it: what divides zero by zero in further channels
             source = self._add("Tanh", [source], *self._values[source])
             source = self._add("Exp", [source], *self._values[source])
             kind = "Reciprocal"
-        self._add(kind, [source], *self._values[source])
+        return self._add(kind, [source], *self._values[source])
 
-    def _sum(self, source: str) -> None:
+    def _sum(self, source: str) -> str:
         others = [name for name, shape in self._values.items() if shape == self._values[source]]
         kind = self._rng.choice(("Add", "Mul"))
-        self._add(kind, [source, self._rng.choice(others)], *self._values[source])
+        return self._add(kind, [source, self._rng.choice(others)], *self._values[source])
 
     def _concat(self, source: str) -> None:
-        channels, size = self._values[source]
+        size = self._values[source][1]
         others = [name for name, shape in self._values.items() if shape[1] == size]
-        other = self._rng.choice(others)
-        self._add("Concat", [source, other], channels + self._values[other][0], size, axis=1)
+        self._joined([source, self._rng.choice(others)])
 
-    def _softmax(self, source: str) -> None:
-        self._add("Softmax", [source], *self._values[source], axis=1)
+    def _joined(self, parts: list[str]) -> str:
+        channels = sum(self._values[name][0] for name in parts)
+        return self._add("Concat", parts, channels, self._values[parts[0]][1], axis=1)
+
+    def _softmax(self, source: str) -> str:
+        return self._add("Softmax", [source], *self._values[source], axis=1)
 
     def _slice(self, source: str) -> None:
         channels, size = self._values[source]
@@ -133,26 +157,44 @@ class _Network:
         self._add("Slice", [source, *names], kept, size)
 
 
-def _compile(seed: int) -> tuple[onnx.ModelProto, Compilation]:
-    model = _Network(seed).build()
-    return model, Compilation.of_model(model, check_options("cpu", "wavefront", 2))
+def _compile(model: onnx.ModelProto) -> Compilation:
+    return Compilation.of_model(model, check_options("cpu", "wavefront", 2))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_padded_networks_are_right(seed: int) -> None:
-    model, compilation = _compile(seed)
+    _check(_Network(seed).layers(), seed)
+
+
+@pytest.mark.parametrize("seed", CELL_SEEDS)
+def test_networks_with_runs_of_channels_are_right(seed: int) -> None:
+    _check(_Network(seed).cells(), seed)
+
+
+def _check(model: onnx.ModelProto, seed: int) -> None:
     shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
     image = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
     expected = OnnxRuntime(model.SerializeToString(), 1).run({"x": image})
-    with compilation.executable() as executable:
+    with _compile(model).executable() as executable:
         outcome = compare(expected, executable.run({"x": image}))
     assert outcome.ok, outcome
 
 
+def _operators(model: onnx.ModelProto) -> str:
+    return _compile(model).emit("operators").decode()
+
+
 def test_most_of_them_are_padded() -> None:
-    """The comparison above would prove little if nothing were padded."""
-    texts = [_compile(seed)[1].emit("operators").decode() for seed in SEEDS]
+    """The comparisons above would prove little if nothing were padded."""
+    texts = [_operators(_Network(seed).layers()) for seed in SEEDS]
     assert sum("rtask.parts" in text for text in texts) >= len(SEEDS) // 2
+
+
+def test_many_of_them_have_runs() -> None:
+    """Zeros behind each run show in weights whose channels are cut into runs and then padded."""
+    runs = re.compile(r"shape = array<i64: [2-9], (12|13|24|28), ")
+    texts = [_operators(_Network(seed).cells()) for seed in CELL_SEEDS]
+    assert sum(runs.search(text) is not None for text in texts) >= len(CELL_SEEDS) // 2
 
 
 BODY = """

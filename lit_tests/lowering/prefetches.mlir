@@ -1,0 +1,82 @@
+// RUN: rammer-opt %s --split-input-file --rtask-vectorize-kernels | filecheck %s
+
+// A long sum over 128 blocks of 16 channels goes on in pieces of 8 blocks. Each step asks for what
+// lies one piece ahead: two lines of weights, and of 14 pixels another line each step.
+// CHECK: func.func private @piece
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK: scf.for {{.*}} iter_args
+// CHECK: scf.for {{.*}} iter_args
+// CHECK-COUNT-3: memref.prefetch {{.*}}, read, locality<2>, data
+// CHECK-NOT: memref.prefetch
+// CHECK: scf.yield
+#image = affine_map<(k, p, l, c, m) -> (c, p, m)>
+#weights = affine_map<(k, p, l, c, m) -> (k, c, m, l)>
+#result = affine_map<(k, p, l, c, m) -> (k, p, l)>
+"rtask.kernel"() {barriers = 0 : i64, bytes = 1 : i64, function = @piece, num_rtasks = 1 : i64,
+  operations = 1 : i64, reads = [], shared_memory = 0 : i64, threads = 1 : i64,
+  writes = [{argument = 2 : i64, offsets = affine_map<(d0) -> (0, 0, 0)>, sizes = array<i64: 2, 56, 16>}]} : () -> ()
+func.func private @piece(%id: index, %x: memref<128x56x16xf32>, %w: memref<2x128x16x16xf32>, %y: memref<2x56x16xf32>) {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%y : memref<2x56x16xf32>)
+  linalg.generic {indexing_maps = [#image, #weights, #result],
+                  iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+    ins(%x, %w : memref<128x56x16xf32>, memref<2x128x16x16xf32>) outs(%y : memref<2x56x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %c, %p : f32
+    linalg.yield %s : f32
+  }
+  return
+}
+
+// -----
+
+// A sum of 32 blocks is done at once, and asks for the next panel of weights alone.
+// CHECK: func.func private @panel
+// CHECK-COUNT-2: memref.prefetch {{.*}}, read, locality<2>, data
+// CHECK-NOT: memref.prefetch
+#image = affine_map<(k, p, l, c, m) -> (c, p, m)>
+#weights = affine_map<(k, p, l, c, m) -> (k, c, m, l)>
+#result = affine_map<(k, p, l, c, m) -> (k, p, l)>
+"rtask.kernel"() {barriers = 0 : i64, bytes = 1 : i64, function = @panel, num_rtasks = 1 : i64,
+  operations = 1 : i64, reads = [], shared_memory = 0 : i64, threads = 1 : i64,
+  writes = [{argument = 2 : i64, offsets = affine_map<(d0) -> (0, 0, 0)>, sizes = array<i64: 4, 56, 16>}]} : () -> ()
+func.func private @panel(%id: index, %x: memref<32x56x16xf32>, %w: memref<4x32x16x16xf32>, %y: memref<4x56x16xf32>) {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%y : memref<4x56x16xf32>)
+  linalg.generic {indexing_maps = [#image, #weights, #result],
+                  iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+    ins(%x, %w : memref<32x56x16xf32>, memref<4x32x16x16xf32>) outs(%y : memref<4x56x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %c, %p : f32
+    linalg.yield %s : f32
+  }
+  return
+}
+
+// -----
+
+// A panel of two blocks is read fast enough.
+// CHECK: func.func private @small
+// CHECK-NOT: memref.prefetch
+#image = affine_map<(k, p, l, c, m) -> (c, p, m)>
+#weights = affine_map<(k, p, l, c, m) -> (k, c, m, l)>
+#result = affine_map<(k, p, l, c, m) -> (k, p, l)>
+"rtask.kernel"() {barriers = 0 : i64, bytes = 1 : i64, function = @small, num_rtasks = 1 : i64,
+  operations = 1 : i64, reads = [], shared_memory = 0 : i64, threads = 1 : i64,
+  writes = [{argument = 2 : i64, offsets = affine_map<(d0) -> (0, 0, 0)>, sizes = array<i64: 4, 56, 16>}]} : () -> ()
+func.func private @small(%id: index, %x: memref<2x56x16xf32>, %w: memref<4x2x16x16xf32>, %y: memref<4x56x16xf32>) {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%y : memref<4x56x16xf32>)
+  linalg.generic {indexing_maps = [#image, #weights, #result],
+                  iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+    ins(%x, %w : memref<2x56x16xf32>, memref<4x2x16x16xf32>) outs(%y : memref<4x56x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %c, %p : f32
+    linalg.yield %s : f32
+  }
+  return
+}

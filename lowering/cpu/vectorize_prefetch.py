@@ -1,0 +1,156 @@
+"""Ask for memory that is read soon: the next panel of a product, the next piece of a long sum.
+
+Many micro tiles read the same panel of weights, and the first of them waits for memory; the others
+have it near. So each step of a sum asks for the lines that lie one panel ahead of those that it
+reads, into the second level of cache: the processor's own prefetchers stop at the ends of pages.
+Pieces of a long sum (``long_reductions``) also ask for what the next piece reads of the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from rammer_mlir.bindings import memref
+from rammer_mlir.lowering.cpu.vectorize_affine import Index, add, as_value, multiply
+from rammer_mlir.lowering.cpu.vectorize_nest import Nest, Operand
+from rammer_mlir.lowering.cpu.vectorize_registers import Instance, Registers, Spans
+from rammer_mlir.lowering.cpu.vectorize_tile import TilePlan
+
+PIECE = "rtask.piece"
+"""Attribute of a piece of a sum: the loop that goes on behind it, and its trip count in it."""
+
+_LEAST_BYTES = 16 * 1024
+"""Panels below are read fast enough without."""
+
+_SECOND_LEVEL = 2
+"""``memref.prefetch``'s locality that leaves the first level of cache alone."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Registers along the lanes: every step asks for the lines ``ahead`` elements further."""
+
+    operand: Operand
+    ahead: int
+    line: int
+
+    def ask(self, registers: Registers, spans: Spans, instances: Sequence[Instance]) -> None:
+        """Emit what one step of the sum asks for."""
+        vector = registers.vector
+        asked: set[tuple[int, ...]] = set()
+        for instance in instances:
+            place = tuple(o for dim, o in instance.offsets.items() if self.operand.strides[dim])
+            if place in asked or (vector is not None and instance.offsets[vector] % self.line):
+                continue
+            asked.add(place)
+            _ask(self.operand, add(registers.address(self.operand, spans, instance), self.ahead))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Scalars of which each line is read in one go: a step asks for ``lines`` of those ahead.
+
+    Lines lie ``apart`` from each other; ``inner`` is the reduction that walks along a line.
+    """
+
+    operand: Operand
+    ahead: int
+    inner: int
+    trips: int
+    apart: int
+    lines: int
+
+    def ask(self, registers: Registers, spans: Spans, instances: Sequence[Instance]) -> None:
+        """Emit what one step of the sum asks for: another line for each step along one."""
+        start = registers.address(self.operand, spans, instances[0])
+        step = multiply(spans[self.inner].base, self.apart - 1)
+        for number in range(self.lines):
+            further = self.ahead + number * self.trips * self.apart
+            _ask(self.operand, add(add(start, step), further))
+
+
+def _ask(operand: Operand, address: Index) -> None:
+    memref.prefetch(operand.value, [as_value(address)], False, _SECOND_LEVEL, True)
+
+
+def find_prefetches(nest: Nest, plan: TilePlan) -> list[Panel | Rows]:
+    """Return what the steps of a nest's sum ask for ahead; nothing where little is gained."""
+    vector = None if plan.vector is None else nest.loops[plan.vector]
+    if vector is None or nest.reduction[vector] or not any(nest.reduction[d] for d in nest.loops):
+        return []
+    tile = _Tile(nest, plan, vector)
+    inputs = nest.operands[: -nest.outputs]
+    found: list[Panel | Rows] = []
+    for operand in inputs:
+        if operand.is_scalar or operand.results is not None:
+            continue
+        ahead = tile.panel_ahead(operand) or tile.rows_ahead(operand)
+        if ahead is not None:
+            found.append(ahead)
+    return found
+
+
+class _Tile:
+    """A nest and its micro tile, in dimensions of the nest."""
+
+    def __init__(self, nest: Nest, plan: TilePlan, vector: int) -> None:
+        self._nest = nest
+        self._vector = vector
+        self._points = {dim: plan.points(number) for number, dim in enumerate(nest.loops)}
+        self._unroll = {nest.loops[loop]: factor for loop, factor in plan.unroll}
+        self._order = [nest.loops[loop] for loop in plan.order]
+        self._reductions = [dim for dim in nest.loops if nest.reduction[dim]]
+        self._line = max(1, 512 // nest.lane_bits)
+        attributes = nest.operation.attributes
+        self._piece = tuple(attributes[PIECE]) if PIECE in attributes else None
+
+    def panel_ahead(self, operand: Operand) -> Panel | None:
+        """Return how a panel is asked for that whole registers are loaded from."""
+        strides = self._static_strides(operand)
+        if strides is None or strides[self._vector] != 1 or not self._is_shared(strides):
+            return None
+        if not all(strides[dim] for dim in self._reductions):
+            return None
+        width = prod(self._points[dim] for dim in self._order if strides[dim])
+        steps = prod(self._nest.bounds[dim] for dim in self._reductions)
+        if steps * width * self._nest.lane_bits // 8 < _LEAST_BYTES:
+            return None
+        return Panel(operand, self._next_panel(strides), self._line)
+
+    def _next_panel(self, strides: Sequence[int]) -> int:
+        """Return how far ahead the next panel lies: the next of this rTask, else what follows."""
+        moving = [dim for dim in self._order if strides[dim]]
+        tiled = [dim for dim in moving if self._is_tiled(dim)]
+        if tiled:
+            return self._points[tiled[-1]] * strides[tiled[-1]]
+        if self._piece is not None:
+            loop, trips = self._piece
+            return trips * strides[loop]
+        return max(self._nest.bounds[dim] * strides[dim] for dim in moving)
+
+    def rows_ahead(self, operand: Operand) -> Rows | None:
+        """Return how the next piece of a sum is asked for where scalars are read line by line."""
+        strides = self._static_strides(operand)
+        if strides is None or self._piece is None or strides[self._vector] != 0:
+            return None
+        loop, trips = self._piece
+        inner = self._reductions[-1]
+        moving = [dim for dim in self._unroll if strides[dim]]
+        size = self._nest.sizes[inner]
+        if inner == loop or size != self._line or strides[inner] != 1 or len(moving) != 1:
+            return None
+        lines = -(-self._unroll[moving[0]] // size)
+        return Rows(operand, trips * strides[loop], inner, size, strides[moving[0]], lines)
+
+    def _static_strides(self, operand: Operand) -> list[int] | None:
+        strides = [stride for stride in operand.strides if isinstance(stride, int)]
+        return strides if len(strides) == len(operand.strides) else None
+
+    def _is_shared(self, strides: Sequence[int]) -> bool:
+        """Whether several micro tiles read the same elements of an operand."""
+        return any(self._is_tiled(dim) and not strides[dim] for dim in self._order)
+
+    def _is_tiled(self, dim: int) -> bool:
+        return self._nest.bounds[dim] > self._points[dim]
