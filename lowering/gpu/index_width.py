@@ -8,7 +8,8 @@ than ``LIMIT`` bytes, because an index is one of these, none larger than the lon
 - a byte offset into one of the kernel's buffers, from the task table: at most its bytes;
 - a position in the task table, or the number of a buffer, an rKernel or a vEU;
 - the number of an rTask: each writes at least one byte of its own;
-- one step of a loop beyond those: ``LIMIT`` leaves room for that below 2^31.
+- one step of a loop, or the constant of an address, beyond those: ``LIMIT`` leaves room for that
+  below 2^31.
 
 Where an index is outside of its buffer - a pad, the end of a tile that is cut - it is compared with
 the buffer's size before it is used; an offset that was computed from it is not used. Compared
@@ -35,7 +36,8 @@ WIDE, NARROW = 64, 32
 _ARITHMETIC = frozenset(("arith.addi", "arith.subi", "arith.muli"))
 
 LIMIT = (1 << 31) - (1 << 24)
-"""Bytes: 2^31, less what one step of a loop adds: a block's threads, each with some elements."""
+"""Bytes: 2^31, less what a step adds: that of a loop, of a block's threads with some elements each,
+or that of an address (``pointers``)."""
 
 
 def index_width(module: Any) -> int:

@@ -27,6 +27,10 @@ _ADDRESS_BITS = 64
 _ALIGNED_POINTER = 1
 """Its place in the descriptor."""
 
+_FURTHEST = 1 << 20
+"""Elements that a constant may add. What is left without a negative one may be beyond the buffer by
+as much, which an index has room for."""
+
 _DYNAMIC = -(1 << 31)
 """Stands for an operand among the constant indices of ``llvm.getelementptr``."""
 
@@ -59,9 +63,18 @@ class Pointers:
         steps = [self._step(*pair) for pair in zip(indices, strides, strict=True)]
         place = total([begin, *steps])
         pointer, element = self.buffer(buffer), buffer.type.element_type
+        if abs(place.constant) > _FURTHEST:
+            return self._far(pointer, element, place)
         if place.rest is not None:
             pointer = self._behind(pointer, element, [self._converted(place.rest)], _DYNAMIC)
         return self._behind(pointer, element, [], place.constant) if place.constant else pointer
+
+    def _far(self, pointer: Any, element: Any, place: IndexParts) -> Any:
+        """Emit a pointer behind the sum of both parts."""
+        at = arith.constant(ir.IndexType.get(), place.constant)
+        if place.rest is not None:
+            at = arith.addi(place.rest, at)
+        return self._behind(pointer, element, [self._converted(at)], _DYNAMIC)
 
     def _layout(self, buffer: Any) -> tuple[Any, IndexParts, list[Any]]:
         """Return what a buffer is a view of, its offset there, and its strides there."""
