@@ -11,9 +11,10 @@ from typing import Any
 
 from rammer_mlir.bindings import arith, ir, llvm, nvvm
 from rammer_mlir.lowering.gpu.pointers import Pointers
-from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.lowering.ir_walk import producer, walk
 
 _GLOBAL = "!llvm.ptr<1>"
+_SELECT = "arith.select"
 _REGISTER = 32
 """Bits."""
 
@@ -35,11 +36,16 @@ def lower_shared_memory(module: Any, index_bits: int) -> None:
 
 
 def _copy(operation: Any, pointers: Pointers) -> None:
-    """Copy 4, 8 or 16 bytes, of which those beyond ``srcElements`` become zeros."""
+    """Copy 4, 8 or 16 bytes, of which those beyond ``srcElements`` become zeros.
+
+    Where it is zero, nothing is read: an index that is chosen to be inside for that case alone may
+    then stay outside, as in CUTLASS (``cp_async_zfill``).
+    """
     width = operation.dst.type.element_type.width // 8
     size = operation.dstElements.value * width
     to = pointers.element(operation.dst, list(operation.dstIndices))
-    source = pointers.element(operation.src, list(operation.srcIndices))
+    at = [_read_index(index, operation.srcElements) for index in operation.srcIndices]
+    source = pointers.element(operation.src, at)
     source = llvm.addrspacecast(ir.Type.parse(_GLOBAL), source)
     taken = operation.srcElements
     if taken is not None:
@@ -48,6 +54,21 @@ def _copy(operation: Any, pointers: Pointers) -> None:
     caches = nvvm.LoadCacheModifierKind
     modifier = caches.CG if operation.bypassL1 else caches.CA
     nvvm.cp_async_shared_global(to, source, size, modifier, cp_size=taken)
+
+
+def _read_index(index: Any, taken: Any) -> Any:
+    """Return what an index is where anything is read."""
+    if taken is None or not producer(index) == producer(taken) == _SELECT:
+        return index
+    condition, inside, _ = index.owner.operands
+    read, _, nothing = taken.owner.operands
+    return inside if condition == read and _is_zero(nothing) else index
+
+
+def _is_zero(value: Any) -> bool:
+    if producer(value) != "arith.constant":
+        return False
+    return ir.IntegerAttr(value.owner.attributes["value"]).value == 0
 
 
 def _group(operation: Any, pointers: Pointers) -> None:
