@@ -1,17 +1,21 @@
 // RUN: rammer-opt %s --rtask-plan-memory --rtask-lower-to-gpu --rtask-gpu-to-nvvm | filecheck %s
 
 // What an rKernel computes from its thread's number and its buffers' addresses stays inside of it.
-// CHECK: llvm.func internal @rkernel.double
+// Its buffers are short, so that an rTask's number and all indices have 32 bits.
+// CHECK: llvm.func internal @rkernel.double(%{{.*}}: i32,
 // CHECK: %[[DEVICE:.*]] = llvm.addrspacecast %{{.*}} : !llvm.ptr to !llvm.ptr<1>
 // CHECK: %[[HIDDEN:.*]] = llvm.inline_asm has_side_effects "", "=l,0" %[[DEVICE]]
 // CHECK: llvm.addrspacecast %[[HIDDEN]] : !llvm.ptr<1> to !llvm.ptr
 // CHECK: %[[THREAD:.*]] = nvvm.read.ptx.sreg.tid.x
 // CHECK: llvm.inline_asm has_side_effects "", "=r,0" %[[THREAD]]
+// CHECK: llvm.getelementptr %{{.*}}[%{{.*}}] : (!llvm.ptr, i32) -> !llvm.ptr, f32
 
-// Memory orders and scopes reach LLVM; nothing of a library is called.
+// Steps and runs have 64 bits all the same. Memory orders and scopes reach LLVM; nothing of a library is called.
 // CHECK: llvm.func internal @rammer_pause()
 // CHECK: nvvm.nanosleep
-// CHECK: llvm.func internal @rammer_await
+// CHECK: llvm.func internal @rammer_await(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: i32, %{{.*}}: i32, %{{.*}}: i64)
+// CHECK: %[[ADDRESS:.*]] = llvm.ptrtoint %{{.*}} : !llvm.ptr to i64
+// CHECK: llvm.inttoptr %[[ADDRESS]] : i64 to !llvm.ptr<1>
 // CHECK: llvm.load %{{.*}} atomic syncscope("device") acquire
 // CHECK: nvvm.barrier
 // CHECK: llvm.func internal @rammer_publish

@@ -1,5 +1,9 @@
 // RUN: rammer-opt %s --rtask-plan-memory --rtask-lower-to-gpu=target=rocdl:gfx942 --rtask-gpu-to-rocdl=chip=gfx942 | filecheck %s
 
+// Its buffers are short, so that an rTask's number and all indices have 32 bits.
+// CHECK: llvm.func internal @rkernel.double(%{{.*}}: i32,
+// CHECK: llvm.getelementptr %{{.*}}[%{{.*}}] : (!llvm.ptr, i32) -> !llvm.ptr, f32
+
 // Memory orders and scopes reach LLVM; nothing of a library is called.
 // CHECK: llvm.func internal @rammer_pause()
 // CHECK: rocdl.s.sleep

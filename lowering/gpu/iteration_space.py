@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref
-from rammer_mlir.lowering.cpu.vectorize_affine import Index, constant, multiply
+from rammer_mlir.lowering.cpu.vectorize_affine import Index, add, constant, multiply
 
 
 @dataclass(frozen=True)
@@ -97,24 +97,34 @@ def product(sizes: Sequence[Index]) -> Index:
     return total
 
 
-def unflatten(number: Any, sizes: Sequence[Index]) -> list[Index]:
-    """Return the indices of point ``number``, the last one fastest.
+def unflatten(number: Any, sizes: Sequence[Index], shift: int = 0) -> list[Index]:
+    """Return the indices of point ``number + shift``, the last one fastest.
+
+    Points with one number and different shifts have in common what they can: where a shift is a
+    multiple of the sizes behind an index, that index differs by a constant.
 
     Divides in 32 bits: an integer division of 64 bits is a subroutine of some 100 instructions on
     a GPU. A tile has fewer than 2**31 points.
     """
     if len(sizes) == 1:
-        return [number]
+        return [add(number, shift)]
     indices: list[Index] = []
     rest = _narrow(number)
     for size in reversed(sizes[1:]):
         if size == 1:
             indices.insert(0, 0)
             continue
+        if not isinstance(size, int) or shift % size:
+            rest, shift = _shifted(rest, shift), 0
         divisor = _narrow(constant(size) if isinstance(size, int) else size)
         indices.insert(0, _widen(arith.remui(rest, divisor)))
         rest = arith.divui(rest, divisor)
-    return [_widen(rest), *indices] if sizes else []
+        shift = shift // size if shift else 0
+    return [add(_widen(rest), shift), *indices] if sizes else []
+
+
+def _shifted(narrow: Any, shift: int) -> Any:
+    return arith.addi(narrow, arith.constant(narrow.type, shift)) if shift else narrow
 
 
 def _narrow(value: Any) -> Any:

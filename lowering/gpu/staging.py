@@ -195,13 +195,11 @@ def pieces(
     total = prod(counts)
     found: list[Piece] = []
     for first in range(0, total, threads):
-        number = add(thread, first)
         mine = wanted
         if first + threads > total:
-            is_piece = arith.cmpi(arith.CmpIPredicate.ult, number, constant(total))
-            number = arith.select(is_piece, number, constant(0))
+            is_piece = arith.cmpi(arith.CmpIPredicate.ult, thread, constant(total - first))
             mine = is_piece if wanted is None else arith.andi(is_piece, wanted)
-        coordinates = unflatten(number, counts)
+        coordinates = unflatten(thread, counts, first)
         coordinates[-1] = multiply(coordinates[-1], width)
         to = multiply(stage, staged.elements)
         for coordinate, stride in zip(coordinates, staged.strides, strict=True):

@@ -13,6 +13,7 @@ LLVM_LOCK = threading.RLock()
 """Held around every use of llvmlite: its targets are process-wide and not safe to set up twice."""
 
 _initialized: list[bool] = []
+_options: set[str] = set()
 
 
 def initialize_llvm() -> None:
@@ -30,13 +31,16 @@ class Machine:
     """A code generation target.
 
     ``triple``, ``cpu`` and ``features`` are LLVM's strings (``features`` as ``+avx2,-avx512f``);
-    ``vector_bits`` is the width in bits of the vector registers that kernels are written for.
+    ``vector_bits`` is the width in bits of the vector registers that kernels are written for,
+    ``option`` one of LLVM's command line that is this code generator's alone: it is for the whole
+    process from the first use on.
     """
 
     triple: str
     cpu: str
     features: str
     vector_bits: int
+    option: str = ""
 
     def has_feature(self, name: str) -> bool:
         """Tell whether ``features`` turns the LLVM feature ``name`` on."""
@@ -54,6 +58,9 @@ class Machine:
         """
         initialize_llvm()
         with LLVM_LOCK:
+            if self.option and self.option not in _options:
+                _options.add(self.option)  # LLVM ends the process over a second time
+                llvm.set_option("rammer", self.option)
             try:
                 target = llvm.Target.from_triple(self.triple)
             except RuntimeError as error:

@@ -8,6 +8,9 @@ from typing import Any
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.kernels_to_llvm import Step
 from rammer_mlir.lowering.gpu.buffer_addresses import read_addresses_anew
+from rammer_mlir.lowering.gpu.index_width import index_width, rule_out_overflow
+from rammer_mlir.lowering.gpu.memory_accesses import lower_memory_accesses
+from rammer_mlir.lowering.gpu.pointers import keep_addresses_whole
 from rammer_mlir.lowering.gpu.thread_ids import ThreadId, read_thread_ids_anew
 from rammer_mlir.lowering.gpu.to_llvm import (
     MATH_STEPS,
@@ -16,6 +19,7 @@ from rammer_mlir.lowering.gpu.to_llvm import (
     lower_steps,
 )
 from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.lowering.nvvm.nvgpu_to_nvvm import lower_shared_memory
 
 _THREAD_ID = ThreadId("nvvm.read.ptx.sreg.tid.x", "r")
 
@@ -24,18 +28,24 @@ _PAUSE = """  %nanoseconds = arith.constant 64 : i32
 """Lets the block's other warps, and those of other blocks on the multiprocessor, go first."""
 
 
-def nvvm_steps() -> list[Step]:
-    """Return the steps, in order."""
-    convert = "convert-gpu-to-nvvm{use-bare-ptr-memref-call-conv=true}"
+def nvvm_steps(index_bits: int) -> list[Step]:
+    """Return the steps for a module with indices of so many bits, in order."""
+    convert = (
+        f"convert-gpu-to-nvvm{{use-bare-ptr-memref-call-conv=true index-bitwidth={index_bits}}}"
+    )
     return [
         Step("pause", partial(define_pause, body=_PAUSE)),
         *MATH_STEPS,
         Step("expand-arith", "gpu.module(arith-expand{include-bf16=true})"),
         Step("loops", "gpu.module(convert-scf-to-cf,expand-strided-metadata,lower-affine)"),
-        Step("copies", "gpu.module(convert-nvgpu-to-nvvm)"),
+        Step("addresses", partial(keep_addresses_whole, index_bits=index_bits)),
+        Step("accesses", partial(lower_memory_accesses, index_bits=index_bits)),
+        Step("shared-memory", partial(lower_shared_memory, index_bits=index_bits)),
+        Step("no-overflow", rule_out_overflow),
+        Step("products", "gpu.module(convert-nvgpu-to-nvvm)"),
         Step("nvvm", f"gpu.module({convert}),reconcile-unrealized-casts"),
         Step("thread-ids", partial(read_thread_ids_anew, source=_THREAD_ID)),
-        Step("addresses", read_addresses_anew),
+        Step("buffers", read_addresses_anew),
         Step("residency", _one_block_at_a_time),
         Step("linkage", hide_functions),
         Step("fold", "canonicalize{region-simplify=disabled}"),
@@ -52,4 +62,4 @@ def _one_block_at_a_time(module: Any) -> None:
 
 def lower_to_nvvm(module: Any) -> None:
     """Lower the gpu module of a module to the LLVM dialect, in place."""
-    lower_steps(module, nvvm_steps())
+    lower_steps(module, nvvm_steps(index_width(module)))

@@ -8,10 +8,13 @@ from rammer_mlir.lowering.nvvm.target import CHIPS
 
 TRIPLE = "nvptx64-nvidia-cuda"
 
+_SHORT_POINTERS = "-nvptx-short-ptr"
+"""Pointers to shared memory have 32 bits, so that indices of 32 need not be extended for it."""
+
 
 def nvidia_machine(chip: str) -> Machine:
     """Describe a chip to LLVM."""
-    return Machine(TRIPLE, chip, f"+{CHIPS[chip].ptx}", 128)
+    return Machine(TRIPLE, chip, f"+{CHIPS[chip].ptx}", 128, _SHORT_POINTERS)
 
 
 def emit_ptx(ir_text: str, chip: str) -> str:

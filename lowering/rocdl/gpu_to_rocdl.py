@@ -6,6 +6,9 @@ from functools import partial
 from typing import Any
 
 from rammer_mlir.lowering.cpu.kernels_to_llvm import Step
+from rammer_mlir.lowering.gpu.index_width import index_width, rule_out_overflow
+from rammer_mlir.lowering.gpu.memory_accesses import lower_memory_accesses
+from rammer_mlir.lowering.gpu.pointers import keep_addresses_whole
 from rammer_mlir.lowering.gpu.thread_ids import ThreadId, read_thread_ids_anew
 from rammer_mlir.lowering.gpu.to_llvm import (
     MATH_STEPS,
@@ -20,14 +23,20 @@ _PAUSE = "  rocdl.s.sleep 1"
 """64 clocks in which the unit's other waves go first."""
 
 
-def rocdl_steps(chip: str) -> list[Step]:
-    """Return the steps for a chip, in order."""
-    convert = f"convert-gpu-to-rocdl{{chipset={chip} use-bare-ptr-memref-call-conv=true}}"
+def rocdl_steps(chip: str, index_bits: int) -> list[Step]:
+    """Return the steps for a chip and a module with indices of so many bits, in order."""
+    convert = (
+        f"convert-gpu-to-rocdl{{chipset={chip} use-bare-ptr-memref-call-conv=true "
+        f"index-bitwidth={index_bits}}}"
+    )
     return [
         Step("pause", partial(define_pause, body=_PAUSE)),
         *MATH_STEPS,
         Step("expand-arith", "gpu.module(arith-expand{include-bf16=true})"),
         Step("loops", "gpu.module(convert-scf-to-cf,expand-strided-metadata,lower-affine)"),
+        Step("addresses", partial(keep_addresses_whole, index_bits=index_bits)),
+        Step("accesses", partial(lower_memory_accesses, index_bits=index_bits)),
+        Step("no-overflow", rule_out_overflow),
         Step("rocdl", f"gpu.module({convert}),reconcile-unrealized-casts"),
         Step("thread-ids", partial(read_thread_ids_anew, source=_THREAD_ID)),
         Step("linkage", hide_functions),
@@ -37,4 +46,4 @@ def rocdl_steps(chip: str) -> list[Step]:
 
 def lower_to_rocdl(module: Any, chip: str) -> None:
     """Lower the gpu module of a module to the LLVM dialect, in place."""
-    lower_steps(module, rocdl_steps(chip))
+    lower_steps(module, rocdl_steps(chip, index_width(module)))

@@ -1,0 +1,120 @@
+"""Asynchronous copies and loads of matrices, from the nvgpu dialect to LLVM's for NVIDIA GPUs.
+
+``convert-nvgpu-to-nvvm`` takes every index for one of 64 bits, and computes addresses with that
+many. So what accesses memory is lowered here, and the rest, on registers, is left to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rammer_mlir.bindings import arith, ir, llvm, nvvm
+from rammer_mlir.lowering.gpu.pointers import Pointers
+from rammer_mlir.lowering.ir_walk import producer, walk
+
+_GLOBAL = "!llvm.ptr<1>"
+_SELECT = "arith.select"
+_REGISTER = 32
+"""Bits."""
+
+
+def lower_shared_memory(module: Any, index_bits: int) -> None:
+    """Replace nvgpu's asynchronous copies, their groups and waits, and loads of matrices.
+
+    Args:
+        module: holds a gpu module; its tokens of copies and groups only go to groups and waits.
+        index_bits: width of an index in the module.
+    """
+    pointers = Pointers(index_bits)
+    for operation in reversed(list(walk(module.operation))):  # users of tokens first
+        lower = _LOWERINGS.get(operation.name)
+        if lower is not None:
+            with ir.InsertionPoint(operation), operation.location:
+                lower(operation.opview, pointers)
+            operation.erase()
+
+
+def _copy(operation: Any, pointers: Pointers) -> None:
+    """Copy 4, 8 or 16 bytes, of which those beyond ``srcElements`` become zeros.
+
+    Where it is zero, nothing is read: an index that is chosen to be inside for that case alone may
+    then stay outside, as in CUTLASS (``cp_async_zfill``).
+    """
+    width = operation.dst.type.element_type.width // 8
+    size = operation.dstElements.value * width
+    to = pointers.element(operation.dst, list(operation.dstIndices))
+    at = [_read_index(index, operation.srcElements) for index in operation.srcIndices]
+    source = pointers.element(operation.src, at)
+    source = llvm.addrspacecast(ir.Type.parse(_GLOBAL), source)
+    taken = operation.srcElements
+    if taken is not None:
+        read = arith.muli(taken, arith.constant(taken.type, width))
+        taken = arith.index_cast(ir.IntegerType.get_signless(_REGISTER), read)
+    caches = nvvm.LoadCacheModifierKind
+    modifier = caches.CG if operation.bypassL1 else caches.CA
+    nvvm.cp_async_shared_global(to, source, size, modifier, cp_size=taken)
+
+
+def _read_index(index: Any, taken: Any) -> Any:
+    """Return what an index is where anything is read."""
+    if taken is None or not producer(index) == producer(taken) == _SELECT:
+        return index
+    condition, inside, _ = index.owner.operands
+    read, _, nothing = taken.owner.operands
+    return inside if condition == read and _is_zero(nothing) else index
+
+
+def _is_zero(value: Any) -> bool:
+    if producer(value) != "arith.constant":
+        return False
+    return ir.IntegerAttr(value.owner.attributes["value"]).value == 0
+
+
+def _group(operation: Any, pointers: Pointers) -> None:
+    nvvm.cp_async_commit_group()
+
+
+def _wait(operation: Any, pointers: Pointers) -> None:
+    pending = operation.numGroups
+    nvvm.cp_async_wait_group(0 if pending is None else pending.value)
+
+
+def _matrices(operation: Any, pointers: Pointers) -> None:
+    """Load matrices of 8 by 8 elements of 16 bits, of each of which a lane has one register."""
+    count = operation.numTiles.value
+    fragment = operation.res.type
+    register = ir.IntegerType.get_signless(_REGISTER)
+    loaded = nvvm.ldmatrix(
+        pointers.element(operation.srcMemref, list(operation.indices)),
+        count,
+        ir.Attribute.parse(f"#nvvm.mma_layout<{'col' if operation.transpose.value else 'row'}>"),
+        ir.Attribute.parse("#nvvm.ld_st_matrix_shape<m = 8, n = 8>"),
+        ir.Attribute.parse("#nvvm.ld_st_matrix_elt_type<b16>"),
+        results=[_struct(register, count)],
+    )
+    pair = ir.VectorType.get(fragment.shape[1:], fragment.element_type)
+    array = llvm.mlir_poison(ir.Type.parse(f"!llvm.array<{count} x {pair}>"))
+    for n in range(count):
+        part = loaded if count == 1 else llvm.extractvalue(register, loaded, [n])
+        array = llvm.insertvalue(array, llvm.bitcast(pair, part), [n])
+    # What conversions to LLVM's dialect make of a vector of two dimensions.
+    cast = ir.Operation.create(
+        "builtin.unrealized_conversion_cast", results=[fragment], operands=[array]
+    )
+    operation.res.replace_all_uses_with(cast.result)
+
+
+def _struct(kind: Any, count: int) -> Any:
+    """Return the type of several registers; one is not in a struct."""
+    if count == 1:
+        return kind
+    return ir.Type.parse(f"!llvm.struct<({', '.join([str(kind)] * count)})>")
+
+
+_LOWERINGS: dict[str, Callable[[Any, Pointers], None]] = {
+    "nvgpu.device_async_copy": _copy,
+    "nvgpu.device_async_create_group": _group,
+    "nvgpu.device_async_wait": _wait,
+    "nvgpu.ldmatrix": _matrices,
+}
