@@ -11,6 +11,7 @@ from rammer_mlir.passes.rtask_block_channels import BlockChannels
 from rammer_mlir.passes.rtask_block_weights import BlockWeights
 from rammer_mlir.passes.rtask_bufferize import Bufferize
 from rammer_mlir.passes.rtask_decompose_pad import DecomposePad
+from rammer_mlir.passes.rtask_distribute_activations import DistributeActivations
 from rammer_mlir.passes.rtask_externalize_constants import ExternalizeConstants
 from rammer_mlir.passes.rtask_fold_veus import FoldVeus
 from rammer_mlir.passes.rtask_form_operators import FormOperators
@@ -33,6 +34,7 @@ PASSES: tuple[type[Pass], ...] = (
     BatchProducts,
     PackWeights,
     SplitProducts,
+    DistributeActivations,
     PadChannels,
     BlockChannels,
     FormOperators,

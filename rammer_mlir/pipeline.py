@@ -118,6 +118,8 @@ def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
 
 def _blocking() -> tuple[str, ...]:
     return (
+        "rtask-distribute-activations",
+        "cse",
         "rtask-pad-channels",
         "rtask-block-channels",
         "linalg-generalize-named-ops",

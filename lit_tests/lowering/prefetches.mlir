@@ -1,13 +1,19 @@
 // RUN: rammer-opt %s --split-input-file --rtask-vectorize-kernels | filecheck %s
 
 // A long sum over 128 blocks of 16 channels goes on in pieces of 8 blocks. Each step asks for what
-// lies one piece ahead: two lines of weights, and of 14 pixels another line each step.
+// lies one piece ahead: of 14 pixels another line each step, and, in four micro tiles one part of it
+// after the other, for a line of weights in each of two runs of memory.
 // CHECK: func.func private @piece
 // CHECK: scf.for
 // CHECK: scf.for
 // CHECK: scf.for {{.*}} iter_args
 // CHECK: scf.for {{.*}} iter_args
-// CHECK-COUNT-3: memref.prefetch {{.*}}, read, locality<2>, data
+// CHECK-DAG: %[[LINE:.*]] = arith.muli %[[POINT:.*]], %c15
+// CHECK: memref.prefetch {{.*}}, read, locality<2>, data
+// CHECK: %[[TILE:.*]] = arith.floordivsi %{{.*}}, %c14
+// CHECK: %[[PART:.*]] = arith.constant 512 : index
+// CHECK: arith.muli %[[TILE]], %[[PART]]
+// CHECK-COUNT-2: memref.prefetch {{.*}}, read, locality<2>, data
 // CHECK-NOT: memref.prefetch
 // CHECK: scf.yield
 #image = affine_map<(k, p, l, c, m) -> (c, p, m)>
@@ -32,9 +38,9 @@ func.func private @piece(%id: index, %x: memref<128x56x16xf32>, %w: memref<2x128
 
 // -----
 
-// A sum of 32 blocks is done at once, and asks for the next panel of weights alone.
+// A sum of 32 blocks is done at once, and asks for the next panel of weights alone, one run.
 // CHECK: func.func private @panel
-// CHECK-COUNT-2: memref.prefetch {{.*}}, read, locality<2>, data
+// CHECK-COUNT-1: memref.prefetch {{.*}}, read, locality<2>, data
 // CHECK-NOT: memref.prefetch
 #image = affine_map<(k, p, l, c, m) -> (c, p, m)>
 #weights = affine_map<(k, p, l, c, m) -> (k, c, m, l)>

@@ -1,0 +1,91 @@
+"""`rtask-distribute-activations`: activations are computed before concatenations, not behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir, tensor
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.entry import entry_block
+from rammer_mlir.passes.fills import is_fresh
+from rammer_mlir.passes.fusion import CONCAT
+from rammer_mlir.passes.structured import Structured, is_generic, plain_dim, shape_of
+
+
+@dataclass(frozen=True)
+class DistributeActivations(Pass):
+    """Apply a function of single elements to the parts of a concatenation instead of the whole.
+
+    The operations that compute the parts then apply it to what they have in registers; the whole
+    is neither read nor written once more. This pays where most of the parts are for it alone.
+    """
+
+    name: ClassVar[str] = "rtask-distribute-activations"
+
+    def run(self, module: ir.Module) -> None:
+        """Rewrite the entry function's operations that read nothing but a concatenation."""
+        for op in list(entry_block(module).operations):
+            if is_generic(op) and (whole := _only_tensor(Structured(op))) is not None:
+                concat = whole.owner
+                if not isinstance(concat, ir.Block) and _pays(concat.operation):
+                    _distribute(op.operation, concat.operation)
+
+
+def _only_tensor(op: Structured) -> ir.Value | None:
+    """Return the one tensor that a function of its single elements reads; None for other ops."""
+    if op.num_outputs != 1 or not op.is_elementwise or op.uses_index:
+        return None
+    if op.reads_output(0) or not is_fresh(op.outputs[0]):
+        return None
+    tensors = [value for value in op.inputs if shape_of(value)]
+    captured = any(isinstance(value.type, ir.RankedTensorType) for value in op.captures)
+    if len(tensors) != 1 or captured:
+        return None
+    same = list(range(len(op.parallel)))
+    whole = [
+        m for m, value in zip(op.maps, op.op.operation.operands, strict=True) if shape_of(value)
+    ]
+    alike = all([plain_dim(expr) for expr in map_.results] == same for map_ in whole)
+    return tensors[0] if alike else None
+
+
+def _pays(concat: ir.Operation) -> bool:
+    """Whether nothing else reads the whole, nor most of the parts, which operations compute."""
+    if concat.name != CONCAT or not _is_read_once(concat.results[0]):
+        return False
+    alone = [v for v in concat.operands if _is_read_once(v) and _is_computed(v)]
+    return 2 * sum(_elements(v) for v in alone) > _elements(concat.results[0])
+
+
+def _is_read_once(value: ir.Value) -> bool:
+    return sum(1 for _ in value.uses) == 1
+
+
+def _is_computed(value: ir.Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and is_generic(value.owner.opview)
+
+
+def _elements(value: ir.Value) -> int:
+    return prod(shape_of(value))
+
+
+def _distribute(op: ir.Operation, concat: ir.Operation) -> None:
+    (whole,) = concat.results
+    kind = ir.RankedTensorType(op.results[0].type)
+    parts: list[ir.Value] = []
+    with ir.InsertionPoint(op), op.location:
+        for part in concat.operands:
+            out = tensor.EmptyOp(shape_of(part), kind.element_type).result
+            copy = op.clone().operation
+            for number, value in enumerate(op.operands):
+                if value == whole:
+                    copy.operands[number] = part
+            copy.operands[len(copy.operands) - 1] = out
+            copy.results[0].set_type(out.type)
+            parts.append(copy.results[0])
+        joined = tensor.ConcatOp(kind, concat.attributes["dim"], parts).result
+    op.results[0].replace_all_uses_with(joined)
+    op.erase()
+    concat.erase()

@@ -1,0 +1,96 @@
+"""The micro tiles that share a panel of weights ask for all of the next one, and little else."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.cpu.vectorize_nest import Nest
+from rammer_mlir.lowering.cpu.vectorize_plan import plan_tile
+from rammer_mlir.lowering.cpu.vectorize_prefetch import PIECE, Panel, Rows, find_prefetches
+from rammer_mlir.lowering.cpu.vectorize_tile import TilePlan
+from rammer_mlir.lowering.ir_walk import walk
+
+LINE = 16
+
+SOURCE = """
+func.func private @k(%x: memref<{c}x{p}x16xf32>,
+                     %w: memref<{k}x{c}x16x16xf32, strided<[{far}, 256, 16, 1]>>,
+                     %y: memref<{k}x{p}x16xf32>) {{
+  linalg.generic {{indexing_maps = [affine_map<(k, p, l, c, m) -> (c, p, m)>,
+                                    affine_map<(k, p, l, c, m) -> (k, c, m, l)>,
+                                    affine_map<(k, p, l, c, m) -> (k, p, l)>],
+                   iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}}
+    ins(%x, %w : memref<{c}x{p}x16xf32>,
+                 memref<{k}x{c}x16x16xf32, strided<[{far}, 256, 16, 1]>>)
+    outs(%y : memref<{k}x{p}x16xf32>) {{
+  ^bb0(%a: f32, %b: f32, %s: f32):
+    %m = arith.mulf %a, %b : f32
+    %r = arith.addf %s, %m : f32
+    linalg.yield %r : f32
+  }}
+  return
+}}"""
+
+
+def _found(
+    k: int, p: int, c: int, far: int, piece: bool
+) -> tuple[list[Panel | Rows], TilePlan, list[int]]:
+    """Return the prefetches of a product of ``c`` blocks, its plan, and its loops."""
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(SOURCE.format(k=k, p=p, c=c, far=far))
+        (operation,) = [o for o in walk(module.operation) if o.name == "linalg.generic"]
+        if piece:
+            operation.attributes[PIECE] = ir.DenseI64ArrayAttr.get([3, c])
+        with ir.InsertionPoint(operation):
+            nest = Nest(operation)
+            plan = plan_tile(nest.describe(512, [True]))
+            return find_prefetches(nest, plan), plan, nest.loops
+
+
+@pytest.mark.parametrize(
+    ("k", "p", "c", "whole", "piece"),
+    [
+        (2, 121, 9, 252, True),
+        (4, 121, 9, 252, True),
+        (3, 121, 42, 42, False),
+        (6, 42, 21, 21, False),
+        (2, 30, 66, 66, False),
+        (5, 49, 77, 77, False),
+    ],
+)
+def test_the_next_panel_is_asked_for(k: int, p: int, c: int, whole: int, piece: bool) -> None:
+    found, plan, loops = _found(k, p, c, whole * 256, piece)
+    (panel,) = [each for each in found if isinstance(each, Panel)]
+    points = {loop: plan.points(number) for number, loop in enumerate(loops)}
+    blocks, shared = min(points.get(0, 1), k), -(-p // points[1])
+    counts = {1: shared, 3: c, 4: 16}
+    read = {
+        block * whole * 256 + offset
+        for block, offset in product(range(blocks), range(0, c * 256, LINE))
+    }
+    moves = [[(n * further) for n in range(counts[dim])] for dim, _, further in panel.moves]
+    asked = {
+        (place + sum(each) + number * LINE) // LINE * LINE
+        for place in panel.registers
+        for each in product(*moves)
+        for number in range(panel.lines)
+    }
+    assert read <= asked
+    assert len(asked) <= 2 * len(read)
+    ahead = c * 256 if piece and blocks == k else blocks * whole * 256
+    assert panel.ahead == ahead
+
+
+def test_the_next_piece_of_the_image_is_asked_for() -> None:
+    found, _, _ = _found(2, 121, 9, 252 * 256, piece=True)
+    (rows,) = [each for each in found if isinstance(each, Rows)]
+    assert (rows.ahead, rows.apart, rows.lines) == (9 * 121 * 16, 16, 1)
+
+
+@pytest.mark.parametrize(("p", "c"), [(121, 1), (1, 42)])
+def test_small_panels_and_those_read_once_are_not(p: int, c: int) -> None:
+    found, _, _ = _found(2, p, c, c * 256, piece=False)
+    assert not found
