@@ -143,6 +143,8 @@ def compile(
         winograd=winograd,
     )
     shapes = check_shapes(shapes)
+    if isinstance(model, bytearray | memoryview):
+        model = bytes(model)
     if executor is not None and not options.measured:
         raise OptionError("executor: expected measured costs, found none; ask for them as well")
     if emulate:

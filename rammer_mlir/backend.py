@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import helper
 from onnx.backend.base import Backend, BackendRep
 
 import rammer_mlir
-from rammer_mlir.errors import RammerError
+from rammer_mlir.errors import InputError, OptionError, RammerError
 from rammer_mlir.runtime.executable import Executable
 
 
@@ -21,14 +22,19 @@ class RammerRep(BackendRep):
         self._executable = executable
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Run on a sequence of arrays in the model's order, one array, or a mapping by name."""
+        """Run on a sequence of arrays in the model's order, one array, or a mapping by name.
+
+        Raises:
+            InputError: if they do not fit the model.
+        """
         specs = self._executable.signature.inputs
         if isinstance(inputs, Mapping):
             feeds = dict(inputs)
-        elif isinstance(inputs, Sequence):
-            feeds = {spec.name: value for spec, value in zip(specs, inputs, strict=True)}
         else:
-            feeds = {specs[0].name: inputs}
+            given = list(inputs) if isinstance(inputs, Sequence) else [inputs]
+            if len(given) != len(specs):
+                raise InputError(f"expected {len(specs)} inputs, found {len(given)}")
+            feeds = {spec.name: value for spec, value in zip(specs, given, strict=True)}
         arrays = {name: np.asarray(value) for name, value in feeds.items()}
         outputs = self._executable.run(arrays)
         return tuple(outputs[spec.name] for spec in self._executable.signature.outputs)
@@ -51,15 +57,66 @@ class RammerBackend(Backend):
         """Compile a model.
 
         Raises:
-            RammerError: if it cannot be compiled.
+            RammerError: if it cannot be compiled, or for another device.
         """
-        super().prepare(model, device, **kwargs)
+        if not cls.supports_device(device):
+            raise OptionError(f"device '{device}': expected CPU, found another; choose it")
         return RammerRep(rammer_mlir.compile(model, **kwargs))
+
+    @classmethod
+    def run_node(
+        cls,
+        node: onnx.NodeProto,
+        inputs: Any,
+        device: str = "CPU",
+        outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
+        **kwargs: Any,
+    ) -> tuple[Any, ...]:
+        """Run one node on arrays in the order of those inputs that it has.
+
+        Args:
+            node: of any operator that can be compiled.
+            inputs: a sequence of arrays, or one.
+            device: a CPU.
+            outputs_info: element type and shape of each output, where ONNX cannot infer them.
+            kwargs: ``opset_version``, by default ONNX's newest, and what ``compile`` takes.
+
+        Raises:
+            RammerError: if it cannot be compiled, or arrays do not fit.
+        """
+        given = inputs if isinstance(inputs, Sequence) else [inputs]
+        arrays = [np.asarray(value) for value in given]
+        version = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
+        model = _model_of(node, arrays, outputs_info or (), version)
+        return cls.prepare(model, device, **kwargs).run(arrays)
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
         """Return whether programs can be run on the device."""
         return device.split(":")[0] == "CPU"
+
+
+def _model_of(
+    node: onnx.NodeProto,
+    arrays: Sequence[np.ndarray[Any, Any]],
+    outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]],
+    version: int,
+) -> onnx.ModelProto:
+    """Return a model of one node that takes arrays like these."""
+    names = [name for name in dict.fromkeys(node.input) if name]
+    if len(arrays) != len(names):
+        raise InputError(f"'{node.op_type}': expected {len(names)} inputs, found {len(arrays)}")
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for name, a in zip(names, arrays, strict=True)
+    ]
+    outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
+    for value, (dtype, shape) in zip(outputs, outputs_info, strict=False):
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        value.CopyFrom(helper.make_tensor_value_info(value.name, kind, shape))
+    graph = helper.make_graph([node], "node", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)])
+    return onnx.shape_inference.infer_shapes(model, data_prop=True)
 
 
 is_compatible = RammerBackend.is_compatible

@@ -41,7 +41,7 @@ from rammer_mlir.pipeline import BINARY_STAGES, CompileOptions, check_stage, por
 from rammer_mlir.runtime.emulated_model import EmulatedExecutable
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
-from rammer_mlir.runtime.gpu.opening import open_driver
+from rammer_mlir.runtime.gpu.opening import check_device, open_driver
 from rammer_mlir.runtime.pool import native_code
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import TaskGraph
@@ -241,9 +241,10 @@ class Compilation:
             device: number of the GPU to run on; it is opened with the first run.
 
         Raises:
-            OptionError: if the target is not a GPU.
+            OptionError: if the target is not a GPU, or its number is none.
             TargetError: if a tool fails, or not all vEUs can be resident at once.
         """
+        check_device(device)
         words, operations = self._describe()
         program = self.gpu_program()
         gpu = program.target

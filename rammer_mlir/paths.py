@@ -12,9 +12,12 @@ def path_of(given: Any, what: str) -> Path:
     """Return a path that a caller gave for something.
 
     Raises:
-        OptionError: if it is no path.
+        OptionError: if it is no path, empty, or has a character that no path has.
     """
     try:
-        return Path(given)
+        path = Path(given)
     except TypeError:
-        raise OptionError(f"{what}: expected the path of a file, found {given!r}") from None
+        path = None
+    if path is None or given == "" or "\0" in str(path):
+        raise OptionError(f"{what}: expected the path of a file, found {given!r}")
+    return path

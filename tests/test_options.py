@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import rammer_mlir
 from rammer_mlir.errors import ModelError, OptionError
 from rammer_mlir.options import check_options, check_shapes
+from rammer_mlir.runtime.gpu.opening import check_device
+from rammer_mlir.scheduling.policies import register_policy
 
 GIVEN: dict[str, Any] = {"target": "cpu", "policy": "wavefront", "num_veus": 2}
 
@@ -61,10 +64,36 @@ def test_sizes_may_be_those_of_numpy() -> None:
     assert check_shapes(None) == {}
 
 
-@pytest.mark.parametrize("path", [None, 3.5, b"model.rammer"])
+@pytest.mark.parametrize("path", [None, 3.5, b"model.rammer", "", "a\0b"])
 def test_a_path_of_another_kind(path: Any) -> None:
     with pytest.raises(OptionError, match="load: expected the path of a file, found"):
         rammer_mlir.load(path)
+
+
+def test_a_path_that_no_file_can_have() -> None:
+    with pytest.raises(ModelError, match=r"cannot read 'a\\x00b'"):
+        rammer_mlir.compile("a\0b")
+
+
+def test_bytes_of_other_kinds() -> None:
+    model = onnx.parser.parse_model("""
+        <ir_version: 9, opset_import: ["" : 17]> m (float[3] x) => (float[3] y) { y = Neg (x) }""")
+    content = bytearray(model.SerializeToString())
+    for source in (content, memoryview(content)):
+        with rammer_mlir.compile(source) as executable:
+            np.testing.assert_array_equal(executable(np.ones(3, np.float32)), [-1, -1, -1])
+
+
+@pytest.mark.parametrize("device", [-1, "0", 0.5, None, True])
+def test_a_device_of_another_kind(device: Any) -> None:
+    with pytest.raises(OptionError, match="device: expected a number of a GPU, at least 0, found"):
+        check_device(device)
+
+
+@pytest.mark.parametrize("policy", [None, object(), "list"])
+def test_a_policy_of_another_kind(policy: Any) -> None:
+    with pytest.raises(OptionError, match="expected a policy, with a name and a function"):
+        register_policy(policy)
 
 
 @pytest.mark.parametrize("source", [None, 3, ["model.onnx"]])

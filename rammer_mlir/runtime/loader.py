@@ -15,7 +15,7 @@ from rammer_mlir.paths import path_of
 from rammer_mlir.runtime.artifact import Artifact, read_artifact
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
-from rammer_mlir.runtime.gpu.opening import open_driver
+from rammer_mlir.runtime.gpu.opening import check_device, open_driver
 from rammer_mlir.runtime.pool import native_code
 
 
@@ -28,12 +28,12 @@ def load(path: str | os.PathLike[str], device: int = 0) -> Executable | GpuExecu
 
     Raises:
         ArtifactError: if the file is missing, foreign, corrupt, or made for another machine.
-        OptionError: if it is no path.
+        OptionError: if it is no path, or the GPU's number is none.
     """
     path = path_of(path, "load")
     found = read_artifact(path)
     if isinstance(found.image, GpuImage):
-        driver = partial(open_driver, found.image.target, device)
+        driver = partial(open_driver, found.image.target, check_device(device))
         return GpuExecutable(found.image, found.code, driver, found.stats)
     return _load_for_cpu(path, found.image, found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
@@ -16,22 +16,23 @@ _MASK_BYTES = 128
 
 
 def check_cores(cores: Any, num_veus: int) -> tuple[int, ...]:
-    """Return one core for each vEU; one that is named more than once is shared.
+    """Return one core for each vEU, in order; one that is named more than once is shared.
 
     Raises:
         OptionError: if there are more or fewer, or this process may not use one of them.
     """
     allowed = os.sched_getaffinity(0)
-    if not isinstance(cores, Sequence) or not all(isinstance(core, Integral) for core in cores):
+    named = tuple(cores) if isinstance(cores, Iterable) else None
+    if named is None or not all(isinstance(core, Integral) for core in named):
         raise OptionError(
             f"pinning: expected a list of numbers of cores, one for each vEU, found {cores!r}"
         )
-    if len(cores) != num_veus or not set(cores) <= allowed:
+    if len(named) != num_veus or not set(named) <= allowed:
         raise OptionError(
             f"pinning: expected {num_veus} cores of {', '.join(map(str, sorted(allowed)))}, one "
-            f"for each vEU, found {', '.join(map(str, cores)) or 'none'}; name others"
+            f"for each vEU, found {', '.join(map(str, named)) or 'none'}; name others"
         )
-    return tuple(cores)
+    return tuple(map(int, named))
 
 
 def pin_threads(handles: Iterable[int], cores: Iterable[Iterable[int]]) -> None:

@@ -40,6 +40,9 @@ def test_threads_run_on_the_cores_that_are_named(runs_before: int) -> None:
         ours = sorted(threads() - others)
         assert [os.sched_getaffinity(thread) for thread in ours] == [{c} for c in cores[1:]]
         assert os.sched_getaffinity(0) == set(CORES)
+        given: Any = np.array(cores)  # as any other list of them
+        executable.pin(given)
+        assert [os.sched_getaffinity(thread) for thread in ours] == [{c} for c in cores[1:]]
         executable.pin(None)
         assert check(executable)
         assert all(os.sched_getaffinity(thread) == set(CORES) for thread in ours)

@@ -53,6 +53,9 @@ def first_item(item: Any) -> Callable[[Plan], Plan]:
 NONSENSE: dict[str, tuple[Callable[[Plan], Any], str]] = {
     "nothing": (lambda _: None, "expected a Plan, found NoneType"),
     "a number": (lambda _: 7, "expected a Plan, found int"),
+    "no rPrograms": (
+        lambda p: replace(p, programs=()), "expected at least one rProgram, found none"
+    ),
     "too few rKernels": (
         lambda p: replace(p, kernels=p.kernels[1:]), "expected an rKernel for each of "
     ),
@@ -95,6 +98,14 @@ def test_a_policy_that_fails_is_named() -> None:
 
     with pytest.raises(ScheduleError, match="'changed' failed with ZeroDivisionError: no rTasks"):
         ask(Changed(fail), random_graph(1), cpu_device(3))
+
+
+def test_a_failure_of_many_lines_is_told_in_one() -> None:
+    def fail(_: Plan) -> Plan:
+        raise ValueError("first line\n  second line")
+
+    with pytest.raises(ScheduleError, match="ValueError: first line second line; mend it"):
+        ask(Changed(fail), random_graph(1), cpu_device(2))
 
 
 def test_what_is_well_formed_passes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import reprlib
 from pathlib import Path
 
 import onnx
@@ -31,7 +32,7 @@ def load(source: Source) -> Model:
             path = Path(source)
         except TypeError:
             raise ModelError(
-                f"expected a file, its bytes or an ONNX model, found {source!r}"
+                f"expected a file, its bytes or an ONNX model, found {reprlib.repr(source)}"
             ) from None
         name, folder = f"'{path}'", path.parent
         proto = _read(path, name)
@@ -49,6 +50,8 @@ def _read(path: Path, name: str) -> onnx.ModelProto:
         content = path.read_bytes()
     except OSError as error:
         raise ModelError(f"cannot read {name}: {error.strerror or error}") from error
+    except ValueError as error:  # a path with a null character
+        raise ModelError(f"cannot read {str(path)!r}: {error}") from error
     return _parse(content, name)
 
 

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from rammer_mlir.errors import TargetError
+from numbers import Integral
+from typing import Any
+
+from rammer_mlir.errors import OptionError, TargetError
 from rammer_mlir.runtime.gpu.driver import Driver
+
+
+def check_device(device: Any) -> int:
+    """Return the number of a device.
+
+    Raises:
+        OptionError: if it is no number of one.
+    """
+    if isinstance(device, bool) or not isinstance(device, Integral) or device < 0:
+        raise OptionError(f"device: expected a number of a GPU, at least 0, found {device!r}")
+    return int(device)
 
 
 def open_driver(target: str, device: int = 0) -> Driver:

@@ -7,7 +7,7 @@ made it, is checked by ``verifier``.
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.device import Device
@@ -49,8 +49,15 @@ def register_policy(policy: Policy) -> None:
     """Make a policy known by its name.
 
     Raises:
-        OptionError: if another policy has that name.
+        OptionError: if it is no policy, or another one has that name.
     """
+    given: Any = policy
+    is_named = isinstance(getattr(given, "name", None), str)
+    if not is_named or not callable(getattr(given, "schedule", None)):
+        raise OptionError(
+            f"expected a policy, with a name and a function schedule(graph, device), found "
+            f"{type(given).__name__}"
+        )
     if policy.name in POLICIES:
         raise OptionError(f"policy '{policy.name}' exists already: choose another name")
     POLICIES[policy.name] = policy

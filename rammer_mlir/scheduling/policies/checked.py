@@ -27,8 +27,8 @@ def ask(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
         raise
     except Exception as error:
         raise ScheduleError(
-            f"policy '{policy.name}' failed with {type(error).__name__}: {error}; mend it, or "
-            "choose another one"
+            f"policy '{policy.name}' failed with {type(error).__name__}: "
+            f"{' '.join(str(error).split())}; mend it, or choose another one"
         ) from error
     wrong = _wrong_plan(plan, graph, device)
     if wrong:
@@ -51,6 +51,8 @@ def _wrong_plan(plan: Any, graph: TaskGraph, device: Device) -> str:
     seconds: Any = plan.predicted_seconds
     if not isinstance(seconds, int | float) or not isfinite(seconds) or seconds < 0:
         return f"expected a finite time of at least 0 as prediction, found {seconds!r}"
+    if graph.operators and not plan.programs:
+        return "expected at least one rProgram, found none"
     wrong = (_wrong_program(program, graph, plan, device) for program in plan.programs)
     return next((message for message in wrong if message), "")
 
