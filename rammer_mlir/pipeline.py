@@ -61,8 +61,8 @@ _CPU_WORK = 12_000_000
 _FEW_VEUS = 4
 """vEUs of a CPU that one step of a recurrent layer keeps busy."""
 
-_CPU_ENOUGH = 16
-"""rTasks of one rOperator that divide well among the cores of a CPU."""
+_CPU_ENOUGH, _ENOUGH_FOR_EACH = 16, 4
+"""rTasks of one rOperator that divide well among the vEUs of a CPU: at least, and for each vEU."""
 
 IR_STAGES = ("linalg", "operators", "tasks", "buffers", "program", "target", "llvm")
 """Stages printed as MLIR or LLVM IR, in order."""
@@ -145,7 +145,8 @@ def _winograd(options: CompileOptions) -> tuple[str, ...]:
 def _tile(options: CompileOptions) -> str:
     memory = f" memory={options.tile_bytes}" if options.tile_bytes else ""
     if options.target == "cpu":
-        wanted = f" work={_CPU_WORK} enough={_CPU_ENOUGH}"
+        enough = max(_CPU_ENOUGH, _ENOUGH_FOR_EACH * options.num_veus)
+        wanted = f" work={_CPU_WORK} enough={enough}"
     else:
         wanted = f' device="{options.device}" num-veus={options.num_veus}'
     return f"rtask-tile{{candidates={options.candidates}{memory}{wanted}}}"
