@@ -11,11 +11,11 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.derived_weights import DerivedWeights
-from rammer_mlir.passes.entry import entry_block
-from rammer_mlir.passes.product import Product, emit_product, find_product
-from rammer_mlir.passes.row_batches import choose_batches
-from rammer_mlir.passes.structured import element_bytes, shape_of
+from rammer_mlir.passes.contractions.product import Product, emit_product, find_product
+from rammer_mlir.passes.contractions.row_batches import choose_batches
+from rammer_mlir.passes.ir.entry import entry_block
+from rammer_mlir.passes.ir.structured import element_bytes, shape_of
+from rammer_mlir.passes.weights.derived import DerivedWeights
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.channel_blocking import ChannelBlocker
-from rammer_mlir.passes.channel_layout import choose_layouts
-from rammer_mlir.passes.derived_weights import DerivedWeights
-from rammer_mlir.passes.entry import entry_block
+from rammer_mlir.passes.channels.blocking import ChannelBlocker
+from rammer_mlir.passes.channels.layout import choose_layouts
+from rammer_mlir.passes.ir.entry import entry_block
+from rammer_mlir.passes.weights.derived import DerivedWeights
 
 
 @dataclass(frozen=True)

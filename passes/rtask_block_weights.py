@@ -7,20 +7,20 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.constants import constant_arguments
-from rammer_mlir.passes.derived_weights import DerivedWeights
-from rammer_mlir.passes.entry import (
+from rammer_mlir.passes.ir.constants import constant_arguments
+from rammer_mlir.passes.ir.entry import (
     callers,
     entry_function,
     functions,
     is_private,
     symbol_name,
 )
-from rammer_mlir.passes.loop_splitting import LoopSplit, Panels, split_class
-from rammer_mlir.passes.outline import create_operator
-from rammer_mlir.passes.structured import Structured, plain_dim, shape_of
-from rammer_mlir.passes.tile_space import TileClass
-from rammer_mlir.passes.tiled_kernel import Computation
+from rammer_mlir.passes.ir.outline import create_operator
+from rammer_mlir.passes.ir.structured import Structured, plain_dim, shape_of
+from rammer_mlir.passes.tiling.kernel import Computation
+from rammer_mlir.passes.tiling.loop_splitting import LoopSplit, Panels, split_class
+from rammer_mlir.passes.tiling.space import TileClass
+from rammer_mlir.passes.weights.derived import DerivedWeights
 
 _WIDTHS = (32, 64, 48, 16, 56, 40, 24)
 """Panel widths in channels, the preferred one first: whole registers of 512 or 256 bits."""

@@ -10,12 +10,18 @@ from rammer_mlir.bindings import bufferization, func, ir, memref, passmanager
 from rammer_mlir.errors import PassError
 from rammer_mlir.layout import Layout
 from rammer_mlir.passes.base import OperationError, Pass
-from rammer_mlir.passes.cloning import ValueMap, clone_into
-from rammer_mlir.passes.entry import entry_block, entry_function, functions, is_private, symbol_name
-from rammer_mlir.passes.kernels import described_kernels
-from rammer_mlir.passes.placement import Placement, Storage, place
-from rammer_mlir.passes.structured import Structured, is_generic, shape_of
-from rammer_mlir.passes.tile_space import is_free
+from rammer_mlir.passes.fusion.placement import Placement, Storage, place
+from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
+from rammer_mlir.passes.ir.entry import (
+    entry_block,
+    entry_function,
+    functions,
+    is_private,
+    symbol_name,
+)
+from rammer_mlir.passes.ir.kernels import described_kernels
+from rammer_mlir.passes.ir.structured import Structured, is_generic, shape_of
+from rammer_mlir.passes.tiling.space import is_free
 
 _BUFFERIZE_KERNELS = (
     "builtin.module(one-shot-bufferize,canonicalize,cse,"

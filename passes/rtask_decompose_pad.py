@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir, linalg, tensor
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.constant_pad import ConstantPad, find_constant_pad
-from rammer_mlir.passes.entry import entry_block
-from rammer_mlir.passes.outline import Outliner, clone_constants, create_operator
-from rammer_mlir.passes.structured import shape_of
+from rammer_mlir.passes.ir.constant_pad import ConstantPad, find_constant_pad
+from rammer_mlir.passes.ir.entry import entry_block
+from rammer_mlir.passes.ir.outline import Outliner, clone_constants, create_operator
+from rammer_mlir.passes.ir.structured import shape_of
 
 
 @dataclass(frozen=True)

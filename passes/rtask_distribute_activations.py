@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.entry import entry_block
-from rammer_mlir.passes.fills import is_fresh
-from rammer_mlir.passes.fusion import CONCAT
-from rammer_mlir.passes.structured import Structured, is_generic, plain_dim, shape_of
+from rammer_mlir.passes.fusion.grouping import CONCAT
+from rammer_mlir.passes.ir.entry import entry_block
+from rammer_mlir.passes.ir.fills import is_fresh
+from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, shape_of
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.constants import CONSTANT, VALUE, ArgumentList
-from rammer_mlir.passes.entry import entry_block, entry_function
+from rammer_mlir.passes.ir.constants import CONSTANT, VALUE, ArgumentList
+from rammer_mlir.passes.ir.entry import entry_block, entry_function
 
 _LARGE_SPLAT = 1024
 """Elements above which a constant takes memory anyway: what folds into arithmetic is smaller."""

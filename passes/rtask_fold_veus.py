@@ -8,7 +8,7 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.program_ir import rewrite_plan
+from rammer_mlir.passes.program.program_ir import rewrite_plan
 from rammer_mlir.scheduling.supersteps import fold
 
 

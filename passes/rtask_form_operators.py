@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.cloning import ValueMap, clone_into
-from rammer_mlir.passes.entry import entry_block, entry_function
-from rammer_mlir.passes.fusion import Group, group_operations, is_cloned
-from rammer_mlir.passes.outline import Outliner, clone_constants, create_operator
-from rammer_mlir.passes.structured import Structured, captured_values, is_generic, plain_dim
+from rammer_mlir.passes.fusion.grouping import Group, group_operations, is_cloned
+from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
+from rammer_mlir.passes.ir.entry import entry_block, entry_function
+from rammer_mlir.passes.ir.outline import Outliner, clone_constants, create_operator
+from rammer_mlir.passes.ir.structured import Structured, captured_values, is_generic, plain_dim
 
 
 @dataclass(frozen=True)

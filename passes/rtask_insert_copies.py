@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.entry import entry_block
-from rammer_mlir.passes.fusion import is_cloned
-from rammer_mlir.passes.outline import Outliner, clone_constants, create_operator
-from rammer_mlir.passes.placement import Conflict, place
+from rammer_mlir.passes.fusion.grouping import is_cloned
+from rammer_mlir.passes.fusion.placement import Conflict, place
+from rammer_mlir.passes.ir.entry import entry_block
+from rammer_mlir.passes.ir.outline import Outliner, clone_constants, create_operator
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.convolution import Convolution, find_convolution
-from rammer_mlir.passes.derived_weights import DerivedWeights
-from rammer_mlir.passes.entry import entry_block
-from rammer_mlir.passes.folded_weights import fold_views
-from rammer_mlir.passes.merge_choice import choose_groups
-from rammer_mlir.passes.merge_growth import Member, groups_within
-from rammer_mlir.passes.merged_convolutions import merge_convolutions
-from rammer_mlir.passes.merged_products import merge_products
-from rammer_mlir.passes.product import Product, find_product
+from rammer_mlir.passes.contractions.convolution import Convolution, find_convolution
+from rammer_mlir.passes.contractions.product import Product, find_product
+from rammer_mlir.passes.ir.entry import entry_block
+from rammer_mlir.passes.merging.choice import choose_groups
+from rammer_mlir.passes.merging.convolutions import merge_convolutions
+from rammer_mlir.passes.merging.growth import Member, groups_within
+from rammer_mlir.passes.merging.products import merge_products
+from rammer_mlir.passes.weights.derived import DerivedWeights
+from rammer_mlir.passes.weights.folded import fold_views
 from rammer_mlir.scheduling.devices.catalog import find_device
 
 

@@ -7,15 +7,15 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.boxes import loops_in
-from rammer_mlir.passes.derived_weights import DerivedWeights
-from rammer_mlir.passes.entry import entry_block
-from rammer_mlir.passes.folded_weights import fold_views
-from rammer_mlir.passes.structured import (
+from rammer_mlir.passes.ir.boxes import loops_in
+from rammer_mlir.passes.ir.entry import entry_block
+from rammer_mlir.passes.ir.structured import (
     Structured,
     is_generic,
     plain_dim,
 )
+from rammer_mlir.passes.weights.derived import DerivedWeights
+from rammer_mlir.passes.weights.folded import fold_views
 
 _FEWEST_LANES = 8
 """Below this many output channels a vector along them would be mostly empty."""

@@ -8,14 +8,14 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir, linalg, tensor
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.channel_padding import Padded, choose_paddings, rounded, runs_along
-from rammer_mlir.passes.channel_spread import Changes, Part
-from rammer_mlir.passes.constant_pad import pad_with_zeros
-from rammer_mlir.passes.derived_weights import DerivedWeights
-from rammer_mlir.passes.entry import entry_block
-from rammer_mlir.passes.fills import filling
-from rammer_mlir.passes.merged_weights import WeightPart
-from rammer_mlir.passes.structured import Structured, is_generic, plain_dim, shape_of
+from rammer_mlir.passes.channels.padding import Padded, choose_paddings, rounded, runs_along
+from rammer_mlir.passes.channels.spread import Changes, Part
+from rammer_mlir.passes.ir.constant_pad import pad_with_zeros
+from rammer_mlir.passes.ir.entry import entry_block
+from rammer_mlir.passes.ir.fills import filling
+from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, shape_of
+from rammer_mlir.passes.weights.derived import DerivedWeights
+from rammer_mlir.passes.weights.merged import WeightPart
 
 
 @dataclass(frozen=True)

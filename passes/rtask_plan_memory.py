@@ -9,9 +9,9 @@ from typing import ClassVar
 from rammer_mlir.bindings import arith, ir, memref
 from rammer_mlir.errors import PassError
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.constants import ArgumentList, argument_attributes
-from rammer_mlir.passes.entry import entry_block, entry_function
-from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.passes.ir.constants import ArgumentList, argument_attributes
+from rammer_mlir.passes.ir.entry import entry_block, entry_function
+from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.scheduling.memory import MemorySizes, plan_memory
 
 ARENA = "rtask.arena"

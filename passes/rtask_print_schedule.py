@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.table import schedule_table
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.entry import entry_block, functions, is_private, symbol_name
-from rammer_mlir.passes.kernels import described_kernels
-from rammer_mlir.passes.program_ir import OperatorCall, record_predictions, write_plan
-from rammer_mlir.passes.task_graph import graph_of_operators
+from rammer_mlir.passes.ir.entry import entry_block, functions, is_private, symbol_name
+from rammer_mlir.passes.ir.kernels import described_kernels
+from rammer_mlir.passes.program.program_ir import OperatorCall, record_predictions, write_plan
+from rammer_mlir.passes.program.task_graph import graph_of_operators
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.per_operator import one_by_one
 from rammer_mlir.scheduling.policies import get_policy

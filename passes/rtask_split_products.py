@@ -8,11 +8,11 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.derived_weights import DerivedWeights
-from rammer_mlir.passes.entry import entry_block
-from rammer_mlir.passes.product import find_product
-from rammer_mlir.passes.row_readers import find_row_readers
-from rammer_mlir.passes.split_product import split_product
+from rammer_mlir.passes.contractions.product import find_product
+from rammer_mlir.passes.contractions.row_readers import find_row_readers
+from rammer_mlir.passes.contractions.split_product import split_product
+from rammer_mlir.passes.ir.entry import entry_block
+from rammer_mlir.passes.weights.derived import DerivedWeights
 
 
 @dataclass(frozen=True)

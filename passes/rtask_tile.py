@@ -10,11 +10,11 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import OperationError, Pass
-from rammer_mlir.passes.device_tiles import tiles_for
-from rammer_mlir.passes.entry import functions, is_private, symbol_name
-from rammer_mlir.passes.tile_builder import build_tiled, build_whole
-from rammer_mlir.passes.tile_choice import Aim, LoopLimit, TileCost, Tiling, aims, choose
-from rammer_mlir.passes.tiled_kernel import (
+from rammer_mlir.passes.ir.entry import functions, is_private, symbol_name
+from rammer_mlir.passes.tiling.builder import build_tiled, build_whole
+from rammer_mlir.passes.tiling.choice import Aim, LoopLimit, TileCost, Tiling, aims, choose
+from rammer_mlir.passes.tiling.device_tiles import tiles_for
+from rammer_mlir.passes.tiling.kernel import (
     Computation,
     TiledDomain,
     Touch,

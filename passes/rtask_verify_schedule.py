@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.entry import entry_function
-from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.passes.ir.entry import entry_function
+from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import arena_offsets, memory_sizes
 from rammer_mlir.scheduling.verifier import verify
 

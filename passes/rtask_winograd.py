@@ -8,14 +8,14 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.blocked_convolution import read_convolution
-from rammer_mlir.passes.constant_pad import PAD
-from rammer_mlir.passes.derived_weights import DerivedWeights
-from rammer_mlir.passes.entry import callers, functions, is_private, symbol_name
-from rammer_mlir.passes.outline import Outliner
-from rammer_mlir.passes.winograd_choice import OUTPUTS, choose_form, forms
-from rammer_mlir.passes.winograd_operators import WinogradOperators
-from rammer_mlir.passes.winograd_tiles import EXPAND
+from rammer_mlir.passes.ir.constant_pad import PAD
+from rammer_mlir.passes.ir.entry import callers, functions, is_private, symbol_name
+from rammer_mlir.passes.ir.outline import Outliner
+from rammer_mlir.passes.weights.derived import DerivedWeights
+from rammer_mlir.passes.winograd.blocked_convolution import read_convolution
+from rammer_mlir.passes.winograd.choice import OUTPUTS, choose_form, forms
+from rammer_mlir.passes.winograd.operators import WinogradOperators
+from rammer_mlir.passes.winograd.tiles import EXPAND
 
 
 @dataclass(frozen=True)

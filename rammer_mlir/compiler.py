@@ -22,7 +22,7 @@ from rammer_mlir.image import CpuImage
 from rammer_mlir.lowering.cpu.image import build_image, lower_program
 from rammer_mlir.lowering.emulation.gpu_to_func import kernel_names
 from rammer_mlir.lowering.emulation.kernel import compile_kernel
-from rammer_mlir.lowering.gpu.program_to_gpu import GpuProgram, lower_to_gpu
+from rammer_mlir.lowering.gpu.program.program_to_gpu import GpuProgram, lower_to_gpu
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
@@ -31,12 +31,12 @@ from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.lowering.profiling.profiler import profile_kernels
 from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.lowering.targets import GPU_BACKENDS, binary_stages, find_gpu
-from rammer_mlir.passes.entry import entry_function
+from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.manager import run_pipeline
-from rammer_mlir.passes.program_ir import ScheduledModule, read_plan
+from rammer_mlir.passes.program.program_ir import ScheduledModule, read_plan
+from rammer_mlir.passes.program.task_graph import graph_of_operators
 from rammer_mlir.passes.registry import PASSES
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
-from rammer_mlir.passes.task_graph import graph_of_operators
 from rammer_mlir.pipeline import BINARY_STAGES, CompileOptions, check_stage, portable_stages
 from rammer_mlir.runtime.emulated_model import EmulatedExecutable
 from rammer_mlir.runtime.executable import Executable

@@ -11,12 +11,12 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError, UnsupportedError
 from rammer_mlir.lowering.emulation.gpu_to_func import kernel_names
 from rammer_mlir.lowering.emulation.kernel import compile_kernel
-from rammer_mlir.lowering.gpu.program_to_gpu import GpuProgram, lower_to_gpu
+from rammer_mlir.lowering.gpu.program.program_to_gpu import GpuProgram, lower_to_gpu
 from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.lowering.targets import GPU_BACKENDS, find_gpu
 from rammer_mlir.options import check_options
-from rammer_mlir.passes.constants import argument_attributes
-from rammer_mlir.passes.entry import entry_function
+from rammer_mlir.passes.ir.constants import argument_attributes
+from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.registry import PASSES
 from rammer_mlir.pipeline import CompileOptions

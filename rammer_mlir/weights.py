@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import ModelError
-from rammer_mlir.passes.constants import PARTS, ConstantArgument, constant_arguments
+from rammer_mlir.passes.ir.constants import PARTS, ConstantArgument, constant_arguments
 
 Array = NDArray[np.generic]
 

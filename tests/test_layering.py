@@ -33,6 +33,15 @@ LAYERS = (
 A unit imports from lower layers only.
 """
 
+CONCEPTS = (
+    {"ir"},
+    {"weights", "tiling", "program"},
+    {"contractions", "fusion"},
+    {"channels"},
+    {"winograd", "merging"},
+)
+"""The folders of the passes from the bottom up; the passes themselves are above all of them."""
+
 RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}
 
 
@@ -83,6 +92,18 @@ def test_imports_go_downwards(file: Path) -> None:
     assert unit in RANK, f"give '{unit}' a layer"
     upwards = {other for other in imported_units(file) if RANK[other] >= RANK[unit]}
     assert upwards == set()
+
+
+def test_concepts_of_passes_import_downwards() -> None:
+    """So a reader of one concept never needs those above it."""
+    ranks = {concept: rank for rank, layer in enumerate(CONCEPTS) for concept in layer}
+    root = PACKAGE / "passes"
+    assert {path.name for path in root.iterdir() if (path / "__init__.py").exists()} == set(ranks)
+    for concept, rank in ranks.items():
+        for file in (root / concept).rglob("*.py"):
+            parts = [name.split(".") for name in imported_modules(file)]
+            found = {p[2] for p in parts if p[:2] == ["rammer_mlir", "passes"]} - {concept, "base"}
+            assert all(other in ranks and ranks[other] < rank for other in found), (file, found)
 
 
 def test_every_layer_exists() -> None:

@@ -25,8 +25,8 @@ from rammer_mlir.lowering.cpu.dispatch import (
 from rammer_mlir.lowering.cpu.kernels_to_llvm import find_kernels, lower_kernels
 from rammer_mlir.lowering.cpu.task_table import Tables, build_tables
 from rammer_mlir.lowering.llvm.machine import Machine
-from rammer_mlir.passes.entry import entry_function
-from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.passes.ir.entry import entry_function
+from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
 from rammer_mlir.scheduling.memory import aligned
 from rammer_mlir.scheduling.report import summary

@@ -12,7 +12,7 @@ import numpy as np
 
 from rammer_mlir.bindings import arith, ir, linalg, memref
 from rammer_mlir.errors import UnsupportedError
-from rammer_mlir.lowering.cpu.vectorize_affine import multiply, upper_bound
+from rammer_mlir.lowering.cpu.vectorize.affine import multiply, upper_bound
 from rammer_mlir.lowering.ir_walk import walk
 
 STACK_LIMIT = 4 << 20

@@ -19,7 +19,7 @@ from rammer_mlir.lowering.cpu.kernel_buffers import (
     store_booleans_as_bytes,
 )
 from rammer_mlir.lowering.cpu.long_reductions import split_long_reductions
-from rammer_mlir.lowering.cpu.vectorize import vectorize_kernels
+from rammer_mlir.lowering.cpu.vectorize.kernel import vectorize_kernels
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.lowering.llvm.math_to_arith import convert_math

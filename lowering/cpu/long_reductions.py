@@ -14,9 +14,9 @@ from math import prod
 from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref, scf
-from rammer_mlir.lowering.cpu.vectorize_prefetch import PIECE
+from rammer_mlir.lowering.cpu.vectorize.prefetch import PIECE
 from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.passes.structured import Structured, body_operations, element_bytes, plain_dim
+from rammer_mlir.passes.ir.structured import Structured, body_operations, element_bytes, plain_dim
 
 _PANEL_BYTES = 20 * 1024
 """Of a panel's piece: less than half of the 48 or 32 KiB of a first level of cache."""

@@ -10,12 +10,12 @@ import numpy as np
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import PassError
 from rammer_mlir.image import Slot, TaskTable, TraceItem
-from rammer_mlir.passes.constants import CONSTANT, argument_attributes
-from rammer_mlir.passes.entry import entry_function, functions, symbol_name
-from rammer_mlir.passes.program_ir import OperatorCall, ScheduledModule
+from rammer_mlir.passes.ir.constants import CONSTANT, argument_attributes
+from rammer_mlir.passes.ir.entry import entry_function, functions, symbol_name
+from rammer_mlir.passes.ir.structured import element_bytes
+from rammer_mlir.passes.program.program_ir import OperatorCall, ScheduledModule
+from rammer_mlir.passes.program.task_graph import root_of
 from rammer_mlir.passes.rtask_plan_memory import ARENA, view_start
-from rammer_mlir.passes.structured import element_bytes
-from rammer_mlir.passes.task_graph import root_of
 from rammer_mlir.scheduling.program import Barrier, RProgram, Run
 
 BARRIER, END = -1, -2

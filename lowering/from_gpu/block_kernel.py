@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rammer_mlir.bindings import arith, func, gpu, ir, memref, scf
-from rammer_mlir.lowering.cpu.vectorize_affine import as_value, constant
+from rammer_mlir.lowering.cpu.vectorize.affine import as_value, constant
 from rammer_mlir.lowering.from_gpu.index_range import Dim3
 from rammer_mlir.lowering.from_gpu.index_ranges import axis_of
 from rammer_mlir.lowering.from_gpu.launches import Launch

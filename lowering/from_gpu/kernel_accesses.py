@@ -20,7 +20,7 @@ from rammer_mlir.lowering.from_gpu.memory_operations import (
 )
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.passes.base import OperationError
-from rammer_mlir.passes.boxes import Box
+from rammer_mlir.passes.ir.boxes import Box
 
 _MOST_BOXES = 4
 """Boxes of one argument that move differently; with more, the whole argument counts."""

@@ -11,8 +11,8 @@ from rammer_mlir.lowering.from_gpu.index_range import exactly
 from rammer_mlir.lowering.from_gpu.index_ranges import LOOPS, IndexRanges
 from rammer_mlir.lowering.from_gpu.kernel_accesses import KernelAccesses, find_accesses
 from rammer_mlir.lowering.from_gpu.launches import Launch
-from rammer_mlir.passes.boxes import Box
-from rammer_mlir.passes.structured import element_bytes
+from rammer_mlir.passes.ir.boxes import Box
+from rammer_mlir.passes.ir.structured import element_bytes
 
 _DEAR = 16
 """Operations that a function of the math dialect counts for."""

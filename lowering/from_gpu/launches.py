@@ -14,8 +14,8 @@ from rammer_mlir.lowering.from_gpu.index_ranges import IndexRanges
 from rammer_mlir.lowering.from_gpu.memory_operations import is_memref
 from rammer_mlir.lowering.ir_walk import producer, walk
 from rammer_mlir.passes.base import OperationError
-from rammer_mlir.passes.entry import functions, symbol_name
-from rammer_mlir.passes.task_graph import root_of
+from rammer_mlir.passes.ir.entry import functions, symbol_name
+from rammer_mlir.passes.program.task_graph import root_of
 
 MOST_THREADS = 1024
 """Threads of a block, on every GPU."""

@@ -13,9 +13,9 @@ from rammer_mlir.lowering.from_gpu.kernel_description import describe_kernel
 from rammer_mlir.lowering.from_gpu.kernel_rules import check_kernel, uses_subgroups
 from rammer_mlir.lowering.from_gpu.launches import Launch, host_function, read_launches
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.constants import ArgumentList, argument_attributes
-from rammer_mlir.passes.entry import functions, is_private, symbol_name
-from rammer_mlir.passes.task_graph import root_of
+from rammer_mlir.passes.ir.constants import ArgumentList, argument_attributes
+from rammer_mlir.passes.ir.entry import functions, is_private, symbol_name
+from rammer_mlir.passes.program.task_graph import root_of
 
 _CLEAN_UP = "lower-affine,canonicalize{region-simplify=disabled},cse"
 """Affine operations go first: under a condition, a block's ids are no symbols of theirs."""

@@ -6,7 +6,7 @@ from math import gcd
 from typing import Any
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.lowering.gpu.contraction_plan import WIDEST
+from rammer_mlir.lowering.gpu.contractions.plan import WIDEST
 from rammer_mlir.lowering.ir_walk import producer
 
 ALIGNMENT = "rtask.alignment"

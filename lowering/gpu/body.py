@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from rammer_mlir.bindings import ir, memref
-from rammer_mlir.lowering.cpu.vectorize_affine import Index, as_value, evaluate
-from rammer_mlir.passes.cloning import ValueMap, clone_into
+from rammer_mlir.lowering.cpu.vectorize.affine import Index, as_value, evaluate
+from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 
 
 def output_maps(generic: Any) -> list[tuple[Any, Any]]:

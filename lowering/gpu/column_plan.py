@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd, prod
 
-from rammer_mlir.lowering.gpu.contraction_plan import WARP, WIDEST, Access, Contraction
+from rammer_mlir.lowering.gpu.contractions.plan import WARP, WIDEST, Access, Contraction
 
 _MOST_RESULTS = 4
 """Results of the block for each of its threads, from which on no thread needs another's help."""

@@ -12,9 +12,9 @@ from rammer_mlir.lowering.cpu.kernel_buffers import (
     store_boolean_constants_as_bytes,
     store_booleans_as_bytes,
 )
-from rammer_mlir.lowering.gpu.find_contractions import plan_contractions
-from rammer_mlir.lowering.gpu.matrix_unit import MatrixUnit
-from rammer_mlir.lowering.gpu.staging import AsyncCopies, RegisterCopies
+from rammer_mlir.lowering.gpu.contractions.find import plan_contractions
+from rammer_mlir.lowering.gpu.contractions.matrix_unit import MatrixUnit
+from rammer_mlir.lowering.gpu.contractions.staging import AsyncCopies, RegisterCopies
 from rammer_mlir.lowering.gpu.temporaries import (
     ALIGNMENT,
     add_buffers,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import product as combinations
 from typing import Any
 
-from rammer_mlir.lowering.cpu.vectorize_affine import Index
+from rammer_mlir.lowering.cpu.vectorize.affine import Index
 from rammer_mlir.lowering.gpu.body import used_dimensions
 from rammer_mlir.lowering.gpu.iteration_space import Loops
 

@@ -9,15 +9,15 @@ import numpy as np
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
-from rammer_mlir.lowering.gpu.dispatch import STRAIGHT_LINE_LIMIT
-from rammer_mlir.lowering.gpu.program_to_gpu import GpuProgram, lower_to_gpu
-from rammer_mlir.lowering.gpu.to_llvm import gpu_module
+from rammer_mlir.lowering.gpu.llvm.to_llvm import gpu_module
+from rammer_mlir.lowering.gpu.program.dispatch import STRAIGHT_LINE_LIMIT
+from rammer_mlir.lowering.gpu.program.program_to_gpu import GpuProgram, lower_to_gpu
 from rammer_mlir.lowering.targets import find_gpu
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.constants import CONSTANT, argument_attributes
-from rammer_mlir.passes.entry import entry_function
-from rammer_mlir.passes.program_ir import read_plan
-from rammer_mlir.passes.structured import element_bytes
+from rammer_mlir.passes.ir.constants import CONSTANT, argument_attributes
+from rammer_mlir.passes.ir.entry import entry_function
+from rammer_mlir.passes.ir.structured import element_bytes
+from rammer_mlir.passes.program.program_ir import read_plan
 
 LAUNCH = "rtask.launch"
 """Attribute of the gpu module."""

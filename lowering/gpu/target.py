@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rammer_mlir.lowering.gpu.matrix_unit import MatrixUnit
+from rammer_mlir.lowering.gpu.contractions.matrix_unit import MatrixUnit
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from typing import Any
 from rammer_mlir.bindings import arith, gpu, ir, scf
 from rammer_mlir.lowering.gpu.column_plan import ColumnPlan
 from rammer_mlir.lowering.gpu.column_reductions import emit_columns
-from rammer_mlir.lowering.gpu.contraction import StagingMemory, emit_contraction
-from rammer_mlir.lowering.gpu.find_contractions import PLAN, Plan
+from rammer_mlir.lowering.gpu.contractions.contraction import StagingMemory, emit_contraction
+from rammer_mlir.lowering.gpu.contractions.find import PLAN, Plan
+from rammer_mlir.lowering.gpu.contractions.staging import Copies
 from rammer_mlir.lowering.gpu.spread import spread
-from rammer_mlir.lowering.gpu.staging import Copies
 from rammer_mlir.lowering.gpu.threads import Threads
 from rammer_mlir.lowering.gpu.transposition import emit_transposition
 from rammer_mlir.lowering.gpu.transposition_plan import ROW, SIDE, TranspositionPlan

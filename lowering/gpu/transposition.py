@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from rammer_mlir.bindings import arith, gpu, ir, memref, scf
-from rammer_mlir.lowering.cpu.vectorize_affine import (
+from rammer_mlir.lowering.cpu.vectorize.affine import (
     Index,
     add,
     as_value,

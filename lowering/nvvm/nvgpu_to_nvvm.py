@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rammer_mlir.bindings import arith, ir, llvm, nvvm
-from rammer_mlir.lowering.gpu.pointers import Pointers
+from rammer_mlir.lowering.gpu.llvm.pointers import Pointers
 from rammer_mlir.lowering.ir_walk import producer, walk
 
 _GLOBAL = "!llvm.ptr<1>"

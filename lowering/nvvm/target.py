@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rammer_mlir.errors import TargetError
-from rammer_mlir.lowering.gpu.matrix_unit import MMA, NARROW
+from rammer_mlir.lowering.gpu.contractions.matrix_unit import MMA, NARROW
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.residency import Multiprocessors
 

@@ -10,7 +10,7 @@ from typing import Any
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.machine import Machine
-from rammer_mlir.passes.entry import symbol_name
+from rammer_mlir.passes.ir.entry import symbol_name
 
 KERNEL = "kernel"
 """Name of the rKernel in its own module."""

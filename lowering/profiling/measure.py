@@ -25,7 +25,7 @@ from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.lowering.profiling.isolate import KERNEL, KernelSource
-from rammer_mlir.passes.structured import element_bytes
+from rammer_mlir.passes.ir.structured import element_bytes
 from rammer_mlir.scheduling.graph import COLD_BYTES, FAR_BYTES, MeasuredSeconds
 
 _LOOP = "rammer_profile"

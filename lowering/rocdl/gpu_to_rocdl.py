@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any
 
 from rammer_mlir.lowering.cpu.kernels_to_llvm import Step
-from rammer_mlir.lowering.gpu.index_width import index_width, rule_out_overflow
-from rammer_mlir.lowering.gpu.memory_accesses import lower_memory_accesses
-from rammer_mlir.lowering.gpu.pointers import keep_addresses_whole
-from rammer_mlir.lowering.gpu.thread_ids import ThreadId, read_thread_ids_anew
-from rammer_mlir.lowering.gpu.to_llvm import (
+from rammer_mlir.lowering.gpu.llvm.index_width import index_width, rule_out_overflow
+from rammer_mlir.lowering.gpu.llvm.memory_accesses import lower_memory_accesses
+from rammer_mlir.lowering.gpu.llvm.pointers import keep_addresses_whole
+from rammer_mlir.lowering.gpu.llvm.thread_ids import ThreadId, read_thread_ids_anew
+from rammer_mlir.lowering.gpu.llvm.to_llvm import (
     MATH_STEPS,
     define_pause,
     hide_functions,

@@ -17,7 +17,7 @@ from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import Scale, build, random_feeds
 from rammer_mlir.compiler import Compilation
 from rammer_mlir.options import check_options
-from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import TaskGraph

@@ -17,7 +17,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.image import build_image, lower_program
 from rammer_mlir.lowering.emulation.gpu_to_func import kernel_names
 from rammer_mlir.lowering.emulation.kernel import compile_kernel
-from rammer_mlir.lowering.gpu.program_to_gpu import GpuProgram, lower_to_gpu
+from rammer_mlir.lowering.gpu.program.program_to_gpu import GpuProgram, lower_to_gpu
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object

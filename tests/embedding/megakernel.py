@@ -12,7 +12,7 @@ from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.emulated import EmulatedKernel
 from rammer_mlir.lowering.emulation.kernel import compile_kernel
-from rammer_mlir.lowering.gpu.program_to_gpu import GpuProgram, lower_to_gpu
+from rammer_mlir.lowering.gpu.program.program_to_gpu import GpuProgram, lower_to_gpu
 from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.lowering.targets import find_gpu
 from rammer_mlir.passes.manager import run_pipeline

@@ -8,7 +8,7 @@ from typing import Any
 from rammer_mlir.bindings import ir
 from rammer_mlir.emulated import EmulatedKernel
 from rammer_mlir.lowering.emulation.kernel import compile_kernel
-from rammer_mlir.lowering.gpu.find_contractions import PLAN
+from rammer_mlir.lowering.gpu.contractions.find import PLAN
 from rammer_mlir.lowering.gpu.kernels import MappedKernels, map_kernels
 
 SHARED_LIMIT = 48 << 10

@@ -12,7 +12,7 @@ from mapped_kernels import compile_mapped
 from numpy.typing import NDArray
 
 from rammer_mlir.lowering.gpu.column_plan import plan_columns
-from rammer_mlir.lowering.gpu.contraction_plan import Access, Contraction
+from rammer_mlir.lowering.gpu.contractions.plan import Access, Contraction
 from rammer_mlir.runtime.emulator import Grid, launch
 from rammer_mlir.runtime.traces import warp_accesses
 

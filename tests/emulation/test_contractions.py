@@ -14,7 +14,7 @@ from mapped_kernels import compile_mapped
 
 import rammer_mlir
 from rammer_mlir.errors import EmulationError
-from rammer_mlir.lowering.gpu.matrix_unit import MFMA, MMA, NARROW, MatrixUnit
+from rammer_mlir.lowering.gpu.contractions.matrix_unit import MFMA, MMA, NARROW, MatrixUnit
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.runtime.emulator import Grid, launch
 

@@ -12,7 +12,7 @@ from kernel_harness import kernel_of
 
 from rammer_mlir.bindings import ir, passmanager
 from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
-from rammer_mlir.lowering.gpu.math_to_arith import EXPANSIONS, expand_gpu_math
+from rammer_mlir.lowering.gpu.llvm.math_to_arith import EXPANSIONS, expand_gpu_math
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.machine import host_machine

@@ -11,9 +11,9 @@ from kernel_harness import kernel_of
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.kernels_to_llvm import llvm_steps
-from rammer_mlir.lowering.gpu.index_width import LIMIT, index_width
-from rammer_mlir.lowering.gpu.memory_accesses import lower_memory_accesses
-from rammer_mlir.lowering.gpu.to_llvm import gpu_llvm_ir
+from rammer_mlir.lowering.gpu.llvm.index_width import LIMIT, index_width
+from rammer_mlir.lowering.gpu.llvm.memory_accesses import lower_memory_accesses
+from rammer_mlir.lowering.gpu.llvm.to_llvm import gpu_llvm_ir
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.machine import host_machine

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from rammer_mlir.lowering.cpu.linear_map import linear_map
-from rammer_mlir.passes.winograd import minimal_filtering
+from rammer_mlir.lowering.cpu.vectorize.linear_map import linear_map
+from rammer_mlir.passes.winograd.filtering import minimal_filtering
 
 
 @dataclass

@@ -19,9 +19,9 @@ from rammer_mlir.lowering.profiling.isolate import KernelSource, isolate
 from rammer_mlir.lowering.profiling.measure import Loop, measure
 from rammer_mlir.lowering.profiling.profiler import profile_kernels
 from rammer_mlir.options import check_options
-from rammer_mlir.passes.entry import functions, symbol_name
-from rammer_mlir.passes.kernels import described_kernels
-from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.passes.ir.entry import functions, symbol_name
+from rammer_mlir.passes.ir.kernels import described_kernels
+from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.profiles import ENVIRONMENT, ProfileStore, ProfileWarning
 from rammer_mlir.scheduling.graph import MeasuredSeconds
 from tests.cli.tools import save_model

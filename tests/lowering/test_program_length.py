@@ -12,7 +12,7 @@ from rammer_mlir.benchmarks.models.recurrent import StepSequence, draw_weights, 
 from rammer_mlir.compiler import Compilation
 from rammer_mlir.lowering.nvvm.backend import emit_nvvm
 from rammer_mlir.options import check_options
-from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.passes.program.program_ir import read_plan
 
 
 def lstm(length: int, layers: int, hidden: int, *, unrolled: bool) -> onnx.ModelProto:

@@ -9,7 +9,7 @@ import pytest
 from kernel_harness import compile_kernel
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.lowering.cpu.vectorize_epilogue import find_epilogue
+from rammer_mlir.lowering.cpu.vectorize.epilogue import find_epilogue
 from rammer_mlir.lowering.ir_walk import walk
 
 _RANDOM = np.random.default_rng(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.lowering.cpu.vectorize_fills import fill_scalar, known_fills
+from rammer_mlir.lowering.cpu.vectorize.fills import fill_scalar, known_fills
 from rammer_mlir.lowering.ir_walk import walk
 
 _SCALAR = """linalg.generic {indexing_maps = [affine_map<(i) -> ()>, affine_map<(i) -> (i)>],

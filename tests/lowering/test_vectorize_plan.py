@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rammer_mlir.lowering.cpu.vectorize_cost import plan_cost
-from rammer_mlir.lowering.cpu.vectorize_plan import plan_tile
-from rammer_mlir.lowering.cpu.vectorize_tile import Access, Loop, LoopNest
+from rammer_mlir.lowering.cpu.vectorize.cost import plan_cost
+from rammer_mlir.lowering.cpu.vectorize.plan import plan_tile
+from rammer_mlir.lowering.cpu.vectorize.tile import Access, Loop, LoopNest
 
 
 def _nest(

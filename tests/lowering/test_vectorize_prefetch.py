@@ -7,10 +7,10 @@ from itertools import product
 import pytest
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.lowering.cpu.vectorize_nest import Nest
-from rammer_mlir.lowering.cpu.vectorize_plan import plan_tile
-from rammer_mlir.lowering.cpu.vectorize_prefetch import PIECE, Panel, Rows, find_prefetches
-from rammer_mlir.lowering.cpu.vectorize_tile import TilePlan
+from rammer_mlir.lowering.cpu.vectorize.nest import Nest
+from rammer_mlir.lowering.cpu.vectorize.plan import plan_tile
+from rammer_mlir.lowering.cpu.vectorize.prefetch import PIECE, Panel, Rows, find_prefetches
+from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
 from rammer_mlir.lowering.ir_walk import walk
 
 LINE = 16

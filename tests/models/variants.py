@@ -26,9 +26,9 @@ from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.link import link_shared
 from rammer_mlir.lowering.llvm.machine import host_machine
-from rammer_mlir.passes.entry import entry_function
+from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.manager import run_pipeline
-from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
 from rammer_mlir.pipeline import CompileOptions, portable_stages
 from rammer_mlir.runtime.executable import Executable

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler import Compilation
-from rammer_mlir.passes.entry import entry_block
+from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.pipeline import CompileOptions, portable_stages
 from rammer_mlir.signature import Signature, TensorSpec

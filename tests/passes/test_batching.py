@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rammer_mlir.compiler import Compilation
 from rammer_mlir.options import check_options
-from rammer_mlir.passes.row_batches import equal_parts
+from rammer_mlir.passes.contractions.row_batches import equal_parts
 
 SIZE = 96
 """Rows and columns of the weights, which are more than 32 KiB then."""

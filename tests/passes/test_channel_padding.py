@@ -17,7 +17,7 @@ from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler import Compilation
 from rammer_mlir.options import check_options
-from rammer_mlir.passes.body_values import evaluate_body
+from rammer_mlir.passes.ir.body_values import evaluate_body
 
 SEEDS = range(16)
 CELL_SEEDS = range(8)

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rammer_mlir.passes.device_tiles import tiles_for
-from rammer_mlir.passes.tile_choice import (
+from rammer_mlir.passes.tiling.choice import (
     CONTIGUOUS,
     LoopLimit,
     TileCost,
@@ -15,6 +14,7 @@ from rammer_mlir.passes.tile_choice import (
     num_tiles,
     refinements,
 )
+from rammer_mlir.passes.tiling.device_tiles import tiles_for
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
 

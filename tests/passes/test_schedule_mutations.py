@@ -17,9 +17,9 @@ from rammer_mlir.benchmarks.models import Scale, build
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import RammerError
 from rammer_mlir.frontends.onnx import import_model
-from rammer_mlir.passes.entry import entry_block, entry_function
+from rammer_mlir.passes.ir.entry import entry_block, entry_function
 from rammer_mlir.passes.manager import run_pipeline
-from rammer_mlir.passes.program_ir import (
+from rammer_mlir.passes.program.program_ir import (
     ScheduledModule,
     program_operations,
     read_plan,

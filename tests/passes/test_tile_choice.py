@@ -8,7 +8,7 @@ from math import prod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rammer_mlir.passes.tile_choice import (
+from rammer_mlir.passes.tiling.choice import (
     CONTIGUOUS,
     Aim,
     LoopLimit,

@@ -14,8 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rammer_mlir.compiler import Compilation
 from rammer_mlir.options import check_options
-from rammer_mlir.passes.winograd import minimal_filtering
-from rammer_mlir.passes.winograd_choice import Form, Sizes, cycles, direct_cycles
+from rammer_mlir.passes.winograd.choice import Form, Sizes, cycles, direct_cycles
+from rammer_mlir.passes.winograd.filtering import minimal_filtering
 from rammer_mlir.pipeline import CompileOptions
 
 Doubles = NDArray[np.float64]

@@ -19,7 +19,7 @@ from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import Scale, build
 from rammer_mlir.compiler import Compilation
 from rammer_mlir.options import check_options
-from rammer_mlir.passes.program_ir import read_plan
+from rammer_mlir.passes.program.program_ir import read_plan
 
 SCHEDULES: dict[str, tuple[str, bool]] = {
     "sequential": ("sequential", False),

@@ -10,7 +10,7 @@ from rammer_mlir.gpu_image import GpuImage, WatchWord
 from rammer_mlir.image import TraceItem
 
 _BARRIER, _RUN_WORDS = -1, 5
-"""Kind of a barrier's record, and words of a run's (see lowering/gpu/task_table)."""
+"""Kind of a barrier's record, and words of a run's (see lowering/gpu/program/task_table)."""
 
 
 def check_watch(image: GpuImage, watch: NDArray[np.int64]) -> None:

@@ -1,0 +1,1 @@
+"""From an rKernel's loops to vector operations."""

@@ -1,0 +1,183 @@
+"""What micro tiles cost, on a core with two loads and two arithmetic operations per cycle."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+from rammer_mlir.lowering.cpu.vectorize.tile import (
+    Access,
+    LoopNest,
+    TilePlan,
+    loop_order,
+    registers_of,
+    vectors_of,
+)
+
+_LATENCY = 4.0  # cycles from one fused multiply-add to the next one that needs its result
+_HORIZONTAL = 8.0  # cycles to reduce one register to a scalar
+_TILE_OVERHEAD = 4.0  # cycles for the loops around one micro tile
+_LINE_COST = 1.0  # cycles to bring a cache line to the first level, beside the arithmetic
+_LOAD_COST = 0.1  # cycles that a load costs even if it fits beside the arithmetic
+_RESIDENT_LINES = 384  # lines of an operand that stay in the first level: half of 48 KiB
+MAX_STRIDE = 4
+"""Up to this stride, lanes are picked out of contiguous loads."""
+MIN_TRANSPOSED = 3
+"""From this many neighbouring registers on, a strided store goes through a transpose."""
+
+Tiles = list[tuple[int, dict[int, int]]]
+"""Micro tiles of each size: how many there are, and their points along the loops that are cut."""
+
+
+def plan_cost(nest: LoopNest, plan: TilePlan) -> float:
+    """Return the modelled cycles of the whole nest under ``plan``."""
+    tiles = tiles_of(nest, plan)
+    return cost_in_cache(nest, plan, tiles) + miss_cost(nest, plan, tiles)
+
+
+def tiles_of(nest: LoopNest, plan: TilePlan) -> Tiles:
+    """Return the micro tiles that a plan cuts a nest into: full ones, and those at its edges."""
+    tiled = [loop for loop in nest.parallels if plan.points(loop) > 1]
+    rest = math.prod(nest.loops[i].trips for i in nest.parallels if i not in tiled)
+    parts = [_parts(nest.loops[loop].trips, plan.points(loop)) for loop in tiled]
+    return [
+        (
+            rest * math.prod(count for _, count in choice),
+            {loop: size for loop, (size, _) in zip(tiled, choice, strict=True)},
+        )
+        for choice in product(*parts)
+    ]
+
+
+def _parts(trips: int, tile: int) -> list[tuple[int, int]]:
+    """Split ``trips`` into (size, count) of full tiles and the remainder."""
+    full, rest = divmod(trips, tile)
+    return [part for part in ((tile, full), (rest, 1)) if part[0] and part[1]]
+
+
+def cost_in_cache(nest: LoopNest, plan: TilePlan, tiles: Tiles) -> float:
+    """Return the cycles if all operands were in the first level of cache."""
+    return sum(count * _tile_cost(nest, plan, points) for count, points in tiles)
+
+
+def _tile_cost(nest: LoopNest, plan: TilePlan, points: dict[int, int]) -> float:
+    """Return the cycles of one micro tile of the given size, whose operands are in cache."""
+    instances = math.prod(points.get(loop, factor) for loop, factor in plan.unroll)
+    if plan.vector is not None:
+        size = points.get(plan.vector, plan.points(plan.vector))
+        instances *= -(-size // plan.lanes)
+    loads = sum(_loads(nest, a, plan, points) * _access_cost(nest, a, plan) for a in nest.inputs)
+    step = max(instances * nest.work / 2, loads / 2) + _LOAD_COST * loads
+    ends = sum(_output_cost(nest, a, plan, points) for a in nest.outputs)
+    if not nest.reductions:
+        return step + ends + _TILE_OVERHEAD
+    step = max(step, _LATENCY) + 0.5
+    return step * _reduction_steps(nest, plan) + ends + _TILE_OVERHEAD
+
+
+def _loads(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
+    """Count the loads of an operand per step, where steps that are unrolled share them."""
+    loads = float(vectors_of(access, plan, points))
+    for loop, factor in plan.unroll:
+        if not access.invariant(loop):
+            loads *= _distinct(nest, access, plan, loop, points.get(loop, factor))
+    return loads
+
+
+def _distinct(nest: LoopNest, access: Access, plan: TilePlan, loop: int, count: int) -> float:
+    """Count the positions along an unrolled loop that each unrolled reduction step adds.
+
+    Windows overlap where a reduction loop walks the same way: 4 rows of 3-high windows are 6 rows.
+    """
+    stride = access.strides[loop]
+    for other in plan.full:
+        step = access.strides[other]
+        if stride is not None and step and stride % step == 0:
+            apart, trips = abs(stride // step), nest.loops[other].trips
+            if apart < trips:
+                return ((count - 1) * apart + trips) / trips
+    return count
+
+
+def _access_cost(nest: LoopNest, access: Access, plan: TilePlan) -> float:
+    """Return the load slots of one register of an operand."""
+    stride = 0 if plan.vector is None else access.strides[plan.vector]
+    if stride == 0:
+        return 1.0
+    if stride == 1:
+        steps = [access.strides[loop] for loop in nest.reductions if loop != plan.vector]
+        aligned = all(step is not None and step % plan.lanes == 0 for step in steps)
+        return 1.0 if aligned else 1.5  # a load across cache lines counts twice, mostly
+    if stride is not None and 1 < stride <= MAX_STRIDE:
+        return 1.5 * stride
+    return 1.25 * plan.lanes if stride is not None else 2.0 * plan.lanes
+
+
+def _output_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
+    """Return the cycles to read and write an output's part of a micro tile."""
+    registers = registers_of(access, plan, points)
+    cost = _store_cost(access, plan, points)
+    if nest.reads_init:
+        cost += _access_cost(nest, access, plan)
+    if plan.vector is not None and nest.loops[plan.vector].reduction:
+        cost += _HORIZONTAL * plan.vectors
+    return cost * registers
+
+
+def _store_cost(access: Access, plan: TilePlan, points: dict[int, int]) -> float:
+    """Return the cycles to store one register: whole, transposed with others, or scattered."""
+    stride = 0 if plan.vector is None else access.strides[plan.vector]
+    if stride in (0, 1):
+        return 1.0
+    along = [points.get(i, factor) for i, factor in plan.unroll if access.strides[i] == 1]
+    if not along or along[0] < MIN_TRANSPOSED:
+        return 1.25 * plan.lanes
+    rows = min(along[0], plan.lanes)
+    stages = (rows - 1).bit_length()
+    return ((1 << stages) * stages + 1.5 * plan.lanes) / rows
+
+
+def _reduction_steps(nest: LoopNest, plan: TilePlan) -> int:
+    """Count the steps of the reduction loops for one micro tile."""
+    steps = 1
+    for loop in nest.reductions:
+        trips = nest.loops[loop].trips
+        steps *= -(-trips // plan.points(loop)) if loop == plan.vector else trips
+    return steps
+
+
+def miss_cost(nest: LoopNest, plan: TilePlan, tiles: Tiles) -> float:
+    """Return the cycles that wait for the first level of cache."""
+    if not nest.reductions:
+        return 0.0
+    return _LINE_COST * sum(
+        count * _lines_loaded(nest, access, plan, points)
+        for count, points in tiles
+        for access in nest.inputs
+    )
+
+
+def _lines_loaded(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
+    """Count the cache lines that one micro tile brings to the first level for an operand.
+
+    An operand that the next micro tile reads again, and that is small enough, is there already.
+    """
+    lines = _lines_of(nest, access, plan, points)
+    moving = [i for i in loop_order(nest, plan) if nest.loops[i].trips > plan.points(i)]
+    reused = not moving or access.invariant(moving[-1])
+    return 0.0 if reused and lines <= _RESIDENT_LINES else lines
+
+
+def _lines_of(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
+    """Count the cache lines of an operand that one micro tile reads in all its reduction."""
+    run, pieces = 1, 1
+    counts = {i: nest.loops[i].trips for i in nest.reductions}
+    counts |= {i: points.get(i, plan.points(i)) for i in nest.parallels}
+    moves = [(access.strides[i], count) for i, count in counts.items()]
+    for stride, count in sorted(((abs(s), n) for s, n in moves if s and n > 1)):
+        if stride <= max(run, nest.line):
+            run += stride * (count - 1)
+        else:
+            pieces *= count
+    pieces *= math.prod(count for stride, count in moves if stride is None)
+    return pieces * ((run - 1) / nest.line + 1)

@@ -1,0 +1,278 @@
+"""Emit a loop nest as loops over micro tiles held in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from typing import Any
+
+from rammer_mlir.bindings import arith, ir, scf
+from rammer_mlir.lowering.cpu.vectorize import memory
+from rammer_mlir.lowering.cpu.vectorize.affine import Index, as_value, constant
+from rammer_mlir.lowering.cpu.vectorize.body import Combiner, select
+from rammer_mlir.lowering.cpu.vectorize.memory import Mask, Scope
+from rammer_mlir.lowering.cpu.vectorize.nest import Finish, Nest
+from rammer_mlir.lowering.cpu.vectorize.prefetch import find_prefetches
+from rammer_mlir.lowering.cpu.vectorize.registers import Instance, Registers, Span, Spans
+from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
+
+Step = Callable[[Spans, list[Any]], list[Any]]
+
+
+class NestEmitter:
+    """Emits one nest at the current insertion point.
+
+    ``initial`` holds, per output, the constant that the output is known to contain, or None.
+    The planner numbers loops by position in ``nest.loops``; here they are dimensions again.
+    """
+
+    def __init__(self, nest: Nest, plan: TilePlan, initial: list[Any]) -> None:
+        self.nest = nest
+        self.plan = plan
+        self.initial = initial
+        self.registers = Registers(nest, plan)
+        self.lanes = plan.lanes
+        self.vector = self.registers.vector
+        self.unroll = self.registers.unroll
+        self.order = [nest.loops[loop] for loop in plan.order]
+        self.full = {nest.loops[loop] for loop in plan.full}
+        self.reductions = [d for d in nest.loops if nest.reduction[d]]
+        self.horizontal = self.vector in self.reductions
+        self.inputs = nest.operands[: len(nest.operands) - nest.outputs]
+        self.outputs = nest.operands[len(self.inputs) :]
+        self.prefetches = find_prefetches(nest, plan)
+        self.captured = [self._capture(value) for value in nest.body.captured]
+        finish = nest.finish
+        self.finish_captured = [
+            self._capture(value) for value in ([] if finish is None else finish.body.captured)
+        ]
+
+    def _capture(self, value: Any) -> Any:
+        """Constants of the body are copied in front of the loops, other values are used."""
+        return value if isinstance(value, ir.Value) else value.operation.clone().results[0]
+
+    def emit(self) -> None:
+        """Emit the whole nest."""
+        self._nested(self.order, {}, [], self._micro_tile)
+
+    # Loops.
+
+    def _nested(self, loops: list[int], spans: Spans, carried: list[Any], step: Step) -> list[Any]:
+        """Emit ``loops`` around ``step``, which maps the carried values to their next ones."""
+        if not loops:
+            return step(spans, carried)
+        loop, rest = loops[0], loops[1:]
+
+        def inside(span: Span, values: list[Any]) -> list[Any]:
+            return self._nested(rest, spans | {loop: span}, values, step)
+
+        size = self.nest.sizes[loop]
+        if not isinstance(size, int):
+            return self._dynamic_loop(loop, size, carried, inside)
+        tile = 1 if loop in self.full else self._points(loop)
+        full, remainder = divmod(size, tile)
+        if loop in self.full or full <= 1:
+            for number in range(full):
+                carried = inside(Span(number * tile, tile), carried)
+        else:
+            carried = self._for(0, full * tile, tile, carried, inside, Span(0, tile))
+        if remainder:
+            carried = inside(Span(full * tile, remainder), carried)
+        return carried
+
+    def _dynamic_loop(
+        self,
+        loop: int,
+        size: Any,
+        carried: list[Any],
+        inside: Callable[[Span, list[Any]], list[Any]],
+    ) -> list[Any]:
+        """Emit full tiles, then single points (for the vector loop: masked registers)."""
+        tile = self._points(loop)
+        if tile == 1:
+            return self._for(0, size, 1, carried, inside, Span(0, 1))
+        end = arith.subi(size, arith.remui(size, constant(tile)))
+        carried = self._for(0, end, tile, carried, inside, Span(0, tile))
+        if loop != self.vector:
+            return self._for(end, size, 1, carried, inside, Span(0, 1))
+        return self._for(end, size, self.lanes, carried, inside, Span(0, self.lanes, size))
+
+    def _for(
+        self,
+        lower: Index,
+        upper: Index,
+        step: int,
+        carried: list[Any],
+        inside: Callable[[Span, list[Any]], list[Any]],
+        span: Span,
+    ) -> list[Any]:
+        """Emit an ``scf.for``; ``span`` is what an iteration covers, with ``valid`` as the end."""
+        loop = scf.ForOp(as_value(lower), as_value(upper), constant(step), carried)
+        outer_scope, self.registers.scope = self.registers.scope, Scope()
+        with ir.InsertionPoint(loop.body):
+            base = loop.induction_variable
+            valid = None if span.valid is None else arith.subi(span.valid, base)
+            values = inside(Span(base, span.points, valid), list(loop.inner_iter_args))
+            scf.YieldOp(values)
+        self.registers.scope = outer_scope
+        return list(loop.results)
+
+    def _points(self, loop: int) -> int:
+        if loop == self.vector:
+            return self.plan.vectors * self.lanes
+        return self.unroll.get(loop, 1)
+
+    # Micro tiles.
+
+    def _micro_tile(self, spans: Spans, carried: list[Any]) -> list[Any]:
+        """Emit one micro tile: initial values, reduction loops, results."""
+        self.registers.scope = Scope()
+        instances = self._instances(spans)
+        if self.reductions:
+            results = self.reduced(spans, instances)
+        else:
+            results = [self._point(spans, i, self._initial(spans, i)) for i in instances]
+        finish = self.nest.finish
+        if finish is None or finish.keeps:
+            for number, output in enumerate(self.outputs):
+                values = [result[number] for result in results]
+                self.registers.store_all(output, spans, instances, values)
+        if finish is not None:
+            values = [
+                self._finished(finish, spans, i, value)
+                for i, (value,) in zip(instances, results, strict=True)
+            ]
+            self.registers.store_all(finish.operands[-1], spans, instances, values)
+        return carried
+
+    def reduced(self, spans: Spans, instances: list[Instance]) -> list[list[Any]]:
+        """Emit the reduction loops of a micro tile; return each register's results."""
+        if self.horizontal:
+            return self._reduce_horizontally(spans, instances)
+        first = [value for i in instances for value in self._initial(spans, i)]
+        step = partial(self._accumulate, instances)
+        return self._grouped(self._nested(self.reductions, spans, first, step))
+
+    def _finished(self, finish: Finish, spans: Spans, instance: Instance, value: Any) -> Any:
+        """Emit the epilogue on one register of results."""
+        body = finish.body
+        values: list[Any] = [None] * len(body.slots)
+        for slot, operand in enumerate(finish.operands[:-1]):
+            if slot == finish.argument:
+                values[slot] = value
+            elif body.uses(slot):
+                values[slot] = self.registers.load(operand, spans, instance)
+        values[body.arguments : body.arguments + len(self.finish_captured)] = self.finish_captured
+        (result,) = body.emit(values, self.lanes, self.registers.broadcast)
+        return self.registers.broadcast(result) if self.vector in spans else result
+
+    def _grouped(self, flat: list[Any]) -> list[list[Any]]:
+        count = len(self.outputs)
+        return [flat[i : i + count] for i in range(0, len(flat), count)]
+
+    def _instances(self, spans: Spans) -> list[Instance]:
+        """List the registers of a micro tile, along the unrolled loops and the vector loop."""
+        loops = [loop for loop in self.unroll if loop in spans]
+        masks: list[tuple[int, Mask]] = [(0, Mask(None, None))]
+        if self.vector in spans:
+            assert self.vector is not None
+            masks = self.registers.along_lanes(spans[self.vector])
+        found: list[Instance] = []
+        for offsets in product(*(range(spans[loop].points) for loop in loops)):
+            for offset, mask in masks:
+                place = dict(zip(loops, offsets, strict=True))
+                if self.vector in spans:
+                    place[self.vector] = offset
+                found.append(Instance(place, mask))
+        return found
+
+    def _accumulate(self, instances: list[Instance], spans: Spans, carried: list[Any]) -> list[Any]:
+        """Emit one step of the reduction for every register of the micro tile."""
+        next_values: list[Any] = []
+        groups = self._grouped(carried)
+        for prefetch in self.prefetches:
+            prefetch.ask(self.registers, spans, instances)
+        for instance, values in zip(instances, groups, strict=True):
+            next_values += self._point(spans, instance, values)
+        return next_values
+
+    def _reduce_horizontally(self, spans: Spans, instances: list[Instance]) -> list[list[Any]]:
+        """Emit a reduction along the lanes: ``vectors`` accumulators per result, then one value."""
+        combiners = self.nest.body.combiners(len(self.outputs))
+        assert combiners is not None
+        identities = [
+            memory.broadcast(combiner.identity(output.element), self.lanes)
+            for combiner, output in zip(combiners, self.outputs, strict=True)
+        ]
+        first = identities * (self.plan.vectors * len(instances))
+        step = partial(self._accumulate_lanes, instances)
+        flat = self._nested(self.reductions, spans, first, step)
+        groups, count = self._grouped(flat), self.plan.vectors
+        return [
+            self._combine(
+                combiners, self._initial(spans, i), groups[number * count : (number + 1) * count]
+            )
+            for number, i in enumerate(instances)
+        ]
+
+    def _combine(
+        self, combiners: list[Combiner], initial: list[Any], groups: list[list[Any]]
+    ) -> list[Any]:
+        """Emit the result of each output from its old value and its accumulators."""
+        return [
+            combiner.combine(start, combiner.reduce(combiner.combine_all(list(parts))))
+            for combiner, start, parts in zip(
+                combiners, initial, zip(*groups, strict=True), strict=True
+            )
+        ]
+
+    def _accumulate_lanes(
+        self, instances: list[Instance], spans: Spans, carried: list[Any]
+    ) -> list[Any]:
+        """Emit one step of a reduction along the lanes; unused accumulators pass through."""
+        groups = self._grouped(list(carried))
+        assert self.vector is not None
+        count = self.plan.vectors
+        registers = self.registers.along_lanes(spans[self.vector])
+        for number, instance in enumerate(instances):
+            for register, (offset, mask) in enumerate(registers):
+                place = Instance(instance.offsets | {self.vector: offset}, mask)
+                slot = number * count + register
+                new = self._point(spans, place, groups[slot])
+                pairs = zip(new, groups[slot], strict=True)
+                groups[slot] = [select(mask.value, value, old) for value, old in pairs]
+        return [value for group in groups for value in group]
+
+    # Points.
+
+    def _point(self, spans: Spans, instance: Instance, accumulators: list[Any]) -> list[Any]:
+        """Emit the body for one register and return what it yields, as registers."""
+        body = self.nest.body
+        values: list[Any] = [None] * len(body.slots)
+        for slot, operand in enumerate(self.inputs):
+            if body.uses(slot):
+                values[slot] = self.registers.load(operand, spans, instance)
+        values[len(self.inputs) : body.arguments] = accumulators
+        values[body.arguments : body.arguments + len(self.captured)] = self.captured
+        for slot, dim in body.indices:
+            values[slot] = as_value(self.registers.dim_index(dim, spans, instance))
+        results = body.emit(values, self.lanes, self.registers.broadcast)
+        if self.vector is None:
+            return results
+        return [self.registers.broadcast(value) for value in results]
+
+    def _initial(self, spans: Spans, instance: Instance) -> list[Any]:
+        """Return the outputs' old values at one register, None where nothing reads them."""
+        values: list[Any] = []
+        for number, output in enumerate(self.outputs):
+            used = self.nest.body.uses(len(self.inputs) + number) > 0
+            if not used and not self.reductions:
+                values.append(None)
+            elif self.initial[number] is not None:
+                start = self.initial[number]
+                scalar = self.vector is None or self.horizontal
+                values.append(start if scalar else memory.broadcast(start, self.lanes))
+            else:
+                values.append(self.registers.load(output, spans, instance))
+        return values

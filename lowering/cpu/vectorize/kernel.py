@@ -1,0 +1,70 @@
+"""Turn the ``linalg.generic`` ops of rKernels into register-tiled loops on ``vector`` ops.
+
+Upstream's vectoriser works on static tiles that earlier passes must have cut and padded, folds
+what it can and keeps multi-dimensional vectors whose later unrolling decides the speed: a small
+change of a shape can halve it or break a convolution apart. Here every op takes one path: read
+it as a loop nest over flat memory (``vectorize_nest``), choose the micro tile by a cost model
+(``vectorize_plan``), and write exactly those loops and registers (``vectorize_emit``). Sizes known
+only at run time, strided and gathered accesses and remainders are part of that path.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.cpu.vectorize.emit import NestEmitter
+from rammer_mlir.lowering.cpu.vectorize.epilogue import Epilogue, find_epilogue
+from rammer_mlir.lowering.cpu.vectorize.fills import fill_scalar, known_fills
+from rammer_mlir.lowering.cpu.vectorize.nest import Nest
+from rammer_mlir.lowering.cpu.vectorize.plan import plan_tile
+from rammer_mlir.lowering.cpu.vectorize.transform import TransformEmitter, find_transform
+from rammer_mlir.lowering.ir_walk import walk
+
+_plan = cache(plan_tile)
+
+
+def vectorize_kernels(module: Any, vector_bits: int) -> None:
+    """Rewrite every ``linalg.generic`` on memrefs in ``module`` for registers of ``vector_bits``.
+
+    Named linalg ops and ``memref.copy`` must have been generalised before. Results are those of
+    the scalar loops, but for the order of a sum along the lanes and for fused multiply-adds.
+    """
+    generics = [o for o in walk(module.operation) if o.name == "linalg.generic"]
+    epilogues: dict[Any, Epilogue] = {}
+    # Backwards, so that a fill in front of a reduction is still there to be folded into it.
+    while generics:
+        operation = generics.pop()
+        found = find_epilogue(operation)
+        if found is not None:
+            reduction, epilogue = found
+            epilogues[reduction] = epilogue
+            continue
+        for fill in vectorize_generic(operation, vector_bits, epilogues.get(operation)):
+            generics.remove(fill)
+            fill.erase()
+
+
+def vectorize_generic(
+    operation: Any, vector_bits: int, epilogue: Epilogue | None = None
+) -> list[Any]:
+    """Replace one ``linalg.generic`` on memrefs, and its epilogue if it has one, by loops.
+
+    Returns the fills in front of it that have become superfluous.
+    """
+    last = operation if epilogue is None else epilogue.operation
+    with ir.InsertionPoint(last), operation.location:
+        fills = known_fills(operation)
+        nest = Nest(operation, epilogue)
+        initial = [None if fill is None else fill_scalar(fill) for fill in fills]
+        transform = find_transform(nest, initial, vector_bits)
+        if transform is not None:
+            TransformEmitter(nest, transform, initial).emit()
+        else:
+            plan = _plan(nest.describe(vector_bits, [fill is not None for fill in fills]))
+            NestEmitter(nest, plan, initial).emit()
+    if epilogue is not None:
+        epilogue.operation.erase()
+    operation.erase()
+    return [fill for fill in fills if fill is not None]

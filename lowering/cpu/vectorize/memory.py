@@ -1,0 +1,141 @@
+"""Loads and stores of one lane group: contiguous, masked, strided, or element by element."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rammer_mlir.bindings import arith, ir, memref, vector
+from rammer_mlir.lowering.cpu.vectorize.affine import Index, add, as_value, multiply
+from rammer_mlir.lowering.cpu.vectorize.cost import MAX_STRIDE
+from rammer_mlir.lowering.cpu.vectorize.nest import Operand
+from rammer_mlir.lowering.cpu.vectorize.shuffle import pick_strided
+
+_SHUFFLED_LANES = 8  # below, loads of single elements are cheaper than masked ones
+
+
+@dataclass(frozen=True)
+class Mask:
+    """The lanes of a register that exist: the first ``count`` of them (None: all)."""
+
+    count: Index | None
+    value: Any
+
+
+@dataclass
+class Scope:
+    """What has been emitted since the innermost loop was entered, to emit it only once."""
+
+    values: dict[Any, Any] = field(default_factory=dict)
+
+    def once(self, key: Any, emit: Any) -> Any:
+        """Return the value remembered under ``key``, emitting it the first time."""
+        if key not in self.values:
+            self.values[key] = emit()
+        return self.values[key]
+
+
+def full_mask(lanes: int) -> Any:
+    """Emit a mask with every lane on."""
+    kind = ir.VectorType.get([lanes], ir.IntegerType.get_signless(1))
+    return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, ir.BoolAttr.get(True)))
+
+
+def make_mask(lanes: int, count: Index | None) -> Mask:
+    """Emit the mask of the first ``count`` lanes, where ``count`` may exceed ``lanes``."""
+    if count is None or (isinstance(count, int) and count >= lanes):
+        return Mask(None, None)
+    kind = ir.VectorType.get([lanes], ir.IntegerType.get_signless(1))
+    if isinstance(count, int):
+        return Mask(count, vector.constant_mask(kind, [max(0, count)]))
+    return Mask(count, vector.create_mask(kind, [count]))
+
+
+def index_vector(lanes: int, stride: Index) -> Any:
+    """Emit the offsets of ``lanes`` elements that lie ``stride`` apart, starting at 0."""
+    if isinstance(stride, int):
+        element = ir.IntegerType.get_signless(32)
+        kind = ir.VectorType.get([lanes], element)
+        values = [ir.IntegerAttr.get(element, lane * stride) for lane in range(lanes)]
+        return arith.constant(kind, ir.DenseElementsAttr.get(values, type=kind))
+    return multiply(vector.step(ir.VectorType.get([lanes], ir.IndexType.get())), stride)
+
+
+def lane_indices(base: Index, lanes: int) -> Any:
+    """Emit the ``index`` vector base, base + 1, ..., base + lanes - 1."""
+    return add(vector.step(ir.VectorType.get([lanes], ir.IndexType.get())), base)
+
+
+def load(operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask) -> Any:
+    """Emit the load of a lane group, ``stride`` elements apart (0: one scalar)."""
+    if isinstance(stride, int) and stride == 0:
+        return memref.load(operand.value, [as_value(address)])
+    kind = ir.VectorType.get([lanes], operand.element)
+    start = [as_value(address)]
+    if isinstance(stride, int) and stride == 1:
+        if mask.value is None:
+            return vector.load(kind, operand.value, start)
+        return vector.maskedload(kind, operand.value, start, mask.value, zeros(kind))
+    if isinstance(stride, int) and 1 < stride <= MAX_STRIDE and lanes >= _SHUFFLED_LANES:
+        return _load_strided(operand, address, stride, lanes, mask)
+    return gather(operand, address, index_vector(lanes, stride), lanes, mask)
+
+
+def _load_strided(operand: Operand, address: Index, stride: int, lanes: int, mask: Mask) -> Any:
+    """Emit contiguous loads, none beyond the last element wanted, and pick lanes out of them."""
+    count = lanes if mask.count is None else mask.count
+    needed = add(multiply(add(count, -1), stride), 1)
+    parts: list[Any] = []
+    for number in range(stride):
+        first = number * lanes
+        part_mask = make_mask(lanes, add(needed, -first))
+        parts.append(load(operand, add(address, first), 1, lanes, part_mask))
+    return pick_strided(parts, stride, lanes)
+
+
+def gather(operand: Operand, start: Index, indices: Any, lanes: int, mask: Mask) -> Any:
+    """Emit the load of lanes at ``start + indices``; masked lanes read nothing and are 0."""
+    kind = ir.VectorType.get([lanes], operand.element)
+    enabled = full_mask(lanes) if mask.value is None else mask.value
+    return vector.gather(kind, operand.value, [as_value(start)], indices, enabled, zeros(kind))
+
+
+def store(
+    operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask, value: Any
+) -> None:
+    """Emit the store of a lane group, ``stride`` elements apart (0: one scalar)."""
+    start = [as_value(address)]
+    if isinstance(stride, int) and stride == 0:
+        memref.store(value, operand.value, start)
+    elif not isinstance(stride, int) or stride != 1:
+        scatter(operand, address, index_vector(lanes, stride), lanes, mask, value)
+    elif mask.value is None:
+        vector.store(value, operand.value, start)
+    else:
+        vector.maskedstore(operand.value, start, mask.value, value)
+
+
+def scatter(
+    operand: Operand, start: Index, indices: Any, lanes: int, mask: Mask, value: Any
+) -> None:
+    """Emit the store of lanes to ``start + indices``."""
+    enabled = full_mask(lanes) if mask.value is None else mask.value
+    vector.scatter(None, operand.value, [as_value(start)], indices, enabled, value)
+
+
+def zeros(kind: Any) -> Any:
+    """Emit a vector of zeros."""
+    element = kind.element_type
+    zero = (
+        ir.FloatAttr.get(element, 0.0)
+        if isinstance(element, ir.FloatType)
+        else ir.IntegerAttr.get(element, 0)
+    )
+    return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, zero))
+
+
+def broadcast(value: Any, lanes: int) -> Any:
+    """Emit the broadcast of a scalar to all lanes; vectors stay."""
+    if isinstance(value.type, ir.VectorType):
+        return value
+    return vector.broadcast(ir.VectorType.get([lanes], value.type), value)

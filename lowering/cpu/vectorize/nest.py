@@ -1,0 +1,275 @@
+"""A ``linalg.generic`` on memrefs, read as a loop nest over flat memory.
+
+Every operand becomes a one-dimensional buffer with an offset and, per loop, a stride: that is
+where contiguous, strided and invariant accesses show, whatever the ranks and maps. An operand
+whose map is not linear keeps the map and is addressed element by element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rammer_mlir.bindings import ir, memref
+from rammer_mlir.lowering.cpu.vectorize.affine import (
+    Index,
+    add,
+    evaluate,
+    linear_form,
+    multiply,
+    upper_bound,
+)
+from rammer_mlir.lowering.cpu.vectorize.body import Body
+from rammer_mlir.lowering.cpu.vectorize.epilogue import Epilogue
+from rammer_mlir.lowering.cpu.vectorize.tile import Access, Loop, LoopNest
+from rammer_mlir.lowering.ir_walk import producer
+
+_UNKNOWN_TRIPS = 64  # estimate of a trip count without a known bound
+
+
+@dataclass
+class Operand:
+    """An operand: a scalar, or a flat buffer with an address of ``offset + strides * loops``.
+
+    ``value`` is the scalar or the flat ``memref<?xT>``. ``strides`` has an entry per loop;
+    ``results`` holds the map's expressions instead where one of them is not linear, and
+    ``dim_strides`` the buffer's stride for each of those.
+    """
+
+    value: Any
+    element: Any
+    is_scalar: bool
+    offset: Index
+    strides: list[Index]
+    results: list[Any] | None
+    dim_strides: list[Index]
+
+    def access(self, loops: list[int]) -> Access:
+        """Describe the operand to the planner; ``loops`` selects and orders the loops."""
+        if self.results is not None:
+            return Access(tuple(None for _ in loops))
+        strides = [self.strides[loop] for loop in loops]
+        return Access(tuple(s if isinstance(s, int) else None for s in strides))
+
+    def address(self, dims: list[Index]) -> Index:
+        """Emit the address of the element at the given loop indices."""
+        if self.results is None:
+            factors = zip(self.strides, dims, strict=True)
+        else:
+            factors = zip(self.dim_strides, [evaluate(r, dims) for r in self.results], strict=True)
+        total = self.offset
+        for stride, index in factors:
+            total = add(total, multiply(index, stride))
+        return total
+
+
+@dataclass(frozen=True)
+class Finish:
+    """An epilogue over a nest's dimensions: what is done with each result before it is stored.
+
+    ``operands`` are the epilogue's, its output last; ``argument`` is the one that the result takes
+    the place of; ``keeps`` tells whether the result itself is stored too.
+    """
+
+    body: Body
+    operands: list[Operand]
+    argument: int
+    keeps: bool
+
+
+class Nest:
+    """The loops, operands and body of one ``linalg.generic``, and its epilogue.
+
+    ``sizes`` and ``reduction`` have an entry per dimension of the operation. ``loops`` lists the
+    dimensions that are iterated: not those of size 1, nor those merged into their neighbour.
+    """
+
+    def __init__(self, operation: Any, epilogue: Epilogue | None = None) -> None:
+        attributes = operation.attributes
+        self.operation = operation
+        self.maps = [attribute.value for attribute in attributes["indexing_maps"]]
+        iterators = [str(iterator) for iterator in attributes["iterator_types"]]
+        self.reduction = ["reduction" in iterator for iterator in iterators]
+        self.body = Body(operation.regions[0].blocks[0], contract=any(self.reduction))
+        inputs, _ = attributes["operandSegmentSizes"]
+        self.outputs = len(operation.operands) - inputs
+        self.sizes: list[Index] = []
+        self.bounds: list[int] = []
+        self._read_sizes()
+        self.operands = [
+            _read_operand(value, affine_map, len(self.sizes))
+            for value, affine_map in zip(operation.operands, self.maps, strict=True)
+        ]
+        self.finish = None if epilogue is None else _read_finish(epilogue, len(self.sizes))
+        self.loops = [d for d, size in enumerate(self.sizes) if size != 1]
+        if not self.body.indices:
+            self._merge_loops()
+
+    def _read_sizes(self) -> None:
+        """Find every dimension's size where an operand has it plainly, static ones first."""
+        found: dict[int, tuple[Any, int, int]] = {}
+        dynamic = ir.ShapedType.get_dynamic_size()
+        for value, affine_map in zip(self.operation.operands, self.maps, strict=True):
+            for position, result in enumerate(affine_map.results):
+                if isinstance(result, ir.AffineDimExpr):
+                    size = value.type.shape[position]
+                    old = found.get(result.position)
+                    if old is None or old[2] == dynamic:
+                        found[result.position] = (value, position, size)
+        for dimension in range(len(self.reduction)):
+            value, position, size = found[dimension]
+            if size != dynamic:
+                self.sizes.append(size)
+                self.bounds.append(size)
+            else:
+                run_time = _metadata(value)[2][position]
+                bound = upper_bound(run_time)
+                self.sizes.append(run_time)
+                self.bounds.append(_UNKNOWN_TRIPS if bound is None else bound)
+
+    def _merge_loops(self) -> None:
+        """Merge a loop with the next one where they walk memory as one, for every operand."""
+        if any(operand.results is not None for operand in self.operands):
+            return
+        for outer in reversed(list(self.loops)):
+            for inner in self.loops:
+                if inner != outer and self._mergeable(outer, inner):
+                    self.sizes[inner] = self.bounds[inner] = self.sizes[outer] * self.sizes[inner]
+                    self.sizes[outer] = self.bounds[outer] = 1
+                    self.loops.remove(outer)
+                    break
+
+    def _mergeable(self, outer: int, inner: int) -> bool:
+        outer_size, size = self.sizes[outer], self.sizes[inner]
+        if not isinstance(outer_size, int) or not isinstance(size, int):
+            return False
+        if self.reduction[outer] != self.reduction[inner]:
+            return False
+        for operand in [*self.operands, *([] if self.finish is None else self.finish.operands)]:
+            far, near = operand.strides[outer], operand.strides[inner]
+            if not isinstance(far, int) or not isinstance(near, int) or far != near * size:
+                return False
+        return True
+
+    @property
+    def lane_bits(self) -> int:
+        """The width of the widest element in memory, in bits."""
+        return max(_bits(operand.element) for operand in self.operands)
+
+    def describe(self, vector_bits: int, known: list[bool]) -> LoopNest:
+        """Describe the nest to the planner, whose loop numbers are positions in ``loops``.
+
+        ``known`` tells per output whether its old content is a constant.
+        """
+        accesses = [operand.access(self.loops) for operand in self.operands]
+        split = len(accesses) - self.outputs
+        return LoopNest(
+            loops=tuple(
+                Loop(self.bounds[d], isinstance(self.sizes[d], int), self.reduction[d])
+                for d in self.loops
+            ),
+            inputs=tuple(accesses[:split]),
+            outputs=tuple(accesses[split:] if self.finish is None else self._final_accesses()),
+            lanes=max(1, vector_bits // self.lane_bits),
+            registers=30 if vector_bits >= 512 else 14,
+            work=self.body.work,
+            reads_init=any(
+                self.body.uses(self.body.arguments - self.outputs + k) > 0 and not known[k]
+                for k in range(self.outputs)
+            ),
+            vectorizable=self.body.vectorizable and self._has_vector_elements(),
+            combinable=self.body.combiners(self.outputs) is not None,
+            line=max(1, 512 // self.lane_bits),
+        )
+
+    def _final_accesses(self) -> list[Access]:
+        """Describe what is stored when there is an epilogue."""
+        assert self.finish is not None
+        kept = [self.operands[-1]] if self.finish.keeps else []
+        return [operand.access(self.loops) for operand in [*kept, self.finish.operands[-1]]]
+
+    def _has_vector_elements(self) -> bool:
+        return all(_bits(operand.element) in (8, 16, 32, 64) for operand in self.operands)
+
+
+def _bits(element: Any) -> int:
+    """Return an element type's width in bits; complex numbers and the like count as 128."""
+    if isinstance(element, ir.IndexType):
+        return 64
+    return element.width if isinstance(element, ir.FloatType | ir.IntegerType) else 128
+
+
+def _read_operand(value: Any, affine_map: Any, dims: int) -> Operand:
+    """Emit the flat view of an operand and compute its strides over the dimensions."""
+    if not isinstance(value.type, ir.MemRefType):
+        return Operand(value, value.type, True, 0, [0] * dims, None, [])
+    flat, offset, dim_strides = flatten(value)
+    element = value.type.element_type
+    forms = [linear_form(result, dims) for result in affine_map.results]
+    if any(form is None for form in forms):
+        results = list(affine_map.results)
+        return Operand(flat, element, False, offset, [], results, dim_strides)
+    strides: list[Index] = [0] * dims
+    for form, dim_stride in zip(forms, dim_strides, strict=True):
+        assert form is not None
+        offset = add(offset, multiply(dim_stride, form[1]))
+        for d, coefficient in enumerate(form[0]):
+            strides[d] = add(strides[d], multiply(dim_stride, coefficient))
+    return Operand(flat, element, False, offset, strides, None, dim_strides)
+
+
+def _read_finish(epilogue: Epilogue, dims: int) -> Finish:
+    """Read an epilogue's operands over the dimensions of its reduction."""
+    operation = epilogue.operation
+    maps = [attribute.value for attribute in operation.attributes["indexing_maps"]]
+    operands: list[Operand] = []
+    for value, affine_map in zip(operation.operands, maps, strict=True):
+        own = _read_operand(value, affine_map, len(epilogue.dims))
+        strides: list[Index] = [0] * dims
+        for dim, stride in zip(epilogue.dims, own.strides, strict=True):
+            strides[dim] = stride
+        operands.append(replace(own, strides=strides))
+    body = Body(operation.regions[0].blocks[0], contract=False)
+    return Finish(body, operands, epilogue.argument, epilogue.keeps)
+
+
+def flatten(value: Any) -> tuple[Any, Index, list[Index]]:
+    """Emit a one-dimensional view of the buffer behind a memref.
+
+    Returns the view, and the memref's offset and strides in it: ints where they are known.
+    """
+    kind = value.type
+    base, start, sizes, strides = _metadata(value)
+    extent = add(start, 1)
+    for size, stride in zip(sizes, strides, strict=True):
+        extent = add(extent, multiply(add(size, -1), stride))
+    static = isinstance(extent, int)
+    length = extent if static else ir.ShapedType.get_dynamic_size()
+    flat_type = ir.MemRefType.get([length], kind.element_type, None, kind.memory_space)
+    dynamic_sizes = [] if static else [extent]
+    flat = memref.ReinterpretCastOp(flat_type, base, [], dynamic_sizes, [], [0], [length], [1])
+    return flat.result, start, strides
+
+
+def _metadata(value: Any) -> tuple[Any, Index, list[Index], list[Index]]:
+    """Return the buffer behind a memref, and the memref's offset, sizes and strides in it."""
+    kind = value.type
+    strides, offset = kind.get_strides_and_offset()
+    dynamic = ir.MemRefType.get_dynamic_stride_or_offset()
+    if producer(value) == "memref.reinterpret_cast":
+        return _cast_metadata(value.owner)
+    if kind.has_static_shape and dynamic not in (offset, *strides):
+        return value, offset, list(kind.shape), strides
+    base, start, *rest = memref.ExtractStridedMetadataOp(value).results
+    return base, start, rest[: kind.rank], rest[kind.rank :]
+
+
+def _cast_metadata(cast: Any) -> tuple[Any, Index, list[Index], list[Index]]:
+    """Read the metadata of a ``memref.reinterpret_cast`` off its operands."""
+    values = iter(list(cast.operands)[1:])
+    dynamic = ir.ShapedType.get_dynamic_size()
+    offsets, sizes, strides = (
+        [next(values) if number == dynamic else number for number in cast.attributes[name]]
+        for name in ("static_offsets", "static_sizes", "static_strides")
+    )
+    return cast.operands[0], offsets[0], sizes, strides

@@ -1,0 +1,121 @@
+"""Choose how a loop nest is laid out in vector registers: plain Python, no IR.
+
+The plan is the cheapest of a small set of micro tiles (``vectorize_tile``) under a model of a core
+(``vectorize_cost``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from rammer_mlir.lowering.cpu.vectorize.cost import cost_in_cache, miss_cost, tiles_of
+from rammer_mlir.lowering.cpu.vectorize.tile import LoopNest, TilePlan, loop_order, registers_of
+
+_FACTORS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
+_MOST_UNROLLED = 3  # parallel loops that are unrolled together, beside the vector loop
+_VECTORS = (1, 2, 3, 4, 6, 8)
+_SHARED_REGISTERS = 1 / 3  # share of the registers for what unrolled reduction steps share
+_UNROLLED_OPERATIONS = 196  # size limit of a reduction loop's unrolled body
+
+
+def plan_tile(nest: LoopNest) -> TilePlan:
+    """Return the cheapest micro tile for ``nest``."""
+    best = _cheapest(nest, list(_candidates(nest)))
+    return replace(best, unroll=_instance_order(nest, best), order=loop_order(nest, best))
+
+
+def _cheapest(nest: LoopNest, plans: Sequence[TilePlan]) -> TilePlan:
+    """Return the first of the cheapest plans.
+
+    Most plans cost more without their cache misses than the best one with them, and misses take
+    long to count.
+    """
+    tiles = [tiles_of(nest, plan) for plan in plans]
+    bounds = [cost_in_cache(nest, *pair) for pair in zip(plans, tiles, strict=True)]
+    best = math.inf, 0
+    for number in sorted(range(len(plans)), key=bounds.__getitem__):
+        if bounds[number] > best[0]:
+            break
+        misses = miss_cost(nest, plans[number], tiles[number])
+        best = min(best, (bounds[number] + misses, number))
+    return plans[best[1]]
+
+
+def _instance_order(nest: LoopNest, plan: TilePlan) -> tuple[tuple[int, int], ...]:
+    """Order the unrolled loops, outermost first, for code that needs few registers.
+
+    Along the inner ones moves the operand that is loaded first and stays; the others' registers
+    then serve their few neighbours and are free again.
+    """
+    if not nest.inputs:
+        return plan.unroll
+    held = min(nest.inputs, key=lambda access: registers_of(access, plan, {}))
+    return tuple(sorted(plan.unroll, key=lambda pair: not held.invariant(pair[0])))
+
+
+def _candidates(nest: LoopNest) -> Iterator[TilePlan]:
+    yield _with_full(nest, TilePlan(None, 1))
+    if not nest.vectorizable:
+        return
+    for vector, loop in enumerate(nest.loops):
+        if (loop.reduction and not nest.combinable) or loop.trips == 1:
+            continue
+        needed = -(-loop.trips // nest.lanes)
+        for vectors in sorted({min(v, needed) for v in _VECTORS}):
+            plan = _with_full(nest, TilePlan(vector, nest.lanes, vectors))
+            yield plan
+            others = [loop for loop in nest.parallels if loop != vector]
+            yield from _all_unrolled(nest, plan, others, _MOST_UNROLLED)
+
+
+def _all_unrolled(
+    nest: LoopNest, plan: TilePlan, loops: Sequence[int], most: int
+) -> Iterator[TilePlan]:
+    """Unroll any one of ``loops``, and up to ``most`` of them together."""
+    for number, loop in enumerate(loops if most else ()):
+        for wider in _unrolled(nest, plan, loop):
+            yield wider
+            yield from _all_unrolled(nest, wider, loops[number + 1 :], most - 1)
+
+
+def _unrolled(nest: LoopNest, plan: TilePlan, loop: int) -> Iterator[TilePlan]:
+    trips = nest.loops[loop].trips
+    for factor in sorted({min(f, trips) for f in _FACTORS}):
+        wider = replace(plan, unroll=(*plan.unroll, (loop, factor)))
+        if factor > 1 and _registers(nest, wider) <= nest.registers:
+            yield _with_full(nest, wider)
+
+
+def _registers(nest: LoopNest, plan: TilePlan) -> int:
+    """Count the accumulators and the operands that are live in one step of the reduction.
+
+    Of the operands, the one that varies along the fewest points is loaded first and stays.
+    """
+    results = plan.accumulators * max(1, len(nest.outputs))
+    operands = [registers_of(access, plan, {}) for access in nest.inputs]
+    return results + (min(operands) if nest.reductions and operands else 0)
+
+
+def _with_full(nest: LoopNest, plan: TilePlan) -> TilePlan:
+    return replace(plan, full=_unrolled_reductions(nest, plan))
+
+
+def _unrolled_reductions(nest: LoopNest, plan: TilePlan) -> tuple[int, ...]:
+    """Choose the inner reduction loops to unroll completely, innermost first.
+
+    None when registers are short: LLVM would keep what the unrolled steps share in registers, such
+    as the columns that neighbouring windows of a convolution have in common, and spill.
+    """
+    if _registers(nest, plan) > nest.registers * (1 - _SHARED_REGISTERS):
+        return ()
+    size = plan.accumulators * max(1.0, nest.work)
+    chosen: list[int] = []
+    for loop in reversed(nest.reductions):
+        trips = nest.loops[loop].trips
+        size *= trips
+        if not nest.loops[loop].static or loop == plan.vector or size > _UNROLLED_OPERATIONS:
+            break
+        chosen.append(loop)
+    return tuple(chosen)

@@ -1,0 +1,213 @@
+"""Ask for memory that is read soon: the next panel of a product, the next piece of a long sum.
+
+Many micro tiles read the same panel of weights, and the first of them waits for memory; the others
+have it near. So each of them asks for a part of the next panel, step by step of its sum, into the
+second level of cache: the processor's own prefetchers stop at the ends of pages.
+Pieces of a long sum (``long_reductions``) also ask for what the next piece reads of the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from rammer_mlir.bindings import memref
+from rammer_mlir.lowering.cpu.vectorize.affine import Index, add, as_value, floor_divide, multiply
+from rammer_mlir.lowering.cpu.vectorize.nest import Nest, Operand
+from rammer_mlir.lowering.cpu.vectorize.registers import Instance, Registers, Spans
+from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
+
+PIECE = "rtask.piece"
+"""Attribute of a piece of a sum: the loop that goes on behind it, and its trip count in it."""
+
+_LEAST_BYTES = 16 * 1024
+"""Panels below are read fast enough without."""
+
+_SECOND_LEVEL = 2
+"""``memref.prefetch``'s locality that leaves the first level of cache alone."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Registers along the lanes: the micro tiles that share a panel ask for the next one in turns.
+
+    Attributes:
+        operand: what is read.
+        ahead: elements from a panel to the next one.
+        registers: offsets of the registers that begin a run of memory, one for each such run.
+        moves: for each loop whose steps go on in a run, how many of its points are one step, and
+            how many elements further it asks.
+        lines: how many lines each step asks for in each run.
+        line: elements of a line.
+    """
+
+    operand: Operand
+    ahead: int
+    registers: tuple[int, ...]
+    moves: tuple[tuple[int, int, int], ...]
+    lines: int
+    line: int
+
+    def ask(self, registers: Registers, spans: Spans, instances: Sequence[Instance]) -> None:
+        """Emit what one step of the sum asks for."""
+        further: Index = self.ahead
+        for dim, points, elements in self.moves:
+            base = spans[dim].base
+            steps = base if points == 1 else floor_divide(base, points)
+            further = add(further, multiply(steps, elements))
+        moving = {dim for dim, _, _ in self.moves}
+        fixed = {dim: span for dim, span in spans.items() if dim not in moving}
+        places = {place_of(self.operand, i.offsets): i for i in reversed(instances)}
+        for place in self.registers:
+            if place not in places:  # at an edge
+                continue
+            start = add(registers.address(self.operand, fixed, places[place]), further)
+            for number in range(self.lines):
+                _ask(self.operand, add(start, number * self.line))
+
+
+def place_of(operand: Operand, offsets: Mapping[int, int]) -> int:
+    """Return how many elements a register lies behind the first one of a micro tile."""
+    moved = ((operand.strides[dim], offset) for dim, offset in offsets.items())
+    return sum(stride * offset for stride, offset in moved if isinstance(stride, int))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Scalars of which each line is read in one go: a step asks for ``lines`` of those ahead.
+
+    Lines lie ``apart`` from each other; ``inner`` is the reduction that walks along a line.
+    """
+
+    operand: Operand
+    ahead: int
+    inner: int
+    trips: int
+    apart: int
+    lines: int
+
+    def ask(self, registers: Registers, spans: Spans, instances: Sequence[Instance]) -> None:
+        """Emit what one step of the sum asks for: another line for each step along one."""
+        start = registers.address(self.operand, spans, instances[0])
+        step = multiply(spans[self.inner].base, self.apart - 1)
+        for number in range(self.lines):
+            further = self.ahead + number * self.trips * self.apart
+            _ask(self.operand, add(add(start, step), further))
+
+
+def _ask(operand: Operand, address: Index) -> None:
+    memref.prefetch(operand.value, [as_value(address)], False, _SECOND_LEVEL, True)
+
+
+def find_prefetches(nest: Nest, plan: TilePlan) -> list[Panel | Rows]:
+    """Return what the steps of a nest's sum ask for ahead; nothing where little is gained."""
+    vector = None if plan.vector is None else nest.loops[plan.vector]
+    if vector is None or nest.reduction[vector] or not any(nest.reduction[d] for d in nest.loops):
+        return []
+    tile = _Tile(nest, plan, vector)
+    inputs = nest.operands[: -nest.outputs]
+    found: list[Panel | Rows] = []
+    for operand in inputs:
+        if operand.is_scalar or operand.results is not None:
+            continue
+        ahead = tile.panel_ahead(operand) or tile.rows_ahead(operand)
+        if ahead is not None:
+            found.append(ahead)
+    return found
+
+
+class _Tile:
+    """A nest and its micro tile, in dimensions of the nest."""
+
+    def __init__(self, nest: Nest, plan: TilePlan, vector: int) -> None:
+        self._nest = nest
+        self._vector = vector
+        self._points = {dim: plan.points(number) for number, dim in enumerate(nest.loops)}
+        self._unroll = {nest.loops[loop]: factor for loop, factor in plan.unroll}
+        self._lanes, self._registers = plan.lanes, plan.vectors
+        self._order = [nest.loops[loop] for loop in plan.order]
+        self._reductions = [dim for dim in nest.loops if nest.reduction[dim]]
+        self._line = max(1, 512 // nest.lane_bits)
+        attributes = nest.operation.attributes
+        self._piece = tuple(attributes[PIECE]) if PIECE in attributes else None
+
+    def panel_ahead(self, operand: Operand) -> Panel | None:
+        """Return how a panel is asked for that whole registers are loaded from."""
+        strides = self._static_strides(operand)
+        if strides is None or strides[self._vector] != 1:
+            return None
+        width, steps = self._dense_steps(strides)
+        runs = self._runs(strides, width * steps)
+        size = sum(runs.values()) * width * steps
+        sharing = [dim for dim in self._order if self._is_tiled(dim) and not strides[dim]]
+        if not width or not sharing or size * self._nest.lane_bits // 8 < _LEAST_BYTES:
+            return None
+        tiles = [-(-self._nest.bounds[dim] // self._points[dim]) for dim in sharing]
+        (count, *_) = runs.values()
+        each = -(-width * count // prod(tiles))
+        moves = [(dim, 1, strides[dim] // width * each) for dim in self._reductions]
+        further = steps * each
+        for dim, number in zip(reversed(sharing), reversed(tiles), strict=True):
+            moves.append((dim, self._points[dim], further))
+            further *= number
+        lines = -(-each // self._line)
+        ahead = self._next_panel(strides)
+        return Panel(operand, ahead, tuple(runs), tuple(moves), lines, self._line)
+
+    def _dense_steps(self, strides: Sequence[int]) -> tuple[int, int]:
+        """Return the elements from one step of the sum to the next, and the steps.
+
+        Zero if the steps do not follow each other in memory.
+        """
+        width, reach = 0, 0
+        for dim in sorted(self._reductions, key=lambda dim: strides[dim]):
+            size = self._nest.sizes[dim]
+            if not isinstance(size, int) or not strides[dim] or (reach and strides[dim] != reach):
+                return 0, 0
+            width = width or strides[dim]
+            reach = strides[dim] * size
+        return width, reach // max(width, 1)
+
+    def _runs(self, strides: Sequence[int], reach: int) -> dict[int, int]:
+        """Return the offsets where runs of memory begin, and how many sums' panels are in each."""
+        offsets = [0]
+        for dim, count in [*self._unroll.items(), (self._vector, self._registers)]:
+            step = strides[dim] * (self._lanes if dim == self._vector else 1)
+            offsets = sorted({offset + n * step for offset in offsets for n in range(count)})
+        panels = sorted({offset - offset % max(reach, 1) for offset in offsets})
+        if panels == [number * reach for number in range(len(panels))]:
+            return {0: len(panels)}
+        return dict.fromkeys(sorted({min(o for o in offsets if o >= p) for p in panels}), 1)
+
+    def _next_panel(self, strides: Sequence[int]) -> int:
+        """Return how far ahead the next panel lies: the next of this rTask, else what follows."""
+        moving = [dim for dim in self._order if strides[dim]]
+        tiled = [dim for dim in moving if self._is_tiled(dim)]
+        if tiled:
+            return self._points[tiled[-1]] * strides[tiled[-1]]
+        if self._piece is not None:
+            loop, trips = self._piece
+            return trips * strides[loop]
+        return max(self._nest.bounds[dim] * strides[dim] for dim in moving)
+
+    def rows_ahead(self, operand: Operand) -> Rows | None:
+        """Return how the next piece of a sum is asked for where scalars are read line by line."""
+        strides = self._static_strides(operand)
+        if strides is None or self._piece is None or strides[self._vector] != 0:
+            return None
+        loop, trips = self._piece
+        inner = self._reductions[-1]
+        moving = [dim for dim in self._unroll if strides[dim]]
+        size = self._nest.sizes[inner]
+        if inner == loop or size != self._line or strides[inner] != 1 or len(moving) != 1:
+            return None
+        lines = -(-self._unroll[moving[0]] // size)
+        return Rows(operand, trips * strides[loop], inner, size, strides[moving[0]], lines)
+
+    def _static_strides(self, operand: Operand) -> list[int] | None:
+        strides = [stride for stride in operand.strides if isinstance(stride, int)]
+        return strides if len(strides) == len(operand.strides) else None
+
+    def _is_tiled(self, dim: int) -> bool:
+        return self._nest.bounds[dim] > self._points[dim]

@@ -1,0 +1,201 @@
+"""The registers of a micro tile: where each lies in memory, how it is loaded and stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.cpu.vectorize import memory
+from rammer_mlir.lowering.cpu.vectorize.affine import Index, add, as_value, multiply
+from rammer_mlir.lowering.cpu.vectorize.cost import MIN_TRANSPOSED
+from rammer_mlir.lowering.cpu.vectorize.memory import Mask, Scope
+from rammer_mlir.lowering.cpu.vectorize.nest import Nest, Operand
+from rammer_mlir.lowering.cpu.vectorize.shuffle import segment, transpose
+from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
+
+
+@dataclass(frozen=True)
+class Span:
+    """The part of a loop that is worked on: ``points`` of it from ``base``.
+
+    ``valid`` is the number of points that exist where only the run knows it.
+    """
+
+    base: Index
+    points: int
+    valid: Any = None
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One register of a micro tile: its offset in each unrolled loop, and its lanes' mask."""
+
+    offsets: dict[int, int]
+    mask: Mask
+
+
+@dataclass(frozen=True)
+class Address:
+    """An address in a flat buffer: the products that loops move, and the part known here."""
+
+    moving: tuple[tuple[Index, Index], ...]
+    known: int
+
+
+Spans = dict[int, Span]
+
+
+class Registers:
+    """Loads and stores registers; ``scope`` remembers what the current block has emitted.
+
+    ``vector`` is the dimension along the lanes, ``unroll`` the unrolled ones with their factors.
+    """
+
+    def __init__(self, nest: Nest, plan: TilePlan) -> None:
+        self.rank = len(nest.sizes)
+        self.lanes = plan.lanes
+        self.vector = None if plan.vector is None else nest.loops[plan.vector]
+        self.unroll = {nest.loops[loop]: factor for loop, factor in plan.unroll}
+        self.scope = Scope()
+
+    def along_lanes(self, span: Span) -> list[tuple[int, Mask]]:
+        """List the offset and mask of each register that covers ``span``."""
+        if span.valid is not None:
+            mask = self.scope.once(
+                ("mask", span.valid), lambda: memory.make_mask(self.lanes, span.valid)
+            )
+            return [(0, mask)]
+        offsets = range(0, span.points, self.lanes)
+        return [(o, memory.make_mask(self.lanes, span.points - o)) for o in offsets]
+
+    def broadcast(self, value: Any) -> Any:
+        """Return a value on all lanes."""
+        return self.scope.once(("lanes", value), lambda: memory.broadcast(value, self.lanes))
+
+    def dim_index(self, dim: int, spans: Spans, instance: Instance) -> Index:
+        """Return the index along a dimension at one register (a vector along the lanes)."""
+        if dim not in spans:
+            return 0
+        index = add(spans[dim].base, instance.offsets.get(dim, 0))
+        if dim != self.vector:
+            return index
+        return self.scope.once(
+            ("lane indices", index), lambda: memory.lane_indices(index, self.lanes)
+        )
+
+    def _address(self, operand: Operand, spans: Spans, instance: Instance) -> Address:
+        """Compute an operand's address: what the loops add, and what the register adds."""
+        known, moving = 0, []
+        if isinstance(operand.offset, int):
+            known = operand.offset
+        else:
+            moving.append((operand.offset, 1))
+        for loop, span in spans.items():
+            stride = operand.strides[loop]
+            offset = instance.offsets.get(loop, 0)
+            if isinstance(span.base, int):
+                offset += span.base
+            elif not isinstance(stride, int) or stride:
+                moving.append((span.base, stride))
+            if isinstance(stride, int):
+                known += offset * stride
+            elif offset:
+                moving.append((offset, stride))
+        return Address(tuple(moving), known)
+
+    def _emit_address(self, address: Address) -> Index:
+        base = self.scope.once(("address", address.moving), lambda: _sum(address.moving))
+        return add(base, address.known)
+
+    def address(self, operand: Operand, spans: Spans, instance: Instance) -> Index:
+        """Emit the address of an operand's first element at one register."""
+        return self._emit_address(self._address(operand, spans, instance))
+
+    def _vector_stride(self, operand: Operand) -> Index:
+        return 0 if self.vector is None else operand.strides[self.vector]
+
+    def load(self, operand: Operand, spans: Spans, instance: Instance) -> Any:
+        """Load an operand at one register: a scalar if it does not vary along the lanes."""
+        if operand.is_scalar:
+            return operand.value
+        if operand.results is not None:
+            return self._load_anywhere(operand, spans, instance)
+        stride = self._vector_stride(operand) if self.vector in instance.offsets else 0
+        address = self._address(operand, spans, instance)
+        mask = instance.mask if not isinstance(stride, int) or stride else Mask(None, None)
+        return self.scope.once(
+            ("load", operand.value, address, mask.count),
+            lambda: memory.load(operand, self._emit_address(address), stride, self.lanes, mask),
+        )
+
+    def _load_anywhere(self, operand: Operand, spans: Spans, instance: Instance) -> Any:
+        """Load through a map that is not linear: compute every lane's index."""
+        dims = [self.dim_index(d, spans, instance) for d in range(self.rank)]
+        address = as_value(operand.address(dims))
+        if isinstance(address.type, ir.VectorType):
+            return memory.gather(operand, 0, address, self.lanes, instance.mask)
+        return memory.load(operand, address, 0, self.lanes, instance.mask)
+
+    def store_all(
+        self, operand: Operand, spans: Spans, instances: list[Instance], values: list[Any]
+    ) -> None:
+        """Store one output's registers, transposed where that makes the stores contiguous."""
+        groups = self._transposable(operand, spans, instances)
+        if groups is None:
+            for instance, value in zip(instances, values, strict=True):
+                self._store(operand, spans, instance, value)
+            return
+        by_place = {id(i): value for i, value in zip(instances, values, strict=True)}
+        for group in groups:
+            self._store_transposed(operand, spans, group, [by_place[id(i)] for i in group])
+
+    def _transposable(
+        self, operand: Operand, spans: Spans, instances: list[Instance]
+    ) -> list[list[Instance]] | None:
+        """Group the registers that lie side by side in memory, None if they do not.
+
+        They do when the output is contiguous along an unrolled loop and not along the lanes.
+        """
+        if self.vector not in spans or spans[self.vector].valid is not None:
+            return None
+        if operand.strides[self.vector] == 1:
+            return None
+        along = [loop for loop in self.unroll if operand.strides[loop] == 1]
+        if not along or spans[along[0]].points < MIN_TRANSPOSED:
+            return None
+        groups: dict[tuple[tuple[int, int], ...], list[Instance]] = {}
+        for instance in instances:
+            offset = instance.offsets[along[0]]
+            place = instance.offsets | {along[0]: offset // self.lanes}
+            groups.setdefault(tuple(sorted(place.items())), []).append(instance)
+        return list(groups.values())
+
+    def _store_transposed(
+        self, operand: Operand, spans: Spans, group: list[Instance], values: list[Any]
+    ) -> None:
+        """Store registers that are neighbours in memory: one contiguous store per lane."""
+        assert self.vector is not None
+        size = 1 << (len(values) - 1).bit_length()
+        columns = transpose(values + [values[-1]] * (size - len(values)), self.lanes)
+        count = group[0].mask.count
+        existing = self.lanes if count is None else count
+        mask = memory.make_mask(size, len(values))
+        for lane in range(existing):
+            row = segment(columns[lane % size], lane // size, size)
+            offsets = group[0].offsets | {self.vector: group[0].offsets[self.vector] + lane}
+            address = self._address(operand, spans, Instance(offsets, mask))
+            memory.store(operand, self._emit_address(address), 1, size, mask, row)
+
+    def _store(self, operand: Operand, spans: Spans, instance: Instance, value: Any) -> None:
+        stride = self._vector_stride(operand) if self.vector in instance.offsets else 0
+        address = self.address(operand, spans, instance)
+        memory.store(operand, address, stride, self.lanes, instance.mask, value)
+
+
+def _sum(terms: tuple[tuple[Index, Index], ...]) -> Index:
+    """Emit the sum of the products."""
+    total: Index = 0
+    for index, stride in terms:
+        total = add(total, multiply(index, stride))
+    return total

@@ -1,0 +1,198 @@
+"""Reductions with constant matrices: straight-line code in registers, one dimension at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from rammer_mlir.bindings import arith, ir
+from rammer_mlir.lowering.cpu.vectorize.emit import NestEmitter
+from rammer_mlir.lowering.cpu.vectorize.linear_map import Rows, linear_map
+from rammer_mlir.lowering.cpu.vectorize.memory import Mask
+from rammer_mlir.lowering.cpu.vectorize.nest import Nest
+from rammer_mlir.lowering.cpu.vectorize.registers import Instance, Span, Spans
+from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
+from rammer_mlir.lowering.ir_walk import producer
+from rammer_mlir.passes.ir.structured import constant_value
+
+_MOST_RESULTS = 64
+"""Results of one point: beyond, straight-line code is too long."""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A constant matrix, and the dimensions of the nest that number its rows and its columns."""
+
+    matrix: Rows
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A nest that multiplies its last input by factors, each along one reduction, and how."""
+
+    factors: tuple[Factor, ...]
+    plan: TilePlan
+
+
+def find_transform(nest: Nest, initial: list[Any], vector_bits: int) -> Transform | None:
+    """Read a nest as such a reduction that starts at zero; None if it is something else."""
+    factors = _factors(nest)
+    if factors is None or not _multiplies_all(nest):
+        return None
+    if initial[0] is None or constant_value(initial[0]) != 0.0:
+        return None
+    small = [dim for factor in factors for dim in (factor.rows, factor.columns)]
+    reductions = {dim for dim, kind in enumerate(nest.reduction) if kind}
+    if not all(_is_whole(nest, factor) for factor in factors) or len(set(small)) != len(small):
+        return None
+    if {factor.columns for factor in factors} != reductions:
+        return None
+    vector = _vector_dim(nest, small, max(1, vector_bits // nest.lane_bits))
+    if vector is None or np.prod([len(factor.matrix) for factor in factors]) > _MOST_RESULTS:
+        return None
+    number = {dim: position for position, dim in enumerate(nest.loops)}
+    others = [dim for dim in nest.loops if dim not in small and dim != vector]
+    plan = TilePlan(
+        vector=number[vector],
+        lanes=vector_bits // nest.lane_bits,
+        unroll=tuple((number[f.rows], len(f.matrix)) for f in factors if f.rows in number),
+        order=tuple(number[dim] for dim in (*others, vector)) + tuple(
+            number[f.rows] for f in factors if f.rows in number
+        ),
+    )  # fmt: skip
+    return Transform(factors, plan)
+
+
+def _factors(nest: Nest) -> tuple[Factor, ...] | None:
+    """Return the constant inputs, which are all but the last one."""
+    constants = list(nest.operation.operands)[: -nest.outputs][:-1]
+    found: list[Factor] = []
+    for value, map_ in zip(constants, nest.maps, strict=False):
+        matrix = _constant_matrix(value)
+        dims = [expr.position for expr in map_.results if isinstance(expr, ir.AffineDimExpr)]
+        if matrix is None or len(dims) != 2:
+            return None
+        found.append(Factor(matrix, dims[0], dims[1]))
+    return tuple(found) or None
+
+
+def _is_whole(nest: Nest, factor: Factor) -> bool:
+    sizes = [nest.sizes[factor.rows], nest.sizes[factor.columns]]
+    return sizes == [len(factor.matrix), len(factor.matrix[0])]
+
+
+def _constant_matrix(value: Any) -> Rows | None:
+    """Return the rows of a constant matrix of f32 in memory."""
+    if producer(value) != "memref.get_global":
+        return None
+    name, module = value.owner.attributes["name"].value, value.owner
+    while module.parent is not None:
+        module = module.parent.operation
+    for operation in (o.operation for o in module.regions[0].blocks[0].operations):
+        if operation.name == "memref.global" and operation.attributes["sym_name"].value == name:
+            array = np.array(operation.attributes["initial_value"])
+            return array.tolist() if array.ndim == 2 and array.dtype == np.float32 else None
+    return None
+
+
+def _multiplies_all(nest: Nest) -> bool:
+    """Whether the body adds the product of all inputs to its one output."""
+    body, inputs = nest.body, len(nest.operands) - nest.outputs
+    names = [instruction.name for instruction in body.instructions]
+    combiners = body.combiners(nest.outputs)
+    return (
+        nest.outputs == 1
+        and combiners is not None
+        and combiners[0].name == "arith.addf"
+        and sorted(names) == ["arith.addf", *["arith.mulf"] * (inputs - 1)]
+        and all(body.uses(slot) == 1 for slot in range(inputs))
+    )
+
+
+def _vector_dim(nest: Nest, small: list[int], lanes: int) -> int | None:
+    """Return the dimension along which whole registers lie in memory; None if there is none."""
+    moving = [*nest.operands[-2:], *([] if nest.finish is None else nest.finish.operands)]
+    if any(operand.results is not None for operand in nest.operands):
+        return None
+    for dim in reversed(nest.loops):
+        size = nest.sizes[dim]
+        if dim in small or not isinstance(size, int) or size % lanes:
+            continue
+        strides = [operand.strides[dim] for operand in moving if not operand.is_scalar]
+        if strides[0] == strides[1] == 1 and all(s in (0, 1) for s in strides):
+            return dim
+    return None
+
+
+class TransformEmitter(NestEmitter):
+    """Emits a transform: loads all that one point reads, and maps one dimension after the other."""
+
+    def __init__(self, nest: Nest, transform: Transform, initial: list[Any]) -> None:
+        super().__init__(nest, transform.plan, initial)
+        self.factors = transform.factors
+
+    def reduced(self, spans: Spans, instances: list[Instance]) -> list[list[Any]]:
+        """Emit the results of one point."""
+        arithmetic = _Vectors(ir.VectorType.get([self.lanes], self.inputs[-1].element))
+        place = {} if self.vector is None else {self.vector: 0}
+        values: dict[tuple[int, ...], Any] = {}
+        columns = [factor.columns for factor in self.factors]
+        for offsets in product(*(range(self.nest.sizes[dim]) for dim in reversed(columns))):
+            at = dict(zip(reversed(columns), offsets, strict=True))
+            instance = Instance(place | at, Mask(None, None))
+            everywhere = spans | {dim: _whole(self.nest.sizes[dim]) for dim in columns}
+            values[tuple(at[dim] for dim in columns)] = self.registers.load(
+                self.inputs[-1], everywhere, instance
+            )
+        for number, factor in enumerate(self.factors):
+            values = _mapped(values, number, factor.matrix, arithmetic)
+        rows = [factor.rows for factor in self.factors]
+        return [[values[tuple(i.offsets.get(dim, 0) for dim in rows)]] for i in instances]
+
+
+def _whole(size: int) -> Span:
+    return Span(0, size)
+
+
+def _mapped(
+    values: dict[tuple[int, ...], Any], dim: int, matrix: Rows, arithmetic: _Vectors
+) -> dict[tuple[int, ...], Any]:
+    """Multiply one dimension of a small array of registers by a matrix."""
+    lines: dict[tuple[int, ...], list[Any]] = {}
+    for place, value in values.items():
+        lines.setdefault((*place[:dim], *place[dim + 1 :]), []).append(value)
+    found: dict[tuple[int, ...], Any] = {}
+    for place, line in lines.items():
+        for row, value in enumerate(linear_map(matrix, line, arithmetic)):
+            found[(*place[:dim], row, *place[dim:])] = value
+    return found
+
+
+@dataclass(frozen=True)
+class _Vectors:
+    """Emits arithmetic on registers; a multiply-add may round once."""
+
+    kind: Any
+
+    def add(self, left: Any, right: Any) -> Any:
+        return arith.addf(left, right)
+
+    def subtract(self, left: Any, right: Any) -> Any:
+        return arith.subf(left, right)
+
+    def scale(self, factor: float, value: Any) -> Any:
+        return arith.mulf(self._everywhere(factor), value)
+
+    def multiply_add(self, factor: float, value: Any, addend: Any) -> Any:
+        flags = ir.Attribute.parse("#arith.fastmath<contract>")
+        scaled = arith.mulf(self._everywhere(factor), value, fastmath=flags)
+        return arith.addf(scaled, addend, fastmath=flags)
+
+    def _everywhere(self, factor: float) -> Any:
+        number = ir.FloatAttr.get(self.kind.element_type, factor)
+        return arith.constant(self.kind, ir.DenseElementsAttr.get_splat(self.kind, number))

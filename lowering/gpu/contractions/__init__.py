@@ -1,0 +1,1 @@
+"""Products and convolutions by the threads of a block."""

@@ -1,0 +1,80 @@
+"""Products by AMD's ``v_mfma``: fragments from shared memory, and their products.
+
+Of either operand, a lane of a wave of 64 has four elements along k: those of row (or column) ``lane
+mod 16`` from ``4 (lane / 16)`` on (AMD's CDNA 3 instruction set, dense matrix layouts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rammer_mlir.bindings import arith, ir, memref, rocdl, vector
+from rammer_mlir.lowering.cpu.vectorize.affine import Index, add, as_value, constant, multiply
+from rammer_mlir.lowering.gpu.contractions.plan import ContractionPlan
+from rammer_mlir.lowering.gpu.contractions.staging import Box
+
+_EACH = 4
+"""Elements of a fragment, and results of a lane."""
+
+
+class MfmaProducts:
+    """Adds to a lane's results the products of a wave's tile along an instruction's steps."""
+
+    def __init__(self, plan: ContractionPlan, boxes: Sequence[Box], lane: Any) -> None:
+        """Compute the places that depend on the lane's number in its wave."""
+        assert plan.matrix is not None
+        self._plan, self._matrix, self._boxes = plan, plan.matrix, boxes
+        self._unit = plan.matrix.unit
+        self._line = arith.remui(lane, constant(self._unit.rows))
+        self._first = multiply(arith.divui(lane, constant(self._unit.rows)), _EACH)
+
+    def starts(self) -> dict[int, Any]:
+        """Return the lane's first result within a tile, for both loops of the matrices."""
+        return {self._matrix.rows: self._first, self._matrix.columns: self._line}
+
+    def add_products(self, bases: Sequence[Index], results: Sequence[Any]) -> list[Any]:
+        """Emit the products of an instruction's steps; ``bases`` as for ``SharedLoads``."""
+        rows, columns = self._plan.num_matrices
+        left, right = self._matrix.left, self._matrix.right
+        a = [
+            self._fragment(left, self._matrix.rows, bases[left], m * self._unit.rows)
+            for m in range(rows)
+        ]
+        found: list[Any] = [None] * len(results)
+        for n in range(columns):
+            first = n * self._unit.columns
+            b = self._fragment(right, self._matrix.columns, bases[right], first)
+            for m in range(rows):
+                own = slice(_EACH * (m * columns + n), _EACH * (m * columns + n + 1))
+                found[own] = _product(a[m], b, results[own])
+        return found
+
+    def _fragment(self, place: int, loop: int, base: Index, first: int) -> Any:
+        """Load the lane's elements of the rows (or columns) of the result from ``first`` on."""
+        box = self._boxes[place]
+        along = box.staged.factor(loop)
+        step = box.staged.factor(self._plan.contraction.reduced[0])
+        at = add(add(base, first * along), multiply(self._line, along))
+        at = add(at, multiply(self._first, step))
+        element = box.shared.type.element_type
+        kind = ir.VectorType.get([_EACH], element)
+        aligned = self._plan.alignment(box.staged) % _EACH == 0 and along % _EACH == 0
+        if step == 1 and aligned:
+            num_bytes = _EACH * element.width // 8
+            return vector.load(kind, box.shared, [as_value(at)], alignment=num_bytes)
+        elements = [memref.load(box.shared, [as_value(add(at, n * step))]) for n in range(_EACH)]
+        return vector.from_elements(kind, elements)
+
+
+def _product(a: Any, b: Any, results: Sequence[Any]) -> list[Any]:
+    kind = ir.VectorType.get([_EACH], results[0].type)
+    old = vector.from_elements(kind, list(results))
+    plain = ir.Attribute.parse("#rocdl<mfma_perm_b none>")
+    if isinstance(a.type.element_type, ir.F16Type):
+        new = rocdl.mfma_f32_16x16x16f16(kind, a, b, old, 0, 0, plain)
+    else:
+        bits = ir.VectorType.get([_EACH], ir.IntegerType.get_signless(16))
+        a, b = vector.bitcast(bits, a), vector.bitcast(bits, b)
+        new = rocdl.mfma_f32_16x16x16bf16_1k(kind, a, b, old, 0, 0, plain)
+    return [vector.extract(new, [], [n]) for n in range(_EACH)]

@@ -1,0 +1,155 @@
+"""Products by NVIDIA's ``mma.sync``: fragments from shared memory, and their products.
+
+Layouts of fragments are PTX's for ``mma.m16n8k16`` with f16 and bf16, and for ``mma.m16n8k8`` with
+tf32. Where eight elements of 16 bits of a row lie side by side and aligned, ``ldmatrix`` loads
+fragments, transposed if those rows run along the result and not along k; else each lane loads its
+elements one by one. Elements of f32 are rounded to tf32, to nearest and ties away from zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rammer_mlir.bindings import arith, ir, memref, nvgpu, nvvm, vector
+from rammer_mlir.lowering.cpu.vectorize.affine import Index, add, as_value, constant, multiply
+from rammer_mlir.lowering.gpu.contractions.plan import ContractionPlan
+from rammer_mlir.lowering.gpu.contractions.staging import Box
+
+_ROW = 8
+"""Elements of a row, and rows, of what ``ldmatrix`` loads."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One operand of the products.
+
+    Attributes:
+        box: in shared memory.
+        base: the place there of the first element of the warp's tile.
+        along: elements from one of the result's rows (or columns) to the next.
+        step: elements from one product to the next along k.
+        aligned: whether the base and the distance of stored rows are multiples of a row.
+        registers: of a fragment.
+    """
+
+    box: Box
+    base: Index
+    along: int
+    step: int
+    aligned: bool
+    registers: int
+
+    @property
+    def kind(self) -> Any:
+        """Return the type of a fragment."""
+        return ir.VectorType.get([self.registers, self.packed], self.element)
+
+    @property
+    def element(self) -> Any:
+        """Return the type of its elements."""
+        return self.box.shared.type.element_type
+
+    @property
+    def packed(self) -> int:
+        """Return the elements of a register, neighbours along k."""
+        return 32 // self.element.width
+
+
+class MmaProducts:
+    """Adds to a lane's results the products of a warp's tile along an instruction's steps."""
+
+    def __init__(self, plan: ContractionPlan, boxes: Sequence[Box], lane: Any) -> None:
+        """Compute the places that depend on the lane's number in its warp."""
+        assert plan.matrix is not None
+        self._plan, self._matrix, self._boxes = plan, plan.matrix, boxes
+        self._line = arith.remui(lane, constant(_ROW))
+        self._block = arith.divui(lane, constant(_ROW))
+        self._row = arith.divui(lane, constant(4))
+        self._place = arith.remui(lane, constant(4))
+        self._pair = multiply(self._place, 2)
+        self._unit = plan.matrix.unit
+        steps = self._unit.steps[plan.contraction.matrix_element]
+        self._shape = [self._unit.rows, self._unit.columns, steps]
+
+    def starts(self) -> dict[int, Any]:
+        """Return the lane's first result within a tile, for both loops of the matrices."""
+        return {self._matrix.rows: self._row, self._matrix.columns: self._pair}
+
+    def add_products(self, bases: Sequence[Index], results: Sequence[Any]) -> list[Any]:
+        """Emit the products of an instruction's steps; ``bases`` as for ``SharedLoads``."""
+        rows, columns = self._plan.num_matrices
+        left = self._side(self._matrix.left, self._matrix.rows, bases, registers=4)
+        right = self._side(self._matrix.right, self._matrix.columns, bases, registers=2)
+        a = [self._fragment(left, m * self._unit.rows) for m in range(rows)]
+        found: list[Any] = [None] * len(results)
+        for n in range(columns):
+            b = self._fragment(right, n * self._unit.columns)
+            for m in range(rows):
+                first = 4 * (m * columns + n)
+                found[first : first + 4] = self._product(a[m], b, results[first : first + 4])
+        return found
+
+    def _side(self, place: int, loop: int, bases: Sequence[Index], registers: int) -> Side:
+        staged = self._boxes[place].staged
+        along, step = staged.factor(loop), staged.factor(self._plan.contraction.reduced[0])
+        between = along if step == 1 else step
+        aligned = self._plan.alignment(staged) % _ROW == 0 and between % _ROW == 0
+        return Side(self._boxes[place], bases[place], along, step, aligned, registers)
+
+    def _fragment(self, side: Side, first: int) -> Any:
+        """Load a fragment of the rows (or columns) of the result from ``first`` on."""
+        base = add(side.base, first * side.along)
+        if side.packed == 2 and side.aligned and 1 in (side.along, side.step):
+            return self._load_matrices(side, base)
+        elements: list[Any] = []
+        for register in range(side.registers):
+            line, step = _block_of(side, register)
+            for neighbour in range(side.packed):
+                place = add(multiply(self._place, side.packed), step + neighbour)
+                at = add(base, multiply(add(self._row, line), side.along))
+                at = add(at, multiply(place, side.step))
+                elements.append(memref.load(side.box.shared, [as_value(at)]))
+        if side.packed == 1:
+            elements = [_rounded(element) for element in elements]
+        return vector.from_elements(side.kind, elements)
+
+    def _product(self, a: Any, b: Any, results: Sequence[Any]) -> list[Any]:
+        kind = ir.VectorType.get([2, 2], results[0].type)
+        old = vector.from_elements(kind, list(results))
+        narrow = a.type.element_type.width == 16
+        new = nvgpu.mma_sync(kind, a, b, old, self._shape, tf32_enabled=not narrow)
+        return [vector.extract(new, [], [half, n]) for half in range(2) for n in range(2)]
+
+    def _load_matrices(self, side: Side, base: Index) -> Any:
+        """Emit ``ldmatrix``: eight lanes after the other name the rows of one matrix."""
+        transposed = side.step != 1
+        block = arith.remui(self._block, constant(side.registers))
+        if side.registers == 2:
+            across, steps = 0, multiply(block, _ROW)
+        else:
+            across = multiply(arith.remui(block, constant(2)), _ROW)
+            steps = multiply(arith.divui(block, constant(2)), _ROW)
+        if transposed:
+            steps = add(steps, self._line)
+        else:
+            across = add(across, self._line)
+        at = add(base, add(multiply(across, side.along), multiply(steps, side.step)))
+        return nvgpu.ldmatrix(
+            side.kind, side.box.shared, [as_value(at)], transposed, side.registers
+        )
+
+
+def _block_of(side: Side, register: int) -> tuple[int, int]:
+    """Return where a register's elements begin: along the result, and along k."""
+    steps = 4 * side.packed
+    if side.registers == 2:
+        return 0, steps * register
+    return _ROW * (register % 2), steps * (register // 2)
+
+
+def _rounded(element: Any) -> Any:
+    """Emit the rounding of an f32 to tf32."""
+    mode = ir.Attribute.parse("#nvvm.fp_rnd_mode<rna>")
+    return arith.bitcast(element.type, nvvm.convert_float_to_tf32(element, rnd=mode))

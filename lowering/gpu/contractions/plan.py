@@ -1,0 +1,338 @@
+"""How a block computes a contraction (a matrix product, a convolution): a plan, without any IR.
+
+The block walks over *chunks* of one reduction loop. For each chunk it stages the boxes of the
+operands in shared memory; its threads then compute tiles of results in registers from there. Where
+there are fewer tiles than threads, *groups* of threads share the chunk, and their partial results
+meet in shared memory. All sizes are static; at edges, boxes are filled with zeros and results
+beyond the edge are dropped.
+
+Where the target has matrix instructions, the threads of a warp compute a tile together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import gcd, prod
+
+from rammer_mlir.lowering.gpu.contractions.matrix_unit import MatrixUnit
+
+WARP = 32
+
+WIDEST = 16
+"""Bytes of the widest access of one thread."""
+
+_BANKS = 128
+"""Bytes of shared memory that one access reaches: after so many, banks repeat."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """How an operand is indexed.
+
+    Attributes:
+        number: the operand's number.
+        rows: for each of its dimensions, the factor of each loop, none of them negative.
+        constants: for each of its dimensions, what is added.
+        element_bytes: size of an element.
+    """
+
+    number: int
+    rows: tuple[tuple[int, ...], ...]
+    constants: tuple[int, ...]
+    element_bytes: int
+
+    def uses(self, loop: int) -> bool:
+        """Return whether a loop changes the element."""
+        return any(row[loop] for row in self.rows)
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A ``linalg.generic`` that may be planned for.
+
+    Attributes:
+        extents: the most iterations of each loop.
+        parallel: numbers of the parallel loops.
+        reduced: numbers of the reduction loops, at least one, of static bounds.
+        inputs: its operands in memory.
+        matrix_element: f16, bf16 or f32 if it adds products of two such elements to an f32, else
+            "".
+    """
+
+    extents: tuple[int, ...]
+    parallel: tuple[int, ...]
+    reduced: tuple[int, ...]
+    inputs: tuple[Access, ...]
+    matrix_element: str = ""
+
+    @property
+    def innermost(self) -> int:
+        """Return the last reduction loop that is more than one iteration, else the first one."""
+        longer = [loop for loop in self.reduced[1:] if self.extents[loop] > 1]
+        return longer[-1] if longer else self.reduced[0]
+
+
+@dataclass(frozen=True)
+class Staged:
+    """An operand's box for one chunk, in shared memory.
+
+    Attributes:
+        access: how the operand is indexed.
+        box: elements along each dimension.
+        strides: elements between neighbours along each dimension.
+        elements: of one stage, a multiple of the widest access.
+        offset: bytes from the beginning of the staging memory to the first stage.
+        reach: the most indices that boxes cover, along each dimension of the operand.
+    """
+
+    access: Access
+    box: tuple[int, ...]
+    strides: tuple[int, ...]
+    elements: int
+    offset: int
+    reach: tuple[int, ...]
+
+    def factor(self, loop: int) -> int:
+        """Return how many elements one iteration of a loop moves on."""
+        rows = zip(self.access.rows, self.strides, strict=True)
+        return sum(row[loop] * stride for row, stride in rows)
+
+
+@dataclass(frozen=True)
+class MatrixLoops:
+    """The loops that a matrix instruction computes at once, besides the first reduction loop.
+
+    Attributes:
+        unit: the instruction.
+        rows: number of the loop over rows, which the right operand does not use.
+        columns: number of the loop over columns, which the left operand does not use.
+        left: place of the left operand among the inputs.
+        right: place of the right operand among the inputs.
+    """
+
+    unit: MatrixUnit
+    rows: int
+    columns: int
+    left: int
+    right: int
+
+
+@dataclass(frozen=True)
+class ContractionPlan:
+    """How a block computes a contraction.
+
+    Attributes:
+        contraction: what is computed.
+        block: results along each parallel loop that the block computes at a time.
+        tile: results along each parallel loop that a thread computes, or a warp.
+        adjacent: for each parallel loop, whether a thread's results are neighbours, or as far apart
+            as there are tiles.
+        groups: groups of threads, or of warps, that share a chunk.
+        chunk: iterations of the first reduction loop that are staged at a time.
+        unrolled: iterations of the innermost reduction loop in straight-line code.
+        operands: the staged operands.
+        stages: 2 where the next chunk is fetched during the present one, else 1.
+        shared_bytes: of staging memory, and of partial results, which follow it in time.
+        matrix: what matrix instructions compute, None where threads compute tiles alone.
+    """
+
+    contraction: Contraction
+    block: tuple[int, ...]
+    tile: tuple[int, ...]
+    adjacent: tuple[bool, ...]
+    groups: int
+    chunk: int
+    unrolled: int
+    operands: tuple[Staged, ...]
+    stages: int
+    shared_bytes: int
+    matrix: MatrixLoops | None = None
+
+    @property
+    def lanes(self) -> int:
+        """Return the threads that compute a tile."""
+        return self.matrix.unit.lanes if self.matrix else 1
+
+    @property
+    def tiles(self) -> tuple[int, ...]:
+        """Return the number of tiles along each parallel loop."""
+        return tuple(b // t for b, t in zip(self.block, self.tile, strict=True))
+
+    @property
+    def num_chunks(self) -> int:
+        """Return the number of chunks."""
+        return self.contraction.extents[self.contraction.reduced[0]] // self.chunk
+
+    @property
+    def num_results(self) -> int:
+        """Return the results of the block, those beyond edges included."""
+        return prod(self.block)
+
+    @property
+    def offsets(self) -> list[tuple[int, ...]]:
+        """Return where the results of a thread lie from its first one, for each parallel loop."""
+        if self.matrix:
+            return self._fragment_offsets(self.matrix)
+        ranges = [
+            range(0, t if near else b, 1 if near else b // t)
+            for t, b, near in zip(self.tile, self.block, self.adjacent, strict=True)
+        ]
+        return list(product(*ranges))
+
+    def _fragment_offsets(self, matrix: MatrixLoops) -> list[tuple[int, ...]]:
+        """Return a lane's results, row after row of matrices."""
+        rows, columns = self.num_matrices
+        unit = matrix.unit
+        found: list[tuple[int, ...]] = []
+        for m, n, (row, column) in product(range(rows), range(columns), unit.results):
+            at = {matrix.rows: m * unit.rows + row, matrix.columns: n * unit.columns + column}
+            found.append(tuple(at.get(loop, 0) for loop in self.contraction.parallel))
+        return found
+
+    @property
+    def num_matrices(self) -> tuple[int, int]:
+        """Return the matrices of a warp's tile along rows and columns."""
+        assert self.matrix is not None
+        sizes = dict(zip(self.contraction.parallel, self.tile, strict=True))
+        unit = self.matrix.unit
+        return sizes[self.matrix.rows] // unit.rows, sizes[self.matrix.columns] // unit.columns
+
+    @property
+    def scales(self) -> tuple[int, ...]:
+        """Return how far apart the first results of neighbouring tiles lie."""
+        return tuple(t if near else 1 for t, near in zip(self.tile, self.adjacent, strict=True))
+
+    @property
+    def block_strides(self) -> tuple[int, ...]:
+        """Return how far apart a block's results lie, row by row."""
+        return tuple(prod(self.block[n + 1 :]) for n in range(len(self.block)))
+
+    @property
+    def nest(self) -> list[tuple[int, int, int]]:
+        """Return the loops over a group's part of a chunk: number, trips, iterations in each."""
+        contraction = self.contraction
+        sizes = {loop: contraction.extents[loop] for loop in contraction.reduced}
+        sizes[contraction.reduced[0]] = self.span
+        steps = {loop: 1 for loop in contraction.reduced}
+        if self.matrix:
+            steps[contraction.reduced[0]] = self.matrix.unit.steps[contraction.matrix_element]
+        else:
+            steps[contraction.innermost] = self.unrolled
+        return [(loop, sizes[loop] // steps[loop], steps[loop]) for loop in contraction.reduced]
+
+    def point(self, offset: Sequence[int], step: int) -> list[int]:
+        """Return a thread's iteration, from its first one: a result's offset, an unrolled step."""
+        found = [0] * len(self.contraction.extents)
+        for loop, shift in zip(self.contraction.parallel, offset, strict=True):
+            found[loop] = shift
+        found[self.contraction.innermost] = step
+        return found
+
+    def tile_steps(self, staged: Staged) -> tuple[int, ...]:
+        """Return how far apart in an operand's memory neighbouring tiles begin."""
+        loops = zip(self.contraction.parallel, self.scales, strict=True)
+        return tuple(staged.factor(loop) * scale for loop, scale in loops)
+
+    def group_step(self, staged: Staged) -> int:
+        """Return how far apart in an operand's memory the groups' parts begin."""
+        return staged.factor(self.contraction.reduced[0]) * self.span
+
+    def alignment(self, staged: Staged) -> int:
+        """Return elements that the places which a thread computes are multiples of."""
+        tiles = zip(self.tile_steps(staged), self.tiles, strict=True)
+        terms = [
+            *(step for step, count in tiles if count > 1),
+            self.group_step(staged) if self.groups > 1 else 0,
+            *(step * staged.factor(loop) for loop, trips, step in self.nest if trips > 1),
+        ]
+        return gcd(staged.elements, *terms)
+
+    @property
+    def span(self) -> int:
+        """Return the iterations of the first reduction loop that a group has of a chunk."""
+        return self.chunk // self.groups
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Results along each parallel loop: of the block, and of a thread or a warp."""
+
+    block: tuple[int, ...]
+    tile: tuple[int, ...]
+    matrix: MatrixLoops | None = None
+
+    @property
+    def num_tiles(self) -> int:
+        """Return the number of tiles of a block."""
+        return prod(b // t for b, t in zip(self.block, self.tile, strict=True))
+
+
+def lay_out(
+    contraction: Contraction, tiling: Tiling, groups: int, chunk: int, unrolled: int
+) -> ContractionPlan:
+    """Return the plan for given sizes; see ``ContractionPlan``."""
+    block = tiling.block
+    stages = 1 if chunk == contraction.extents[contraction.reduced[0]] else 2
+    sizes = list(contraction.extents)
+    for loop, size in zip(contraction.parallel, block, strict=True):
+        sizes[loop] = size
+    sizes[contraction.reduced[0]] = chunk
+    covered = list(contraction.extents)
+    for loop, size in zip(contraction.parallel, block, strict=True):
+        covered[loop] = round_up(covered[loop], size)
+    operands: list[Staged] = []
+    offset = 0
+    for access in contraction.inputs:
+        box = _extent_of(access, sizes)
+        strides, elements = _padded(box, access.element_bytes)
+        reach = _extent_of(access, covered)
+        reach = tuple(a + b for a, b in zip(reach, access.constants, strict=True))
+        operands.append(Staged(access, box, strides, elements, offset, reach))
+        offset += stages * elements * access.element_bytes
+        offset = round_up(offset, WIDEST)
+    partial = groups * prod(block) * 4 if groups > 1 else 0
+    return ContractionPlan(
+        contraction, block, tiling.tile, _adjacent(contraction, tiling), groups, chunk, unrolled,
+        tuple(operands), stages, max(offset, partial), tiling.matrix,
+    )  # fmt: skip
+
+
+def _extent_of(access: Access, sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return the indices that loops of some sizes cover along each dimension."""
+    return tuple(
+        1 + sum(factor * (size - 1) for factor, size in zip(row, sizes, strict=True))
+        for row in access.rows
+    )
+
+
+def _padded(box: tuple[int, ...], element_bytes: int) -> tuple[tuple[int, ...], int]:
+    """Return strides that keep rows aligned, but not all of them in the same banks."""
+    unit = WIDEST // element_bytes
+    strides = [1]
+    for position, size in enumerate(reversed(box[1:])):
+        stride = strides[0] * size
+        if position == 0:
+            stride = round_up(size, unit)
+            stride += unit if stride * element_bytes % _BANKS == 0 else 0
+            # Matrices are read in rows of 16 bytes, eight at a time.
+            stride += unit if element_bytes == 2 and stride // unit % 2 == 0 else 0
+        strides.insert(0, stride)
+    return tuple(strides), round_up(strides[0] * box[0], unit)
+
+
+def _adjacent(contraction: Contraction, tiling: Tiling) -> tuple[bool, ...]:
+    """Return the parallel loops along which a thread's results are neighbours.
+
+    They are those that walk along the last dimension of an operand.
+    """
+    return tuple(
+        tiling.matrix is not None or any(access.rows[-1][loop] for access in contraction.inputs)
+        for loop in contraction.parallel
+    )
+
+
+def round_up(size: int, unit: int) -> int:
+    """Return the next multiple of a unit."""
+    return -(-size // unit) * unit

@@ -1,0 +1,256 @@
+"""Choose how a block computes a contraction.
+
+The choice follows a model of one multiprocessor: in each cycle it issues the multiply-adds of four
+warps or one access of 128 bytes to shared memory; a matrix instruction takes the unit's cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import permutations, product
+from math import prod
+
+from rammer_mlir.lowering.gpu.contractions.matrix_unit import MatrixUnit
+from rammer_mlir.lowering.gpu.contractions.plan import (
+    WARP,
+    Access,
+    Contraction,
+    ContractionPlan,
+    MatrixLoops,
+    Tiling,
+    lay_out,
+)
+
+_MOST_RESULTS = 32
+"""Accumulators of a thread: an eighth of its registers, so that nothing is spilled."""
+
+_TILE_SIZES = (1, 2, 4, 8)
+_LEAST_REUSE = 4
+"""Results that an operand's element is needed for, below which staging it does not pay."""
+
+_LEAST_WORK = 1 << 14
+"""Products of a whole contraction below which synchronising costs more than staging saves."""
+
+_LONGEST_CHUNK = 64
+_MOST_FETCHED = 64
+"""Bytes of a chunk that one thread copies, perhaps one by one: the addresses stay in registers."""
+
+_MOST_GROUPS = 32
+
+_UNROLLED = 4
+_LONGEST_WINDOW = 7
+"""Steps of the innermost reduction loop that become straight-line code."""
+
+_FETCHED = 64
+"""Bytes per cycle that a multiprocessor gets from the device's second-level cache."""
+
+_ACCESSED = 128
+"""Bytes of one access to shared memory."""
+
+_MOST_MATRICES = 16
+"""Matrices of 4 accumulators that a lane has."""
+
+_LATENCY = 30
+"""Cycles from a load from shared memory to its use."""
+
+
+def plan_contraction(
+    contraction: Contraction,
+    threads: int,
+    shared_limit: int,
+    *,
+    unit: MatrixUnit | None = None,
+) -> ContractionPlan | None:
+    """Return the fastest plan for a block, None where staging does not pay.
+
+    Args:
+        contraction: what to compute.
+        threads: of the block.
+        shared_limit: bytes of shared memory for staging and partial results.
+        unit: the target's matrix instruction, for the types of elements that it may multiply.
+    """
+    if not _pays(contraction):
+        return None
+    if unit is not None and contraction.matrix_element in unit.steps:
+        warps = threads // unit.lanes
+        tilings = _matrix_tilings(contraction, warps, unit)
+        found = _fastest(contraction, tilings, warps, shared_limit)
+        if found is not None:
+            return found
+    return _fastest(contraction, _tilings(contraction, threads), threads, shared_limit)
+
+
+def _fastest(
+    contraction: Contraction, tilings: Iterator[Tiling], workers: int, shared_limit: int
+) -> ContractionPlan | None:
+    best: tuple[float, ContractionPlan] | None = None
+    for tiling in tilings:
+        found = _with_chunks(contraction, tiling, workers, shared_limit)
+        if found is not None:
+            cost = _cycles(found)
+            if best is None or cost < best[0]:
+                best = cost, found
+    return best[1] if best else None
+
+
+def _pays(contraction: Contraction) -> bool:
+    results = prod(contraction.extents[loop] for loop in contraction.parallel)
+    reuse = [
+        prod(contraction.extents[p] for p in contraction.parallel if not access.uses(p))
+        for access in contraction.inputs
+    ]
+    work = results * prod(contraction.extents[loop] for loop in contraction.reduced)
+    first = contraction.reduced[0]
+    if not all(access.uses(first) for access in contraction.inputs):
+        return False
+    return len(reuse) > 1 and min(reuse) >= _LEAST_REUSE and work >= _LEAST_WORK
+
+
+def _tilings(contraction: Contraction, threads: int) -> Iterator[Tiling]:
+    """Yield the results of the block and of a thread."""
+    extents = [contraction.extents[loop] for loop in contraction.parallel]
+    choices = [[t for t in _TILE_SIZES if t < 2 * extent] for extent in extents]
+    for tile in product(*choices):
+        if prod(tile) <= _MOST_RESULTS:
+            yield Tiling(_block(extents, tile, threads), tile)
+
+
+def _matrix_tilings(contraction: Contraction, warps: int, unit: MatrixUnit) -> Iterator[Tiling]:
+    """Yield the results of the block and of a warp that matrix instructions compute."""
+    extents = [contraction.extents[loop] for loop in contraction.parallel]
+    if len(contraction.inputs) != 2:
+        return
+    for rows, columns in permutations(contraction.parallel, 2):
+        matrix = _matrix_loops(contraction, unit, rows, columns)
+        if matrix is None:
+            continue
+        for m, n in product((1, 2, 4), (1, 2, 4, 8)):
+            sizes = {rows: m * unit.rows, columns: n * unit.columns}
+            tile = tuple(sizes.get(loop, 1) for loop in contraction.parallel)
+            if m * n <= _MOST_MATRICES:
+                yield Tiling(_block(extents, tile, warps), tile, matrix)
+
+
+def _matrix_loops(
+    contraction: Contraction, unit: MatrixUnit, rows: int, columns: int
+) -> MatrixLoops | None:
+    for left, right in ((0, 1), (1, 0)):
+        a, b = contraction.inputs[left], contraction.inputs[right]
+        if a.uses(rows) and b.uses(columns) and not (a.uses(columns) or b.uses(rows)):
+            return MatrixLoops(unit, rows, columns, left, right)
+    return None
+
+
+def _block(extents: Sequence[int], tile: Sequence[int], threads: int) -> tuple[int, ...]:
+    """Return the results of the block, nearly square: no more tiles than threads."""
+    tiles = [-(-extent // t) for extent, t in zip(extents, tile, strict=True)]
+    while prod(tiles) > threads:
+        widest = max(range(len(tiles)), key=lambda n: (tiles[n] > 1, tiles[n] * tile[n]))
+        parts = -(-extents[widest] // (tiles[widest] * tile[widest]))
+        whole = -(-extents[widest] // tile[widest])
+        tiles[widest] = min(-(-whole // (parts + 1)), tiles[widest] - 1)
+    return tuple(count * t for count, t in zip(tiles, tile, strict=True))
+
+
+def _with_chunks(
+    contraction: Contraction, tiling: Tiling, workers: int, shared_limit: int
+) -> ContractionPlan | None:
+    """Return the plan with the most groups and the longest chunk that shared memory holds.
+
+    ``workers`` are the threads of the block, or its warps.
+    """
+    extent = contraction.extents[contraction.reduced[0]]
+    if tiling.num_tiles > workers:
+        return None
+    matrix = tiling.matrix
+    unit = matrix.unit.steps[contraction.matrix_element] if matrix else 1
+    threads = workers * (matrix.unit.lanes if matrix else 1)
+    chunks = [c for c in range(min(extent, _LONGEST_CHUNK), 0, -1) if extent % c == 0]
+    groups = 1
+    while 2 * groups * tiling.num_tiles <= workers and groups < _MOST_GROUPS:
+        groups *= 2
+    while groups:
+        for chunk in (c for c in chunks if c % (groups * unit) == 0):
+            unrolled = 1 if matrix else _unrolled(contraction, chunk // groups)
+            found = lay_out(contraction, tiling, groups, chunk, unrolled)
+            if found.shared_bytes <= shared_limit and _copied(found, threads) <= _MOST_FETCHED:
+                return found
+        groups //= 2
+    return None
+
+
+def _fetched(found: ContractionPlan) -> int:
+    """Return the bytes of a chunk."""
+    return sum(prod(o.box) * o.access.element_bytes for o in found.operands)
+
+
+def _copied(found: ContractionPlan, threads: int) -> int:
+    """Return the bytes of a chunk that a thread copies which has no fewer than another one."""
+    return sum(-(-prod(o.box) // threads) * o.access.element_bytes for o in found.operands)
+
+
+def _unrolled(contraction: Contraction, span: int) -> int:
+    """Return how many iterations of the innermost loop become straight-line code."""
+    innermost = contraction.innermost
+    if innermost != contraction.reduced[0]:
+        window = contraction.extents[innermost]
+        return window if window <= _LONGEST_WINDOW else 1
+    return next(n for n in (_UNROLLED, 2, 1) if span % n == 0)
+
+
+def _cycles(found: ContractionPlan) -> float:
+    """Estimate the cycles that a multiprocessor takes."""
+    if found.matrix:
+        return _matrix_cycles(found, found.matrix.unit)
+    contraction = found.contraction
+    steps = prod(contraction.extents[loop] for loop in contraction.reduced)
+    results = prod(found.tile)
+    loads, waves = 0.0, 0.0
+    for operand in found.operands:
+        elements, wide = _elements_of_a_tile(found, operand.access)
+        varies = operand.access.uses(contraction.parallel[-1])
+        loads += elements / wide
+        waves += elements / wide * (wide if varies else 1)
+    warps = prod(found.tiles) * found.groups / WARP
+    busy = warps * max(results / 4, waves) / found.groups
+    # A warp alone: an instruction in each cycle at most, a product in each four at least.
+    alone = max(results + loads, 4) / found.groups
+    return _rounds(found) * (steps * max(busy, alone) + _overhead(found))
+
+
+def _matrix_cycles(found: ContractionPlan, unit: MatrixUnit) -> float:
+    """Estimate the cycles that a multiprocessor takes with matrix instructions."""
+    steps = prod(found.contraction.extents[loop] for loop in found.contraction.reduced)
+    rows, columns = found.num_matrices
+    warps = prod(found.tiles)
+    each = unit.steps[found.contraction.matrix_element]
+    element_bytes = found.contraction.inputs[0].element_bytes
+    loaded = (rows * unit.rows + columns * unit.columns) * each * element_bytes
+    busy = warps * max(rows * columns * unit.cycles, loaded / _ACCESSED)
+    # A warp alone waits for its loads, and for a quarter of the multiprocessor's matrix units.
+    alone = (4 * rows * columns * unit.cycles + _LATENCY) / found.groups
+    return _rounds(found) * (steps // each * max(busy, alone) + _overhead(found))
+
+
+def _rounds(found: ContractionPlan) -> int:
+    loops = zip(found.contraction.parallel, found.block, strict=True)
+    return prod(-(-found.contraction.extents[loop] // b) for loop, b in loops)
+
+
+def _overhead(found: ContractionPlan) -> float:
+    """Estimate the cycles for fetching operands and for combining partial results."""
+    partial = found.groups * found.num_results / WARP if found.groups > 1 else 0
+    return _fetched(found) * found.num_chunks / _FETCHED + 2 * partial
+
+
+def _elements_of_a_tile(found: ContractionPlan, access: Access) -> tuple[float, int]:
+    """Return the elements that a thread loads for one step, and how many at a time."""
+    contraction = found.contraction
+    elements = prod(
+        t for loop, t in zip(contraction.parallel, found.tile, strict=True) if access.uses(loop)
+    )
+    last = access.rows[-1]
+    along = [t for loop, t in zip(contraction.parallel, found.tile, strict=True) if last[loop] == 1]
+    if not along and last[contraction.innermost] == 1:
+        along = [found.unrolled]
+    return elements, max((w for w in (1, 2, 4) if along and along[0] % w == 0), default=1)

@@ -1,0 +1,67 @@
+"""Loads of staged operands from shared memory, as wide as alignment allows, each element once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rammer_mlir.bindings import ir, memref, vector
+from rammer_mlir.lowering.cpu.vectorize.affine import Index, add, as_value
+from rammer_mlir.lowering.gpu.contractions.plan import ContractionPlan
+from rammer_mlir.lowering.gpu.contractions.staging import Box
+
+_VECTOR = 4
+"""Elements of the widest load."""
+
+
+class SharedLoads:
+    """The elements that one straight piece of code needs."""
+
+    def __init__(
+        self, generic: Any, plan: ContractionPlan, boxes: Sequence[Box], bases: Sequence[Index]
+    ) -> None:
+        """Begin a piece of code; ``bases`` are places in each operand's shared memory."""
+        self._operands = list(generic.operands)
+        self._places = {box.staged.access.number: n for n, box in enumerate(boxes)}
+        self._boxes, self._bases = boxes, bases
+        points = [
+            plan.point(offset, step) for step in range(plan.unrolled) for offset in plan.offsets
+        ]
+        self._needed = [{_offset(box, point) for point in points} for box in boxes]
+        self._alignment = [plan.alignment(box.staged) for box in boxes]
+        self._values: dict[tuple[int, int], Any] = {}
+
+    def value(self, number: int, point: Sequence[Index | None]) -> Any:
+        """Return the element of an operand at a point, a scalar operand itself."""
+        if number not in self._places:
+            return self._operands[number]
+        place = self._places[number]
+        offset = _offset(self._boxes[place], point)
+        if (place, offset) not in self._values:
+            self._load(place, offset)
+        return self._values[place, offset]
+
+    def _load(self, place: int, offset: int) -> None:
+        """Load an element, and with it those beside it that are needed, too."""
+        width = _VECTOR
+        while width > 1:
+            begin = offset - offset % width
+            around = range(begin, begin + width)
+            if self._alignment[place] % width == 0 and self._needed[place].issuperset(around):
+                break
+            width //= 2
+        begin = offset - offset % width
+        shared = self._boxes[place].shared
+        at = [as_value(add(self._bases[place], begin))]
+        if width == 1:
+            self._values[place, offset] = memref.load(shared, at)
+            return
+        element = shared.type.element_type
+        kind = ir.VectorType.get([width], element)
+        loaded = vector.load(kind, shared, at, alignment=width * element.width // 8)
+        for n in range(width):
+            self._values[place, begin + n] = vector.extract(loaded, [], [n])
+
+
+def _offset(box: Box, point: Sequence[Index | None]) -> int:
+    return sum((index or 0) * box.staged.factor(loop) for loop, index in enumerate(point))

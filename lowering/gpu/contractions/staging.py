@@ -1,0 +1,246 @@
+"""Copies of operands' boxes from the device's memory to shared memory, by all threads of a block.
+
+A fetch is begun before the computation that it overlaps with, and finished after it. Where the
+target has asynchronous copies, finishing waits for them; elsewhere, the elements stay in registers
+in between, and finishing stores them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Protocol
+
+from rammer_mlir.bindings import arith, ir, memref, nvgpu, scf, vector
+from rammer_mlir.lowering.cpu.vectorize.affine import Index, add, as_value, constant, multiply
+from rammer_mlir.lowering.gpu.alignment import divisor, holds_aligned_runs
+from rammer_mlir.lowering.gpu.contractions.plan import WIDEST, Staged
+from rammer_mlir.lowering.gpu.guards import all_below, when
+from rammer_mlir.lowering.gpu.iteration_space import unflatten
+
+_LEAST_ASYNC = 4
+"""Bytes of the smallest asynchronous copy."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """An operand's box in shared memory, and where it comes from.
+
+    Attributes:
+        staged: its layout.
+        source: the operand, a memref.
+        shared: all its stages, a memref of one dimension.
+    """
+
+    staged: Staged
+    source: Any
+    shared: Any
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one thread copies at once: places in the operand and in shared memory.
+
+    Attributes:
+        at: the operand's indices.
+        to: the place in shared memory.
+        width: elements.
+        inside: None where the operand has all of them, else an i1.
+        mine: None where every thread has one, else an i1.
+    """
+
+    box: Box
+    at: tuple[Any, ...]
+    to: Any
+    width: int
+    inside: Any
+    mine: Any
+
+    @property
+    def num_bytes(self) -> int:
+        """Return its size."""
+        return self.width * self.box.staged.access.element_bytes
+
+
+class Copies(Protocol):
+    """How a target fetches."""
+
+    def begin(self, pieces: Sequence[Piece]) -> list[Any]:
+        """Emit the beginning of a fetch; what it returns goes to the end."""
+        ...
+
+    def finish(self, pieces: Sequence[Piece], begun: Sequence[Any]) -> None:
+        """Emit the end of a fetch; a block barrier then makes it known to other threads."""
+        ...
+
+
+class RegisterCopies:
+    """Loads, and stores later: what every target has."""
+
+    def begin(self, pieces: Sequence[Piece]) -> list[Any]:
+        """Load into registers; elements outside the operand become zeros."""
+        return [self._load(piece) for piece in pieces]
+
+    def _load(self, piece: Piece) -> Any:
+        kind = _loaded_type(piece)
+        conditions = [c for c in (piece.inside, piece.mine) if c is not None]
+        if not conditions:
+            return _load(piece, kind)
+        condition = conditions[0]
+        for other in conditions[1:]:
+            condition = arith.andi(condition, other)
+        choice = scf.IfOp(condition, [kind], has_else=True)
+        with ir.InsertionPoint(choice.then_block):
+            scf.YieldOp([_load(piece, kind)])
+        with ir.InsertionPoint(choice.else_block):
+            scf.YieldOp([_zero(kind)])
+        return choice.results[0]
+
+    def finish(self, pieces: Sequence[Piece], begun: Sequence[Any]) -> None:
+        """Store what was loaded."""
+        for piece, value in zip(pieces, begun, strict=True):
+            with when(piece.mine):
+                if piece.width == 1:
+                    memref.store(value, piece.box.shared, [piece.to])
+                else:
+                    vector.store(value, piece.box.shared, [piece.to], alignment=piece.num_bytes)
+
+
+class AsyncCopies:
+    """Asynchronous copies (``cp.async``, from sm_80 on): no registers, no waiting in between.
+
+    They are of at least four bytes that lie together in device memory; what is narrower, strided,
+    or a temporary in shared memory, goes through registers.
+    """
+
+    def __init__(self) -> None:
+        self._registers = RegisterCopies()
+
+    def begin(self, pieces: Sequence[Piece]) -> list[Any]:
+        """Start the copies; elements outside the operand become zeros."""
+        for piece in pieces:
+            if _is_async(piece):
+                self._start(piece)
+        group = nvgpu.device_async_create_group([])
+        return [group, *self._registers.begin(_others(pieces))]
+
+    def _start(self, piece: Piece) -> None:
+        taken = None
+        if piece.inside is not None:
+            taken = arith.select(piece.inside, constant(piece.width), constant(0))
+        with when(piece.mine):
+            nvgpu.device_async_copy(
+                piece.box.shared, [piece.to], piece.box.source, list(piece.at), piece.width,
+                src_elements=taken, bypass_l1=piece.num_bytes == WIDEST,
+            )  # fmt: skip
+
+    def finish(self, pieces: Sequence[Piece], begun: Sequence[Any]) -> None:
+        """Wait for all copies of this thread."""
+        group, *loaded = begun
+        self._registers.finish(_others(pieces), loaded)
+        nvgpu.device_async_wait(group, num_groups=0)
+
+
+def _is_async(piece: Piece) -> bool:
+    """Tell whether a piece can be copied asynchronously: dense, and from device memory."""
+    kind = piece.box.source.type
+    strides, _ = kind.get_strides_and_offset()
+    return piece.num_bytes >= _LEAST_ASYNC and strides[-1] == 1 and kind.memory_space is None
+
+
+def _others(pieces: Sequence[Piece]) -> list[Piece]:
+    return [piece for piece in pieces if not _is_async(piece)]
+
+
+def _loaded_type(piece: Piece) -> Any:
+    element = piece.box.source.type.element_type
+    return element if piece.width == 1 else ir.VectorType.get([piece.width], element)
+
+
+def _load(piece: Piece, kind: Any) -> Any:
+    if piece.width == 1:
+        return memref.load(piece.box.source, list(piece.at))
+    return vector.load(kind, piece.box.source, list(piece.at), alignment=piece.num_bytes)
+
+
+def _zero(kind: Any) -> Any:
+    if isinstance(kind, ir.VectorType):
+        zero = ir.FloatAttr.get(kind.element_type, 0.0)
+        return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, zero))
+    return arith.constant(kind, ir.FloatAttr.get(kind, 0.0))
+
+
+def pieces(
+    box: Box,
+    origin: Sequence[Index],
+    stage: Index,
+    thread: Any,
+    threads: int,
+    wanted: Any = None,
+) -> list[Piece]:
+    """Emit where one thread's part of a box is.
+
+    Args:
+        box: the operand's box.
+        origin: the box's first index along each dimension of the operand.
+        stage: the stage that it goes to.
+        thread: the thread's number.
+        threads: of the block.
+        wanted: None, or an i1 without which nothing is copied.
+    """
+    staged = box.staged
+    width = _width(box, origin)
+    counts = [*staged.box[:-1], staged.box[-1] // width]
+    total = prod(counts)
+    found: list[Piece] = []
+    for first in range(0, total, threads):
+        mine = wanted
+        if first + threads > total:
+            is_piece = arith.cmpi(arith.CmpIPredicate.ult, thread, constant(total - first))
+            mine = is_piece if wanted is None else arith.andi(is_piece, wanted)
+        coordinates = unflatten(thread, counts, first)
+        coordinates[-1] = multiply(coordinates[-1], width)
+        to = multiply(stage, staged.elements)
+        for coordinate, stride in zip(coordinates, staged.strides, strict=True):
+            to = add(to, multiply(coordinate, stride))
+        at = [add(c, o) for c, o in zip(coordinates, origin, strict=True)]
+        inside = _inside(box, at)
+        if inside is not None:
+            at = [arith.select(inside, as_value(index), constant(0)) for index in at]
+        found.append(Piece(box, tuple(map(as_value, at)), as_value(to), width, inside, mine))
+    return found
+
+
+def _width(box: Box, origin: Sequence[Index]) -> int:
+    """Return how many elements a thread may copy at once, as far as alignment is provable."""
+    width = WIDEST // box.staged.access.element_bytes
+    while width > 1 and not _fits(box, origin[-1], width):
+        width //= 2
+    return width
+
+
+def _fits(box: Box, first: Index, width: int) -> bool:
+    """Return whether pieces of a width never cross the box's or the operand's edge."""
+    offset = first % width if isinstance(first, int) else divisor(first) % width
+    return (
+        box.staged.box[-1] % width == 0
+        and offset == 0
+        and not _is_cut(box, len(box.staged.box) - 1)
+        and holds_aligned_runs(box.source, width)
+    )
+
+
+def _is_cut(box: Box, dimension: int) -> bool:
+    """Return whether boxes may go beyond the operand."""
+    kind = box.source.type
+    return kind.is_dynamic_dim(dimension) or box.staged.reach[dimension] > kind.shape[dimension]
+
+
+def _inside(box: Box, at: Sequence[Index]) -> Any:
+    """Emit whether the operand has an element; None where it has all of the box."""
+    return all_below(
+        (index, memref.dim(box.source, constant(dimension)))
+        for dimension, index in enumerate(at)
+        if _is_cut(box, dimension)
+    )

@@ -1,0 +1,33 @@
+"""Products of a warp's tile by the target's matrix instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from rammer_mlir.lowering.cpu.vectorize.affine import Index
+from rammer_mlir.lowering.gpu.contractions.matrix_unit import MFMA, MMA
+from rammer_mlir.lowering.gpu.contractions.mfma_products import MfmaProducts
+from rammer_mlir.lowering.gpu.contractions.mma_products import MmaProducts
+from rammer_mlir.lowering.gpu.contractions.plan import ContractionPlan
+from rammer_mlir.lowering.gpu.contractions.staging import Box
+
+
+class WarpProducts(Protocol):
+    """Adds to a lane's results the products of a warp's tile along an instruction's steps."""
+
+    def starts(self) -> dict[int, Any]:
+        """Return the lane's first result within a tile, for both loops of the matrices."""
+        ...
+
+    def add_products(self, bases: Sequence[Index], results: Sequence[Any]) -> list[Any]:
+        """Emit the products of an instruction's steps; ``bases`` as for ``SharedLoads``."""
+        ...
+
+
+_UNITS = {MMA.name: MmaProducts, MFMA.name: MfmaProducts}
+
+
+def warp_products(plan: ContractionPlan, boxes: Sequence[Box], lane: Any) -> WarpProducts | None:
+    """Emit the places that depend on the lane's number in its warp; None without such a unit."""
+    return None if plan.matrix is None else _UNITS[plan.matrix.unit.name](plan, boxes, lane)

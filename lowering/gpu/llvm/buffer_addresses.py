@@ -1,0 +1,40 @@
+"""Where rKernels learn at which addresses their buffers begin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.gpu.llvm.hidden_values import hide
+from rammer_mlir.lowering.gpu.llvm.thread_ids import is_in_kernel
+from rammer_mlir.lowering.ir_walk import walk
+
+_GENERIC, _GLOBAL = "!llvm.ptr", "!llvm.ptr<1>"
+
+
+def read_addresses_anew(module: Any) -> None:
+    """Hide from LLVM, in every function but the kernel, what its buffers' addresses are made of.
+
+    All rKernels are called from one loop, on parts of the same few buffers. An address is where a
+    buffer begins, plus what the task table says, plus an index. Where buffers begin does not change
+    from call to call: LLVM would add to it the constants of indices in front of that loop, and keep
+    the sums for all rKernels in registers at the same time. So each call takes its addresses
+    through a piece of assembly that does nothing; they are of device memory before and after it.
+    """
+    for operation in walk(module.operation):
+        if operation.name == "llvm.func" and len(operation.regions[0].blocks):
+            block = operation.regions[0].blocks[0]
+            first = block.operations[0].operation
+            if not is_in_kernel(first):
+                with ir.InsertionPoint(first), operation.location:
+                    for argument in block.arguments:
+                        if str(argument.type) == _GENERIC and list(argument.uses):
+                            _hide(argument)
+
+
+def _hide(address: Any) -> None:
+    generic, device = ir.Type.parse(_GENERIC), ir.Type.parse(_GLOBAL)
+    cast = ir.Operation.create("llvm.addrspacecast", results=[device], operands=[address])
+    hidden = hide(cast.result, "l")
+    again = ir.Operation.create("llvm.addrspacecast", results=[generic], operands=[hidden])
+    address.replace_all_uses_except(again.result, [cast])

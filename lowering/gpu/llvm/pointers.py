@@ -1,0 +1,132 @@
+"""Pointers to memrefs' elements, in the LLVM dialect, from indices of 32 or 64 bits.
+
+An address has 64 bits also where an index has 32, so ``memref.extract_aligned_pointer_as_index``
+would cut it. The pointer itself is in the descriptor that a memref becomes in the LLVM dialect
+(upstream's "LLVM IR Target", ranked memref types): here it is read from there, through a cast that
+the conversion of memrefs resolves.
+
+An element's pointer has the constants of its indices behind all that depends on the run. A load's
+instruction adds a constant to an address at no cost, and the elements that unrolled code accesses
+have the rest in common. LLVM would find such constants by itself only while it knows of every sum
+on the way, extended to the bits of an address, that it does not overflow; its passes forget that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rammer_mlir.bindings import arith, ir, llvm, memref
+from rammer_mlir.lowering.gpu.llvm.index_parts import IndexParts, IndexSplitter, scaled, total
+from rammer_mlir.lowering.ir_walk import producer, walk
+
+ADDRESS = "memref.extract_aligned_pointer_as_index"
+_VIEW = "memref.reinterpret_cast"
+
+_ADDRESS_BITS = 64
+_ALIGNED_POINTER = 1
+"""Its place in the descriptor."""
+
+_FURTHEST = 1 << 20
+"""Elements that a constant may add. What is left without a negative one may be beyond the buffer by
+as much, which an index has room for."""
+
+_DYNAMIC = -(1 << 31)
+"""Stands for an operand among the constant indices of ``llvm.getelementptr``."""
+
+
+class Pointers:
+    """Emits pointers in a module whose indices have ``index_bits`` bits."""
+
+    def __init__(self, index_bits: int) -> None:
+        self._index = ir.IntegerType.get_signless(index_bits)
+        self._split = IndexSplitter().split
+
+    def buffer(self, buffer: Any) -> Any:
+        """Emit the pointer from which on a memref's offset counts."""
+        kind, bits = _pointer_type(buffer.type), self._index
+        name = str(kind).removeprefix("!llvm.")
+        sizes = f", array<{buffer.type.rank} x {bits}>" * 2 if buffer.type.rank else ""
+        descriptor = ir.Type.parse(f"!llvm.struct<({name}, {name}, {bits}{sizes})>")
+        cast = ir.Operation.create(
+            "builtin.unrealized_conversion_cast", results=[descriptor], operands=[buffer]
+        )
+        return llvm.extractvalue(kind, cast.result, [_ALIGNED_POINTER])
+
+    def element(self, buffer: Any, indices: Sequence[Any]) -> Any:
+        """Emit a pointer to an element of a memref, which has one of these indices.
+
+        What comes before the constant may be a place outside of the buffer: nothing but the sum is
+        known to be inside.
+        """
+        buffer, begin, strides = self._layout(buffer)
+        steps = [self._step(*pair) for pair in zip(indices, strides, strict=True)]
+        place = total([begin, *steps])
+        pointer, element = self.buffer(buffer), buffer.type.element_type
+        if abs(place.constant) > _FURTHEST:
+            return self._far(pointer, element, place)
+        if place.rest is not None:
+            pointer = self._behind(pointer, element, [self._converted(place.rest)], _DYNAMIC)
+        return self._behind(pointer, element, [], place.constant) if place.constant else pointer
+
+    def _far(self, pointer: Any, element: Any, place: IndexParts) -> Any:
+        """Emit a pointer behind the sum of both parts."""
+        at = arith.constant(ir.IndexType.get(), place.constant)
+        if place.rest is not None:
+            at = arith.addi(place.rest, at)
+        return self._behind(pointer, element, [self._converted(at)], _DYNAMIC)
+
+    def _layout(self, buffer: Any) -> tuple[Any, IndexParts, list[Any]]:
+        """Return what a buffer is a view of, its offset there, and its strides there."""
+        strides, offset = buffer.type.get_strides_and_offset()
+        dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
+        if dynamic in strides or offset == dynamic:
+            if producer(buffer) == _VIEW and dynamic not in strides:
+                view = buffer.owner.opview
+                return view.source, self._split(view.offsets[0]), list(strides)
+            found = memref.ExtractStridedMetadataOp(buffer)
+            return buffer, self._split(found.offset), list(found.strides)
+        return buffer, IndexParts(None, offset), list(strides)
+
+    def _step(self, index: Any, stride: Any) -> IndexParts:
+        if isinstance(stride, int):
+            return scaled(self._split(index), stride)
+        return IndexParts(arith.muli(index, stride), 0)
+
+    def _converted(self, index: Any) -> Any:
+        return arith.index_cast(self._index, index)
+
+    def _behind(self, pointer: Any, element: Any, indices: list[Any], constant: int) -> Any:
+        return llvm.getelementptr(pointer.type, pointer, indices, [constant], element, 0)
+
+
+def keep_addresses_whole(module: Any, index_bits: int) -> None:
+    """Let addresses that are cast from index to i64 never be an index.
+
+    Args:
+        module: its addresses are all cast so (``is_cast_of_address``).
+        index_bits: width of an index in the module.
+    """
+    pointers = Pointers(index_bits)
+    for operation in walk(module.operation):
+        if operation.name != ADDRESS:
+            continue
+        with ir.InsertionPoint(operation), operation.location:
+            pointer = pointers.buffer(operation.operands[0])
+            address = llvm.ptrtoint(ir.IntegerType.get_signless(_ADDRESS_BITS), pointer)
+        for cast in [use.owner.operation for use in operation.result.uses]:
+            cast.result.replace_all_uses_with(address)
+            cast.erase()
+        operation.erase()
+
+
+def is_cast_of_address(use: Any) -> bool:
+    """Return whether a use of an address only casts it from index to i64."""
+    user = use.owner.operation
+    return user.name == "arith.index_cast" and user.result.type.width == _ADDRESS_BITS
+
+
+def _pointer_type(kind: Any) -> Any:
+    """Return the type of a pointer into a memref."""
+    is_shared = "workgroup" in str(kind.memory_space)
+    return ir.Type.parse("!llvm.ptr<3>" if is_shared else "!llvm.ptr")

@@ -1,0 +1,139 @@
+"""From the gpu dialect to LLVM IR text: the steps that both GPU targets share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rammer_mlir.bindings import ir, llvm
+from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.lowering.cpu.kernels_to_llvm import Step
+from rammer_mlir.lowering.gpu.llvm.math_to_arith import expand_gpu_math
+from rammer_mlir.lowering.gpu.program.barriers import PAUSE
+from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.lowering.llvm.codegen import to_llvm_ir
+from rammer_mlir.lowering.llvm.math_to_arith import convert_math
+from rammer_mlir.lowering.llvm.narrow_floats import convert_through_f32
+
+_EXPANDED = "sinh,cosh,tan,asinh,acosh,atanh,clampf,fpowi,rsqrt"
+"""Functions that upstream writes in terms of others."""
+
+_INTRINSICS = {
+    "math.absf": "fabs",
+    "math.ceil": "ceil",
+    "math.copysign": "copysign",
+    "math.floor": "floor",
+    "math.fma": "fma",
+    "math.round": "round",
+    "math.roundeven": "roundeven",
+    "math.sqrt": "sqrt",
+    "math.trunc": "trunc",
+}
+"""Functions that every GPU computes by instructions, correctly rounded, and LLVM's names."""
+
+_INTEGER_MATH = frozenset(("math.absi", "math.ctlz", "math.cttz", "math.ctpop"))
+
+
+def contract_floats(module: Any) -> None:
+    """Let a product and a sum become one fused operation, with one rounding."""
+    contract = ir.Attribute.parse("#arith.fastmath<contract>")
+    for operation in walk(module.operation):
+        if operation.name in ("arith.mulf", "arith.addf", "arith.subf"):
+            operation.attributes["fastmath"] = contract
+
+
+def call_intrinsics(module: Any) -> None:
+    """Replace functions by calls of LLVM's intrinsics.
+
+    The conversions from the gpu dialect would make calls of vendor libraries of them.
+    """
+    for operation in walk(module.operation):
+        intrinsic = _INTRINSICS.get(operation.name)
+        if intrinsic is None:
+            continue
+        kind = operation.result.type
+        name = f"llvm.{intrinsic}.f{kind.width}"
+        with ir.InsertionPoint(operation), operation.location:
+            call = llvm.call_intrinsic(kind, name, list(operation.operands), [], [])
+        operation.result.replace_all_uses_with(call)
+        operation.erase()
+
+
+def check_math(module: Any) -> None:
+    """Refuse functions that would need a library: code generators end the process over them.
+
+    Raises:
+        UnsupportedError: naming the function and its type.
+    """
+    for operation in walk(module.operation):
+        if operation.name == "arith.remf" or _is_unknown_math(operation.name):
+            raise UnsupportedError(
+                f"{operation.location}: expected functions that GPUs have or that are expanded, "
+                f"found {operation.name} on {operation.result.type}; use the CPU target"
+            )
+
+
+def _is_unknown_math(name: str) -> bool:
+    return name.startswith("math.") and name not in _INTEGER_MATH
+
+
+MATH_STEPS = (
+    Step("narrow-math", "gpu.module(math-extend-to-supported-types{target-type=f32})"),
+    Step("wide-floats", convert_through_f32),
+    Step("expand-math", f"gpu.module(math-expand-ops{{ops={_EXPANDED}}})"),
+    Step("contract", contract_floats),
+    Step("gpu-math", expand_gpu_math),
+    Step("math", convert_math),
+    Step("intrinsics", call_intrinsics),
+    Step("check-math", check_math),
+    Step("integers", "gpu.module(convert-math-to-llvm)"),
+)
+"""Functions that no GPU has an instruction for become arithmetic, so that no library is linked."""
+
+
+def lower_steps(module: Any, steps: Sequence[Step]) -> None:
+    """Run the steps on a module that holds one gpu module, in place."""
+    with module.context, ir.Location.unknown():
+        for step in steps:
+            step.apply(module)
+        module.operation.verify()
+
+
+def gpu_module(module: Any) -> Any:
+    """Return the first gpu module of a module."""
+    for operation in module.body.operations:
+        if operation.operation.name == "gpu.module":
+            return operation.operation
+    raise AssertionError("a module that was lowered to gpu holds a gpu module")
+
+
+def define_pause(module: Any, body: str) -> None:
+    """Give the function that a polling thread calls between two looks its instruction."""
+    holder = gpu_module(module)
+    block = holder.regions[0].blocks[0]
+    for operation in [op.operation for op in block.operations]:
+        if operation.name == "func.func" and operation.attributes["sym_name"].value == PAUSE:
+            text = f"func.func private @{PAUSE}() {{\n{body}\n  return\n}}"
+            defined: Any = ir.Module.parse(text)
+            function = defined.body.operations[0].operation
+            function.detach_from_parent()
+            ir.InsertionPoint(operation).insert(function)
+            operation.erase()
+
+
+def hide_functions(module: Any) -> None:
+    """Let only the kernel call the other functions, so that unused ones and copies go away."""
+    internal = ir.Attribute.parse("#llvm.linkage<internal>")
+    for operation in walk(gpu_module(module)):
+        if operation.name == "llvm.func" and len(operation.regions[0].blocks):
+            if not _is_kernel(operation):
+                operation.attributes["linkage"] = internal
+
+
+def _is_kernel(operation: Any) -> bool:
+    return any(name in operation.attributes for name in ("nvvm.kernel", "rocdl.kernel"))
+
+
+def gpu_llvm_ir(module: Any) -> str:
+    """Translate the gpu module, which is of the LLVM dialect by now, to LLVM IR text."""
+    return to_llvm_ir(gpu_module(module))

@@ -1,0 +1,1 @@
+"""From an rProgram to one persistent kernel: its loop, task table and barriers."""

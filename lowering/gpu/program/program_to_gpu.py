@@ -1,0 +1,337 @@
+"""From a module at the `program` stage to a ``gpu.module`` with one persistent kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import TargetError
+from rammer_mlir.gpu_image import GpuCodeKind, GpuImage
+from rammer_mlir.image import TraceItem
+from rammer_mlir.lowering.cpu.image import KERNEL_PREFIX, pack_constants
+from rammer_mlir.lowering.cpu.kernels_to_llvm import find_kernels
+from rammer_mlir.lowering.cpu.task_table import Tables, build_tables
+from rammer_mlir.lowering.gpu.alignment import ALIGNMENT as ALIGNED
+from rammer_mlir.lowering.gpu.contractions.plan import WIDEST
+from rammer_mlir.lowering.gpu.kernels import (
+    BLOCK_THREADS,
+    SUBGROUP,
+    MappedKernels,
+    map_kernels,
+    run_passes,
+    symbol,
+)
+from rammer_mlir.lowering.gpu.program.barriers import (
+    COUNTER_WORDS,
+    await_function,
+    publish_function,
+)
+from rammer_mlir.lowering.gpu.program.dispatch import (
+    ENTRY,
+    STRAIGHT_LINE_LIMIT,
+    KernelLayout,
+    buffer_name,
+    kernel_function,
+)
+from rammer_mlir.lowering.gpu.program.task_table import (
+    Buffer,
+    GpuTable,
+    RunRecord,
+    build_gpu_table,
+    split_operators,
+)
+from rammer_mlir.lowering.gpu.program.watchdog import watch_words, watched_await_function
+from rammer_mlir.lowering.gpu.target import GpuTarget
+from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT
+from rammer_mlir.passes.ir.constants import CONSTANT, argument_attributes
+from rammer_mlir.passes.ir.entry import entry_function
+from rammer_mlir.passes.ir.structured import element_bytes
+from rammer_mlir.passes.program.program_ir import read_plan
+from rammer_mlir.passes.rtask_plan_memory import ARENA, memory_sizes
+from rammer_mlir.residency import KernelResources
+from rammer_mlir.signature import Signature
+
+MODULE = "rammer"
+"""Symbol of the gpu module."""
+
+
+@dataclass(frozen=True)
+class GpuProgram:
+    """What launching the persistent kernel needs beside its code.
+
+    Attributes:
+        target: the GPU that it is for.
+        num_veus: blocks of the launch, all resident at once.
+        block_threads: threads of each block.
+        arguments: the kernel's arguments in order, each a pointer: ``inputN``, ``outputN``,
+            ``constant``, ``arena``, ``scratches``, ``counters`` (zeroed once, before the first
+            launch) and ``table``.
+        argument_bytes: size of each.
+        constants: uint8, all weights.
+        table: the schedule.
+        tables: int64 [launches, words], the task table of each launch.
+        items: for each vEU, what it does, in order.
+        shared_bytes: static shared memory of a block.
+        inouts: the inputs that are changed in place.
+    """
+
+    target: GpuTarget
+    num_veus: int
+    block_threads: int
+    arguments: tuple[str, ...]
+    argument_bytes: tuple[int, ...]
+    constants: NDArray[np.uint8]
+    table: GpuTable
+    tables: NDArray[np.int64]
+    items: tuple[tuple[TraceItem, ...], ...]
+    shared_bytes: int
+    inouts: tuple[str, ...] = ()
+
+    def image(
+        self,
+        signature: Signature,
+        code_kind: GpuCodeKind,
+        resources: KernelResources | None = None,
+        summary: str = "",
+    ) -> GpuImage:
+        """Return what launching needs, besides the code."""
+        return GpuImage(
+            target=self.target.name,
+            signature=signature,
+            entry=ENTRY,
+            num_veus=self.num_veus,
+            block_threads=self.block_threads,
+            arguments=self.arguments,
+            argument_bytes=self.argument_bytes,
+            constants=self.constants,
+            tables=self.tables,
+            items=self.items,
+            shared_bytes=self.shared_bytes,
+            code_kind=code_kind,
+            resources=resources,
+            summary=summary,
+            inouts=self.inouts,
+        )
+
+
+def lower_to_gpu(
+    module: ir.Module,
+    weights: Mapping[int, NDArray[np.generic]],
+    num_veus: int,
+    target: GpuTarget,
+    straight_line_limit: int = STRAIGHT_LINE_LIMIT,
+    *,
+    watchdog: int = 0,
+    per_operator: bool = False,
+) -> GpuProgram:
+    """Replace a module at the `program` stage by a ``gpu.module``, in place.
+
+    Args:
+        module: rPrograms, rKernels and a planned arena.
+        weights: arrays by argument number of the entry function.
+        num_veus: blocks of the kernel.
+        target: the GPU.
+        straight_line_limit: records up to which a program becomes straight-line code.
+        watchdog: looks at a step counter after which a waiting vEU stops the program, 0 for none.
+        per_operator: launch the kernel once for each rProgram of a plan that has one for each
+            operator, and not once for all.
+    """
+    scheduled = read_plan(module)
+    target = _with_block_of(target, list(find_kernels(module)))
+    constants = pack_constants(weights)
+    tables = build_tables(scheduled, constants.offsets, num_veus, separate=per_operator)
+    tables = replace(
+        tables, kernels=tuple(replace(k, name=KERNEL_PREFIX + k.name) for k in tables.kernels)
+    )
+    sizes = _buffer_bytes(module, len(constants.blob))
+    table = build_gpu_table(tables, list(sizes))
+    launches = _launches(tables, table, per_operator)
+    inouts = _inouts(module)
+    _erase_schedule(module)
+    mapped = _lower_kernels(module, target, table)
+    layout = KernelLayout(target, table, sizes, mapped, launches.shape[1], watchdog)
+    # Straight-line code has its table built in, and does not stop half-way.
+    _assemble(module, layout, 0 if watchdog or per_operator else straight_line_limit)
+    described = _describe(layout, constants.blob, launches, tables.table.items)
+    return replace(described, inouts=inouts)
+
+
+def _with_block_of(target: GpuTarget, kernels: Sequence[Any]) -> GpuTarget:
+    """Give a block the threads that rKernels are written for, where some are.
+
+    Raises:
+        TargetError: if they are written for blocks, or for subgroups, of different sizes.
+    """
+    for kernel in kernels:
+        if SUBGROUP in kernel.attributes:
+            lanes = ir.IntegerAttr(kernel.attributes[SUBGROUP]).value
+            if lanes != target.warp_size:
+                raise TargetError(
+                    f"rKernel @{symbol(kernel)}: expected {target.warp_size} lanes in a subgroup, "
+                    f"as {target.name} has, found a kernel for {lanes}; choose another target"
+                )
+    sizes = {
+        ir.IntegerAttr(kernel.attributes[BLOCK_THREADS]).value: symbol(kernel)
+        for kernel in kernels
+        if BLOCK_THREADS in kernel.attributes
+    }
+    if len(sizes) > 1:
+        found = ", ".join(f"{threads} (@{name})" for threads, name in sizes.items())
+        raise TargetError(
+            f"expected rKernels for blocks of one size, found {found}; make them in one module"
+        )
+    return replace(target, block_threads=next(iter(sizes), target.block_threads))
+
+
+def _launches(tables: Tables, table: GpuTable, per_operator: bool) -> NDArray[np.int64]:
+    """Return the task tables of the launches, all of one length."""
+    words = [table.words]
+    if per_operator:
+        parts = split_operators(tables)
+        words = [build_gpu_table(p, table.buffers, counts_runs=False).words for p in parts]
+    result = np.zeros((len(words), max(map(len, words), default=1)), np.int64)
+    for row, found in zip(result, words, strict=True):
+        row[: len(found)] = found
+    return result
+
+
+def _buffer_bytes(module: ir.Module, constant_bytes: int) -> dict[Buffer, int]:
+    """Return the kernel's buffers and their sizes: inputs, outputs, constants, arena."""
+    main: Any = entry_function(module)
+    kinds = main.operation.attributes["function_type"].value.inputs
+    found: dict[str, list[int]] = {"input": [], "output": []}
+    for attributes, kind in zip(argument_attributes(main), kinds, strict=True):
+        if CONSTANT in attributes or ARENA in attributes:
+            continue
+        elements = int(np.prod(kind.shape, dtype=np.int64))
+        base = "output" if "rtask.output" in attributes else "input"
+        found[base].append(max(1, elements * element_bytes(kind)))
+    sizes: dict[Buffer, int] = {}
+    for base in ("input", "output"):
+        sizes.update({(base, n): size for n, size in enumerate(found[base])})
+    sizes["constant", 0] = max(constant_bytes, ALIGNMENT)
+    sizes["arena", 0] = max(memory_sizes(main).arena_bytes, ALIGNMENT)
+    return sizes
+
+
+def _inouts(module: ir.Module) -> tuple[str, ...]:
+    """Return the inputs that are marked as changed in place."""
+    inputs = [
+        marks for marks in argument_attributes(entry_function(module))
+        if not marks.keys() & {CONSTANT, ARENA, "rtask.output"}
+    ]  # fmt: skip
+    return tuple(f"input{n}" for n, marks in enumerate(inputs) if "rtask.inout" in marks)
+
+
+def _erase_schedule(module: ir.Module) -> None:
+    entry_function(module).operation.erase()
+    for op in list(module.body.operations):
+        if op.operation.name == "rtask.kernel":
+            op.operation.erase()
+
+
+def _lower_kernels(module: ir.Module, target: GpuTarget, table: GpuTable) -> MappedKernels:
+    """Map every rKernel to a block's threads, in place."""
+    kernels: list[Any] = list(find_kernels(module))
+    for kernel in kernels:
+        kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + symbol(kernel))
+    _note_alignments(kernels, table)
+    return map_kernels(
+        module, kernels, target.shared_limit, target.block_threads,
+        async_copies=target.async_copies, matrix_unit=target.matrix_unit,
+    )  # fmt: skip
+
+
+def _note_alignments(kernels: Sequence[Any], table: GpuTable) -> None:
+    """Write to the rKernels' arguments what the addresses of all their runs are multiples of."""
+    known: dict[str, list[int]] = {}
+    for record in (record for records in table.veus for record in records):
+        if isinstance(record, RunRecord):
+            name = table.kernels[record.kernel].name
+            before = known.get(name, [WIDEST] * len(record.slots))
+            known[name] = [
+                gcd(n, slot.offset) for n, slot in zip(before, record.slots, strict=True)
+            ]
+    i64 = ir.IntegerType.get_signless(64)
+    for kernel in kernels:
+        if symbol(kernel) in known:
+            marks = ({ALIGNED: ir.IntegerAttr.get(i64, n)} for n in known[symbol(kernel)])
+            attributes = [{}, *marks]  # the rTask's id comes first
+            kernel.attributes["arg_attrs"] = ir.ArrayAttr.get(
+                [ir.DictAttr.get(found) for found in attributes]
+            )
+
+
+def _assemble(module: ir.Module, layout: KernelLayout, straight_line_limit: int) -> None:
+    """Put everything into one gpu module."""
+    declared = "\n".join(_declaration(layout, kernel.name) for kernel in layout.table.kernels)
+    text = f"""
+module attributes {{gpu.container_module}} {{
+gpu.module @{MODULE} {{
+{_barrier_functions(layout)}
+{declared}
+{kernel_function(layout, straight_line_limit)}
+}}
+}}"""
+    container: Any = ir.Module.parse(text)
+    gpu_module: Any = container.body.operations[0]
+    body = gpu_module.operation.regions[0].blocks[0]
+    names = {kernel.name for kernel in layout.table.kernels}
+    for op in list(body.operations):
+        if op.operation.name == "func.func" and symbol(op.operation) in names:
+            op.operation.erase()
+    end = body.operations[0]
+    for op in list(module.body.operations):
+        op.operation.move_before(end)
+    gpu_module.operation.detach_from_parent()
+    module.body.append(gpu_module)
+    module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
+    run_passes(module, "gpu.module(canonicalize{region-simplify=disabled},cse),symbol-dce")
+
+
+def _barrier_functions(layout: KernelLayout) -> str:
+    target, num_veus, table = layout.target, layout.num_veus, layout.table_type
+    if layout.watchdog:
+        waiting = watched_await_function(target, num_veus, table, layout.watchdog)
+    else:
+        waiting = await_function(target, num_veus, table)
+    return waiting + publish_function(target, num_veus)
+
+
+def _declaration(layout: KernelLayout, kernel: str) -> str:
+    kinds = [kind.text for kind in layout.kernels.signatures[kernel]]
+    shared = f"memref<{layout.kernels.shared_bytes}xi8, #gpu.address_space<workgroup>>"
+    types = ", ".join(["index", *kinds, shared, f"memref<{layout.kernels.scratch_bytes}xi8>"])
+    return f"func.func private @{kernel}({types})"
+
+
+def _describe(
+    layout: KernelLayout,
+    constants: NDArray[np.uint8],
+    launches: NDArray[np.int64],
+    items: tuple[tuple[TraceItem, ...], ...],
+) -> GpuProgram:
+    sizes = {buffer_name(buffer): size for buffer, size in layout.buffer_bytes.items()}
+    sizes["scratches"] = layout.kernels.scratch_bytes * layout.num_veus
+    sizes["counters"] = layout.num_veus * COUNTER_WORDS * 8
+    sizes["table"] = 8 * layout.table_words
+    if layout.watchdog:
+        sizes["watch"] = 8 * watch_words(layout.num_veus)
+    return GpuProgram(
+        target=layout.target,
+        num_veus=layout.num_veus,
+        block_threads=layout.target.block_threads,
+        arguments=tuple(sizes),
+        argument_bytes=tuple(sizes.values()),
+        constants=constants,
+        table=layout.table,
+        tables=launches,
+        items=items,
+        shared_bytes=layout.kernels.shared_bytes,
+    )

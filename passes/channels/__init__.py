@@ -1,0 +1,1 @@
+"""Layouts of activations: channels in blocks, and padded to whole blocks."""

@@ -1,0 +1,342 @@
+"""Rewrite operations for values that are stored in blocks of channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import ir, linalg, tensor
+from rammer_mlir.passes.channels.layout import (
+    BLOCK,
+    Blocked,
+    reassociation,
+)
+from rammer_mlir.passes.channels.spread import Changes, Part, trailing_elements
+from rammer_mlir.passes.ir.fills import filling
+from rammer_mlir.passes.ir.generics import generic, indexing_maps, iterator_types
+from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, shape_of
+from rammer_mlir.passes.weights.derived import DerivedWeights
+
+
+@dataclass(frozen=True)
+class SplitLoops:
+    """New numbers of a generic's loops, where some are split into blocks and their points.
+
+    Points of parallel loops stand behind the last parallel loop, points of reductions at the end:
+    one step after the other then reads one channel after the other of the same pixel.
+    """
+
+    blocks: dict[int, int]
+    points: dict[int, int]
+    kinds: list[bool]
+
+    @staticmethod
+    def of(parallel: Sequence[bool], loops: frozenset[int]) -> SplitLoops:
+        """Number the loops; ``parallel`` tells for each old one whether it is parallel."""
+        last = max((loop for loop, kind in enumerate(parallel) if kind), default=-1)
+        order: list[tuple[int, bool]] = []
+        for loop in range(len(parallel)):
+            order.append((loop, False))
+            if loop == last:
+                order += [(split, True) for split in sorted(loops) if parallel[split]]
+        order += [(split, True) for split in sorted(loops) if not parallel[split]]
+        return SplitLoops(
+            {loop: number for number, (loop, point) in enumerate(order) if not point},
+            {loop: number for number, (loop, point) in enumerate(order) if point},
+            [parallel[loop] for loop, _ in order],
+        )
+
+    def renumber(self, map_: ir.AffineMap) -> list[ir.AffineExpr]:
+        """Return a map's results on the new loops, split ones as their blocks."""
+        dims = [ir.AffineExpr.get_dim(self.blocks[loop]) for loop in range(map_.n_dims)]
+        renumbered = ir.AffineMap.get(len(self.kinds), 0, dims)
+        exprs = [expr.compose(renumbered) for expr in map_.results]
+        return list(ir.AffineMap.get(len(self.kinds), 0, exprs).results)  # of their own classes
+
+    def point(self, loop: int) -> ir.AffineExpr:
+        """Return the loop over the points of a block."""
+        return ir.AffineExpr.get_dim(self.points[loop])
+
+
+class ChannelBlocker:
+    """Rewrites the operations of one block in order; ``finish`` removes the old ones."""
+
+    def __init__(self, layouts: Changes[Blocked], weights: DerivedWeights) -> None:
+        self._layouts = layouts
+        self._weights = weights
+        self._blocked: dict[ir.Value, ir.Value] = {}
+        self._done: list[ir.OpView] = []
+
+    def rewrite(self, op: ir.OpView) -> None:
+        """Emit the blocked form of an operation that takes part, in front of it."""
+        part = self._layouts.parts.get(op.operation)
+        if part is None:
+            return
+        with ir.InsertionPoint(op), op.operation.location:
+            if is_generic(op):
+                self._generic(Structured(op), part)
+            else:
+                self._view(op, part)
+        self._done.append(op)
+
+    def finish(self) -> None:
+        """Give what does not take part the plain form of what it reads, and remove old forms."""
+        for op in reversed(self._done):
+            if not any(True for value in op.operation.results for _ in value.uses):
+                op.operation.erase()
+                continue
+            with ir.InsertionPoint(op), op.operation.location:
+                for value in op.operation.results:
+                    if value in self._blocked:
+                        plain = unblocked(
+                            self._blocked[value], value, self._layouts.values[value].dim
+                        )
+                        value.replace_all_uses_with(plain)
+            op.operation.erase()
+
+    def _generic(self, op: Structured, part: Part[Blocked]) -> None:
+        loops = SplitLoops.of(op.parallel, part.loops)
+        operands: list[ir.Value] = []
+        maps: list[ir.AffineMap] = []
+        for position, (map_, value) in enumerate(
+            zip(op.maps, op.op.operation.operands, strict=True)
+        ):
+            number = position - len(op.inputs)
+            if value in self._layouts.values:
+                new, exprs = self._blocked_operand(map_, value, loops)
+            elif number >= 0:
+                new, exprs = self._destination(map_, value, loops, part.results.get(number))
+            elif value in self._weights and len(map_.results):
+                new, exprs = self._weight(op, map_, value, loops)
+            else:
+                new, exprs = self._plain_operand(map_, value, loops)
+            operands.append(new)
+            maps.append(ir.AffineMap.get(len(loops.kinds), 0, exprs))
+        copy = op.op.operation.clone()
+        for position, value in enumerate(operands):
+            copy.operands[position] = value
+        copy.operation.attributes["indexing_maps"] = indexing_maps(maps)
+        copy.operation.attributes["iterator_types"] = iterator_types(loops.kinds)
+        for number, old in enumerate(op.op.operation.results):
+            new = copy.operation.results[number]
+            new.set_type(operands[len(op.inputs) + number].type)
+            if number in part.results:
+                self._blocked[old] = new
+            else:
+                old.replace_all_uses_with(_reshaped(new, shape_of(old)))
+
+    def _blocked_operand(
+        self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops
+    ) -> tuple[ir.Value, list[ir.AffineExpr]]:
+        loop = plain_dim(map_.results[self._layouts.values[value].dim])
+        assert loop is not None
+        return self._blocked_form(value), [*loops.renumber(map_), loops.point(loop)]
+
+    def _blocked_form(self, value: ir.Value) -> ir.Value:
+        """Return the blocked form of a value, from a copy if nothing computes it so."""
+        if value not in self._blocked:
+            self._blocked[value] = blocked(value, self._layouts.values[value].dim)
+        return self._blocked[value]
+
+    def _destination(
+        self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops, result: Blocked | None
+    ) -> tuple[ir.Value, list[ir.AffineExpr]]:
+        """Return an initial value like the old one in the layout of the result."""
+        shape, exprs = _expanded(map_, shape_of(value), loops)
+        if result is not None:
+            exprs.append(exprs.pop(result.dim + 1))
+            shape.append(shape.pop(result.dim + 1))
+        if shape == shape_of(value):
+            return value, exprs
+        owner = value.owner
+        assert not isinstance(owner, ir.Block)
+        empty = tensor.EmptyOp(shape, ir.RankedTensorType(value.type).element_type).result
+        if owner.name == "tensor.empty":
+            return empty, exprs
+        scalar = filling(value)
+        assert scalar is not None, "a layout starts at what is fresh"
+        return linalg.fill(scalar, outs=[empty]), exprs
+
+    def _weight(
+        self, op: Structured, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops
+    ) -> tuple[ir.Value, list[ir.AffineExpr]]:
+        """Store a weight in the order in which the loops read it; what lies innermost stays so."""
+        shape, exprs = _expanded(map_, shape_of(value), loops)
+        points = set(loops.points.values())
+        last = exprs[-1]
+
+        def rank(dim: int) -> tuple[bool, bool, int]:
+            loop = plain_dim(exprs[dim])
+            assert loop is not None
+            innermost = loops.kinds[loop] and (loop in points or exprs[dim] == last)
+            return innermost, not loops.kinds[loop], loop
+
+        if not op.is_contraction and shape == shape_of(value):
+            return value, exprs
+        if any(plain_dim(expr) is None for expr in exprs):
+            return _reshaped(value, shape), exprs
+        order = sorted(range(len(exprs)), key=rank)
+        return self._weights.transpose(value, order, shape), [exprs[dim] for dim in order]
+
+    def _plain_operand(
+        self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops
+    ) -> tuple[ir.Value, list[ir.AffineExpr]]:
+        """Read a value that is not blocked through a view with the split dimension."""
+        shape = shape_of(value)
+        if not shape:
+            return value, loops.renumber(map_)
+        split, exprs = _expanded(map_, shape, loops)
+        return (value if split == shape else _reshaped(value, split)), exprs
+
+    def _view(self, op: ir.OpView, part: Part[Blocked]) -> None:
+        operation = op.operation
+        old, dim = operation.results[0], part.results[0].dim
+        operands = [self._blocked_form(value) for value in operation.operands]
+        kind = blocked_type(old.type, dim)
+        if operation.name == "tensor.concat":
+            new = tensor.ConcatOp(kind, operation.attributes["dim"], operands).result
+        elif operation.name.endswith("_shape"):
+            new = _reassociated(op, operands[0], kind)
+        else:
+            new = _with_point_dimension(operation, operands[0], kind)
+            source = self._layouts.values[operation.operands[0]].dim
+            if operation.name == "tensor.extract_slice":
+                _divide(new, source)
+            new = new.results[0]
+        self._blocked[old] = new
+
+
+def blocked_type(kind: ir.Type, dim: int) -> ir.Type:
+    """Return the type of a tensor that is blocked along a dimension."""
+    ranked = ir.RankedTensorType(kind)
+    shape = list(ranked.shape)
+    shape[dim] //= BLOCK
+    return ir.RankedTensorType.get([*shape, BLOCK], ranked.element_type)
+
+
+def unblocked(blocked: ir.Value, old: ir.Value, dim: int) -> ir.Value:
+    """Emit the plain form, of the type of ``old``, of a blocked value."""
+    shape = shape_of(old)
+    if trailing_elements(old, dim) == 1:
+        return _reshaped(blocked, shape)
+    rank = len(shape)
+    split = [*shape[:dim], shape[dim] // BLOCK, BLOCK, *shape[dim + 1 :]]
+    return _reshaped(
+        _transposed(blocked, split, _points_last(rank, dim), list(range(rank + 1))), shape
+    )
+
+
+def blocked(plain: ir.Value, dim: int) -> ir.Value:
+    """Emit the blocked form of a plain value."""
+    shape = shape_of(plain)
+    rank = len(shape)
+    split = _reshaped(plain, [*shape[:dim], shape[dim] // BLOCK, BLOCK, *shape[dim + 1 :]])
+    result = [*shape[:dim], shape[dim] // BLOCK, *shape[dim + 1 :], BLOCK]
+    return _transposed(split, result, list(range(rank + 1)), _points_last(rank, dim))
+
+
+def _points_last(rank: int, dim: int) -> list[int]:
+    """Return the dimensions of a plain value, split at ``dim``, in a blocked value's order."""
+    return [*range(dim + 1), *range(dim + 2, rank + 1), dim + 1]
+
+
+def _transposed(
+    source: ir.Value, shape: Sequence[int], read: Sequence[int], written: Sequence[int]
+) -> ir.Value:
+    """Emit a copy of the given shape; dimensions are those of loops that read and write them."""
+    maps = [
+        ir.AffineMap.get(len(loops), 0, [ir.AffineExpr.get_dim(loop) for loop in loops])
+        for loops in (read, written)
+    ]
+    element = ir.RankedTensorType(source.type).element_type
+    empty = tensor.EmptyOp(list(shape), element).result
+    copy = generic([source], empty, maps, [True] * len(read))
+    body = copy.regions[0].blocks.append(element, element)
+    with ir.InsertionPoint(body):
+        linalg.YieldOp([body.arguments[0]])
+    return copy.results[0]
+
+
+def _expanded(
+    map_: ir.AffineMap, shape: Sequence[int], loops: SplitLoops
+) -> tuple[list[int], list[ir.AffineExpr]]:
+    """Split the dimensions along split loops in two; return the shape and how it is indexed."""
+    sizes: list[int] = []
+    exprs: list[ir.AffineExpr] = []
+    for old, new, size in zip(map_.results, loops.renumber(map_), shape, strict=True):
+        loop = plain_dim(old)
+        exprs.append(new)
+        if loop is None or loop not in loops.points:
+            sizes.append(size)
+        else:
+            sizes += [size // BLOCK, BLOCK]
+            exprs.append(loops.point(loop))
+    return sizes, exprs
+
+
+def _reshaped(value: ir.Value, shape: Sequence[int]) -> ir.Value:
+    """View a value in another shape, as one row in between where no simpler view is known."""
+    element = ir.RankedTensorType(value.type).element_type
+    old = shape_of(value)
+    if old == list(shape):
+        return value
+    flat = ir.RankedTensorType.get([_count(shape)], element)
+    if len(old) != 1:
+        value = tensor.CollapseShapeOp(flat, value, [list(range(len(old)))]).result
+    if len(shape) == 1:
+        return value
+    kind = ir.RankedTensorType.get(list(shape), element)
+    return tensor.ExpandShapeOp(kind, value, [list(range(len(shape)))], [], list(shape)).result
+
+
+def _count(shape: Sequence[int]) -> int:
+    total = 1
+    for size in shape:
+        total *= size
+    return total
+
+
+def _reassociated(op: ir.OpView, value: ir.Value, kind: ir.Type) -> ir.Value:
+    """Emit the same view of a blocked value; the points of a block stay innermost."""
+    groups = reassociation(op)
+    groups.append([groups[-1][-1] + 1])
+    if op.operation.name == "tensor.collapse_shape":
+        return tensor.CollapseShapeOp(kind, value, groups).result
+    return tensor.ExpandShapeOp(kind, value, groups, [], shape_of_type(kind)).result
+
+
+def shape_of_type(kind: ir.Type) -> list[int]:
+    """Return a ranked tensor type's shape."""
+    return list(ir.RankedTensorType(kind).shape)
+
+
+_WHOLE = {
+    "static_low": 0,
+    "static_high": 0,
+    "static_offsets": 0,
+    "static_sizes": BLOCK,
+    "static_strides": 1,
+}
+"""What a slice or a padding does to the points of a block: nothing."""
+
+
+def _with_point_dimension(operation: ir.Operation, source: ir.Value, kind: ir.Type) -> ir.Operation:
+    """Clone a slice or a padding for a source with the points of a block as further dimension."""
+    copy = operation.clone().operation
+    copy.operands[0] = source
+    copy.results[0].set_type(kind)
+    for name, whole in _WHOLE.items():
+        if name in copy.attributes:
+            old = list(ir.DenseI64ArrayAttr(copy.attributes[name]))
+            copy.attributes[name] = ir.DenseI64ArrayAttr.get([*old, whole])
+    for region in copy.regions:
+        region.blocks[0].add_argument(ir.IndexType.get(), operation.location)
+    return copy
+
+
+def _divide(copy: ir.Operation, dim: int) -> None:
+    """Count a slice's offset and size along the blocked dimension in blocks."""
+    for name in ("static_offsets", "static_sizes"):
+        numbers = list(ir.DenseI64ArrayAttr(copy.attributes[name]))
+        numbers[dim] //= BLOCK
+        copy.attributes[name] = ir.DenseI64ArrayAttr.get(numbers)

@@ -1,0 +1,164 @@
+"""Which activations are stored in blocks of channels, and how each operation goes along.
+
+A value of shape [N, C, H, W] that is *blocked* along C is stored as [N, C / 16, H, W, 16]: the
+layout in which a convolution loads and stores whole registers, whatever its window and stride. It
+begins at the results of contractions with constant weights and spreads through everything that
+treats channels alike: elementwise operations, pooling, padding, concatenation and views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.channels.spread import (
+    Changes,
+    Part,
+    changed_loops,
+    is_convertible,
+    slice_along,
+    spread,
+    trailing_elements,
+)
+from rammer_mlir.passes.fusion.grouping import CONCAT
+from rammer_mlir.passes.ir.boxes import loops_in
+from rammer_mlir.passes.ir.constant_pad import PAD, find_constant_pad
+from rammer_mlir.passes.ir.fills import is_fresh
+from rammer_mlir.passes.ir.structured import Structured, plain_dim, shape_of
+
+BLOCK = 16
+"""Channels of a block: one AVX-512 register of f32, or two of AVX2."""
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """A blocked value: the dimension that is stored in blocks."""
+
+    dim: int
+
+
+def choose_layouts(
+    operations: Sequence[ir.OpView], weights: Container[ir.Value]
+) -> Changes[Blocked]:
+    """Return the layouts of a block's values; ``weights`` are those known at compile time.
+
+    No value is blocked only to be brought back to its plain layout.
+    """
+    return spread(operations, _Blocking(weights))
+
+
+@dataclass(frozen=True)
+class _Blocking:
+    """The rules of blocks. A generic's loops along blocked values become blocks and points."""
+
+    weights: Container[ir.Value]
+
+    def generic_part(
+        self, op: Structured, values: Mapping[ir.Value, Blocked], refused: Container[ir.Value]
+    ) -> Part[Blocked] | None:
+        """Return how a generic goes along; it brings back the results that are refused."""
+        loops = changed_loops(op, values, self.weights, _divides, refused)
+        if not loops or not _splittable(op, loops, self.weights):
+            return None
+        results: dict[int, Blocked] = {}
+        for number, result in enumerate(op.op.operation.results):
+            exprs = list(op.maps[len(op.inputs) + number].results)
+            found = [dim for dim, expr in enumerate(exprs) if plain_dim(expr) in loops]
+            if found and result not in refused:
+                results[number] = Blocked(found[0])
+            if found and not _can_start(op.outputs[number], values, results.get(number)):
+                return None
+        return Part(loops, results)
+
+    def pays(self, op: Structured, part: Part[Blocked]) -> bool:
+        """Whether it reduces anything."""
+        return not op.is_elementwise
+
+    def view(self, op: ir.OpView, operands: Sequence[Blocked]) -> Blocked | None:
+        """Return the dimension of a view's result."""
+        rule = _VIEWS.get(op.operation.name)
+        return None if rule is None else rule(op, operands)
+
+    def conversion(
+        self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, Blocked]
+    ) -> Blocked | None:
+        """Return the layout of the other operands, if a value can be stored so."""
+        layouts = {values[other] for other in op.operation.operands if other in values}
+        if len(layouts) != 1 or not is_convertible(value, self.weights):
+            return None
+        (layout,) = layouts
+        return layout if _divides(shape_of(value)[layout.dim]) else None
+
+    def is_free(self, value: ir.Value, change: Blocked) -> bool:
+        """Whether nothing moves in memory."""
+        return trailing_elements(value, change.dim) == 1
+
+
+def _divides(channels: int) -> bool:
+    return channels % BLOCK == 0
+
+
+def _splittable(op: Structured, loops: frozenset[int], weights: Container[ir.Value]) -> bool:
+    """Whether the loops divide into blocks, and every operand moves plainly along them."""
+    if not all(_divides(op.extents[loop]) for loop in loops):
+        return False
+    for map_, value in zip(op.maps, op.op.operation.operands, strict=True):
+        plain = [expr for expr in map_.results if plain_dim(expr) in loops]
+        rest = [expr for expr in map_.results if plain_dim(expr) not in loops]
+        if any(not loops.isdisjoint(loops_in(expr)) for expr in rest):
+            return False
+        if len(plain) > 1 and value not in weights:
+            return False
+    return True
+
+
+def _can_start(init: ir.Value, values: Mapping[ir.Value, Blocked], result: Blocked | None) -> bool:
+    """Whether a result's initial value can be had in the layout of the result."""
+    return is_fresh(init) or (result is not None and values.get(init) == result)
+
+
+def _pad(op: ir.OpView, operands: Sequence[Blocked]) -> Blocked | None:
+    pad, (source,) = find_constant_pad(op), operands
+    return None if pad is None or pad.low[source.dim] or pad.high[source.dim] else source
+
+
+def _concat(op: ir.OpView, operands: Sequence[Blocked]) -> Blocked | None:
+    return operands[0] if len(set(operands)) == 1 else None
+
+
+def _slice(op: ir.OpView, operands: Sequence[Blocked]) -> Blocked | None:
+    bounds = slice_along(op, operands[0].dim)
+    if bounds is None:
+        return None
+    offset, size, stride = bounds
+    return operands[0] if _divides(offset) and _divides(size) and stride == 1 else None
+
+
+def _expand(op: ir.OpView, operands: Sequence[Blocked]) -> Blocked | None:
+    last = reassociation(op)[operands[0].dim][-1]
+    return Blocked(last) if _divides(shape_of(op.operation.results[0])[last]) else None
+
+
+def _collapse(op: ir.OpView, operands: Sequence[Blocked]) -> Blocked | None:
+    shape, source = shape_of(op.operation.operands[0]), operands[0].dim
+    for number, group in enumerate(reassociation(op)):
+        if source in group:
+            is_last = all(shape[dim] == 1 for dim in group if dim > source)
+            return Blocked(number) if is_last else None
+    return None
+
+
+_VIEWS: Mapping[str, Callable[[ir.OpView, Sequence[Blocked]], Blocked | None]] = {
+    PAD: _pad,
+    CONCAT: _concat,
+    "tensor.extract_slice": _slice,
+    "tensor.expand_shape": _expand,
+    "tensor.collapse_shape": _collapse,
+}
+
+
+def reassociation(op: ir.OpView) -> list[list[int]]:
+    """Return which dimensions of the larger shape belong together."""
+    groups = ir.ArrayAttr(op.operation.attributes["reassociation"])
+    return [[ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)] for group in groups]

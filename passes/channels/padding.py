@@ -1,0 +1,233 @@
+"""Which activations get further channels, so that they divide into blocks, and how operations do.
+
+A value whose channels are no multiple of a block cannot be stored in blocks (``channel_layout``).
+It is *padded*: further channels stand behind its own, which weights padded with zeros compute, and
+which the weights of the next convolution multiply by zero. What is in them is known when the
+network is compiled (``further_channels``); it has to be finite, because zero times infinity is no
+zero.
+
+A concatenation of padded values has several *runs* of channels, each with further ones behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.channels.further import ZEROS, Fills, held_fills, result_fills
+from rammer_mlir.passes.channels.layout import BLOCK
+from rammer_mlir.passes.channels.spread import (
+    Changes,
+    Part,
+    changed_loops,
+    is_convertible,
+    slice_along,
+    spread,
+)
+from rammer_mlir.passes.contractions.contraction import multiplies_and_adds
+from rammer_mlir.passes.fusion.grouping import CONCAT
+from rammer_mlir.passes.ir.boxes import loops_in
+from rammer_mlir.passes.ir.constant_pad import PAD, find_constant_pad
+from rammer_mlir.passes.ir.fills import is_fresh
+from rammer_mlir.passes.ir.structured import Structured, constant_value, plain_dim, shape_of
+from rammer_mlir.passes.weights.derived import DerivedWeights
+
+_ANY: Fills = frozenset((1.0,))
+"""What stands for an input that a body does not read."""
+
+_MOST_GROWTH = 1.34
+"""How many times more channels are not too many: 24 become 32, 12 become 16."""
+
+
+@dataclass(frozen=True)
+class Padded:
+    """A padded value.
+
+    Attributes:
+        dim: the dimension that grows.
+        own: channels of a run before it grows.
+        fills: what further channels hold.
+        runs: how many runs lie one behind the other, each with its further channels.
+    """
+
+    dim: int
+    own: int
+    fills: Fills
+    runs: int = 1
+
+    @property
+    def size(self) -> int:
+        """Channels with those added."""
+        return self.runs * rounded(self.own)
+
+
+def rounded(channels: int) -> int:
+    """Return the next multiple of a block."""
+    return -(-channels // BLOCK) * BLOCK
+
+
+def choose_paddings(operations: Sequence[ir.OpView], weights: DerivedWeights) -> Changes[Padded]:
+    """Return the paddings of a block's values; ``weights`` are those known at compile time.
+
+    No value is padded unless something behind it is reduced over its further channels.
+    """
+    return spread(operations, _Padding(weights))
+
+
+def runs_along(
+    op: Structured, loops: Container[int], values: Mapping[ir.Value, Padded]
+) -> dict[int, int] | None:
+    """Return of how many runs each loop that grows goes through; None where operands differ."""
+    runs: dict[int, int] = {}
+    for value, map_ in zip(op.op.operation.operands, op.maps, strict=True):
+        padded = values.get(value)
+        loop = None if padded is None else plain_dim(map_.results[padded.dim])
+        if padded is None or loop is None or loop not in loops:
+            continue
+        if runs.setdefault(loop, padded.runs) != padded.runs:
+            return None
+    return {loop: runs.get(loop, 1) for loop in range(len(op.parallel)) if loop in loops}
+
+
+@dataclass(frozen=True)
+class _Padding:
+    """The rules of padding. A generic's loops along padded values grow, its results with them."""
+
+    weights: DerivedWeights
+
+    def generic_part(
+        self, op: Structured, values: Mapping[ir.Value, Padded], refused: Container[ir.Value]
+    ) -> Part[Padded] | None:
+        """Return how a generic goes along; not at all if one of its results is refused."""
+        loops = changed_loops(op, values, self.weights, _worth_padding, refused)
+        runs = runs_along(op, loops, values)
+        if not loops or runs is None or not self._can_grow(op, loops, values):
+            return None
+        grown = {
+            number: (dim, loop)
+            for number in range(op.num_outputs)
+            for dim, expr in enumerate(op.maps[len(op.inputs) + number].results)
+            if (loop := plain_dim(expr)) is not None and loop in loops
+        }
+        fills = result_fills(op, self._input_fills(op, loops, values)) if grown else []
+        if fills is None or any(op.op.operation.results[number] in refused for number in grown):
+            return None
+        results = {
+            number: Padded(dim, op.extents[loop] // runs[loop], fills[number], runs[loop])
+            for number, (dim, loop) in grown.items()
+        }
+        return Part(loops, results)
+
+    def view(self, op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
+        """Return the padding of a view's result."""
+        rule = _VIEWS.get(op.operation.name)
+        return None if rule is None else rule(op, operands)
+
+    def pays(self, op: Structured, part: Part[Padded]) -> bool:
+        """Whether it reduces further channels."""
+        return not all(op.parallel[loop] for loop in part.loops)
+
+    def conversion(
+        self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, Padded]
+    ) -> Padded | None:
+        """Return a padding with zeros, in runs like the other operands'."""
+        lengths = {(c.dim, c.own) for o in op.operation.operands if (c := values.get(o))}
+        if len(lengths) != 1 or not is_convertible(value, self.weights):
+            return None
+        ((dim, own),) = lengths
+        return Padded(dim, own, ZEROS) if shape_of(value)[dim] == own else None
+
+    def is_free(self, value: ir.Value, change: Padded) -> bool:
+        """Whether it costs nothing: never."""
+        return False
+
+    def _can_grow(
+        self, op: Structured, loops: frozenset[int], values: Mapping[ir.Value, Padded]
+    ) -> bool:
+        """Whether every operand that moves along the loops is padded, a weight, or fresh."""
+        reductions = {loop for loop in loops if not op.parallel[loop]}
+        if reductions and not self._multiplies_by_zeros(op, reductions):
+            return False
+        for position, (map_, value) in enumerate(
+            zip(op.maps, op.op.operation.operands, strict=True)
+        ):
+            moving = [expr for expr in map_.results if not loops.isdisjoint(loops_in(expr))]
+            is_output = position >= len(op.inputs)
+            if value in values or (is_output and is_fresh(value)):
+                fits = len(moving) <= 1
+            else:
+                fits = not moving or (value in self.weights and not is_output)
+            if not fits or any(plain_dim(expr) is None for expr in moving):
+                return False
+        return True
+
+    def _multiplies_by_zeros(self, op: Structured, reductions: set[int]) -> bool:
+        """Whether a weight, by which all is multiplied, moves along all reductions that grow."""
+        if not multiplies_and_adds(op.op) or op.num_outputs != 1 or op.captures:
+            return False
+        return any(
+            value in self.weights and reductions <= {plain_dim(expr) for expr in map_.results}
+            for value, map_ in zip(op.inputs, op.maps, strict=False)
+        )
+
+    def _input_fills(
+        self, op: Structured, loops: frozenset[int], values: Mapping[ir.Value, Padded]
+    ) -> list[Fills]:
+        """Return what each input holds in further channels; empty where that is not known."""
+        inputs: list[Fills] = []
+        for position, (value, map_) in enumerate(zip(op.inputs, op.maps, strict=False)):
+            if not op.reads_input(position):
+                inputs.append(_ANY)
+            elif value in values:
+                inputs.append(values[value].fills)
+            elif value in self.weights:
+                moves = any(plain_dim(expr) in loops for expr in map_.results)
+                inputs.append(ZEROS if moves else held_fills(self.weights[value]))
+            else:
+                known = constant_value(value)
+                inputs.append(frozenset() if known is None else frozenset((known,)))
+        return inputs
+
+
+def _worth_padding(channels: int) -> bool:
+    return channels % BLOCK != 0 and rounded(channels) <= _MOST_GROWTH * channels
+
+
+def _pad(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
+    """Further channels hold the border's number at the border."""
+    pad, (source,) = find_constant_pad(op), operands
+    if pad is None or pad.low[source.dim] or pad.high[source.dim]:
+        return None
+    border = constant_value(pad.border)
+    return None if border is None else replace(source, fills=source.fills | {border})
+
+
+def _slice(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
+    (source,) = operands
+    return source if slice_along(op, source.dim) == (0, source.runs * source.own, 1) else None
+
+
+def _concat(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
+    """Runs of one length lie one behind the other."""
+    first, dim = operands[0], ir.IntegerAttr(op.operation.attributes["dim"]).value
+    if any((source.dim, source.own) != (first.dim, first.own) for source in operands):
+        return None
+    fills = frozenset[float]().union(*(source.fills for source in operands))
+    if dim != first.dim:
+        same = all(source.runs == first.runs for source in operands)
+        return replace(first, fills=fills) if same else None
+    if not any(_is_read_beside(value, op.operation) for value in op.operation.operands):
+        return None  # only the whole matters, and that needs no runs
+    return replace(first, fills=fills, runs=sum(source.runs for source in operands))
+
+
+def _is_read_beside(value: ir.Value, reader: ir.Operation) -> bool:
+    return any(use.owner.operation != reader for use in value.uses)
+
+
+_VIEWS: Mapping[str, Callable[[ir.OpView, Sequence[Padded]], Padded | None]] = {
+    PAD: _pad,
+    "tensor.extract_slice": _slice,
+    CONCAT: _concat,
+}

@@ -1,0 +1,245 @@
+"""How a change along channels spreads through a network.
+
+What becomes of a value along one dimension is its *change*: it is stored in blocks
+(``channel_layout``), or further channels stand behind its own (``channel_padding``). Changes begin
+at the results of contractions with constant weights. Operations that read changed values go along
+if the change's rules allow it; where they do not, the value is brought back to its plain form. A
+plain value that is concatenated with changed ones may be *converted*, by a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Generic, Protocol, TypeVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.fusion.grouping import CONCAT
+from rammer_mlir.passes.ir.boxes import loops_in
+from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, shape_of
+
+
+class Change(Protocol):
+    """What becomes of a value."""
+
+    @property
+    def dim(self) -> int:
+        """The dimension along which it changes."""
+        ...
+
+
+C = TypeVar("C", bound=Change)
+
+
+@dataclass(frozen=True)
+class Part(Generic[C]):
+    """How one operation goes along: a generic's loops that change, and the results that do."""
+
+    loops: frozenset[int]
+    results: Mapping[int, C]
+
+
+@dataclass(frozen=True)
+class Changes(Generic[C]):
+    """The changes of values, and how operations take part.
+
+    A value that changes although no operation that takes part computes it is converted.
+    """
+
+    values: Mapping[ir.Value, C]
+    parts: Mapping[ir.Operation, Part[C]]
+
+
+class Rules(Protocol[C]):
+    """What one kind of change asks of operations."""
+
+    def generic_part(
+        self, op: Structured, values: Mapping[ir.Value, C], refused: Container[ir.Value]
+    ) -> Part[C] | None:
+        """Return how a generic goes along; none of the results that are ``refused`` changes."""
+        ...
+
+    def view(self, op: ir.OpView, operands: Sequence[C]) -> C | None:
+        """Return the change of a view's result if all operands change; None if it does not."""
+        ...
+
+    def conversion(self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, C]) -> C | None:
+        """Return the change that a plain operand of a concatenation needs; None if it has none."""
+        ...
+
+    def pays(self, op: Structured, part: Part[C]) -> bool:
+        """Whether it is for operations like this one that values are changed."""
+        ...
+
+    def is_free(self, value: ir.Value, change: C) -> bool:
+        """Whether the change costs nothing, worth it or not."""
+        ...
+
+
+def spread(operations: Sequence[ir.OpView], rules: Rules[C]) -> Changes[C]:
+    """Return the changes of a block's values, where something that pays is computed from them."""
+    converted = _conversions(operations, rules)
+    refused: set[ir.Value] = set()
+    while True:
+        changes = _spread(operations, rules, converted, refused)
+        useless = _useless(operations, rules, changes)
+        if not useless:
+            return changes
+        refused |= useless
+
+
+def _conversions(operations: Sequence[ir.OpView], rules: Rules[C]) -> dict[ir.Value, C]:
+    """Return the plain values that are converted, so that concatenations can go along."""
+    concatenations = [op for op in operations if op.operation.name == CONCAT]
+    converted: dict[ir.Value, C] = {}
+    while True:
+        changes = _spread(operations, rules, converted, frozenset())
+        before = len(converted)
+        for op in concatenations:
+            converted |= _converted_operands(op, rules, changes.values)
+        if len(converted) == before:
+            return converted
+
+
+def _converted_operands(
+    op: ir.OpView, rules: Rules[C], values: Mapping[ir.Value, C]
+) -> dict[ir.Value, C]:
+    """Return a concatenation's plain operands, with their changes, if they are not the most."""
+    plain = [value for value in op.operation.operands if value not in values]
+    elements = [prod(shape_of(value)) for value in plain]
+    if 2 * sum(elements) > prod(shape_of(op.operation.results[0])):
+        return {}
+    found = {value: rules.conversion(op, value, values) for value in plain}
+    changes = {value: change for value, change in found.items() if change is not None}
+    return changes if len(changes) == len(found) else {}
+
+
+def _spread(
+    operations: Sequence[ir.OpView],
+    rules: Rules[C],
+    converted: Mapping[ir.Value, C],
+    refused: Container[ir.Value],
+) -> Changes[C]:
+    given = {value: change for value, change in converted.items() if value not in refused}
+    values: dict[ir.Value, C] = {v: c for v, c in given.items() if isinstance(v.owner, ir.Block)}
+    parts: dict[ir.Operation, Part[C]] = {}
+    for op in operations:
+        if is_generic(op):
+            part = rules.generic_part(Structured(op), values, refused)
+        else:
+            part = _view_part(op, rules, values, refused)
+        if part is not None:
+            parts[op.operation] = part
+            for number, change in part.results.items():
+                values[op.operation.results[number]] = change
+        else:
+            values |= {value: given[value] for value in op.operation.results if value in given}
+    return Changes(values, parts)
+
+
+def _view_part(
+    op: ir.OpView, rules: Rules[C], values: Mapping[ir.Value, C], refused: Container[ir.Value]
+) -> Part[C] | None:
+    operands = list(op.operation.operands)
+    if any(value not in values for value in operands):
+        return None
+    change = rules.view(op, [values[value] for value in operands])
+    if change is None or op.operation.results[0] in refused:
+        return None
+    return Part(frozenset(), {0: change})
+
+
+def _useless(
+    operations: Sequence[ir.OpView], rules: Rules[C], changes: Changes[C]
+) -> set[ir.Value]:
+    """Return the changed values from which nothing that pays is computed, however far behind."""
+    pay: set[ir.Value] = set()
+    for op in reversed(operations):
+        part = changes.parts.get(op.operation)
+        if part is None:
+            continue
+        pays = is_generic(op) and rules.pays(Structured(op), part)
+        if pays or any(op.operation.results[number] in pay for number in part.results):
+            pay.update(value for value in op.operation.operands if value in changes.values)
+    return {
+        value
+        for value, change in changes.values.items()
+        if value not in pay and not rules.is_free(value, change)
+    }
+
+
+def changed_loops(
+    op: Structured,
+    values: Mapping[ir.Value, Change],
+    weights: Container[ir.Value],
+    suits: Callable[[int], bool],
+    refused: Container[ir.Value],
+) -> frozenset[int]:
+    """Return the loops along which a generic may change; none if it cannot go along.
+
+    These are the loops over what changes of its operands, and those over the output channels of a
+    convolution whose number ``suits``.
+    """
+    loops: set[int] = set()
+    for map_, value in zip(op.maps, op.op.operation.operands, strict=True):
+        if value in values:
+            loop = plain_dim(map_.results[values[value].dim])
+            if loop is None:
+                return frozenset()
+            loops.add(loop)
+    lane = _output_channels(op, weights, suits)
+    if lane is not None and op.op.operation.results[0] not in refused:
+        loops.add(lane)
+    return frozenset(loops) if loops and _does_the_same_everywhere(op) else frozenset()
+
+
+def _output_channels(
+    op: Structured, weights: Container[ir.Value], suits: Callable[[int], bool]
+) -> int | None:
+    """Return the loop over the output channels of a convolution with constant f32 weights."""
+    result, dims = op.op.operation.results[0], op.result_dims(0)
+    if not op.is_contraction or op.num_outputs != 1 or dims is None:
+        return None
+    if not isinstance(ir.RankedTensorType(result.type).element_type, ir.F32Type):
+        return None
+    for position, value in enumerate(op.inputs):
+        exprs = list(op.maps[position].results)
+        lane = plain_dim(exprs[-1]) if value in weights and exprs else None
+        if lane is None or not op.parallel[lane] or not suits(op.extents[lane]):
+            continue
+        others = [m for n, m in enumerate(op.maps[: len(op.inputs)]) if n != position]
+        read_elsewhere = any(lane in loops_in(expr) for map_ in others for expr in map_.results)
+        if not read_elsewhere and trailing_elements(result, dims.index(lane)) > 1:
+            return lane
+    return None
+
+
+def _does_the_same_everywhere(op: Structured) -> bool:
+    """Whether the body knows neither where it is, nor tensors beside its operands."""
+    return not op.uses_index and not any(
+        isinstance(value.type, ir.RankedTensorType) for value in op.captures
+    )
+
+
+def is_convertible(value: ir.Value, weights: Container[ir.Value]) -> bool:
+    """Whether a plain value may be converted: an activation of f32."""
+    kind = ir.RankedTensorType(value.type)
+    return value not in weights and isinstance(kind.element_type, ir.F32Type)
+
+
+def trailing_elements(value: ir.Value, dim: int) -> int:
+    """Count the elements behind one index of a dimension: 1 where blocking moves nothing."""
+    return prod(shape_of(value)[dim + 1 :])
+
+
+def slice_along(op: ir.OpView, dim: int) -> tuple[int, int, int] | None:
+    """Return a slice's offset, size and stride along a dimension; None if it drops dimensions."""
+    operation = op.operation
+    if len(shape_of(operation.results[0])) != len(shape_of(operation.operands[0])):
+        return None
+    offset, size, stride = (
+        list(ir.DenseI64ArrayAttr(operation.attributes[f"static_{name}"]))[dim]
+        for name in ("offsets", "sizes", "strides")
+    )
+    return offset, size, stride

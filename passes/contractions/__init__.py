@@ -1,0 +1,1 @@
+"""Readings of products and convolutions, and how products are joined and cut."""

@@ -1,0 +1,103 @@
+"""A reading of contractions, and of the element-wise steps on their results alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.structured import (
+    Structured,
+    body_operations,
+    is_generic,
+    shape_of,
+)
+from rammer_mlir.passes.weights.derived import DerivedWeights
+
+Terms = dict[int, int]
+"""The coefficient of each dimension of a sum."""
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A contraction with weights, and steps on its result alone.
+
+    Attributes:
+        op: the ``linalg.generic``.
+        chain: element-wise operations that follow, each the only reader of the one before.
+    """
+
+    op: ir.OpView
+    chain: tuple[ir.OpView, ...]
+
+    @property
+    def result(self) -> ir.Value:
+        """The last step's result."""
+        last = self.chain[-1] if self.chain else self.op
+        return last.operation.results[0]
+
+    @property
+    def kind(self) -> object:
+        """Equal for contractions that may be merged: here, if steps differ in weights only."""
+        element = str(ir.RankedTensorType(self.result.type).element_type)
+        return element, tuple(body_key(op) for op in self.chain)
+
+
+def multiplies_and_adds(op: ir.OpView) -> bool:
+    """Whether a body adds up products."""
+    return [inner.operation.name for inner in body_operations(op)] == ["arith.mulf", "arith.addf"]
+
+
+def terms_of(expr: ir.AffineExpr) -> Terms | None:
+    """Return the coefficients of a sum of dimensions; None if it is something else."""
+    if isinstance(expr, ir.AffineDimExpr):
+        return {expr.position: 1}
+    if isinstance(expr, ir.AffineMulExpr):
+        sides = (expr.lhs, expr.rhs)
+        dims = [side for side in sides if isinstance(side, ir.AffineDimExpr)]
+        factors = [side for side in sides if isinstance(side, ir.AffineConstantExpr)]
+        return {dims[0].position: factors[0].value} if dims and factors else None
+    if isinstance(expr, ir.AffineAddExpr):
+        left, right = terms_of(expr.lhs), terms_of(expr.rhs)
+        return None if left is None or right is None else {**left, **right}
+    return None
+
+
+def following_steps(op: ir.OpView, weights: DerivedWeights) -> tuple[ir.OpView, ...]:
+    """Follow the result while one element-wise operation reads it, with weights by channel."""
+    found: list[ir.OpView] = []
+    while True:
+        result = op.operation.results[0]
+        uses = list(result.uses)
+        if len(uses) != 1 or not is_generic(uses[0].owner.operation.opview):
+            return tuple(found)
+        op = uses[0].owner.operation.opview
+        if not _is_step(Structured(op), result, weights):
+            return tuple(found)
+        found.append(op)
+
+
+def _is_step(reading: Structured, source: ir.Value, weights: DerivedWeights) -> bool:
+    if not reading.is_elementwise or reading.num_outputs != 1:
+        return False
+    maps = [[terms_of(expr) for expr in map_.results] for map_ in reading.maps]
+    whole = [{dim: 1} for dim in range(len(shape_of(source)))]
+    for value, map_ in zip(reading.inputs, maps, strict=False):
+        by_channel = value in weights and map_ == [{1: 1}]
+        if not (value == source and map_ == whole) and not by_channel:
+            return False
+    return maps[-1] == whole and not reading.reads_output(0)
+
+
+def body_key(op: ir.OpView) -> object:
+    """Return a body's operations with their operands' origins; equal bodies compute the same."""
+    block = op.operation.regions[0].blocks[0]
+    names: dict[Any, object] = {argument: n for n, argument in enumerate(block.arguments)}
+    key: list[object] = [str(op.operation.attributes["indexing_maps"])]
+    for number, inner in enumerate(block.operations):
+        operation = inner.operation
+        attributes = tuple((name, str(operation.attributes[name])) for name in operation.attributes)
+        operands = tuple(names.get(operand, operand) for operand in operation.operands)
+        key.append((operation.name, attributes, operands))
+        names.update({result: (number, n) for n, result in enumerate(operation.results)})
+    return tuple(key)

@@ -1,0 +1,203 @@
+"""Where each tensor of the data-flow graph lives.
+
+Views cost nothing and concatenations are written in place: a value that is returned or concatenated
+is computed directly in the buffer it ends up in. What strides cannot express, or what would have to
+live in two places, is listed as a conflict: a copy solves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.layout import Layout
+from rammer_mlir.passes.fusion.grouping import CONCAT
+from rammer_mlir.passes.ir.structured import shape_of
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A value's place: the value whose buffer holds it (an argument, a result to be allocated, or
+    ``output`` j of the function) and its layout in that buffer, in elements.
+    """
+
+    root: ir.Value | int
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Operand ``index`` of ``user`` that must be copied first."""
+
+    user: ir.OpView
+    index: int
+
+
+@dataclass
+class Placement:
+    """Storage of every tensor of a block, and the operands that need a copy."""
+
+    storage: dict[ir.Value, Storage] = field(default_factory=dict[ir.Value, Storage])
+    conflicts: list[Conflict] = field(default_factory=list[Conflict])
+
+
+def place(block: ir.Block) -> Placement:
+    """Assign storage to every tensor value of an entry block at the `operators` or `tasks` stage.
+
+    The storage of values in conflict is left out.
+    """
+    placement = Placement()
+    operations = list(block.operations)
+    requested: dict[ir.Value, Storage] = {}
+    for op in reversed(operations):
+        _request(op, requested, placement)
+    for argument in block.arguments:
+        placement.storage[argument] = Storage(argument, Layout.row_major(shape_of(argument)))
+    for op in operations[:-1]:
+        _resolve(op, requested, placement)
+    return placement
+
+
+def _request(op: ir.OpView, requested: dict[ir.Value, Storage], placement: Placement) -> None:
+    """Ask for the operands of a return, concatenation or reshape to be computed in place."""
+    name = op.operation.name
+    if name == "func.return":
+        for index, value in enumerate(op.operation.operands):
+            storage = Storage(index, Layout.row_major(shape_of(value)))
+            _ask(op, index, storage, requested, placement)
+    elif name == CONCAT:
+        result = op.operation.results[0]
+        whole = requested.setdefault(result, Storage(result, Layout.row_major(shape_of(result))))
+        for index, layout in enumerate(_parts(op, whole.layout)):
+            _ask(op, index, Storage(whole.root, layout), requested, placement)
+    elif name in ("tensor.collapse_shape", "tensor.expand_shape"):
+        wanted = requested.get(op.operation.results[0])
+        if wanted is not None:
+            layout = _undo_reshape(op, wanted.layout)
+            assert layout is not None, "only reshapes that can be undone are asked for"
+            _ask(op, 0, Storage(wanted.root, layout), requested, placement)
+
+
+def _ask(
+    user: ir.OpView,
+    index: int,
+    storage: Storage,
+    requested: dict[ir.Value, Storage],
+    placement: Placement,
+) -> None:
+    value = user.operation.operands[index]
+    if 0 in shape_of(value):
+        return  # Nothing is ever written there.
+    if value in requested or not _can_be_computed_in(value, storage, requested):
+        placement.conflicts.append(Conflict(user, index))
+    else:
+        requested[value] = storage
+
+
+def _can_be_computed_in(
+    value: ir.Value, storage: Storage, requested: dict[ir.Value, Storage]
+) -> bool:
+    """Whether the value is computed by an rOperator, possibly behind reshapes of dense memory."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return False
+    name = owner.operation.name
+    if name in ("rtask.operator", CONCAT):
+        return True
+    if name in ("tensor.collapse_shape", "tensor.expand_shape"):
+        layout = _undo_reshape(owner.opview, storage.layout)
+        source = owner.operation.operands[0]
+        if layout is None or source in requested:
+            return False
+        return _can_be_computed_in(source, Storage(storage.root, layout), requested)
+    return False
+
+
+def _resolve(op: ir.OpView, requested: dict[ir.Value, Storage], placement: Placement) -> None:
+    name = op.operation.name
+    storage = placement.storage
+    if name in ("rtask.operator", CONCAT):
+        for result in op.operation.results:
+            fresh = Storage(result, Layout.row_major(shape_of(result)))
+            storage[result] = requested.get(result, fresh)
+        return
+    source = storage.get(op.operation.operands[0]) if len(op.operation.operands) == 1 else None
+    if source is None:
+        return
+    layout = view_layout(op, source.layout)
+    if layout is None:
+        placement.conflicts.append(Conflict(op, 0))
+    else:
+        storage[op.operation.results[0]] = Storage(source.root, layout)
+
+
+def _parts(concat: ir.OpView, whole: Layout) -> list[Layout]:
+    """Split a concatenation's layout into those of its operands."""
+    axis = ir.IntegerAttr(concat.operation.attributes["dim"]).value
+    parts: list[Layout] = []
+    start = 0
+    for operand in concat.operation.operands:
+        shape = shape_of(operand)
+        offsets = [0] * len(shape)
+        offsets[axis] = start
+        parts.append(whole.slice(offsets, shape, [1] * len(shape)))
+        start += shape[axis]
+    return parts
+
+
+def _groups(op: ir.OpView) -> list[Sequence[int]]:
+    attribute = ir.ArrayAttr(op.operation.attributes["reassociation"])
+    return [[ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)] for group in attribute]
+
+
+def view_layout(op: ir.OpView, source: Layout) -> Layout | None:
+    """Return the layout of a view's result, or None where strides cannot express it."""
+    name = op.operation.name
+    if name == "tensor.collapse_shape":
+        groups = _groups(op)
+        if not groups:
+            return Layout(source.offset, (), ())
+        return source.collapse(groups)
+    if name == "tensor.expand_shape":
+        return source.expand(_groups(op), shape_of(op.operation.results[0]))
+    if name == "tensor.extract_slice":
+        attributes = op.operation.attributes
+        offsets, sizes, strides = (
+            list(ir.DenseI64ArrayAttr(attributes[key]))
+            for key in ("static_offsets", "static_sizes", "static_strides")
+        )
+        return _drop_unit_dims(source.slice(offsets, sizes, strides), op)
+    return None
+
+
+def _drop_unit_dims(layout: Layout, op: ir.OpView) -> Layout:
+    """Match a rank-reducing slice's result, which leaves out dimensions of size one."""
+    shape = shape_of(op.operation.results[0])
+    if len(shape) == len(layout.sizes):
+        return layout
+    kept: list[int] = []
+    for dim, size in enumerate(layout.sizes):
+        left = len(layout.sizes) - dim - 1
+        missing = len(shape) - len(kept)
+        if missing and size == shape[len(kept)] and (size != 1 or left >= missing - 1):
+            kept.append(dim)
+    return Layout(
+        layout.offset,
+        tuple(layout.sizes[d] for d in kept),
+        tuple(layout.strides[d] for d in kept),
+    )
+
+
+def _undo_reshape(op: ir.OpView, result: Layout) -> Layout | None:
+    """Return the operand's layout that makes the reshape's result lie at ``result``."""
+    source_shape = shape_of(op.operation.operands[0])
+    if op.operation.name == "tensor.collapse_shape":
+        groups = _groups(op)
+        if not groups:
+            return Layout(result.offset, tuple(source_shape), (1,) * len(source_shape))
+        return result.expand(groups, source_shape)
+    groups = _groups(op)
+    if not groups:
+        return Layout(result.offset, (), ())
+    return result.collapse(groups)

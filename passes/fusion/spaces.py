@@ -1,0 +1,106 @@
+"""What fusion asks about operations taken together: answered once for all that are alike.
+
+A recurrent network has the same few operations thousands of times. Operations are alike if their
+loops, operand types and kinds of arithmetic are, and groups of them if values flow between them
+alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.structured import Structured, body_operations
+from rammer_mlir.passes.tiling.space import TileSpace, analyze
+
+_Kind = tuple[ir.Attribute, ir.Attribute, tuple[ir.Type, ...], tuple[str, ...]]
+_Source = tuple[int, int] | None
+"""Where in a group a value is made: an operation and one of its results."""
+_Pattern = tuple[tuple[int, tuple[_Source, ...]], ...]
+
+
+@dataclass(frozen=True)
+class FusedSpace:
+    """Facts about operations whose loops line up.
+
+    Attributes:
+        parallelism: number of independent pieces that the finest tiling has.
+        contractions: how many of the operations are contractions.
+        temporary_bytes: largest value inside one rTask when every tileable loop is cut to one.
+        work: scalar operations of all.
+    """
+
+    parallelism: int
+    contractions: int
+    temporary_bytes: int
+    work: int
+
+
+class FusedSpaces:
+    """Answers for groups of ``linalg.generic``s in def-before-use order."""
+
+    def __init__(self) -> None:
+        """Begin without answers."""
+        self._structured: dict[ir.Operation, tuple[int, Structured]] = {}
+        self._kinds: dict[_Kind, int] = {}
+        self._known: dict[_Pattern, FusedSpace | None] = {}
+
+    def of(self, operations: Sequence[ir.OpView]) -> FusedSpace | None:
+        """Return what is known of operations together, None if their loops do not line up."""
+        pattern = self._pattern(operations)
+        if pattern not in self._known:
+            space = analyze([self._read(op)[1] for op in operations])
+            self._known[pattern] = None if space is None else _facts(space)
+        return self._known[pattern]
+
+    def captures(self, op: ir.OpView) -> Sequence[ir.Value]:
+        """Return the values from outside that the body of an operation uses."""
+        return self._read(op)[1].captures
+
+    def _pattern(self, operations: Sequence[ir.OpView]) -> _Pattern:
+        sources: dict[ir.Value, _Source] = {}
+        found: list[tuple[int, tuple[_Source, ...]]] = []
+        for number, op in enumerate(operations):
+            kind, structured = self._read(op)
+            used = [*op.operation.operands, *structured.captures]
+            found.append((kind, tuple(sources.get(value) for value in used)))
+            for result, value in enumerate(op.operation.results):
+                sources[value] = number, result
+        return tuple(found)
+
+    def _read(self, op: ir.OpView) -> tuple[int, Structured]:
+        """Return the number of an operation's kind, and the operation; read once."""
+        operation = op.operation
+        if operation not in self._structured:
+            kind = (
+                operation.attributes["indexing_maps"],
+                operation.attributes["iterator_types"],
+                tuple(value.type for value in operation.operands),
+                tuple(inner.operation.name for inner in body_operations(op)),
+            )
+            number = self._kinds.setdefault(kind, len(self._kinds))
+            self._structured[operation] = number, Structured(op)
+        return self._structured[operation]
+
+
+def _facts(space: TileSpace) -> FusedSpace:
+    return FusedSpace(
+        space.parallelism,
+        sum(op.is_contraction for op in space.operations),
+        _temporary_bytes(space),
+        sum(op.operations for op in space.operations),
+    )
+
+
+def _temporary_bytes(space: TileSpace) -> int:
+    tiled = [set(loops.loops.items()) for loops in space.classes]
+    largest = 0
+    for index, op in enumerate(space.operations):
+        dims = op.result_dims(0)
+        if dims is None:
+            continue
+        kept = [d for d in dims if not any((index, d) in loops for loops in tiled)]
+        largest = max(largest, prod(op.extents[d] for d in kept) * 4)
+    return largest

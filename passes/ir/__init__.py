@@ -1,0 +1,1 @@
+"""Readings of linalg operations, functions and weights that all passes share."""

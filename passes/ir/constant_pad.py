@@ -1,0 +1,67 @@
+"""Paddings with one constant: ``tensor.pad`` read, and created for zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import arith, ir, tensor
+from rammer_mlir.passes.ir.structured import constant_value, is_constant, shape_of
+
+PAD = "tensor.pad"
+"""Surrounds a tensor by a border; becomes a concatenation with the border's strips."""
+
+
+@dataclass(frozen=True)
+class ConstantPad:
+    """A ``tensor.pad`` with static, non-negative widths and one constant value.
+
+    Attributes:
+        source: what is padded.
+        low, high: how many elements stand in front of it and behind it in each dimension.
+        border: the scalar that they are.
+    """
+
+    source: ir.Value
+    low: list[int]
+    high: list[int]
+    border: ir.Value
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether the elements around the source are zeros."""
+        return constant_value(self.border) == 0.0
+
+
+def find_constant_pad(op: ir.OpView) -> ConstantPad | None:
+    """Read an operation as such a padding; None if it is something else."""
+    operation = op.operation
+    if operation.name != PAD or len(operation.operands) != 1:
+        return None
+    border = list(operation.regions[0].blocks[0].operations)[-1].operation.operands[0]
+    low, high = (
+        list(ir.DenseI64ArrayAttr(operation.attributes[name]))
+        for name in ("static_low", "static_high")
+    )
+    if not is_constant(border) or min((*low, *high), default=0) < 0:
+        return None
+    return ConstantPad(operation.operands[0], low, high, border)
+
+
+def padding_of(value: ir.Value) -> ConstantPad | None:
+    """Return the padding that a value is the result of; None if it is none."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else find_constant_pad(owner.opview)
+
+
+def pad_with_zeros(source: ir.Value, low: Sequence[int], high: Sequence[int]) -> ir.Value:
+    """Emit a padding of floats with so many zeros in front of and behind each dimension."""
+    element = ir.RankedTensorType(source.type).element_type
+    shape = [a + b + c for a, b, c in zip(low, shape_of(source), high, strict=True)]
+    zero = arith.constant(element, 0.0)
+    kind = ir.RankedTensorType.get(shape, element)
+    op = tensor.PadOp(kind, source, [], [], list(low), list(high))
+    body = op.regions[0].blocks.append(*[ir.IndexType.get()] * len(shape))
+    with ir.InsertionPoint(body):
+        tensor.YieldOp(zero)
+    return op.result

@@ -1,0 +1,46 @@
+"""Tensors that something is computed into: empty ones, and those with one number everywhere."""
+
+from __future__ import annotations
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.structured import Structured, constant_value, is_generic
+
+
+def is_fresh(value: ir.Value) -> bool:
+    """Whether a value is an empty tensor, or one that is filled with a scalar."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return False
+    return owner.name == "tensor.empty" or filling(value) is not None
+
+
+def filling(value: ir.Value) -> ir.Value | None:
+    """Return the scalar that a ``linalg.fill``, or the generic it becomes, fills a tensor with.
+
+    None if the tensor is not filled, or not by these.
+    """
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return None
+    if owner.name == "linalg.fill":
+        return owner.operands[0]
+    if not is_generic(owner.opview):
+        return None
+    op = Structured(owner.opview)
+    block = owner.regions[0].blocks[0]
+    operations = list(block.operations)
+    if len(operations) > 1 or len(op.outputs) > 1:
+        return None
+    (given,) = operations[0].operation.operands
+    if given.owner != block:
+        return given
+    number = ir.BlockArgument(given).arg_number
+    source = owner.operands[number]
+    is_scalar = number < len(op.inputs) and not isinstance(source.type, ir.ShapedType)
+    return source if is_scalar else None
+
+
+def starts_at_zero(op: Structured) -> bool:
+    """Whether an operation's first result starts from zeros."""
+    scalar = filling(op.outputs[0])
+    return scalar is not None and constant_value(scalar) == 0.0

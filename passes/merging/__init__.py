@@ -1,0 +1,1 @@
+"""Operators of one input become one (IOS's operator merge)."""

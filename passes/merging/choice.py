@@ -1,0 +1,145 @@
+"""The graph that IOS's search for operators to merge works on, read off tensor operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.contractions.convolution import Convolution
+from rammer_mlir.passes.contractions.product import Product
+from rammer_mlir.passes.fusion.grouping import CONCAT, Group, group_operations, is_view
+from rammer_mlir.passes.ir.stable_order import stable_order
+from rammer_mlir.passes.ir.structured import (
+    Structured,
+    captured_values,
+    element_bytes,
+    is_generic,
+    shape_of,
+)
+from rammer_mlir.passes.merging.growth import Member, growth_of
+from rammer_mlir.passes.merging.loop_nest import (
+    LoopNest,
+    Operand,
+    convolutions_nest,
+    copy_nest,
+    estimate,
+    nest_of,
+    products_nest,
+)
+from rammer_mlir.passes.weights.derived import DerivedWeights
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import RKernel
+from rammer_mlir.scheduling.policies.ios_merging import MergeSearch
+
+_INPUTS = 0
+"""The number of an operator that stands for the model's inputs, from which others read as well."""
+
+
+def choose_groups(
+    block: ir.Block,
+    mergeable: Sequence[Member],
+    weights: DerivedWeights,
+    growth: float,
+    device: Device,
+) -> list[list[Member]]:
+    """Return the operators to merge so that the stages of a device are predicted to be fastest.
+
+    Args:
+        block: the entry function's.
+        mergeable: operators that may be merged with others of their kind.
+        weights: the module's weights.
+        growth: how many times the arithmetic may become more.
+        device: whose times decide.
+    """
+    groups, sources = _graph(group_operations(block), weights)
+    of_operation = {
+        op.operation: n for n, group in enumerate(groups, start=1) for op in group.operations
+    }
+    members = {of_operation[member.op.operation]: member for member in mergeable}
+    kernels = [
+        RKernel("inputs", 1, (), ()),
+        *(
+            estimate(nest_of_group(members.get(n), group), device)
+            for n, group in enumerate(groups, start=1)
+        ),
+    ]
+
+    def merged(operators: Sequence[int]) -> list[RKernel] | None:
+        together = [members[number] for number in operators]
+        if growth_of(together) > growth:
+            return None
+        nests = [nest_of_members(together), *(copy_nest(v) for v in _copied(together))]
+        return [estimate(nest, device) for nest in nests]
+
+    kinds = [members[n].kind if n in members else None for n in range(len(kernels))]
+    search = MergeSearch(kernels, sources, kinds, merged, device)
+    return [[members[number] for number in chosen] for chosen in search.groups()]
+
+
+def _copied(members: Sequence[Member]) -> list[ir.Value]:
+    """Return the results that a concatenation reads: as parts of a whole they have to be copied."""
+    results = [member.result for member in members]
+    joins = [
+        (result, list(use.owner.operation.operands))
+        for result in results
+        for use in result.uses
+        if use.owner.operation.name == CONCAT
+    ]
+    return list(dict.fromkeys(result for result, operands in joins if operands != results))
+
+
+def nest_of_members(members: Sequence[Member]) -> LoopNest:
+    """Return the loops of operators of one kind computed as one."""
+    convolutions = [member for member in members if isinstance(member, Convolution)]
+    if convolutions:
+        return convolutions_nest(convolutions)
+    return products_nest([member for member in members if isinstance(member, Product)])
+
+
+def nest_of_group(member: Member | None, group: Group) -> LoopNest:
+    """Return the loops of what a group spends its time in; without loops, all it touches."""
+    if member is not None:
+        return nest_of_members([member])
+    generics = [Structured(op) for op in group.operations if is_generic(op)]
+    if generics:
+        return nest_of(max(generics, key=lambda op: op.operations))
+    values = [value for op in group.operations for value in (*op.operation.operands,)]
+    tensors = {value for value in values if isinstance(value.type, ir.RankedTensorType)}
+    touched = tuple(
+        Operand((None,) * len(shape_of(v)), tuple(shape_of(v)), element_bytes(v.type))
+        for v in tensors
+    )
+    return LoopNest((1,), 1, touched, 1)
+
+
+def _graph(groups: Sequence[Group], weights: DerivedWeights) -> tuple[list[Group], list[list[int]]]:
+    """Return groups in a valid sequential order, and for each operator those that it reads from.
+
+    The inputs are operator 0, the first group is operator 1.
+    """
+    number = {op.operation: n for n, group in enumerate(groups, 1) for op in group.operations}
+    producers = [set[int]()]
+    producers += [_producers(group, number, weights) - {n} for n, group in enumerate(groups, 1)]
+    order = stable_order(dict(enumerate(producers)))  # the inputs are the first
+    place = {n: position for position, n in enumerate(order)}
+    sources = [sorted(place[p] for p in producers[n]) for n in order]
+    return [groups[n - 1] for n in order if n != _INPUTS], sources
+
+
+def _producers(group: Group, number: dict[ir.Operation, int], weights: DerivedWeights) -> set[int]:
+    """Return the operators that a group reads from, looking through views."""
+    found: set[int] = set()
+    seen: set[ir.Value] = set()
+    pending = [v for op in group.operations for v in (*op.operation.operands, *captured_values(op))]
+    while pending:
+        value = pending.pop()
+        if value in seen or value in weights:
+            continue
+        seen.add(value)
+        if isinstance(value.owner, ir.Block):
+            found.add(_INPUTS)
+        elif value.owner.operation in number:
+            found.add(number[value.owner.operation])
+        elif is_view(value.owner):
+            pending.extend(value.owner.operation.operands)
+    return found

@@ -1,0 +1,1 @@
+"""Between IR and the scheduler's task graphs and plans."""

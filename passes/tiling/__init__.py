@@ -1,0 +1,1 @@
+"""How rOperators are cut into rTasks, and the rKernels that compute them."""

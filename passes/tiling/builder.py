@@ -1,0 +1,339 @@
+"""Building the function of an rKernel: ``(rtask_id, inputs..., outputs...)`` computes one tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rammer_mlir.bindings import affine, arith, bufferization, func, ir, tensor
+from rammer_mlir.passes.ir.boxes import Span, linear_form
+from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
+from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, shape_of
+from rammer_mlir.passes.tiling.kernel import Computation, TiledDomain
+
+Size = int | ir.Value
+"""A static size, or an index value where the tile at the edge is smaller."""
+
+
+def build_tiled(computation: Computation, domain: TiledDomain, name: str) -> ir.OpView:
+    """Emit the rKernel in front of the computation's function and return it."""
+    return _TileBuilder(computation, domain).build(name)
+
+
+def build_whole(computation: Computation, name: str) -> ir.OpView:
+    """Emit the rKernel of a computation that is one rTask: compute, then copy out."""
+    function, block = _declare(computation, name)
+    ip = ir.InsertionPoint(block)
+    inputs, outputs = _arguments(computation, block)
+    mapping: ValueMap = dict(zip(computation.block.arguments, inputs, strict=True))
+    for op in computation.operations:
+        clone_into(op, mapping, ip)
+    with ip, ir.Location.unknown():
+        results = [
+            _copy(mapping[value], out)
+            for value, out in zip(computation.returned, outputs, strict=True)
+        ]
+        func.ReturnOp(results)
+    return function
+
+
+def _declare(computation: Computation, name: str) -> tuple[ir.OpView, ir.Block]:
+    inputs = [argument.type for argument in computation.block.arguments]
+    outputs = [value.type for value in computation.returned]
+    kind = ir.FunctionType.get([ir.IndexType.get(), *inputs, *outputs], outputs)
+    with ir.InsertionPoint(computation.function), ir.Location.unknown():
+        function = func.FuncOp(name, kind, visibility="private")
+        block = function.add_entry_block()
+    return function, block
+
+
+def _arguments(computation: Computation, block: ir.Block) -> tuple[list[ir.Value], list[ir.Value]]:
+    arguments: list[ir.Value] = list(block.arguments[1:])
+    num_inputs = len(list(computation.block.arguments))
+    return arguments[:num_inputs], arguments[num_inputs:]
+
+
+def _copy(value: ir.Value, out: ir.Value) -> ir.Value:
+    """Copy a tensor into ``out``; unlike a copying generic, canonicalization keeps it in place."""
+    return bufferization.MaterializeInDestinationOp(out.type, value, out).result
+
+
+class _TileBuilder:
+    def __init__(self, computation: Computation, domain: TiledDomain) -> None:
+        self._computation = computation
+        self._domain = domain
+        self._index = {op.op.operation: i for i, op in enumerate(domain.space.operations)}
+        self._mapping: dict[ir.Value, ir.Value] = {}
+        self._outputs: dict[ir.Value, ir.Value] = {}
+        self._offsets: dict[str, ir.Value] = {}
+
+    def build(self, name: str) -> ir.OpView:
+        function, block = _declare(self._computation, name)
+        inputs, outputs = _arguments(self._computation, block)
+        self._mapping.update(zip(self._computation.block.arguments, inputs, strict=True))
+        self._outputs.update(zip(self._computation.returned, outputs, strict=True))
+        ip = ir.InsertionPoint(block)
+        with ip, ir.Location.unknown():
+            self._id = block.arguments[0]
+            self._sizes = [self._class_size(index) for index in range(len(self._domain.parts))]
+            for op in self._computation.operations:
+                if is_generic(op):
+                    self._tile(Structured(op), ip)
+                else:
+                    clone_into(op, self._mapping, ip)
+            func.ReturnOp([self._insert(value) for value in self._computation.returned])
+        return function
+
+    def _class_size(self, index: int) -> Size:
+        span = self._domain.class_spans[index]
+        if span.size == 0 or span.extent % span.size == 0:
+            return span.size
+        remaining = ir.AffineExpr.get_constant(span.extent) - span.offset
+        full = ir.AffineExpr.get_constant(span.size)
+        map_ = ir.AffineMap.get(1, 0, [full, remaining])
+        return affine.AffineMinOp(map_, [self._id]).result
+
+    def _loop_sizes(self, operation: int) -> list[Size]:
+        sizes: list[Size] = []
+        for loop, span in enumerate(self._domain.spans(operation)):
+            index = self._domain.class_of(operation, loop)
+            sizes.append(span.size if index is None else self._sizes[index])
+        return sizes
+
+    def _offset(self, expr: ir.AffineExpr) -> Size:
+        """Return the value of an expression of the rTask id, computed once per function."""
+        if isinstance(expr, ir.AffineConstantExpr):
+            return expr.value
+        key = str(expr)
+        if key not in self._offsets:
+            map_ = ir.AffineMap.get(1, 0, [expr])
+            self._offsets[key] = affine.AffineApplyOp(map_, [self._id]).result
+        return self._offsets[key]
+
+    def _box(
+        self, map_: ir.AffineMap, operation: int, shape: Sequence[int]
+    ) -> tuple[list[Size], list[Size]]:
+        """Offsets and actual sizes of an operand's box."""
+        spans = self._domain.spans(operation)
+        sizes = self._loop_sizes(operation)
+        boxes = [
+            self._dimension(expr, spans, sizes, extent)
+            for expr, extent in zip(map_.results, shape, strict=True)
+        ]
+        return [offset for offset, _ in boxes], [size for _, size in boxes]
+
+    def _dimension(
+        self, expr: ir.AffineExpr, spans: list[Span], sizes: list[Size], extent: int
+    ) -> tuple[Size, Size]:
+        form = linear_form(expr)
+        if form is None or all(spans[dim].is_whole for dim in form.coefficients):
+            return 0, extent
+        offset = ir.AffineExpr.get_constant(0)
+        for dim, factor in sorted(form.coefficients.items()):
+            offset = offset + spans[dim].offset * factor
+        dim = plain_dim(expr)
+        if dim is not None:
+            return self._offset(offset), sizes[dim]
+        static = form.constant + 1
+        dynamic: list[tuple[ir.Value, int]] = []
+        for loop, factor in sorted(form.coefficients.items()):
+            size = sizes[loop]
+            if isinstance(size, int):
+                static += factor * (size - 1)
+            else:
+                static -= factor
+                dynamic.append((size, factor))
+        return self._offset(offset), _weighted_sum(static, dynamic)
+
+    def _tile(self, op: Structured, ip: ir.InsertionPoint) -> None:
+        number = self._index[op.op.operation]
+        operands: list[ir.Value] = []
+        num_inputs = len(op.inputs)
+        reused = _reused_inputs(self._computation, op)
+        for position, value in enumerate(op.op.operation.operands):
+            result = position - num_inputs
+            if result < 0:
+                operands.append(self._operand(op.maps[position], number, value))
+            else:
+                operands.append(self._initial(op, result, reused))
+        copy = op.op.operation.clone(ip=ip).operation
+        for position, operand in enumerate(operands):
+            copy.operands[position] = operand
+        self._rename_captures(copy)
+        for result, value in enumerate(op.op.operation.results):
+            copy.results[result].set_type(operands[num_inputs + result].type)
+            self._mapping[value] = copy.results[result]
+        self._shift_indices(copy, number)
+
+    def _initial(self, op: Structured, result: int, reused: dict[int, ir.Value]) -> ir.Value:
+        """Return the tensor that a result is computed in, holding its initial value if read."""
+        value = op.outputs[result]
+        if _is_computed(value):
+            return self._mapping[value]
+        if not op.reads_output(result):
+            source = reused.get(result)
+            return self._destination(op, result) if source is None else self._mapping[source]
+        number = self._index[op.op.operation]
+        initial = self._operand(op.maps[len(op.inputs) + result], number, value)
+        return _copy(initial, self._destination(op, result))
+
+    def _rename_captures(self, copy: ir.Operation) -> None:
+        for inner in copy.regions[0].blocks[0].operations:
+            for index, operand in enumerate(inner.operation.operands):
+                if operand in self._mapping:
+                    inner.operation.operands[index] = self._mapping[operand]
+
+    def _operand(self, map_: ir.AffineMap, number: int, value: ir.Value) -> ir.Value:
+        shape = shape_of(value)
+        tile = self._mapping[value]
+        if not shape or _is_computed(value):
+            return tile
+        offsets, sizes = self._box(map_, number, shape)
+        return _extract(tile, offsets, sizes, shape)
+
+    def _destination(self, op: Structured, result: int) -> ir.Value:
+        """Return where a result is computed: a slice of an output, or a temporary."""
+        number = self._index[op.op.operation]
+        map_ = op.maps[len(op.inputs) + result]
+        value = op.op.operation.results[result]
+        offsets, sizes = self._box(map_, number, shape_of(value))
+        target = _final_output(self._computation, value)
+        if target is not None:
+            return _extract(self._outputs[target], offsets, sizes, shape_of(value))
+        element = ir.RankedTensorType(value.type).element_type
+        return tensor.EmptyOp(sizes, element).result
+
+    def _insert(self, value: ir.Value) -> ir.Value:
+        produced = ir.OpResult(value)
+        op = Structured(produced.owner)
+        result = produced.result_number
+        number = self._index[op.op.operation]
+        map_ = op.maps[len(op.inputs) + result]
+        offsets, sizes = self._box(map_, number, shape_of(value))
+        return _insert(self._mapping[value], self._outputs[value], offsets, sizes)
+
+    def _shift_indices(self, copy: ir.Operation, number: int) -> None:
+        """Make ``linalg.index`` count from the start of the whole domain, not of the tile."""
+        spans = self._domain.spans(number)
+        for inner in list(copy.regions[0].blocks[0].operations):
+            if inner.operation.name != "linalg.index":
+                continue
+            loop = ir.IntegerAttr(inner.operation.attributes["dim"]).value
+            offset = self._offset_before(copy, spans[loop].offset)
+            if offset is None:
+                continue
+            with ir.InsertionPoint.after(inner.operation):
+                shifted = arith.AddIOp(inner.operation.results[0], offset)
+            inner.operation.results[0].replace_all_uses_except(shifted.result, [shifted.operation])
+
+    def _offset_before(self, op: ir.Operation, expr: ir.AffineExpr) -> ir.Value | None:
+        if isinstance(expr, ir.AffineConstantExpr):
+            return None
+        with ir.InsertionPoint(op):
+            map_ = ir.AffineMap.get(1, 0, [expr])
+            return affine.AffineApplyOp(map_, [self._id]).result
+
+
+def _weighted_sum(static: int, dynamic: list[tuple[ir.Value, int]]) -> Size:
+    if not dynamic:
+        return static
+    expr = ir.AffineExpr.get_constant(static)
+    for position, (_, factor) in enumerate(dynamic):
+        expr = expr + ir.AffineExpr.get_dim(position) * factor
+    map_ = ir.AffineMap.get(len(dynamic), 0, [expr])
+    return affine.AffineApplyOp(map_, [value for value, _ in dynamic]).result
+
+
+def _is_computed(value: ir.Value) -> bool:
+    """Whether a structured operation of the kernel computes the value, so that it is a tile."""
+    owner = value.owner
+    return not isinstance(owner, ir.Block) and is_generic(owner.opview)
+
+
+def _single_use(value: ir.Value) -> ir.OpOperand | None:
+    uses = list(value.uses)
+    return uses[0] if len(uses) == 1 else None
+
+
+def _reused_inputs(computation: Computation, op: Structured) -> dict[int, ir.Value]:
+    """Map each result of an elementwise op to an input whose tile it may overwrite."""
+    if not op.is_elementwise:
+        return {}
+    reused: dict[int, ir.Value] = {}
+    num_inputs = len(op.inputs)
+    for result in range(op.num_outputs):
+        out = op.op.operation.results[result]
+        if op.reads_output(result) or _is_computed(op.outputs[result]):
+            continue
+        for position, value in enumerate(op.inputs):
+            if (
+                value not in reused.values()
+                and value.type == out.type
+                and op.maps[position] == op.maps[num_inputs + result]
+                and _single_use(value) is not None
+                and value not in computation.returned
+                and _is_computed(value)
+            ):
+                reused[result] = value
+                break
+    return reused
+
+
+def _final_output(computation: Computation, value: ir.Value) -> ir.Value | None:
+    """Follow a value through operations that update it in place to the result it becomes."""
+    while value not in computation.returned:
+        use = _single_use(value)
+        if use is None or not is_generic(use.owner):
+            return None
+        op = Structured(use.owner)
+        result = use.operand_number - len(op.inputs)
+        if result < 0:
+            matches = [r for r, v in _reused_inputs(computation, op).items() if v == value]
+            if not matches:
+                return None
+            result = matches[0]
+        value = op.op.operation.results[result]
+    return value
+
+
+def _split(values: Sequence[Size]) -> tuple[list[ir.Value], list[int]]:
+    """Separate dynamic values from static ones, in the form that slice operations take."""
+    dynamic = [value for value in values if not isinstance(value, int)]
+    marker = ir.ShapedType.get_dynamic_size()
+    return dynamic, [value if isinstance(value, int) else marker for value in values]
+
+
+def _extract(
+    source: ir.Value, offsets: list[Size], sizes: list[Size], shape: Sequence[int]
+) -> ir.Value:
+    if all(offset == 0 for offset in offsets) and sizes == list(shape):
+        return source
+    dynamic_offsets, static_offsets = _split(offsets)
+    dynamic_sizes, static_sizes = _split(sizes)
+    element = ir.RankedTensorType(source.type).element_type
+    return tensor.ExtractSliceOp(
+        ir.RankedTensorType.get(static_sizes, element),
+        source,
+        dynamic_offsets,
+        dynamic_sizes,
+        [],
+        static_offsets,
+        static_sizes,
+        [1] * len(offsets),
+    ).result
+
+
+def _insert(tile: ir.Value, target: ir.Value, offsets: list[Size], sizes: list[Size]) -> ir.Value:
+    if tile.type == target.type:
+        return tile
+    dynamic_offsets, static_offsets = _split(offsets)
+    dynamic_sizes, static_sizes = _split(sizes)
+    return tensor.InsertSliceOp(
+        tile,
+        target,
+        dynamic_offsets,
+        dynamic_sizes,
+        [],
+        static_offsets,
+        static_sizes,
+        [1] * len(offsets),
+    ).result

@@ -1,0 +1,241 @@
+"""One tiled rKernel: the function that computes one rTask, and what it touches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.boxes import Box, Span, operand_box
+from rammer_mlir.passes.ir.structured import (
+    Structured,
+    captured_values,
+    element_bytes,
+    is_generic,
+    plain_dim,
+    shape_of,
+)
+from rammer_mlir.passes.tiling.choice import (
+    CONTIGUOUS,
+    CONTIGUOUS_MINIMUM,
+    LoopLimit,
+    TileCost,
+    Tiling,
+)
+from rammer_mlir.passes.tiling.space import TileSpace, analyze, is_free
+
+
+@dataclass(frozen=True)
+class Touch:
+    """An argument (inputs first, then outputs) and the box of it that an rTask touches."""
+
+    argument: int
+    box: Box
+
+
+@dataclass(frozen=True)
+class Computation:
+    """A function on whole tensors that becomes an rKernel."""
+
+    function: ir.OpView
+
+    @cached_property
+    def block(self) -> ir.Block:
+        """Return the function's body."""
+        return self.function.operation.regions[0].blocks[0]
+
+    @cached_property
+    def operations(self) -> list[ir.OpView]:
+        """Operations without the terminator."""
+        return list(self.block.operations)[:-1]
+
+    @cached_property
+    def returned(self) -> list[ir.Value]:
+        """Values that the function returns."""
+        return list(list(self.block.operations)[-1].operation.operands)
+
+    @cached_property
+    def generics(self) -> list[Structured]:
+        """The structured operations in order."""
+        return [Structured(op) for op in self.operations if is_generic(op)]
+
+    @cached_property
+    def space(self) -> TileSpace | None:
+        """Loops that can be tiled, or None when the function is one rTask."""
+        names = {op.operation.name for op in self.operations}
+        if not names <= {"linalg.generic", "arith.constant", "tensor.empty"}:
+            return None
+        results = {r for op in self.operations if is_generic(op) for r in op.operation.results}
+        if not all(value in results for value in self.returned):
+            return None
+        return analyze(self.generics, self.returned)
+
+
+@dataclass(frozen=True)
+class TiledDomain:
+    """A tiling of a computation: every operation's spans as functions of the rTask id."""
+
+    space: TileSpace
+    tiling: Tiling
+
+    @cached_property
+    def parts(self) -> tuple[int, ...]:
+        """Number of tiles along each class."""
+        return tuple(
+            -(-tile_class.extent // tile) if tile else 1
+            for tile_class, tile in zip(self.space.classes, self.tiling, strict=True)
+        )
+
+    @property
+    def num_rtasks(self) -> int:
+        """Return the total number of rTasks."""
+        return prod(self.parts)
+
+    @cached_property
+    def class_spans(self) -> tuple[Span, ...]:
+        """Span of each class; the last class varies fastest with the id."""
+        spans: list[Span] = []
+        stride = 1
+        rtask_id = ir.AffineExpr.get_dim(0)
+        for tile_class, tile, parts in reversed(
+            list(zip(self.space.classes, self.tiling, self.parts, strict=True))
+        ):
+            index = ir.AffineExpr.get_mod(ir.AffineExpr.get_floor_div(rtask_id, stride), parts)
+            if stride * parts == self.num_rtasks:
+                index = ir.AffineExpr.get_floor_div(rtask_id, stride)
+            offset = index * tile if parts > 1 else ir.AffineExpr.get_constant(0)
+            spans.append(Span(offset, tile, tile_class.extent))
+            stride *= parts
+        return tuple(reversed(spans))
+
+    def class_of(self, operation: int, loop: int) -> int | None:
+        """Index of the class that holds a loop, or None for an untiled loop."""
+        for index, tile_class in enumerate(self.space.classes):
+            if tile_class.loops.get(operation) == loop:
+                return index
+        return None
+
+    def spans(self, operation: int) -> list[Span]:
+        """Spans of all loops of one operation."""
+        spans: list[Span] = []
+        for loop, extent in enumerate(self.space.operations[operation].extents):
+            index = self.class_of(operation, loop)
+            if index is None:
+                spans.append(Span(ir.AffineExpr.get_constant(0), extent, extent))
+            else:
+                spans.append(self.class_spans[index])
+        return spans
+
+
+def loop_limits(computation: Computation, space: TileSpace) -> list[LoopLimit]:
+    """Return how each class may be cut.
+
+    Loops that walk contiguous memory of an argument or result stay whole vectors. Where those are
+    short, being the points of blocks, a contraction keeps so many blocks together that as many
+    elements share what it loads of its other operand. Rows that are transformed for a contraction
+    in the same rTask stay whole: its other operand is loaded for each of them anew.
+    """
+    contiguous = _contiguous_classes(computation, space)
+    limits = [CONTIGUOUS if found else LoopLimit() for found in contiguous]
+    for index, op in enumerate(space.operations):
+        if not op.is_contraction:
+            continue
+        for position in range(len(op.inputs)):
+            row = _transformed_row(op, position, space, index)
+            if row is not None:
+                limits[row] = LoopLimit(smallest=space.classes[row].extent)
+            for block, points in _blocks(op, position, space, index).items():
+                if contiguous[points] and not contiguous[block]:
+                    together = -(-CONTIGUOUS_MINIMUM // space.classes[points].extent)
+                    limits[block] = LoopLimit(smallest=together)
+    return limits
+
+
+def _transformed_row(op: Structured, position: int, space: TileSpace, index: int) -> int | None:
+    """Return the class of the innermost parallel loop of an operand that a transform computes."""
+    owner = op.inputs[position].owner
+    if isinstance(owner, ir.Block) or not is_generic(owner.opview):
+        return None
+    if not Structured(owner.opview).is_transform:
+        return None
+    loops = {tile_class.loops.get(index): n for n, tile_class in enumerate(space.classes)}
+    dims = [plain_dim(expr) for expr in op.maps[position].results]
+    return next((loops[dim] for dim in reversed(dims) if dim is not None and dim in loops), None)
+
+
+def _blocks(op: Structured, position: int, space: TileSpace, index: int) -> dict[int, int]:
+    """Map classes that move only this operand of a contraction to that of its innermost loop."""
+    of_loop = {tile_class.loops.get(index): n for n, tile_class in enumerate(space.classes)}
+    dims = [plain_dim(expr) for expr in op.maps[position].results]
+    others = [map_ for n, map_ in enumerate(op.maps[: len(op.inputs)]) if n != position]
+    shared = {plain_dim(expr) for map_ in others for expr in map_.results}
+    if len(dims) < 2 or dims[-1] is None or dims[-1] not in of_loop or dims[-1] in shared:
+        return {}
+    own = [dim for dim in dims[:-1] if dim is not None and dim in of_loop and dim not in shared]
+    return {of_loop[dim]: of_loop[dims[-1]] for dim in own}
+
+
+def _contiguous_classes(computation: Computation, space: TileSpace) -> list[bool]:
+    """For each class, whether one of its loops walks contiguous memory of an argument or result."""
+    outside = {*computation.block.arguments, *computation.returned}
+    found = [False] * len(space.classes)
+    for index, op in enumerate(space.operations):
+        values = [*op.inputs, *op.op.operation.results]
+        for map_, value in zip(op.maps, values, strict=True):
+            if value in outside and len(map_.results) and shape_of(value)[-1] > 1:
+                last = map_.results[len(map_.results) - 1]
+                for number, tile_class in enumerate(space.classes):
+                    loop = tile_class.loops.get(index)
+                    found[number] |= isinstance(last, ir.AffineDimExpr) and last.position == loop
+    return found
+
+
+def touches(computation: Computation, domain: TiledDomain) -> tuple[list[Touch], list[Touch]]:
+    """Return what an rTask reads and what it writes."""
+    inputs = computation.block.arguments
+    arguments: dict[ir.Value, int] = {argument: i for i, argument in enumerate(inputs)}
+    returned = {value: i + len(arguments) for i, value in enumerate(computation.returned)}
+    reads: dict[Touch, None] = {}
+    writes: list[Touch] = []
+    for index, op in enumerate(domain.space.operations):
+        spans = domain.spans(index)
+        for map_, value in zip(op.maps, op.op.operation.operands, strict=True):
+            if value in arguments:
+                box = operand_box(map_, spans, shape_of(value))
+                reads[Touch(arguments[value], box)] = None
+        for value in captured_values(op.op):
+            if value in arguments:
+                reads[Touch(arguments[value], whole(value))] = None
+        for map_, value in zip(op.maps[len(op.inputs) :], op.op.operation.results, strict=True):
+            if value in returned:
+                box = operand_box(map_, spans, shape_of(value))
+                writes.append(Touch(returned[value], box))
+    return list(reads), sorted(writes, key=lambda touch: touch.argument)
+
+
+def whole(value: ir.Value) -> Box:
+    """Return the box that is the whole value."""
+    shape = shape_of(value)
+    return Box(tuple(ir.AffineExpr.get_constant(0) for _ in shape), tuple(shape))
+
+
+def tile_cost(computation: Computation, domain: TiledDomain) -> TileCost:
+    """Return the work of one full rTask: scalar operations, and bytes read and written."""
+    operations = 0
+    for index, op in enumerate(domain.space.operations):
+        if not is_free(op):
+            points = prod(span.size for span in domain.spans(index))
+            operations += points * max(1, op.operations // max(op.points, 1))
+    reads, writes = touches(computation, domain)
+    kinds = [v.type for v in (*computation.block.arguments, *computation.returned)]
+    moved = sum(prod(t.box.sizes) * element_bytes(kinds[t.argument]) for t in (*reads, *writes))
+    return TileCost(operations, moved)
+
+
+def whole_cost(computation: Computation) -> TileCost:
+    """Return the work of a computation that is one rTask."""
+    operations = sum(op.operations for op in computation.generics)
+    values = (*computation.block.arguments, *computation.returned)
+    moved = sum(prod(shape_of(v)) * element_bytes(v.type) for v in values)
+    return TileCost(max(operations, moved // 4), moved)

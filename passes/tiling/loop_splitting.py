@@ -1,0 +1,142 @@
+"""Split a loop that all operations of a function share into blocks and the points of a block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rammer_mlir.bindings import ir, tensor
+from rammer_mlir.passes.ir.boxes import loops_in
+from rammer_mlir.passes.ir.generics import indexing_maps
+from rammer_mlir.passes.ir.structured import Structured, plain_dim
+from rammer_mlir.passes.tiling.kernel import Computation
+from rammer_mlir.passes.tiling.space import TileClass
+
+
+@dataclass(frozen=True)
+class Panels:
+    """A weight that is to lie in panels: its argument number, and how many dimensions stay first.
+
+    Its innermost dimension is the one that is split.
+    """
+
+    argument: int
+    leading: int
+
+    def arrange(self, dims: list[Any], blocks: Any, points: Any) -> list[Any]:
+        """Order what belongs to the weight's dimensions, without the one that is split."""
+        return [*dims[: self.leading], blocks, *dims[self.leading :], points]
+
+
+@dataclass(frozen=True)
+class LoopSplit:
+    """Which dimension of each argument and each result was split, by its number."""
+
+    arguments: dict[int, int]
+    results: dict[int, int]
+
+
+def split_class(
+    computation: Computation, loops: TileClass, width: int, panels: Panels
+) -> LoopSplit | None:
+    """Split the loops of a class in place: loop ``l`` becomes blocks ``l`` and points ``l + 1``.
+
+    A tensor's dimension along the loop splits likewise, a weight's as ``panels`` says. Returns
+    None, and changes nothing, where an operation does not allow it.
+    """
+    space = computation.space
+    assert space is not None
+    found: dict[ir.Value, int | None] = {}
+    for index, op in enumerate(space.operations):
+        if not _collect(op, loops.loops.get(index), found):
+            return None
+    dims = {value: dim for value, dim in found.items() if dim is not None}
+    arguments = list(computation.block.arguments)
+    weight = arguments[panels.argument]
+    if not all(map(_can_split, dims)) or len(list(weight.uses)) != 1:
+        return None
+    for index, op in enumerate(space.operations):
+        if index in loops.loops:
+            _rewrite_generic(op, loops.loops[index], weight, panels)
+    for value, dim in dims.items():
+        _rewrite_value(value, dim, width, panels if value == weight else None)
+    _update_signature(computation)
+    returned = list(list(computation.block.operations)[-1].operation.operands)
+    return LoopSplit(
+        {number: dims[value] for number, value in enumerate(arguments) if value in dims},
+        {number: dims[value] for number, value in enumerate(returned) if value in dims},
+    )
+
+
+def _collect(op: Structured, loop: int | None, found: dict[ir.Value, int | None]) -> bool:
+    """Note the dimension of each operand and result along ``loop``; False if it is not clear."""
+    if loop is not None and op.uses_index:
+        return False
+    values = [*op.op.operation.operands, *op.op.operation.results]
+    maps = [*op.maps, *op.maps[len(op.inputs) :]]
+    for value, map_ in zip(values, maps, strict=True):
+        dims = [number for number, expr in enumerate(map_.results) if loop in loops_in(expr)]
+        if len(dims) > 1 or (dims and plain_dim(map_.results[dims[0]]) != loop):
+            return False
+        dim = dims[0] if dims else None
+        if found.setdefault(value, dim) != dim:
+            return False
+    return True
+
+
+def _can_split(value: ir.Value) -> bool:
+    """Whether the value is an argument, an empty tensor or computed by a structured operation."""
+    owner = value.owner
+    return isinstance(owner, ir.Block) or owner.name in ("tensor.empty", "linalg.generic")
+
+
+def _rewrite_generic(op: Structured, loop: int, weight: ir.Value, panels: Panels) -> None:
+    operation = op.op.operation
+    maps = [
+        _split_map(map_, loop, panels if value == weight else None)
+        for map_, value in zip(op.maps, operation.operands, strict=True)
+    ]
+    kinds = list(ir.ArrayAttr(operation.attributes["iterator_types"]))
+    kinds.insert(loop, kinds[loop])
+    operation.attributes["indexing_maps"] = indexing_maps(maps)
+    operation.attributes["iterator_types"] = ir.ArrayAttr.get(kinds)
+
+
+def _split_map(map_: ir.AffineMap, loop: int, panels: Panels | None) -> ir.AffineMap:
+    behind = [ir.AffineExpr.get_dim(d + (d > loop)) for d in range(map_.n_dims)]
+    renumbered = ir.AffineMap.get(map_.n_dims + 1, 0, behind)
+    exprs: list[ir.AffineExpr] = []
+    for expr in map_.results:
+        exprs.append(expr.compose(renumbered))
+        if plain_dim(expr) == loop:
+            exprs.append(ir.AffineExpr.get_dim(loop + 1))
+    if panels is not None:
+        *rest, blocks, points = exprs
+        exprs = panels.arrange(rest, blocks, points)
+    return ir.AffineMap.get(map_.n_dims + 1, 0, exprs)
+
+
+def _rewrite_value(value: ir.Value, dim: int, width: int, panels: Panels | None) -> None:
+    ranked = ir.RankedTensorType(value.type)
+    shape = list(ranked.shape)
+    blocks = shape[dim] // width
+    if panels is None:
+        shape[dim : dim + 1] = [blocks, width]
+    else:
+        shape = panels.arrange(shape[:-1], blocks, width)
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "tensor.empty":
+        value.set_type(ir.RankedTensorType.get(shape, ranked.element_type))
+        return
+    with ir.InsertionPoint(owner), owner.location:
+        fresh = tensor.EmptyOp(shape, ranked.element_type)
+    value.replace_all_uses_with(fresh.result)
+    owner.erase()
+
+
+def _update_signature(computation: Computation) -> None:
+    function = computation.function.operation
+    block = function.regions[0].blocks[0]
+    inputs = [argument.type for argument in block.arguments]
+    results = [value.type for value in list(block.operations)[-1].operation.operands]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))

@@ -1,0 +1,144 @@
+"""Which loops of fused operations can be cut together into independent tiles.
+
+Loops of different operations belong to one class when a value that flows between them is indexed by
+both. A class can be tiled when every operation that is not free to recompute has exactly one
+parallel loop in it: then the tiles of all operations line up and no tile needs another's results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.boxes import can_slice, loops_in
+from rammer_mlir.passes.ir.structured import Structured, is_constant, plain_dim
+
+Loop = tuple[int, int]
+"""An operation's index in the group and one of its loops."""
+
+
+@dataclass
+class _Classes:
+    """Union-find over loops."""
+
+    parent: dict[Loop, Loop] = field(default_factory=dict[Loop, Loop])
+
+    def find(self, loop: Loop) -> Loop:
+        root = loop
+        while self.parent.setdefault(root, root) != root:
+            root = self.parent[root]
+        while self.parent[loop] != root:
+            self.parent[loop], loop = root, self.parent[loop]
+        return root
+
+    def union(self, a: Loop, b: Loop) -> None:
+        first, second = sorted((self.find(a), self.find(b)))
+        self.parent[second] = first
+
+
+@dataclass(frozen=True)
+class TileClass:
+    """Loops that are tiled together: their common trip count, and each operation's loop."""
+
+    extent: int
+    loops: dict[int, int]
+
+
+@dataclass(frozen=True)
+class TileSpace:
+    """The loops of a group of operations that can be tiled, outermost first."""
+
+    operations: tuple[Structured, ...]
+    classes: tuple[TileClass, ...]
+
+    @property
+    def parallelism(self) -> int:
+        """Number of independent pieces that the finest tiling has."""
+        return prod(tile_class.extent for tile_class in self.classes)
+
+
+def is_free(op: Structured) -> bool:
+    """Whether recomputing the operation per tile costs nothing worth counting: a fill."""
+    return op.is_elementwise and all(not map_.results for map_ in op.maps[: len(op.inputs)])
+
+
+def analyze(
+    operations: Sequence[Structured], returned: Sequence[ir.Value] = ()
+) -> TileSpace | None:
+    """Return the tile space of operations in def-before-use order; None if they do not line up.
+
+    ``returned`` are values that leave the group: what computes them is never repeated per tile.
+    """
+    classes = _Classes()
+    producers: dict[ir.Value, tuple[int, int]] = {
+        result: (index, number)
+        for index, op in enumerate(operations)
+        for number, result in enumerate(op.op.operation.results)
+    }
+    for index, op in enumerate(operations):
+        if any(value in producers for value in op.captures):
+            return None
+        if not _unify_operands(index, op, operations, producers, classes):
+            return None
+    costly = [
+        i
+        for i, op in enumerate(operations)
+        if not is_free(op) or any(result in returned for result in op.op.operation.results)
+    ]
+    return TileSpace(tuple(operations), tuple(_tileable(operations, costly, classes)))
+
+
+def _unify_operands(
+    index: int,
+    op: Structured,
+    operations: Sequence[Structured],
+    producers: dict[ir.Value, tuple[int, int]],
+    classes: _Classes,
+) -> bool:
+    for map_, operand in zip(op.maps, op.op.operation.operands, strict=True):
+        source = producers.get(operand)
+        if source is None:
+            continue
+        producer, result = source
+        dims = operations[producer].result_dims(result)
+        if dims is None:
+            return False
+        for expr, dim in zip(map_.results, dims, strict=True):
+            loop = plain_dim(expr)
+            if loop is not None:
+                classes.union((producer, dim), (index, loop))
+            elif operations[producer].extents[dim] != 1:
+                return False
+    return True
+
+
+def _tileable(
+    operations: Sequence[Structured], costly: Sequence[int], classes: _Classes
+) -> Iterable[TileClass]:
+    if not costly:
+        return
+    members: dict[Loop, list[Loop]] = {}
+    for index, op in enumerate(operations):
+        for loop in range(len(op.parallel)):
+            members.setdefault(classes.find((index, loop)), []).append((index, loop))
+    last = costly[-1]
+    order = [classes.find((last, loop)) for loop in range(len(operations[last].parallel))]
+    for root in dict.fromkeys(order):
+        loops = dict(members[root])
+        if len(loops) != len(members[root]) or not set(costly) <= loops.keys():
+            continue
+        if all(_can_cut(operations[i], loop) for i, loop in loops.items()):
+            extent = operations[last].extents[loops[last]]
+            if all(operations[i].extents[loop] == extent for i, loop in loops.items()):
+                yield TileClass(extent, loops)
+
+
+def _can_cut(op: Structured, loop: int) -> bool:
+    """Whether tiles along a loop are boxes; constants stay whole, to be worked into the code."""
+    return op.parallel[loop] and all(
+        can_slice(expr, {loop}) and not (is_constant(value) and loop in loops_in(expr))
+        for map_, value in zip(op.maps, op.op.operation.operands, strict=True)
+        for expr in map_.results
+    )

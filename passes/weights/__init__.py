@@ -1,0 +1,1 @@
+"""Weights that the compiler computes from the model's."""

@@ -1,0 +1,95 @@
+"""Weights made from weights at compile time, which costs no run time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.constants import (
+    CONSTANT,
+    PACK,
+    PARTS,
+    VALUE,
+    ArgumentList,
+    ConstantArgument,
+    Matrix,
+    Step,
+    constant_arguments,
+    pack_attribute,
+)
+from rammer_mlir.passes.ir.entry import entry_function
+from rammer_mlir.passes.ir.structured import shape_of
+from rammer_mlir.passes.weights.merged import WeightPart, joined_attributes
+
+
+class DerivedWeights:
+    """The weights of an entry function, and further ones made from them; equal ones once."""
+
+    def __init__(self, module: ir.Module) -> None:
+        main = entry_function(module)
+        self._arguments = ArgumentList(main)
+        self._weights = {weight.value: weight for weight in constant_arguments(main)}
+        self._derived: dict[tuple[ir.Value, tuple[object, ...]], ir.Value] = {}
+
+    def __contains__(self, value: ir.Value) -> bool:
+        """Whether the value is a weight."""
+        return value in self._weights
+
+    def reshape(self, weight: ir.Value, shape: Sequence[int]) -> ir.Value:
+        """Return the weight in another shape."""
+        return self._derive(weight, [list(shape)], shape)
+
+    def multiply(self, weight: ir.Value, matrix: Matrix) -> ir.Value:
+        """Return the weight with its first dimension multiplied by a matrix: ``matrix @ x``."""
+        before = shape_of(weight)
+        return self._derive(weight, [before, matrix], [len(matrix), *before[1:]])
+
+    def transpose(
+        self, weight: ir.Value, permutation: Sequence[int], shape: Sequence[int] | None = None
+    ) -> ir.Value:
+        """Return the weight, first reshaped to ``shape`` if that is given, with permuted dims."""
+        before = shape_of(weight) if shape is None else list(shape)
+        return self._derive(
+            weight, [before, list(permutation)], [before[dim] for dim in permutation]
+        )
+
+    def join(self, parts: Sequence[WeightPart]) -> ir.Value:
+        """Return a weight that holds others one behind the other, with zeros around them."""
+        attributes = joined_attributes(parts)
+        shape = [sum(part.size[0] for part in parts), *parts[0].size[1:]]
+        element = ir.RankedTensorType(parts[0].weight.value.type).element_type
+        value = self._arguments.add(ir.RankedTensorType.get(shape, element), attributes)
+        self._weights[value] = ConstantArgument(-1, value, attributes)
+        return value
+
+    def __getitem__(self, value: ir.Value) -> ConstantArgument:
+        """Return the weight that a value is."""
+        return self._weights[value]
+
+    def finish(self) -> None:
+        """Bring the entry function's signature up to date, without weights that nothing uses."""
+        self._arguments.finish()
+
+    def _derive(self, weight: ir.Value, steps: list[Step], shape: Sequence[int]) -> ir.Value:
+        key = (weight, tuple(map(tuple, steps)))
+        if key not in self._derived:
+            base = self._weights[weight]
+            element = ir.RankedTensorType(weight.type).element_type
+            attributes = {
+                name: base.attributes[name]
+                for name in (CONSTANT, VALUE, PARTS)
+                if name in base.attributes
+            }
+            attributes[PACK] = pack_attribute(_joined_steps(base.steps, steps))
+            kind = ir.RankedTensorType.get(list(shape), element)
+            value = self._arguments.add(kind, attributes)
+            self._weights[value] = ConstantArgument(-1, value, attributes)
+            self._derived[key] = value
+        return self._derived[key]
+
+
+def _joined_steps(before: list[Step], after: list[Step]) -> list[Step]:
+    """Join two lists of steps; one that begins with a reshape makes another one before it idle."""
+    last = next((n for n, step in enumerate(reversed(before)) if isinstance(step, tuple)), None)
+    turns = len(before) if last is None else last
+    return [*(before[:-1] if turns % 2 else before), *after]

@@ -1,0 +1,149 @@
+"""A reading of rOperators that convolve images in blocks of channels, with what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.contractions.contraction import multiplies_and_adds
+from rammer_mlir.passes.ir.fills import filling, starts_at_zero
+from rammer_mlir.passes.ir.structured import (
+    Structured,
+    is_generic,
+    plain_dim,
+    shape_of,
+)
+from rammer_mlir.passes.tiling.kernel import Computation
+
+_PLAIN_MAPS = (
+    "(n, k, h, w, l, c, i, j, m) -> (n, c, h + i, w + j, m)",
+    "(n, k, h, w, l, c, i, j, m) -> (k, c, i, j, m, l)",
+    "(n, k, h, w, l, c, i, j, m) -> (n, k, h, w, l)",
+)
+"""Image, weight and result of a convolution with unit strides; l and m are lanes of a block."""
+
+_GROUPED_MAPS = (
+    "(n, g, k, h, w, l, c, i, j, m) -> (n, g, c, h + i, w + j, m)",
+    "(n, g, k, h, w, l, c, i, j, m) -> (g, k, c, i, j, m, l)",
+    "(n, g, k, h, w, l, c, i, j, m) -> (n, g, k, h, w, l)",
+)
+"""The same of a convolution in groups, each with channels and results of its own."""
+
+_PLAIN_RANK = 5
+"""Dimensions of images and results without groups."""
+
+
+@dataclass(frozen=True)
+class BlockedConvolution:
+    """A computation that is one convolution with unit strides and elementwise operations on it.
+
+    Attributes:
+        computation: the function on whole tensors.
+        image, weight: arguments [N, C / L, H + window - 1, W + window - 1, L] and
+            [K / L, C / L, window, window, L, L]. Groups are one more dimension: the image's
+            second, the weight's first; K and C count what is in one of them.
+        result: the convolution's result [N, K / L, H, W, L], or [N, G, K / L, H, W, L].
+        epilogue: what follows, on loops over this result; ``expanded`` are the arguments it reads
+            that have rows and columns of their own.
+        window: rows and columns of the window.
+    """
+
+    computation: Computation
+    image: int
+    weight: int
+    result: ir.Value
+    epilogue: tuple[Structured, ...]
+    expanded: frozenset[ir.Value]
+    window: tuple[int, int]
+
+    @property
+    def shape(self) -> list[int]:
+        """Shape of the result."""
+        return shape_of(self.result)
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether its channels are divided into groups."""
+        return len(self.shape) > _PLAIN_RANK
+
+
+def read_convolution(function: ir.OpView) -> BlockedConvolution | None:
+    """Read a function of an rOperator as such a convolution; None if it is something else."""
+    computation = Computation(function)
+    generics = [op for op in computation.generics if filling(op.op.operation.results[0]) is None]
+    if not generics or not _is_convolution(generics[0]):
+        return None
+    names = {op.operation.name for op in computation.operations}
+    if not names <= {"linalg.generic", "arith.constant", "tensor.empty"}:
+        return None
+    convolution, *epilogue = generics
+    arguments: list[ir.Value] = list(computation.block.arguments)
+    image, weight = convolution.inputs
+    if image not in arguments or weight not in arguments:
+        return None
+    result = convolution.op.operation.results[0]
+    rank = len(shape_of(result))
+    computed: set[ir.Value] = {result}
+    for op in epilogue:
+        if not _is_epilogue(op, rank, computed, arguments):
+            return None
+        computed.update(op.op.operation.results)
+    if not all(value in computed for value in computation.returned):
+        return None
+    shapes = [
+        (value, map_) for op in epilogue for value, map_ in zip(op.inputs, op.maps, strict=False)
+    ]
+    expanded = frozenset(v for v, map_ in shapes if v in arguments and _moves(map_, rank))
+    if any(value in expanded and not _is_whole(map_, rank) for value, map_ in shapes):
+        return None
+    if image in expanded or weight in expanded:
+        return None
+    window = shape_of(weight)[-4:-2]
+    return BlockedConvolution(
+        computation, arguments.index(image), arguments.index(weight), result,
+        tuple(epilogue), expanded, (window[0], window[1]),
+    )  # fmt: skip
+
+
+def _is_convolution(op: Structured) -> bool:
+    kinds = [ir.RankedTensorType(value.type).element_type for value in op.op.operation.operands]
+    return (
+        op.maps in (_parsed(_PLAIN_MAPS), _parsed(_GROUPED_MAPS))
+        and multiplies_and_adds(op.op)
+        and all(isinstance(kind, ir.F32Type) for kind in kinds)
+        and starts_at_zero(op)
+    )
+
+
+def _parsed(maps: Sequence[str]) -> list[ir.AffineMap]:
+    return [ir.AffineMapAttr(ir.Attribute.parse(f"affine_map<{text}>")).value for text in maps]
+
+
+def _is_epilogue(
+    op: Structured, rank: int, computed: set[ir.Value], arguments: list[ir.Value]
+) -> bool:
+    """Whether an operation does something with each element of what was computed before."""
+    if not op.is_elementwise or len(op.parallel) != rank or not is_generic(op.op):
+        return False
+    if op.uses_index or any(isinstance(value.owner, ir.Block) for value in op.captures):
+        return False
+    for number in range(op.num_outputs):
+        if op.reads_output(number) or not _is_whole(op.maps[len(op.inputs) + number], rank):
+            return False
+    for value, map_ in zip(op.inputs, op.maps, strict=False):
+        known = value in arguments or not isinstance(value.type, ir.RankedTensorType)
+        if value in computed and _is_whole(map_, rank):
+            continue
+        if not known or any(plain_dim(expr) is None for expr in map_.results):
+            return False
+    return any(value in computed for value in op.inputs)
+
+
+def _is_whole(map_: ir.AffineMap, rank: int) -> bool:
+    return [plain_dim(expr) for expr in map_.results] == list(range(rank))
+
+
+def _moves(map_: ir.AffineMap, rank: int) -> bool:
+    """Whether a map of loops like the result's moves with rows or columns."""
+    return any(plain_dim(expr) in (rank - 3, rank - 2) for expr in map_.results)

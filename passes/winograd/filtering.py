@@ -1,0 +1,80 @@
+"""Winograd's minimal filtering F(m, r): the three matrices that turn a convolution into products.
+
+m results of a filter of r taps cost m + r - 1 multiplications instead of m * r. Both are
+polynomials known by their values at m + r - 2 points and at infinity (Winograd, *Arithmetic
+Complexity of Computations*, 1980; Lavin and Gray, *Fast Algorithms for Convolutional Neural
+Networks*, CVPR 2016).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+
+from rammer_mlir.passes.ir.constants import Matrix
+
+_POINTS = (0, 1, -1, 2, -2)
+"""Small ones first: large powers lose digits."""
+
+
+@dataclass(frozen=True)
+class Filtering:
+    """F(outputs, taps): ``result = inverse @ ((kernel @ filter) * (data @ inputs))``.
+
+    Attributes:
+        outputs: results of one tile, m.
+        taps: taps of the filter, r.
+        kernel: m + r - 1 rows, r columns; G in Lavin and Gray.
+        data: m + r - 1 rows and columns; the transpose of B.
+        inverse: m rows, m + r - 1 columns; the transpose of A.
+    """
+
+    outputs: int
+    taps: int
+    kernel: Matrix
+    data: Matrix
+    inverse: Matrix
+
+    @property
+    def size(self) -> int:
+        """Multiplications, and inputs, of one tile along one dimension."""
+        return self.outputs + self.taps - 1
+
+
+def minimal_filtering(outputs: int, taps: int) -> Filtering:
+    """Return F(outputs, taps), of at most 5 points: outputs + taps <= 7.
+
+    A filter's polynomial times another one of ``outputs`` coefficients is interpolated from their
+    values; filtering is the transpose of that product.
+    """
+    points = [Fraction(point) for point in _POINTS[: outputs + taps - 2]]
+    assert len(points) == outputs + taps - 2, "points are listed for small tiles only"
+    others = [[other for other in points if other != point] for point in points]
+    scale = [prod(p - o for o in rest) for p, rest in zip(points, others, strict=True)]
+    size = len(points) + 1
+    kernel = [
+        *([p**k / s for k in range(taps)] for p, s in zip(points, scale, strict=True)),
+        _unit(taps - 1, taps),
+    ]
+    data = [*([*_with_roots(rest), Fraction(0)] for rest in others), _with_roots(points)]
+    inverse = [[*(p**k for p in points), Fraction(int(k == outputs - 1))] for k in range(outputs)]
+    assert all(len(row) == size for row in (*data, *inverse))
+    return Filtering(outputs, taps, _floats(kernel), _floats(data), _floats(inverse))
+
+
+def _with_roots(roots: list[Fraction]) -> list[Fraction]:
+    """Return the coefficients of the monic polynomial with these roots, lowest power first."""
+    found = [Fraction(1)]
+    for root in roots:
+        higher, scaled = [Fraction(0), *found], [*(-root * c for c in found), Fraction(0)]
+        found = [a + b for a, b in zip(higher, scaled, strict=True)]
+    return found
+
+
+def _unit(position: int, length: int) -> list[Fraction]:
+    return [Fraction(int(n == position)) for n in range(length)]
+
+
+def _floats(rows: list[list[Fraction]]) -> Matrix:
+    return tuple(tuple(map(float, row)) for row in rows)

@@ -1,0 +1,145 @@
+"""The steps of a convolution by Winograd's minimal filtering, as contractions on tensors.
+
+A tile of m x m results reads r x r elements. Its rows and columns are transformed, products are
+summed over the channels for each of the r x r elements by itself, and sums transformed to results.
+Tiles lie side by side for each of the r x r elements: products see one long row of them. Where
+channels are in groups G, that is the second dimension of images, tiles, sums and results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rammer_mlir.bindings import arith, ir, tensor
+from rammer_mlir.passes.ir.cloning import ValueMap, rename_operands
+from rammer_mlir.passes.ir.constants import Matrix
+from rammer_mlir.passes.ir.generics import indexing_maps, sum_of_products
+from rammer_mlir.passes.ir.structured import Structured, shape_of
+from rammer_mlir.passes.winograd.filtering import Filtering
+
+
+def transform_image(image: ir.Value, filtering: Filtering) -> ir.Value:
+    """Transform tiles of an image [N, C, H, W, L], which begin ``outputs`` elements apart.
+
+    Returns [N, C, r, r, rows of tiles, columns of tiles, L].
+    """
+    size, outputs = filtering.size, filtering.outputs
+    *around, c, height, width, lanes = shape_of(image)
+    g = _group(around)
+    rows, columns = ((extent - size) // outputs + 1 for extent in (height, width))
+    return contract(
+        f"n, {g}c, t, s, a, b, l | i, j",
+        [
+            (_matrix(filtering.data), "a, i"),
+            (_matrix(filtering.data), "b, j"),
+            (image, f"n, {g}c, {outputs} * t + i, {outputs} * s + j, l"),
+        ],
+        f"n, {g}c, a, b, t, s, l",
+        [*around, c, size, size, rows, columns, lanes],
+    )
+
+
+def multiply_tiles(tiles: ir.Value, weight: ir.Value) -> ir.Value:
+    """Sum over channels: [N, C, r, r, T, S, L] and [r, r, K, C, L, L] to [N, K, r, r, T, S, L].
+
+    Of groups, the weights are [r, r, G, K, C, L, L].
+    """
+    *around, _, size, _, rows, columns, lanes = shape_of(tiles)
+    g = _group(around)
+    filters = shape_of(weight)[-4]
+    return contract(
+        f"a, b, n, {g}k, t, s, l | c, m",
+        [
+            (tiles, f"n, {g}c, a, b, t, s, m"),
+            (weight, f"a, b, {g}k, c, m, l"),
+        ],
+        f"n, {g}k, a, b, t, s, l",
+        [*around, filters, size, size, rows, columns, lanes],
+    )
+
+
+def transform_sums(sums: ir.Value, filtering: Filtering) -> ir.Value:
+    """Return the results [N, K, T, m, S, m, L] of sums [N, K, r, r, T, S, L]."""
+    outputs = filtering.outputs
+    *around, filters, _, _, rows, columns, lanes = shape_of(sums)
+    g = _group(around)
+    return contract(
+        f"n, {g}k, t, i, s, j, l | a, b",
+        [
+            (_matrix(filtering.inverse), "i, a"),
+            (_matrix(filtering.inverse), "j, b"),
+            (sums, f"n, {g}k, a, b, t, s, l"),
+        ],
+        f"n, {g}k, t, i, s, j, l",
+        [*around, filters, rows, outputs, columns, outputs, lanes],
+    )
+
+
+def _group(around: Sequence[int]) -> str:
+    """Return the loop over groups, if there is such a dimension behind that of the images."""
+    return "g, " if len(around) > 1 else ""
+
+
+def _matrix(rows: Matrix) -> ir.Value:
+    value = ir.DenseElementsAttr.get(np.array(rows, dtype=np.float32))
+    return arith.constant(value.type, value)
+
+
+def contract(
+    loops: str,
+    operands: Sequence[tuple[ir.Value, str]],
+    result: str,
+    shape: Sequence[int],
+) -> ir.Value:
+    """Emit a sum of products of f32.
+
+    ``loops`` are the parallel ones, a bar, and those summed over; operands and the result, whose
+    shape is given, come with their subscripts.
+    """
+    outer, summed = loops.split(" | ")
+    parallel = [each for each, some in ((True, outer), (False, summed)) for _ in some.split(",")]
+    texts = [
+        f"affine_map<({outer}, {summed}) -> ({subscripts})>"
+        for subscripts in (*(text for _, text in operands), result)
+    ]
+    maps = [ir.AffineMapAttr(ir.Attribute.parse(text)).value for text in texts]
+    return sum_of_products([value for value, _ in operands], maps, parallel, shape)
+
+
+def follow(
+    op: Structured, operands: Sequence[ir.Value], shape: Sequence[int], mapping: ValueMap
+) -> list[ir.Value]:
+    """Emit an elementwise operation on loops n, k, h, w, l for tiles [n, k, t, i, s, j, l].
+
+    ``operands`` are its new inputs; those with rows and columns have them split like the result,
+    whose shape is given. ``mapping`` renames what its body uses from outside.
+    """
+    outputs = [
+        tensor.EmptyOp(list(shape), ir.RankedTensorType(value.type).element_type).result
+        for value in op.op.operation.results
+    ]
+    copy = op.op.operation.clone().operation
+    rename_operands(copy, mapping)
+    for position, value in enumerate([*operands, *outputs]):
+        copy.operands[position] = value
+    loops = [ir.AffineExpr.get_dim(dim) for dim in range(len(shape))]
+    split = [*([loop] for loop in loops[:-5]), loops[-5:-3], loops[-3:-1], loops[-1:]]
+    maps = [
+        ir.AffineMap.get(
+            len(loops), 0, [e for expr in map_.results for e in split[_position(expr)]]
+        )
+        for map_ in op.maps
+    ]
+    copy.attributes["indexing_maps"] = indexing_maps(maps)
+    kinds = list(ir.ArrayAttr(copy.attributes["iterator_types"]))
+    copy.attributes["iterator_types"] = ir.ArrayAttr.get([*kinds, *kinds[:2]])
+    for result, output in zip(copy.results, outputs, strict=True):
+        result.set_type(output.type)
+    return list(copy.results)
+
+
+def _position(expr: ir.AffineExpr) -> int:
+    assert isinstance(expr, ir.AffineDimExpr)
+    return expr.position

@@ -1,0 +1,74 @@
+"""Views of images and results in whole tiles of m x m results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rammer_mlir.bindings import ir, tensor
+from rammer_mlir.passes.channels.layout import reassociation
+from rammer_mlir.passes.ir.constant_pad import pad_with_zeros, padding_of
+from rammer_mlir.passes.ir.structured import shape_of
+
+EXPAND = "tensor.expand_shape"
+
+
+def split_tiles(value: ir.Value, outputs: int) -> ir.Value:
+    """View [N, K, H, W, L] as [N, K, H / m, m, W / m, m, L], where m is ``outputs``.
+
+    What is in front of the rows stays, here and below.
+    """
+    *around, rows, columns, lanes = shape_of(value)
+    shape = [*around, rows // outputs, outputs, columns // outputs, outputs, lanes]
+    kind = ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)
+    return tensor.ExpandShapeOp(kind, value, _tiles(len(around)), [], shape).result
+
+
+def join_tiles(value: ir.Value, shape: Sequence[int]) -> ir.Value:
+    """View tiles [N, K, T, m, S, m, L] as [N, K, H, W, L], without what is beyond ``shape``."""
+    *around, rows, outputs, columns, _, lanes = shape_of(value)
+    element = ir.RankedTensorType(value.type).element_type
+    whole = ir.RankedTensorType.get([*around, rows * outputs, columns * outputs, lanes], element)
+    joined = tensor.CollapseShapeOp(whole, value, _tiles(len(around))).result
+    if list(whole.shape) == list(shape):
+        return joined
+    kind = ir.RankedTensorType.get(list(shape), element)
+    zeros, ones = [0] * len(shape), [1] * len(shape)
+    return tensor.ExtractSliceOp(kind, joined, [], [], [], zeros, list(shape), ones).result
+
+
+def _tiles(around: int) -> list[list[int]]:
+    """Return the dimensions of [N, K, T, m, S, m, L] that make up those of [N, K, H, W, L]."""
+    loops = list(range(around + 5))
+    return [*([loop] for loop in loops[:-5]), loops[-5:-3], loops[-3:-1], loops[-1:]]
+
+
+def with_whole_tiles(image: ir.Value, shape: Sequence[int], outputs: int) -> ir.Value:
+    """Return the image with as many more zeros behind it as whole tiles of its result need.
+
+    ``shape`` is that of the result [N, K, H, W, L]. Zeros are added to those around an image.
+    """
+    more = [-extent % outputs for extent in shape[-3:-1]]
+    return _with_zeros(image, more) if any(more) else image
+
+
+def _with_zeros(image: ir.Value, more: Sequence[int]) -> ir.Value:
+    """Add zeros behind rows and columns, also where channels were divided into groups after it."""
+    owner = image.owner
+    if not isinstance(owner, ir.Block) and owner.name == EXPAND and _keeps_rows(owner.opview):
+        source = _with_zeros(owner.operands[0], more)
+        *around, rows, columns, lanes = shape_of(image)
+        wide = [*around, rows + more[0], columns + more[1], lanes]
+        kind = ir.RankedTensorType.get(wide, ir.RankedTensorType(image.type).element_type)
+        return tensor.ExpandShapeOp(kind, source, reassociation(owner.opview), [], wide).result
+    high = [*[0] * (len(shape_of(image)) - 3), *more, 0]
+    low = [0] * len(high)
+    before = padding_of(image)
+    if before is not None and before.is_zero:
+        image, low = before.source, before.low
+        high = [a + b for a, b in zip(high, before.high, strict=True)]
+    return pad_with_zeros(image, low, high)
+
+
+def _keeps_rows(op: ir.OpView) -> bool:
+    """Whether a reshape leaves the last three dimensions as they are."""
+    return all(len(group) == 1 for group in reassociation(op)[-3:])
