@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from ptx_models import check_runs
 
@@ -15,7 +17,7 @@ SAMPLE = (
 """What the default run executes: every kind of rKernel, in seconds."""
 
 
-def agree(name: str, **options: object) -> None:
+def agree(name: str, **options: Any) -> None:
     """Compare two runs of a small model with ONNX Runtime."""
     model = build(name, scale="small")
     check_runs(model, random_feeds(model, 1), **options)

@@ -98,9 +98,7 @@ def _store(instruction: Instruction, machine: Machine) -> Step:
     count, dtype = _count(instruction), unsigned(dtype_of(instruction))
     names = pieces(instruction.operands[1])
     values = [
-        machine.registers.low_part(name, dtype)
-        if name.startswith("%")
-        else np.full(machine.threads, machine.registers.source(name, dtype))
+        np.broadcast_to(machine.registers.low_source(name, dtype), machine.threads)
         for name in names
     ]
     addresses = addresses_of(instruction, machine, instruction.operands[0], space)

@@ -24,6 +24,9 @@ _BARRIERS = ("bar", "barrier")
 _FENCES = ("membar", "fence", "nanosleep", "prefetch", "griddepcontrol")
 """They change no values: threads take turns, in program order."""
 
+_PATIENCE = 16
+"""Looks at what others write before they have their turn, in loops that do not sleep."""
+
 
 @dataclass
 class _Segment:
@@ -46,6 +49,7 @@ class Block:
         self._at_barrier: dict[int, Mask] = {}
         self._exited: Mask = ~self._all
         self._segments: dict[int, _Segment] = {}
+        self._looks = 0
         self._stops = set(kernel.labels.values())
 
     def run(self) -> Iterator[None]:
@@ -116,7 +120,8 @@ class Block:
             return False
         if last.name not in _BRANCHES:
             self._send(segment.next, on.mask)
-            return True
+            self._looks += 1
+            return last.name == "nanosleep" or self._looks % _PATIENCE == 0
         taken = on.mask
         if last.guard is not None:
             taken = on.mask & self.machine.registers.predicate(last)

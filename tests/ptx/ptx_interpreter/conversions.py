@@ -51,11 +51,7 @@ def _convert(instruction: Instruction, machine: Machine) -> Step:
         raise PtxFault(f"{instruction}: expected a wider register")
     # An integer that is shorter than its register is extended by its own type.
     holder = to.view(f"{'i' if to_type.kind == 'i' else 'u'}{to.itemsize}")
-    text = instruction.operands[1]
-    is_register = text.startswith("%") and from_type.itemsize > 1
-    source = registers.source(text, from_type) if is_register else None
-    if source is None:
-        source = registers.low_part(text, from_type)
+    source = registers.low_source(instruction.operands[1], from_type)
 
     def step(on: Active) -> None:
         found = np.asarray(compute(source))

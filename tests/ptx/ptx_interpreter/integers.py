@@ -139,12 +139,11 @@ def _extract(instruction: Instruction, machine: Machine) -> Step:
     registers = machine.registers
     to = registers.target(instruction.operands[0], dtype)
     value = registers.source(instruction.operands[1], dtype)
-    begin, length = (
-        registers.source(text, np.dtype(np.uint32)) & 0xFF for text in instruction.operands[2:]
-    )
+    places = [registers.source(text, np.dtype(np.uint32)) for text in instruction.operands[2:]]
     wide = np.dtype(f"{dtype.kind}8")  # extended by its sign, as the field is beyond the word
 
     def step(on: Active) -> None:
+        begin, length = (place & 0xFF for place in places)
         field = np.right_shift(np.asarray(value).astype(wide), begin.astype(wide))
         unused = (64 - np.minimum(length, 64)).astype(wide)
         found = np.right_shift(np.left_shift(field, unused), unused)

@@ -18,7 +18,7 @@ _ENTRY = re.compile(
 _PARAMETER = re.compile(
     r"\.param\s+\.[bu]64\s+(?:\.ptr\s+(?:\.\w+\s+)?)?(?:\.align\s+\d+\s+)?(\w+)$"
 )
-_REGISTERS = re.compile(r"\.reg\s+\.(pred|[a-z]\d+)\s+(%\w+)(?:<\d+>)?$")
+_REGISTERS = re.compile(r"\.reg\s+\.(pred|[a-z]\d+)\s+(%?\w+)(?:<\d+>)?$")
 _VARIABLE = re.compile(
     r"(?:\.visible\s+|\.extern\s+|\.weak\s+)*\.(shared|global|const|local)\s+"
     r"(?:\.align\s+(\d+)\s+)?\.[a-z](\d+)\s+([$\w]+)(?:\[(\d*)\])?(?:\s*=\s*(.*))?$",

@@ -61,18 +61,20 @@ class Registers:
             )
         return row.view(dtype)
 
-    def low_part(self, name: str, dtype: np.dtype[Any]) -> Array:
-        """Return the low bits of a register that is as wide as a type, or wider."""
-        row = self.row(name)
+    def low_source(self, text: str, dtype: np.dtype[Any]) -> Any:
+        """Return an operand to read, or the low bits of a register that is wider than a type."""
+        if text in self._named or not text.startswith("%"):
+            return self.source(text, dtype)
+        row = self.row(text)
         if row.itemsize < dtype.itemsize or row.dtype == np.bool_:
-            raise PtxFault(f"expected a register of {8 * dtype.itemsize} bits, found '{name}'")
+            raise PtxFault(f"expected a register of {8 * dtype.itemsize} bits, found '{text}'")
         return row.view(dtype)[:: row.itemsize // dtype.itemsize]
 
     def source(self, text: str, dtype: np.dtype[Any]) -> Any:
         """Return an operand to read: a register's array, or a number of the type."""
         if text in self._named:
             return _as_type(self._named[text], dtype)
-        if text.startswith("%"):
+        if text.startswith("%") or text in self._bits:
             return self.target(text, dtype)
         number = immediate(text, dtype)
         if number is None:
