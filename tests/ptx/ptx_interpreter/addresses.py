@@ -45,6 +45,7 @@ def addresses_of(instruction: Instruction, machine: Machine, text: str, space: s
             return lambda on: whole[on.lanes] + offset
         if row.itemsize != 4 or space != "shared":
             raise PtxFault(f"{instruction}: expected an address of 64 bits, found '{name}'")
-        return lambda on: row[on.lanes].astype(np.int64) + offset
+        constant = np.uint32(offset % (1 << 32))
+        return lambda on: (row[on.lanes] + constant).astype(np.int64)  # modulo 2^32
     address = int(registers.source(name, np.dtype(np.uint64))) + offset
     return lambda on: np.full(len(on.threads), address, np.int64)
