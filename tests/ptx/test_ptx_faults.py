@@ -49,6 +49,32 @@ COPY = """
   st.global.b32 [%d11], %r4;"""
 """16 threads' worth of copies by each of 64, of which the first 64 words are mirrored."""
 
+HAND_OVER = """
+  mov.u32 %r10, %ctaid.x;
+  setp.ne.u32 %p1, %r10, 0;
+  setp.ne.u32 %p2, %r0, 0;
+  add.s64 %d10, %d0, %d90;
+  @%p1 bra $second;
+  st.global.b32 [%d10+256], %r0;
+  bar.sync 0;  // all have written
+  @%p2 bra $end;
+  st.release.gpu.global.b64 [%d0], 1;
+  bra.uni $end;
+$second:
+  @%p2 bra $on;
+$look:
+  nanosleep.u32 64;
+  ld.acquire.gpu.global.b64 %d13, [%d0];
+  setp.lt.s64 %p3, %d13, 1;
+  @%p3 bra $look;
+$on:
+  bar.sync 0;  // all know
+  ld.global.b32 %r4, [%d10+256];
+  add.s64 %d11, %d1, %d90;
+  st.global.b32 [%d11], %r4;
+$end:"""
+"""A block's threads write a word each, which the next block's threads read."""
+
 X = np.arange(256, dtype=np.uint32) * 3
 
 
@@ -97,6 +123,31 @@ def test_faults(body: str, old: str, new: str, message: str) -> None:
     assert old in body
     with pytest.raises(PtxFault, match=re.escape(message)):
         run(body.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ("bar.sync 0;  // all have written", ""),
+        ("bar.sync 0;  // all know", ""),
+        ("st.release.gpu", "st.relaxed.gpu"),
+        ("ld.acquire.gpu", "ld.relaxed.gpu"),
+    ],
+)
+def test_order_between_blocks(old: str, new: str) -> None:
+    """A barrier, a release, an acquire and a barrier: without one of them, nothing is certain."""
+    steps = np.zeros(256, np.uint32)
+
+    def hand_over() -> Any:
+        body = HAND_OVER.replace(old, new) if old else HAND_OVER
+        return execute(body, [steps, np.zeros(64, np.uint32)], blocks=2, unwritten=[1])[1]
+
+    if old:
+        with pytest.raises(PtxFault, match="read in a data race: global memory"):
+            hand_over()
+    else:
+        np.testing.assert_array_equal(hand_over(), np.arange(64))
 
 
 def test_what_nobody_reads_may_be_unwritten() -> None:
@@ -153,6 +204,20 @@ def test_programs_that_wait_for_nothing() -> None:
         return re.sub(r"setp\.ge\.s64 \t(%p\d+), %rd\d+, %rd\d+", r"setp.ge.s64 \t\1, 0, 0", text)
 
     assert "read, but never written: global memory" in outcome(never_wait)
+
+
+@pytest.mark.parametrize(
+    ("order", "plain"),
+    [
+        (r"st\.release\.gpu\.global", "st.global"),
+        (r"ld\.acquire\.gpu\.global", "ld.global"),
+        (r"st\.release\.gpu\.global", "st.relaxed.gpu.global"),
+    ],
+)
+def test_programs_without_an_order_of_memory(order: str, plain: str) -> None:
+    """Right by chance: the blocks take turns here."""
+    found = outcome(lambda text: re.sub(order, plain, text))
+    assert re.search(r"block \d, thread \d+: (read|written) in a data race: global memory", found)
 
 
 @pytest.mark.parametrize("number", range(6))

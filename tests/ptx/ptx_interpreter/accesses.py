@@ -1,6 +1,7 @@
 """Loads, stores and atomic updates (PTX ISA: ld, st, atom, red).
 
-Threads of a launch take turns, so that acquire and release are plain accesses in program order.
+Threads of a launch take turns, so that acquire and release have the values of plain accesses in
+program order; what they put into an order is told to the search for races.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def _load(instruction: Instruction, machine: Machine) -> Step:
     # The compiler may load a whole vector for some of its elements.
     used = np.array([name not in machine.unused for name in names]) if count > 1 else None
     is_constant = "nc" in instruction.qualifiers
-    races = machine.races if space == "shared" else None
+    races, acquires = machine.races[space], "acquire" in instruction.qualifiers
 
     def step(on: Active) -> None:
         at = addresses(on)
@@ -58,8 +59,10 @@ def _load(instruction: Instruction, machine: Machine) -> Step:
             found = words.load(at, used)
             if is_constant and not words.is_constant(at):
                 raise Refused("read as constant, but not read-only", np.ones(len(at), np.bool_))
-            if races is not None:
-                races.read(at, words.size, on.threads)
+            if acquires:
+                races.acquire(at)
+            else:
+                races.read(at, words.size, on.threads, used)
         except Refused as refused:
             machine.fault(instruction, on, refused, at, space)
         typed = found.view(dtype)
@@ -103,19 +106,21 @@ def _store(instruction: Instruction, machine: Machine) -> Step:
     ]
     addresses = addresses_of(instruction, machine, instruction.operands[0], space)
     words = Words(machine.memories[space], dtype.itemsize, count)
-    races = machine.races if space == "shared" else None
-    is_published = space == "global"
+    races, releases = machine.races[space], "release" in instruction.qualifiers
+    is_global = space == "global"
 
     def step(on: Active) -> None:
         at = addresses(on)
         written = [value[on.lanes] for value in values]
         try:
             words.store(at, written[0] if count == 1 else np.stack(written, 1))
-            if races is not None:
+            if releases:
+                races.release(at)
+            else:
                 races.write(at, words.size, on.threads)
         except Refused as refused:
             machine.fault(instruction, on, refused, at, space)
-        machine.has_released |= is_published
+        machine.has_released |= is_global
 
     return step
 

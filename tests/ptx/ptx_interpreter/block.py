@@ -186,7 +186,8 @@ class Block:
         for place, mask in self._at_barrier.items():
             self._send(place + 1, mask)
         self._at_barrier.clear()
-        self.machine.races.next_phase()
+        for races in self.machine.races.values():
+            races.next_phase()
         return True
 
     def _stuck(self, place: int, mask: Mask, what: str) -> PtxFault:

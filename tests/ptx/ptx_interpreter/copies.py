@@ -14,7 +14,7 @@ import numpy as np
 from .arrays import Array, Integers, Mask
 from .memory import Memory, Refused, Words
 from .module import Instruction
-from .races import Races
+from .races import BlockRaces
 
 
 @dataclass
@@ -59,7 +59,9 @@ class LateFault(Exception):
 class PendingCopies:
     """The copies of a block's threads that have not arrived."""
 
-    def __init__(self, source: Memory, to: Memory, races: Races, threads: int) -> None:
+    def __init__(
+        self, source: Memory, to: Memory, races: dict[str, BlockRaces], threads: int
+    ) -> None:
         """Begin with none."""
         self._source, self._to, self._races = source, to, races
         self._groups = np.zeros(threads, np.int64)
@@ -110,8 +112,17 @@ class PendingCopies:
                     copy.part(whole), refused, copy.source[whole] + begin, "global"
                 ) from refused
             to.store(copy.to + begin, values)
+        self._note(copy)
+
+    def _note(self, copy: Copy) -> None:
+        """Tell of what arrived to the search for races."""
+        whole = copy.read == copy.size
         try:
-            self._races.write(copy.to, copy.size, copy.threads)
+            self._races["global"].read(copy.source[whole], copy.size, copy.threads[whole])
+        except Refused as refused:
+            raise LateFault(copy.part(whole), refused, copy.source[whole], "global") from refused
+        try:
+            self._races["shared"].write(copy.to, copy.size, copy.threads)
         except Refused as refused:
             raise LateFault(copy, refused, copy.to, "shared") from refused
 

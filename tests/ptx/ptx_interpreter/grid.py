@@ -21,7 +21,7 @@ from .registers import Registers
 from .steps import Machine
 
 _SHARED_BASE = 0x400
-_IDLE_ROUNDS = 200
+_IDLE_ROUNDS = 50
 """Rounds in which every block only waits, before a launch counts as hung."""
 
 
@@ -55,8 +55,9 @@ def launch(
         )
     parameters = dict(zip(kernel.parameters, addresses, strict=True))
     shared = [*(v for v in module.variables if v.space == "shared"), *kernel.variables]
+    races = Races(device, blocks, smallest_access(kernel.instructions))
     machines = [
-        _machine(kernel, device, shared, number, blocks, threads, parameters, symbols)
+        _machine(kernel, device, races, shared, number, blocks, threads, parameters, symbols)
         for number in range(blocks)
     ]
     with np.errstate(all="ignore"):
@@ -81,6 +82,7 @@ def _take_turns(entry: str, machines: list[Machine], runs: Sequence[Iterator[Non
 def _machine(
     kernel: Kernel,
     device: Memory,
+    device_races: Races,
     variables: Sequence[Variable],
     number: int,
     blocks: int,
@@ -98,7 +100,8 @@ def _machine(
         buffer = memory.place(variable.name, variable.num_bytes, WRITABLE)
         named[variable.name] = buffer.begin
     named |= special_registers(number, blocks, threads)
-    races = Races(memory, smallest_shared_access(kernel.instructions))
+    races = {"global": device_races.of_block(number)}
+    races["shared"] = Races(memory, 1, smallest_access(kernel.instructions)).of_block(0)
     return Machine(
         number, threads, Registers(kernel.registers, threads, named),
         {"global": device, "shared": memory}, parameters, races,
@@ -125,11 +128,11 @@ def unused_registers(instructions: Sequence[Instruction]) -> frozenset[str]:
     return frozenset(name for name, count in names.items() if count == 1)
 
 
-def smallest_shared_access(instructions: Sequence[Instruction]) -> int:
-    """Return the bytes of the smallest element that a kernel accesses in shared memory."""
+def smallest_access(instructions: Sequence[Instruction]) -> int:
+    """Return the bytes of the smallest element that a kernel accesses."""
     sizes = [
         DTYPES[instruction.qualifiers[-1]].itemsize
         for instruction in instructions
-        if instruction.name in ("ld", "st", "atom", "red") and ".shared" in instruction.opcode
+        if instruction.name in ("ld", "st", "atom", "red")
     ]
     return min([4, *sizes])

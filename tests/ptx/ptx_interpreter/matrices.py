@@ -151,7 +151,7 @@ def _load_matrices(instruction: Instruction, machine: Machine) -> Step:
         at = addresses(givers)
         try:
             rows = words.load(at)
-            machine.races.read(at, words.size, givers.threads)
+            machine.races["shared"].read(at, words.size, givers.threads)
         except Refused as refused:
             machine.fault(instruction, givers, refused, at, "shared")
         halves = rows.view(np.uint16).reshape(-1, count, 8, 8)

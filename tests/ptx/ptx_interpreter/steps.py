@@ -12,7 +12,7 @@ from .copies import PendingCopies
 from .faults import PtxFault
 from .memory import Memory, Refused
 from .module import Instruction
-from .races import Races
+from .races import BlockRaces
 from .registers import Registers
 
 Step = Callable[[Active], None]
@@ -29,7 +29,7 @@ class Machine:
         registers: of its threads.
         memories: by state space: global, shared.
         parameters: addresses by the parameters' names.
-        races: of its shared memory.
+        races: by state space.
         copies: that are under way to its shared memory.
         unused: registers that the kernel names once only, so that nothing reads them.
         has_released: whether a thread wrote what others may wait for since this was last cleared.
@@ -40,7 +40,7 @@ class Machine:
     registers: Registers
     memories: dict[str, Memory]
     parameters: dict[str, int]
-    races: Races
+    races: dict[str, BlockRaces]
     copies: PendingCopies
     unused: frozenset[str] = frozenset()
     has_released: bool = False
