@@ -61,6 +61,16 @@ def test_a_chip_without_staging_instructions() -> None:
     agree("transformer_encoder", target="nvvm:sm_70")
 
 
+def test_indices_of_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a buffer has 2 GiB."""
+    monkeypatch.setattr("rammer_mlir.lowering.gpu.index_width.LIMIT", 1)
+    model = build("conv1d", scale="small")
+    wide = check_runs(model, random_feeds(model, 1), target="nvvm:sm_80")
+    monkeypatch.undo()
+    narrow = check_runs(model, random_feeds(model, 1), target="nvvm:sm_80")
+    assert wide.count(".s64") + wide.count(".b64") > narrow.count(".s64") + narrow.count(".b64")
+
+
 def test_one_launch_per_operator() -> None:
     agree("attention", policy="sequential", per_operator=True)
 

@@ -11,6 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from ptx_models import Interpreted, check_runs
 
+from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
+
 RNG = np.random.default_rng(7)
 
 
@@ -75,6 +77,27 @@ def test_narrow_products_on_matrix_units(
     assert f"mma.sync.aligned.m16n8k16.row.col.f32.{name}.{name}.f32" in ptx
     assert "ldmatrix" in ptx
     assert error < bound
+
+
+@pytest.mark.parametrize("kind", ["Softmax", "ReduceMean", "Transpose", "Tanh"])
+def test_narrow_operators(kind: str) -> None:
+    """Against the same operator of f32, within the error of f16."""
+    x = floats(1, 16, 9, 11).astype(np.float16)
+    options: dict[str, tuple[tuple[Any, ...], list[int], dict[str, Any]]] = {
+        "Conv": ((floats(24, 16, 3, 3).astype(np.float16),), [1, 24, 9, 11], {"pads": [1] * 4}),
+        "Softmax": ((), [1, 16, 9, 11], {"axis": -1}),
+        "ReduceMean": ((), [1, 9, 11], {"axes": [1], "keepdims": 0}),
+        "Transpose": ((), [1, 11, 16, 9], {"perm": [0, 3, 1, 2]}),
+        "Tanh": ((), [1, 16, 9, 11], {}),
+    }
+    weights, shape, attributes = options[kind]
+    model, feeds = one_node(kind, x, weights, shape, **attributes)
+    whole = tuple(weight.astype(np.float32) for weight in weights)
+    reference, wide = one_node(kind, x.astype(np.float32), whole, shape, **attributes)
+    (expected,) = OnnxRuntime(reference).run(wide).values()
+    (found,) = Interpreted(model, "nvvm:sm_80", 2).executable().run(feeds).values()
+    difference = np.asarray(found, np.float64) - np.asarray(expected, np.float64)
+    assert np.abs(difference).max() < 2e-3 * max(1.0, float(np.abs(np.asarray(expected)).max()))
 
 
 def test_products_of_tf32() -> None:
