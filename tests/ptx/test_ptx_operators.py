@@ -79,7 +79,7 @@ def test_narrow_products_on_matrix_units(
     assert error < bound
 
 
-@pytest.mark.parametrize("kind", ["Softmax", "ReduceMean", "Transpose", "Tanh"])
+@pytest.mark.parametrize("kind", ["Conv", "Softmax", "ReduceMean", "Transpose", "Tanh"])
 def test_narrow_operators(kind: str) -> None:
     """Against the same operator of f32, within the error of f16."""
     x = floats(1, 16, 9, 11).astype(np.float16)
@@ -141,7 +141,7 @@ def test_a_grouped_convolution() -> None:
 
 
 @pytest.mark.parametrize("shape", [(4, 300), (70, 33), (1, 2000)])
-@pytest.mark.parametrize("kind", ["Softmax", "LogSoftmax"])
+@pytest.mark.parametrize("kind", ["Conv", "Softmax", "LogSoftmax"])
 def test_softmax(kind: str, shape: tuple[int, int]) -> None:
     model, feeds = one_node(kind, 3 * floats(*shape), (), shape, axis=-1)
     check_runs(model, feeds)

@@ -124,7 +124,9 @@ def special_registers(number: int, blocks: int, threads: int) -> dict[str, Array
 
 def unused_registers(instructions: Sequence[Instruction]) -> frozenset[str]:
     """Return the registers that instructions name once."""
-    names = Counter(name for i in instructions for name in re.findall(r"%\w+", i.text))
+    names = Counter(
+        name for i in instructions for name in re.findall(r"%\w+", " ".join(i.operands))
+    )
     return frozenset(name for name, count in names.items() if count == 1)
 
 

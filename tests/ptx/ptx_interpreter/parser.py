@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from .calls import inlined
 from .faults import PtxFault
 from .module import Instruction, Kernel, PtxModule, Variable
 
@@ -13,10 +14,10 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _SPACE = re.compile(r"\s*")
 _LABEL = re.compile(r"([$\w]+)\s*:(?!:)\s*")
 _ENTRY = re.compile(
-    r"(?:\.visible\s+|\.weak\s+)*\.entry\s+([$\w]+)\s*(?:\((.*?)\))?([^{;]*)\{", re.S
+    r"(?:\.visible\s+|\.weak\s+)*\.(entry|func)\s+([$\w]+)\s*(?:\((.*?)\))?([^{;]*)\{", re.S
 )
 _PARAMETER = re.compile(
-    r"\.param\s+\.[bu]64\s+(?:\.ptr\s+(?:\.\w+\s+)?)?(?:\.align\s+\d+\s+)?(\w+)$"
+    r"\.param\s+\.[bu](?:32|64)\s+(?:\.ptr\s+(?:\.\w+\s+)?)?(?:\.align\s+\d+\s+)?([$\w]+)$"
 )
 _REGISTERS = re.compile(r"\.reg\s+\.(pred|[a-z]\d+)\s+(%?\w+)(?:<\d+>)?$")
 _VARIABLE = re.compile(
@@ -24,7 +25,7 @@ _VARIABLE = re.compile(
     r"(?:\.align\s+(\d+)\s+)?\.[a-z](\d+)\s+([$\w]+)(?:\[(\d*)\])?(?:\s*=\s*(.*))?$",
     re.S,
 )
-_HEADERS = (".version", ".target", ".address_size", ".file", ".loc", ".pragma", ".maxntid")
+_HEADERS = (".version", ".target", ".address_size", ".file", ".loc", ".pragma", ".param")
 
 
 def parse(text: str) -> PtxModule:
@@ -35,14 +36,16 @@ def parse(text: str) -> PtxModule:
     """
     plain = _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
     kernels: dict[str, Kernel] = {}
+    functions: dict[str, Kernel] = {}
     variables: list[Variable] = []
     at = 0
     for entry in _ENTRY.finditer(plain):
         variables += _variables_between(plain, at, entry.start())
         kernel, at = _kernel(plain, entry)
-        kernels[kernel.name] = kernel
+        (kernels if entry[1] == "entry" else functions)[kernel.name] = kernel
     variables += _variables_between(plain, at, len(plain))
-    return PtxModule(kernels, tuple(variables))
+    whole = {name: inlined(kernel, functions) for name, kernel in kernels.items()}
+    return PtxModule(whole, tuple(variables))
 
 
 def _variables_between(text: str, begin: int, end: int) -> list[Variable]:
@@ -110,15 +113,15 @@ def _kernel(text: str, entry: re.Match[str]) -> tuple[Kernel, int]:
             body.labels[label] = len(body.instructions)
         if statement:
             body.add(line, statement, label)
-    parameters = [" ".join(p.split()) for p in (entry[2] or "").split(",") if p.strip()]
+    parameters = [" ".join(p.split()) for p in (entry[3] or "").split(",") if p.strip()]
     names: list[str] = []
     for parameter in parameters:
         match = _PARAMETER.match(parameter)
         if match is None:
-            raise PtxFault(f"kernel '{entry[1]}': expected a pointer, found '{parameter}'")
+            raise PtxFault(f"kernel '{entry[2]}': expected a pointer, found '{parameter}'")
         names.append(match[1])
     kernel = Kernel(
-        entry[1], tuple(names), body.registers, tuple(body.variables), tuple(body.instructions),
+        entry[2], tuple(names), body.registers, tuple(body.variables), tuple(body.instructions),
         body.labels, body.targets,
     )  # fmt: skip
     return kernel, end
