@@ -1,0 +1,12 @@
+"""Names of array types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Mask = NDArray[np.bool_]
+Integers = NDArray[np.int64]

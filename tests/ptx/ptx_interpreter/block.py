@@ -1,0 +1,207 @@
+"""The threads of a block on their way through a kernel.
+
+Threads at the same place go on together, those at the lowest place first: so they meet again where
+branches join. A warp's instruction waits for the whole warp, a block's barrier for all threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from .active import Active
+from .arrays import Mask
+from .decoding import WARP_WIDE, decode
+from .faults import PtxFault
+from .module import Instruction, Kernel
+from .steps import Machine, Step
+from .warps import WARP
+
+_BRANCHES = ("bra", "brx", "ret", "exit")
+_BARRIERS = ("bar", "barrier")
+_FENCES = ("membar", "fence", "nanosleep", "prefetch", "griddepcontrol")
+"""They change no values: threads take turns, in program order."""
+
+_PATIENCE = 16
+"""Looks at what others write before they have their turn, in loops that do not sleep."""
+
+
+@dataclass
+class _Segment:
+    """Instructions that follow each other: steps, the last instruction, and what follows."""
+
+    steps: list[Step]
+    last: Instruction | None
+    next: int
+
+
+class Block:
+    """One block of a launch."""
+
+    def __init__(self, kernel: Kernel, machine: Machine) -> None:
+        """Let all threads stand before the first instruction."""
+        self._kernel, self.machine = kernel, machine
+        self._all: Mask = np.ones(machine.threads, np.bool_)
+        self._ready: dict[int, Mask] = {0: self._all.copy()}
+        self._parked: dict[int, Mask] = {}
+        self._at_barrier: dict[int, Mask] = {}
+        self._exited: Mask = ~self._all
+        self._segments: dict[int, _Segment] = {}
+        self._looks = 0
+        self._stops = set(kernel.labels.values())
+
+    def run(self) -> Iterator[None]:
+        """Go on to the end, and let others go on wherever a thread waits for them."""
+        while self._ready or self._release():
+            place = min(self._ready)
+            mask = self._ready.pop(place)
+            segment = self._segment(place)
+            if self._waits_for_warps(place, mask):
+                continue
+            on = Active(mask)
+            for step in segment.steps:
+                step(on)
+            if self._follow(segment, on):
+                yield
+        pending = self.machine.copies.under_way()
+        if pending is not None:
+            raise PtxFault(f"{pending}: block {self.machine.number}: nothing waits for the copy")
+
+    def _segment(self, place: int) -> _Segment:
+        """Return the instructions from a place on that are executed without looking elsewhere."""
+        if place not in self._segments:
+            self._segments[place] = self._decode(place)
+        return self._segments[place]
+
+    def _decode(self, place: int) -> _Segment:
+        instructions = self._kernel.instructions
+        steps: list[Step] = []
+        at = place
+        while at < len(instructions):
+            instruction = instructions[at]
+            if instruction.name in (*_BRANCHES, *_BARRIERS) or _waits(instruction):
+                if instruction.name in ("ld", "atom"):
+                    steps.append(decode(instruction, self.machine))
+                return _Segment(steps, instruction, at + 1)
+            is_warp_wide = instruction.name in WARP_WIDE
+            if at > place and (is_warp_wide or at in self._stops):
+                break
+            if instruction.name not in _FENCES:
+                steps.append(decode(instruction, self.machine))
+            at += 1
+        return _Segment(steps, None, at)
+
+    def _waits_for_warps(self, place: int, mask: Mask) -> bool:
+        """Put threads aside whose warps are not whole at a warp's instruction; say if none is."""
+        if self._kernel.instructions[place].name not in WARP_WIDE or mask.all():
+            return False
+        parked = self._parked.pop(place, None)
+        if parked is not None:
+            mask |= parked
+        whole = np.repeat(mask.reshape(-1, WARP).all(1), WARP)
+        if (mask & ~whole).any():
+            self._parked[place] = mask & ~whole
+        if whole.all() or not whole.any():
+            mask[:] = whole
+            return not whole.any()
+        mask &= whole
+        return False
+
+    def _follow(self, segment: _Segment, on: Active) -> bool:
+        """Send threads on from the end of a segment; say whether they wait for others."""
+        last = segment.last
+        if last is None:
+            self._send(segment.next, on.mask)
+            return False
+        if last.name in _BARRIERS:
+            self._meet(last, segment.next - 1, on.mask)
+            return False
+        if last.name not in _BRANCHES:
+            self._send(segment.next, on.mask)
+            self._looks += 1
+            return last.name == "nanosleep" or self._looks % _PATIENCE == 0
+        taken = on.mask
+        if last.guard is not None:
+            taken = on.mask & self.machine.registers.predicate(last)
+            self._send(segment.next, on.mask & ~taken)
+        if last.name in ("ret", "exit"):
+            self._exited |= taken
+        elif last.name == "bra":
+            self._send(self._place(last, last.operands[0]), taken)
+        else:
+            self._scatter(last, taken)
+        return False
+
+    def _place(self, instruction: Instruction, label: str) -> int:
+        if label not in self._kernel.labels:
+            raise PtxFault(f"{instruction}: expected a label, found '{label}'")
+        return self._kernel.labels[label]
+
+    def _scatter(self, instruction: Instruction, mask: Mask) -> None:
+        """Follow ``brx.idx``."""
+        word = np.dtype(np.uint32)
+        index = self.machine.registers.source(instruction.operands[0], word)
+        targets = self._kernel.targets[instruction.operands[1]]
+        for number in np.unique(index[mask]):
+            if number >= len(targets):
+                raise PtxFault(
+                    f"{instruction}: expected a number below {len(targets)}, found {number}"
+                )
+            self._send(self._place(instruction, targets[number]), mask & (index == number))
+
+    def _send(self, place: int, mask: Mask) -> None:
+        if not mask.any():
+            return
+        if place >= len(self._kernel.instructions):
+            raise PtxFault(f"kernel '{self._kernel.name}': control falls off its end")
+        waiting = self._ready.get(place)
+        self._ready[place] = mask.copy() if waiting is None else waiting | mask
+
+    def _meet(self, instruction: Instruction, place: int, mask: Mask) -> None:
+        """Let threads wait at a barrier."""
+        name = instruction.opcode
+        if name == "bar.warp.sync" or instruction.operands != ("0",) or instruction.guard:
+            raise PtxFault(f"{instruction}: expected the barrier 0 of the whole block")
+        if name not in ("bar.sync", "barrier.sync", "barrier.sync.aligned"):
+            raise PtxFault(f"{instruction}: expected a barrier that waits")
+        waiting = self._at_barrier.get(place)
+        self._at_barrier[place] = mask.copy() if waiting is None else waiting | mask
+
+    def _release(self) -> bool:
+        """Open the barrier when all threads are there; return whether any thread can go on."""
+        if not self._at_barrier and not self._parked:
+            return False
+        arrived = np.zeros_like(self._all)
+        for place, mask in self._at_barrier.items():
+            warps = mask.reshape(-1, WARP)
+            if (warps.any(1) != warps.all(1)).any():
+                raise self._stuck(place, mask, "not met by all threads of a warp")
+            arrived |= mask
+        if not arrived.all():
+            waiting = self._parked or self._at_barrier
+            place, mask = next(iter(waiting.items()))
+            raise self._stuck(place, mask, "not met by all threads")
+        for place, mask in self._at_barrier.items():
+            self._send(place + 1, mask)
+        self._at_barrier.clear()
+        for races in self.machine.races.values():
+            races.next_phase()
+        return True
+
+    def _stuck(self, place: int, mask: Mask, what: str) -> PtxFault:
+        instruction = self._kernel.instructions[place]
+        count = int(mask.sum())
+        exited = int(self._exited.sum())
+        return PtxFault(
+            f"{instruction}: block {self.machine.number}: {what}: {count} of "
+            f"{self.machine.threads} threads wait here, {exited} have exited"
+        )
+
+
+def _waits(instruction: Instruction) -> bool:
+    """Return whether a thread may wait here for what another block does."""
+    if instruction.name == "nanosleep":
+        return True
+    return instruction.name in ("ld", "atom") and "acquire" in instruction.qualifiers

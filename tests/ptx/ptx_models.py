@@ -1,0 +1,59 @@
+"""Models compiled to PTX, and executed by the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from ptx_interpreter.driver import PtxDriver
+
+from rammer_mlir.benchmarks.comparison import compare
+from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
+from rammer_mlir.compiler import Compilation
+from rammer_mlir.frontends.onnx import import_model
+from rammer_mlir.lowering.nvvm.backend import emit_nvvm
+from rammer_mlir.options import check_options
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
+
+Feeds = Mapping[str, NDArray[Any]]
+
+
+class Interpreted:
+    """A model compiled as for a GPU. The text is the assembler's, and tests may change it."""
+
+    def __init__(
+        self, model: onnx.ModelProto, target: str = "nvvm:sm_80", num_veus: int = 3, **options: Any
+    ) -> None:
+        """Compile to PTX."""
+        checked = check_options(target, options.pop("policy", "wavefront"), num_veus, **options)
+        imported = import_model(model)
+        compilation = Compilation(
+            imported.bytecode, imported.constants, imported.signature, checked
+        )
+        program = compilation.gpu_program()
+        self.model = model
+        self.ptx = emit_nvvm(compilation.module, program.target, num_veus, "ptx").decode()
+        self.image = program.image(imported.signature, "ptx")
+
+    def executable(self, change: Callable[[str], str] = lambda text: text) -> GpuExecutable:
+        """Return the program on an interpreter of its own."""
+        code = change(self.ptx).encode()
+        return GpuExecutable(self.image, code, lambda: PtxDriver(self.image.chip))
+
+
+def check_runs(model: onnx.ModelProto, feeds: Feeds, *, runs: int = 2, **options: Any) -> str:
+    """Compare runs of a model with ONNX Runtime; return the PTX.
+
+    Step counters go on from the first run to the next.
+    """
+    interpreted = Interpreted(model, **options)
+    executable = interpreted.executable()
+    expected = OnnxRuntime(model).run(feeds)
+    for _ in range(runs):
+        found = {name: np.asarray(array) for name, array in executable.run(feeds).items()}
+        comparison = compare(expected, found)
+        assert comparison.ok, str(comparison)
+    return interpreted.ptx
