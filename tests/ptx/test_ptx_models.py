@@ -63,7 +63,7 @@ def test_a_chip_without_staging_instructions() -> None:
 
 def test_indices_of_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where a buffer has 2 GiB."""
-    monkeypatch.setattr("rammer_mlir.lowering.gpu.index_width.LIMIT", 1)
+    monkeypatch.setattr("rammer_mlir.lowering.gpu.llvm.index_width.LIMIT", 1)
     model = build("conv1d", scale="small")
     wide = check_runs(model, random_feeds(model, 1), target="nvvm:sm_80")
     monkeypatch.undo()
