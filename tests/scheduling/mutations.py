@@ -182,7 +182,8 @@ def redirect_wait(rng: random.Random, program: Program) -> None:
         items, at, barrier = place
         waits = list(barrier.waits)
         which = rng.randrange(len(waits))
-        waits[which] = rng.randint(0, len(program)), waits[which][1]
+        veu, order = waits[which]
+        waits[which] = rng.choice([n for n in range(len(program) + 1) if n != veu]), order
         items[at] = Barrier(tuple(waits))
 
 

@@ -28,9 +28,15 @@ def lower_memory_accesses(module: Any, index_bits: int) -> None:
 
 
 def _is_plain(operation: Any) -> bool:
-    """Return whether the LLVM dialect has the type that is accessed, and stores it as it is."""
+    """Return whether the LLVM dialect has the type that is accessed, and stores it as it is.
+
+    Private memory is left to the conversion: which address space it becomes differs by target.
+    """
     values = [*operation.results, *operation.operands]
-    element = next(v.type.element_type for v in values if isinstance(v.type, ir.MemRefType))
+    buffer = next(value.type for value in values if isinstance(value.type, ir.MemRefType))
+    element = buffer.element_type
+    if "private" in str(buffer.memory_space):
+        return False
     is_vector = operation.name.startswith("vector.")
     if isinstance(element, ir.IntegerType):
         return element.is_signless and (element.width >= 8 or not is_vector)
