@@ -30,3 +30,11 @@ def producer(value: Any) -> str:
     """Return the name of the operation that defines ``value``, '' for a block argument."""
     owner = value.owner
     return "" if isinstance(owner, ir.Block) else owner.operation.name
+
+
+def constant_integer(value: Any) -> int | None:
+    """Return the integer that a value is by an ``arith.constant``, None for all others."""
+    if producer(value) != "arith.constant":
+        return None
+    attribute = value.owner.operation.attributes["value"]
+    return attribute.value if isinstance(attribute, ir.IntegerAttr) else None

@@ -13,6 +13,7 @@ from onnx.backend.base import Backend, BackendRep
 import rammer_mlir
 from rammer_mlir.errors import InputError, OptionError, RammerError
 from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.feeds import by_position
 
 
 class RammerRep(BackendRep):
@@ -27,17 +28,15 @@ class RammerRep(BackendRep):
         Raises:
             InputError: if they do not fit the model.
         """
-        specs = self._executable.signature.inputs
+        signature = self._executable.signature
         if isinstance(inputs, Mapping):
             feeds = dict(inputs)
         else:
             given = list(inputs) if isinstance(inputs, Sequence) else [inputs]
-            if len(given) != len(specs):
-                raise InputError(f"expected {len(specs)} inputs, found {len(given)}")
-            feeds = {spec.name: value for spec, value in zip(specs, given, strict=True)}
+            feeds = by_position(signature, given)
         arrays = {name: np.asarray(value) for name, value in feeds.items()}
         outputs = self._executable.run(arrays)
-        return tuple(outputs[spec.name] for spec in self._executable.signature.outputs)
+        return tuple(outputs[spec.name] for spec in signature.outputs)
 
 
 class RammerBackend(Backend):

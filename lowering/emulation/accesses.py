@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rammer_mlir.bindings import ir, llvm
+from rammer_mlir.lowering.emulation.words import i64
 from rammer_mlir.lowering.ir_walk import producer, walk
 
 _ATOMICS = ("llvm.atomicrmw", "llvm.cmpxchg")
@@ -43,18 +44,14 @@ def root_of(pointer: Any) -> Any:
 
 def number_word(value: int) -> Any:
     """Emit a constant."""
-    return llvm.mlir_constant(ir.IntegerAttr.get(_i64(), value))
+    return llvm.mlir_constant(ir.IntegerAttr.get(i64(), value))
 
 
 def address_word(pointer: Any) -> Any:
     """Emit a pointer's address."""
-    return llvm.ptrtoint(_i64(), pointer)
+    return llvm.ptrtoint(i64(), pointer)
 
 
 def call_runtime(function: str, *arguments: Any) -> None:
     """Emit a call of a function of words without a result."""
     llvm.CallOp(None, list(arguments), [], [], callee=ir.FlatSymbolRefAttr.get(function))
-
-
-def _i64() -> Any:
-    return ir.IntegerType.get_signless(64)

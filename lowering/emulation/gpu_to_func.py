@@ -16,6 +16,7 @@ from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.emulation import matrix_units, wave_products
 from rammer_mlir.lowering.emulation.async_copies import replace_copies
 from rammer_mlir.lowering.emulation.sites import Sites
+from rammer_mlir.lowering.emulation.words import constant_word, i64
 from rammer_mlir.lowering.ir_walk import walk
 
 _ALIGNMENT = 256
@@ -260,7 +261,7 @@ def _rewrite(operation: Any, number: int, sites: Sites) -> None:
         elif name in ("gpu.lane_id", "gpu.subgroup_id", "gpu.num_subgroups"):
             _replace(operation, [_subgroup_word(name)])
         elif name in _BARRIERS:
-            func.CallOp([], "emulator_barrier", [_word(sites.add(operation, number))])
+            func.CallOp([], "emulator_barrier", [constant_word(sites.add(operation, number))])
             operation.erase()
         elif name == "gpu.shuffle":
             _replace(operation, _shuffle(operation, sites.add(operation, number)))
@@ -299,16 +300,8 @@ def _replace(operation: Any, values: list[Any]) -> None:
     operation.erase()
 
 
-def _i64() -> Any:
-    return ir.IntegerType.get_signless(64)
-
-
-def _word(number: int) -> Any:
-    return arith.constant(_i64(), number)
-
-
 def _index_of(function: str, place: int) -> Any:
-    value = func.CallOp([_i64()], function, [_word(place)]).results[0]
+    value = func.CallOp([i64()], function, [constant_word(place)]).results[0]
     return arith.index_cast(ir.IndexType.get(), value)
 
 
@@ -346,7 +339,7 @@ def _to_word(value: Any) -> Any:
     integer = value
     if not isinstance(value.type, ir.IntegerType):
         integer = llvm.bitcast(ir.IntegerType.get_signless(bits), value)
-    return integer if integer.type.width == 64 else arith.extui(_i64(), integer)
+    return integer if integer.type.width == 64 else arith.extui(i64(), integer)
 
 
 def _from_word(kind: Any, bits: Any) -> Any:
@@ -357,7 +350,9 @@ def _from_word(kind: Any, bits: Any) -> Any:
 
 def _exchange(value: Any, offset: Any, width: Any, mode: Shuffle, site: int) -> Any:
     bits = func.CallOp(
-        [_i64()], "emulator_shuffle", [_to_word(value), offset, width, _word(mode), _word(site)]
+        [i64()],
+        "emulator_shuffle",
+        [_to_word(value), offset, width, constant_word(mode), constant_word(site)],
     ).results[0]
     return _from_word(value.type, bits)
 
@@ -366,7 +361,7 @@ def _from_lane(site: int, lanes: int = 32) -> Callable[[Any, Any], Any]:
     """Return an exchange of words in a warp of so many lanes: the word of a given lane."""
 
     def exchange(value: Any, source: Any) -> Any:
-        return _exchange(value, source, _word(lanes), Shuffle.IDX, site)
+        return _exchange(value, source, constant_word(lanes), Shuffle.IDX, site)
 
     return exchange
 
@@ -375,9 +370,9 @@ def _shuffle(operation: Any, site: int) -> list[Any]:
     value, offset, width = operation.operands
     text = str(operation.attributes["mode"])
     mode = next(m for m in Shuffle if f"shuffle_mode {m.name.lower()}" in text)
-    far, wide = arith.extui(_i64(), offset), arith.extui(_i64(), width)
+    far, wide = arith.extui(i64(), offset), arith.extui(i64(), width)
     result = _exchange(value, far, wide, mode, site)
-    word = func.CallOp([_i64()], "emulator_lane_word", [_word(Lane.VALID)]).results[0]
+    word = func.CallOp([i64()], "emulator_lane_word", [constant_word(Lane.VALID)]).results[0]
     return [result, arith.trunci(ir.IntegerType.get_signless(1), word)]
 
 
@@ -389,10 +384,10 @@ def _subgroup_reduce(operation: Any, site: int) -> Any:
     text = str(operation.attributes["op"])
     kind = text.rstrip(">").split()[-1]
     value = operation.operands[0]
-    size = func.CallOp([_i64()], "emulator_launch_word", [_word(World.SUBGROUP)]).results[0]
+    size = func.CallOp([i64()], "emulator_launch_word", [constant_word(World.SUBGROUP)]).results[0]
     for step in (1, 2, 4, 8, 16, 32):
-        other = _exchange(value, _word(step), size, Shuffle.XOR, site)
+        other = _exchange(value, constant_word(step), size, Shuffle.XOR, site)
         joined = _REDUCTIONS[kind](value, other)
-        beyond = arith.cmpi(arith.CmpIPredicate.uge, _word(step), size)
+        beyond = arith.cmpi(arith.CmpIPredicate.uge, constant_word(step), size)
         value = arith.select(beyond, value, joined)
     return value

@@ -20,6 +20,7 @@ from rammer_mlir.lowering.emulation.accesses import (
 )
 from rammer_mlir.lowering.emulation.gpu_to_func import element_bytes
 from rammer_mlir.lowering.emulation.sites import Sites
+from rammer_mlir.lowering.emulation.words import constant_word, i64
 from rammer_mlir.lowering.ir_walk import producer, walk
 
 _MEMREFS = {"memref.load": 0, "memref.store": 1, "vector.load": 0, "vector.store": 1}
@@ -52,11 +53,13 @@ def _check_access(operation: Any, number: int, site: int) -> None:
     for dimension, (index, more) in enumerate(zip(indices, extra, strict=True)):
         size = _size(buffer, dimension)
         if isinstance(size, int):
-            limit = _constant(max(size - more, 0))
+            limit = constant_word(max(size - more, 0))
         else:
-            limit = arith.subi(size, _constant(more))
-        word = arith.index_cast(_i64(), index)
-        func.CallOp([], "emulator_index", [word, limit, _constant(site), _constant(dimension)])
+            limit = arith.subi(size, constant_word(more))
+        word = arith.index_cast(i64(), index)
+        func.CallOp(
+            [], "emulator_index", [word, limit, constant_word(site), constant_word(dimension)]
+        )
 
 
 def _size(buffer: Any, dimension: int) -> Any:
@@ -64,15 +67,7 @@ def _size(buffer: Any, dimension: int) -> Any:
     if size != ir.ShapedType.get_dynamic_size():
         return size
     place = arith.constant(ir.IndexType.get(), dimension)
-    return arith.index_cast(_i64(), memref.dim(buffer, place))
-
-
-def _i64() -> Any:
-    return ir.IntegerType.get_signless(64)
-
-
-def _constant(number: int) -> Any:
-    return arith.constant(_i64(), number)
+    return arith.index_cast(i64(), memref.dim(buffer, place))
 
 
 def granule_of(module: Any) -> int:

@@ -16,6 +16,7 @@ from rammer_mlir.bindings import arith, func, ir, llvm, vector
 from rammer_mlir.emulated import Lane
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.emulation.async_copies import address_of_element
+from rammer_mlir.lowering.emulation.words import constant_word, i64
 
 MMA, LOAD = "nvgpu.mma.sync", "nvgpu.ldmatrix"
 
@@ -51,7 +52,7 @@ def mma(operation: Any, exchange: Exchange) -> Any:
             f"{c.type.element_type}"
         )
     lane = _lane_in_warp()
-    row, pair = _shifted(lane, 2), arith.andi(lane, _word(3))
+    row, pair = _shifted(lane, 2), arith.andi(lane, constant_word(3))
     rows = _rows_of_a(a, row, exchange)
     columns = [_column_of_b(b, pair, n, exchange) for n in range(2)]
     result = c
@@ -70,7 +71,7 @@ def _rows_of_a(a: Any, row: Any, exchange: Exchange) -> list[list[Any]]:
     found: list[list[list[Any]]] = [[], []]
     for word in words:  # the first half of k, then the second
         for t in range(4):
-            source = arith.addi(arith.muli(row, _word(4)), _word(t))
+            source = arith.addi(arith.muli(row, constant_word(4)), constant_word(t))
             values = _unpacked(exchange(word, source), a.type.element_type)
             half = len(values) // 2
             found[0].append(values[:half])
@@ -81,11 +82,11 @@ def _rows_of_a(a: Any, row: Any, exchange: Exchange) -> list[list[Any]]:
 def _column_of_b(b: Any, pair: Any, n: int, exchange: Exchange) -> list[Any]:
     """Return the elements of one of the lane's two columns of B, as f32."""
     word = _packed(b, 0)
-    column = arith.addi(arith.muli(pair, _word(2)), _word(n))
+    column = arith.addi(arith.muli(pair, constant_word(2)), constant_word(n))
     low: list[Any] = []
     high: list[Any] = []
     for t in range(4):
-        source = arith.addi(arith.muli(column, _word(4)), _word(t))
+        source = arith.addi(arith.muli(column, constant_word(4)), constant_word(t))
         values = _unpacked(exchange(word, source), b.type.element_type)
         low += values[: len(values) // 2]
         high += values[len(values) // 2 :]
@@ -98,7 +99,7 @@ def _packed(fragment: Any, first: int) -> Any:
     kind = ir.VectorType.get([2 * each], fragment.type.element_type)
     places = [[first + register, n] for register in range(2) for n in range(each)]
     elements = [vector.extract(fragment, [], place) for place in places]
-    return llvm.bitcast(_i64(), vector.from_elements(kind, elements))
+    return llvm.bitcast(i64(), vector.from_elements(kind, elements))
 
 
 def _unpacked(word: Any, element: Any) -> list[Any]:
@@ -151,35 +152,27 @@ def load_matrices(operation: Any, exchange: Exchange, site: int) -> Any:
     """
     source, *indices = operation.operands
     address, _ = address_of_element(source, indices, 2)
-    func.CallOp([], "emulator_aligned", [address, _word(16), _word(site)])
+    func.CallOp([], "emulator_aligned", [address, constant_word(16), constant_word(site)])
     lane = _lane_in_warp()
-    row, pair = _shifted(lane, 2), arith.andi(lane, _word(3))
+    row, pair = _shifted(lane, 2), arith.andi(lane, constant_word(3))
     transposed = ir.BoolAttr(operation.attributes["transpose"]).value
     kind = operation.results[0].type
     elements: list[Any] = []
     for matrix in range(kind.shape[0]):
         for n in range(2):
-            along = arith.addi(arith.muli(pair, _word(2)), _word(n))
+            along = arith.addi(arith.muli(pair, constant_word(2)), constant_word(n))
             line, place = (along, row) if transposed else (row, along)
-            begin = exchange(address, arith.addi(line, _word(8 * matrix)))
-            at = arith.addi(begin, arith.muli(place, _word(2)))
+            begin = exchange(address, arith.addi(line, constant_word(8 * matrix)))
+            at = arith.addi(begin, arith.muli(place, constant_word(2)))
             pointer = llvm.inttoptr(ir.Type.parse("!llvm.ptr"), at)
             elements.append(llvm.load(kind.element_type, pointer))
     return vector.from_elements(kind, elements)
 
 
 def _lane_in_warp() -> Any:
-    word = func.CallOp([_i64()], "emulator_lane_word", [_word(Lane.LANE)]).results[0]
-    return arith.remui(word, _word(_WARP))
+    word = func.CallOp([i64()], "emulator_lane_word", [constant_word(Lane.LANE)]).results[0]
+    return arith.remui(word, constant_word(_WARP))
 
 
 def _shifted(word: Any, places: int) -> Any:
-    return arith.shrui(word, _word(places))
-
-
-def _i64() -> Any:
-    return ir.IntegerType.get_signless(64)
-
-
-def _word(number: int) -> Any:
-    return arith.constant(_i64(), number)
+    return arith.shrui(word, constant_word(places))

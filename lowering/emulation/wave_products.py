@@ -13,6 +13,7 @@ from typing import Any
 
 from rammer_mlir.bindings import arith, func, ir, llvm, vector
 from rammer_mlir.emulated import Lane
+from rammer_mlir.lowering.emulation.words import constant_word, i64
 
 OPERATIONS = {
     "rocdl.mfma.f32.16x16x16f16": "f16",
@@ -33,12 +34,15 @@ def multiply_and_add(operation: Any, exchange: Exchange) -> Any:
     a, b, result = operation.operands
     kinds = {"f16": ir.F16Type.get, "bf16": ir.BF16Type.get}
     element = kinds[OPERATIONS[operation.name]]()
-    lane = func.CallOp([_i64()], "emulator_lane_word", [_word(Lane.LANE)]).results[0]
-    lane = arith.remui(lane, _word(LANES))
-    column, first = arith.remui(lane, _word(_LINES)), arith.divui(lane, _word(_LINES))
+    lane = func.CallOp([i64()], "emulator_lane_word", [constant_word(Lane.LANE)]).results[0]
+    lane = arith.remui(lane, constant_word(LANES))
+    column, first = (
+        arith.remui(lane, constant_word(_LINES)),
+        arith.divui(lane, constant_word(_LINES)),
+    )
     own_column = _line(b, column, element, exchange)
     for n in range(_EACH):
-        row = arith.addi(arith.muli(first, _word(_EACH)), _word(n))
+        row = arith.addi(arith.muli(first, constant_word(_EACH)), constant_word(n))
         total = vector.extract(result, [], [n])
         for x, y in zip(_line(a, row, element, exchange), own_column, strict=True):
             total = arith.addf(total, arith.mulf(x, y))
@@ -48,19 +52,11 @@ def multiply_and_add(operation: Any, exchange: Exchange) -> Any:
 
 def _line(fragment: Any, line: Any, element: Any, exchange: Exchange) -> list[Any]:
     """Return all elements of a row of A, or a column of B, as f32."""
-    word = llvm.bitcast(_i64(), fragment)
+    word = llvm.bitcast(i64(), fragment)
     found: list[Any] = []
     for part in range(LANES // _LINES):
-        source = arith.addi(line, _word(part * _LINES))
+        source = arith.addi(line, constant_word(part * _LINES))
         values = llvm.bitcast(ir.VectorType.get([_EACH], element), exchange(word, source))
         for n in range(_EACH):
             found.append(arith.extf(ir.F32Type.get(), vector.extract(values, [], [n])))
     return found
-
-
-def _i64() -> Any:
-    return ir.IntegerType.get_signless(64)
-
-
-def _word(number: int) -> Any:
-    return arith.constant(_i64(), number)

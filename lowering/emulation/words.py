@@ -13,8 +13,14 @@ from typing import Any
 from rammer_mlir.bindings import arith, func, ir, llvm, scf
 
 
-def _i64() -> Any:
+def i64() -> Any:
+    """Return the type of a word."""
     return ir.IntegerType.get_signless(64)
+
+
+def constant_word(number: int) -> Any:
+    """Emit a word that is known."""
+    return arith.constant(i64(), number)
 
 
 def _pointer() -> Any:
@@ -103,12 +109,12 @@ def word(value: Word | int) -> Word:
     """Return a word, or emit the constant."""
     if isinstance(value, Word):
         return value
-    return Word(arith.constant(_i64(), value))
+    return Word(arith.constant(i64(), value))
 
 
 def load(address: Word) -> Word:
     """Load the word at an address."""
-    return Word(llvm.load(_i64(), llvm.inttoptr(_pointer(), address.value)))
+    return Word(llvm.load(i64(), llvm.inttoptr(_pointer(), address.value)))
 
 
 def store(address: Word, value: Word | int) -> None:
@@ -156,12 +162,12 @@ class Variable:
     def __init__(self, value: Word | int) -> None:
         # LLVM keeps in registers only what is allocated where the function begins.
         with ir.InsertionPoint.at_block_begin(_entry_block()):
-            self._address = llvm.alloca(_pointer(), word(1).value, ir.TypeAttr.get(_i64()))
+            self._address = llvm.alloca(_pointer(), word(1).value, ir.TypeAttr.get(i64()))
         self.set(value)
 
     def get(self) -> Word:
         """Return the present value."""
-        return Word(llvm.load(_i64(), self._address))
+        return Word(llvm.load(i64(), self._address))
 
     def set(self, value: Word | int) -> None:
         """Change the value."""
@@ -201,7 +207,7 @@ def while_(condition: Callable[[], Truth]) -> Generator[None]:
 def call(name: str, *arguments: Word | int) -> Word:
     """Call a function of words that returns one."""
     values = [word(argument).value for argument in arguments]
-    return Word(func.CallOp([_i64()], name, values).results[0])
+    return Word(func.CallOp([i64()], name, values).results[0])
 
 
 def perform(name: str, *arguments: Word | int) -> None:
@@ -211,7 +217,7 @@ def perform(name: str, *arguments: Word | int) -> None:
 
 def declare(name: str, num_arguments: int) -> None:
     """Declare a function of words without a result that is defined elsewhere."""
-    kind = ir.FunctionType.get([_i64()] * num_arguments, [])
+    kind = ir.FunctionType.get([i64()] * num_arguments, [])
     func.FuncOp(name, kind, visibility="private")
 
 
@@ -219,8 +225,8 @@ def define(
     name: str, num_arguments: int, body: Callable[..., Word | None], *, returns: bool = False
 ) -> None:
     """Emit a function of words."""
-    results = [_i64()] if returns else []
-    function = func.FuncOp(name, ir.FunctionType.get([_i64()] * num_arguments, results))
+    results = [i64()] if returns else []
+    function = func.FuncOp(name, ir.FunctionType.get([i64()] * num_arguments, results))
     block = function.add_entry_block()
     with ir.InsertionPoint(block):
         result = body(*[Word(argument) for argument in block.arguments])
@@ -230,10 +236,10 @@ def define(
 def global_word(name: str) -> None:
     """Emit a global variable of one word, zero at first."""
     linkage = ir.Attribute.parse("#llvm.linkage<internal>")
-    llvm.GlobalOp(_i64(), name, linkage, value=ir.IntegerAttr.get(_i64(), 0))
+    llvm.GlobalOp(i64(), name, linkage, value=ir.IntegerAttr.get(i64(), 0))
 
 
 def address_of(name: str) -> Word:
     """Return the address of a global variable or a function of the LLVM dialect."""
     symbol = llvm.mlir_addressof(_pointer(), ir.FlatSymbolRefAttr.get(name))
-    return Word(llvm.ptrtoint(_i64(), symbol))
+    return Word(llvm.ptrtoint(i64(), symbol))

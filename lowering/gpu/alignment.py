@@ -7,7 +7,7 @@ from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.gpu.contractions.plan import WIDEST
-from rammer_mlir.lowering.ir_walk import producer
+from rammer_mlir.lowering.ir_walk import constant_integer, producer
 
 ALIGNMENT = "rtask.alignment"
 """Attribute of an rKernel's argument: bytes that its address is always a multiple of."""
@@ -71,9 +71,10 @@ def divisor(value: Any) -> int:
     name = producer(value)
     if not name:
         return 1
+    known = constant_integer(value)
+    if known is not None:
+        return gcd(WIDEST, known)
     operation = value.owner.operation
-    if name == "arith.constant":
-        return gcd(WIDEST, operation.attributes["value"].value)
     if name == "arith.muli":
         return gcd(WIDEST, divisor(operation.operands[0]) * divisor(operation.operands[1]))
     if name in ("arith.addi", "arith.subi", "arith.select", "arith.minsi", "arith.maxsi"):

@@ -11,7 +11,7 @@ from typing import Any
 
 from rammer_mlir.bindings import arith, ir, llvm, nvvm
 from rammer_mlir.lowering.gpu.llvm.pointers import Pointers
-from rammer_mlir.lowering.ir_walk import producer, walk
+from rammer_mlir.lowering.ir_walk import constant_integer, producer, walk
 
 _GLOBAL = "!llvm.ptr<1>"
 _SELECT = "arith.select"
@@ -62,13 +62,7 @@ def _read_index(index: Any, taken: Any) -> Any:
         return index
     condition, inside, _ = index.owner.operands
     read, _, nothing = taken.owner.operands
-    return inside if condition == read and _is_zero(nothing) else index
-
-
-def _is_zero(value: Any) -> bool:
-    if producer(value) != "arith.constant":
-        return False
-    return ir.IntegerAttr(value.owner.attributes["value"]).value == 0
+    return inside if condition == read and constant_integer(nothing) == 0 else index
 
 
 def _group(operation: Any, pointers: Pointers) -> None:

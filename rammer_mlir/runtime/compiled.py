@@ -9,9 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.errors import InputError
 from rammer_mlir.gpu_image import GpuImage
 from rammer_mlir.image import CpuImage
+from rammer_mlir.runtime.feeds import by_position
 from rammer_mlir.signature import Signature
 
 Array = NDArray[np.generic]
@@ -60,10 +60,7 @@ class CompiledModel(ABC):
 
     def __call__(self, *arrays: Any) -> Any:
         """Run on arrays in the signature's order; return one array, or a tuple of several."""
-        specs = self.signature.inputs
-        if len(arrays) != len(specs):
-            raise InputError(f"expected {len(specs)} inputs, found {len(arrays)}")
-        outputs = self.run({s.name: a for s, a in zip(specs, arrays, strict=True)})
+        outputs = self.run(by_position(self.signature, arrays))
         values = tuple(outputs.values())
         return values[0] if len(values) == 1 else values
 

@@ -164,7 +164,7 @@ class Executable(CompiledModel):
         Raises:
             TargetError: if no linker is found.
             ArtifactError: if the file cannot be written.
-        OptionError: if it is no path.
+            OptionError: if it is no path.
         """
         write_artifact(path_of(path, "save"), Artifact(self._image, self._link(), self.stats))
 

@@ -32,6 +32,18 @@ def check_inputs(signature: Signature, feeds: Mapping[str, Any]) -> list[Array]:
     return [_checked(spec, feeds[spec.name], "input") for spec in signature.inputs]
 
 
+def by_position(signature: Signature, arrays: Sequence[Any]) -> dict[str, Any]:
+    """Return arrays in the signature's order by input name.
+
+    Raises:
+        InputError: if there are more or fewer than inputs.
+    """
+    specs = signature.inputs
+    if len(arrays) != len(specs):
+        raise InputError(f"expected {len(specs)} inputs, found {len(arrays)}")
+    return {spec.name: array for spec, array in zip(specs, arrays, strict=True)}
+
+
 def check_outputs(
     signature: Signature, out: Mapping[str, Any], inputs: Sequence[Array]
 ) -> list[Array]:

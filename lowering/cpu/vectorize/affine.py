@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rammer_mlir.bindings import arith, ir, vector
-from rammer_mlir.lowering.ir_walk import producer
+from rammer_mlir.lowering.ir_walk import constant_integer, producer
 
 Index = Any
 """An index: a Python int where it is known, else an ``index`` value (or a vector of them)."""
@@ -117,9 +117,10 @@ def upper_bound(value: Any) -> int | None:
 
     Understands constants, ``affine.min`` with a constant result, and minima of ``arith``.
     """
+    known = constant_integer(value)
+    if known is not None:
+        return known
     owner, name = value.owner, producer(value)
-    if name == "arith.constant":
-        return owner.attributes["value"].value
     if name == "affine.min":
         results = owner.attributes["map"].value.results
         bounds = [r.value for r in results if isinstance(r, ir.AffineConstantExpr)]

@@ -33,9 +33,10 @@ def find_transposition(generic: Any, shared_limit: int) -> TranspositionPlan | N
         along = _neighbours(operand, access)
         if along not in (None, across) and _long_dimensions(operand, access) >= {along, across}:
             turned.setdefault(along, {})[number] = max(1, operand.type.element_type.width // 8)
-    for along, element_bytes in turned.items():
-        return plan_transposition(across, along, element_bytes, shared_limit)
-    return None
+    if not turned:
+        return None
+    along, element_bytes = next(iter(turned.items()))
+    return plan_transposition(across, along, element_bytes, shared_limit)
 
 
 def _neighbours(operand: Any, access: Any) -> int | None:

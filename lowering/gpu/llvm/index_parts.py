@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rammer_mlir.bindings import arith, ir
-from rammer_mlir.lowering.ir_walk import producer
+from rammer_mlir.lowering.ir_walk import constant_integer, producer
 
-_CONSTANT, _ADD, _SUBTRACT, _MULTIPLY = "arith.constant", "arith.addi", "arith.subi", "arith.muli"
+_ADD, _SUBTRACT, _MULTIPLY = "arith.addi", "arith.subi", "arith.muli"
 _SUMS = {_ADD: 1, _SUBTRACT: -1}
 
 
@@ -41,9 +41,10 @@ class IndexSplitter:
         return self._known[index]
 
     def _find(self, index: Any) -> IndexParts:
+        known = constant_integer(index)
+        if known is not None:
+            return IndexParts(None, known)
         name = producer(index)
-        if name == _CONSTANT:
-            return IndexParts(None, ir.IntegerAttr(index.owner.attributes["value"]).value)
         if name not in _SUMS and name != _MULTIPLY:
             return IndexParts(index, 0)
         left, right = (self.split(operand) for operand in index.owner.operands)

@@ -7,6 +7,7 @@ from typing import Any
 
 from rammer_mlir.bindings import ir, llvm
 from rammer_mlir.lowering.gpu.llvm.pointers import Pointers
+from rammer_mlir.lowering.gpu.temporaries import PRIVATE
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.passes.ir.structured import element_bytes
 
@@ -35,7 +36,7 @@ def _is_plain(operation: Any) -> bool:
     values = [*operation.results, *operation.operands]
     buffer = next(value.type for value in values if isinstance(value.type, ir.MemRefType))
     element = buffer.element_type
-    if "private" in str(buffer.memory_space):
+    if str(buffer.memory_space) == PRIVATE:
         return False
     is_vector = operation.name.startswith("vector.")
     if isinstance(element, ir.IntegerType):

@@ -18,6 +18,7 @@ from typing import Any
 
 from rammer_mlir.bindings import arith, ir, llvm, memref
 from rammer_mlir.lowering.gpu.llvm.index_parts import IndexParts, IndexSplitter, scaled, total
+from rammer_mlir.lowering.gpu.temporaries import WORKGROUP
 from rammer_mlir.lowering.ir_walk import producer, walk
 
 ADDRESS = "memref.extract_aligned_pointer_as_index"
@@ -128,5 +129,5 @@ def is_cast_of_address(use: Any) -> bool:
 
 def _pointer_type(kind: Any) -> Any:
     """Return the type of a pointer into a memref."""
-    is_shared = "workgroup" in str(kind.memory_space)
+    is_shared = str(kind.memory_space) == WORKGROUP
     return ir.Type.parse("!llvm.ptr<3>" if is_shared else "!llvm.ptr")

@@ -319,7 +319,7 @@ class GpuExecutable(CompiledModel):
 
         Raises:
             ArtifactError: if the file cannot be written.
-        OptionError: if it is no path.
+            OptionError: if it is no path.
         """
         write_artifact(path_of(path, "save"), Artifact(self._image, self._code, self.stats))
 
