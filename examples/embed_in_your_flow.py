@@ -6,8 +6,9 @@ The module below could come from any producer of linalg on static tensors. It is
 stage, to a schedule for two vEUs, in a context that is yours.
 """
 
-from rammer_mlir import dialects, pipeline
+from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
+from rammer_mlir.compiler import pipeline
 from rammer_mlir.passes.manager import run_pipeline
 
 TWO_BRANCHES = """

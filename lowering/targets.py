@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rammer_mlir.errors import OptionError
-from rammer_mlir.gpu_image import GpuCode
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.nvvm import backend as nvvm
 from rammer_mlir.lowering.nvvm.target import DEFAULT_CHIP as NVIDIA_CHIP
@@ -15,6 +14,7 @@ from rammer_mlir.lowering.nvvm.target import nvvm_target
 from rammer_mlir.lowering.rocdl import backend as rocdl
 from rammer_mlir.lowering.rocdl.target import DEFAULT_CHIP as AMD_CHIP
 from rammer_mlir.lowering.rocdl.target import rocdl_target
+from rammer_mlir.programs.gpu_image import GpuCode
 
 CPU = "cpu"
 

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import bufferization, func, ir, memref, passmanager
 from rammer_mlir.errors import PassError
-from rammer_mlir.layout import Layout
 from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.fusion.placement import Placement, Storage, place
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
@@ -20,6 +19,7 @@ from rammer_mlir.passes.ir.entry import (
     symbol_name,
 )
 from rammer_mlir.passes.ir.kernels import described_kernels
+from rammer_mlir.passes.ir.layout import Layout
 from rammer_mlir.passes.ir.structured import Structured, is_generic, shape_of
 from rammer_mlir.passes.tiling.space import is_free
 

@@ -15,7 +15,7 @@ from rammer_mlir.errors import OptionError, RammerError
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from rammer_mlir.runtime.emulated_model import EmulatedExecutable
+    from rammer_mlir.emulation.device.executable import EmulatedExecutable
     from rammer_mlir.runtime.executable import Executable
     from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
@@ -106,8 +106,8 @@ def compile(
         shapes: static shapes of inputs whose dimensions the model leaves open, by name.
         costs: the device whose costs the schedule follows, a name (``a100``) or a file that ends
             with ``.toml``; by default one like the target. ``measured`` measures the rKernels on
-            this processor, once: times are kept (``rammer_mlir.profiles``); ``measured:DEVICE``
-            takes what is not measured from that device.
+            this processor, once: times are kept; ``measured:DEVICE`` takes what is not
+            measured from that device.
         merge: merge convolutions or products of one input where that multiplies the arithmetic by
             no more (at least 1), with the policy ``ios`` only where it makes a stage faster; 0 for
             none; by default 1 with the policy ``ios``, else 0.
@@ -130,7 +130,7 @@ def compile(
     Raises:
         RammerError: with one line that says what is wrong and what to do.
     """
-    from rammer_mlir.options import check_options, check_shapes
+    from rammer_mlir.compiler.options import check_options, check_shapes
 
     options = check_options(
         target,
@@ -148,16 +148,16 @@ def compile(
     if executor is not None and not options.measured:
         raise OptionError("executor: expected measured costs, found none; ask for them as well")
     if emulate:
-        from rammer_mlir.compiler import emulate_model
+        from rammer_mlir.compiler.compilation import emulate_model
 
         return emulate_model(model, options, shapes, check=check)
     if check:
         raise OptionError("check: expected emulation, found none; emulate as well")
     if cache:
-        from rammer_mlir.compile_cache import compile_or_find
+        from rammer_mlir.compiler.cache import compile_or_find
 
         return compile_or_find(model, options, shapes, device, executor)
-    from rammer_mlir.compiler import compile_model
+    from rammer_mlir.compiler.compilation import compile_model
 
     return compile_model(model, options, shapes, device, executor)
 

@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.compiler.options import check_options
+from rammer_mlir.compiler.pipeline import CompileOptions
+from rammer_mlir.emulation.codegen.gpu_to_func import kernel_names
+from rammer_mlir.emulation.codegen.kernel import compile_kernel
+from rammer_mlir.emulation.device.executable import EmulatedExecutable
 from rammer_mlir.errors import OptionError, UnsupportedError
-from rammer_mlir.lowering.emulation.gpu_to_func import kernel_names
-from rammer_mlir.lowering.emulation.kernel import compile_kernel
 from rammer_mlir.lowering.gpu.program.program_to_gpu import GpuProgram, lower_to_gpu
 from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.lowering.targets import GPU_BACKENDS, find_gpu
-from rammer_mlir.options import check_options
 from rammer_mlir.passes.ir.constants import argument_attributes
 from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.registry import PASSES
-from rammer_mlir.pipeline import CompileOptions
-from rammer_mlir.runtime.emulated_model import EmulatedExecutable
+from rammer_mlir.programs.signature import Signature, TensorSpec
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.gpu.opening import open_driver
-from rammer_mlir.signature import Signature, TensorSpec
 
 _DTYPES = {
     "f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i16": np.int16,

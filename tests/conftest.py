@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rammer_mlir.compile_cache import FOLDER_VARIABLE
+from rammer_mlir.compiler.cache import FOLDER_VARIABLE
 
 # Tests are about compiling, and leave the user's folders alone; child processes inherit it.
 os.environ[FOLDER_VARIABLE] = ""

@@ -14,16 +14,15 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "rammer_mlir"
 
 LAYERS = (
-    {"errors", "bindings", "aligned", "cpu_features", "user_folder", "layout", "signature"},
-    {"dialects", "scheduling", "atomic_file", "paths", "image", "emulated", "residency"},
-    {"gpu_image", "profiles"},
+    {"errors", "bindings"},
+    {"support"},
+    {"dialects", "scheduling", "programs"},
     {"passes", "timeline"},
-    {"lowering", "frontends", "weights"},
-    {"pipeline"},
-    {"options"},
+    {"lowering", "frontends"},
     {"runtime"},
-    {"compiler", "embedding"},
-    {"compile_cache"},
+    {"emulation"},
+    {"compiler"},
+    {"embedding"},
     {"rammer_mlir"},
     {"backend", "cli"},
     {"benchmarks"},
@@ -41,6 +40,18 @@ CONCEPTS = (
     {"winograd", "merging"},
 )
 """The folders of the passes from the bottom up; the passes themselves are above all of them."""
+
+BELOW_LOWERING = (
+    {"ir_walk"},
+    {"llvm"},
+    {"kernels", "program"},
+    {"cpu", "gpu"},
+    {"nvvm", "rocdl", "from_gpu", "profiling"},
+    {"targets"},
+    {"rtask_lower_to_gpu"},
+    {"registry"},
+)
+"""The rooms of the lowering from the bottom up: what both targets use is beneath both."""
 
 RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}
 
@@ -106,11 +117,24 @@ def test_concepts_of_passes_import_downwards() -> None:
             assert all(other in ranks and ranks[other] < rank for other in found), (file, found)
 
 
+def test_rooms_of_the_lowering_import_downwards() -> None:
+    """Neither target is made from the other one."""
+    ranks = {room: rank for rank, layer in enumerate(BELOW_LOWERING) for room in layer}
+    root = PACKAGE / "lowering"
+    entries = {p.stem for p in root.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+    assert entries == set(ranks) | {"__init__"}
+    for file in sorted(root.rglob("*.py")):
+        room = file.relative_to(root).parts[0].removesuffix(".py")
+        parts = [name.split(".") for name in imported_modules(file)]
+        found = {p[2] for p in parts if p[:2] == ["rammer_mlir", "lowering"]} - {room}
+        assert all(ranks[other] < ranks[room] for other in found), (file, found)
+
+
 def test_every_layer_exists() -> None:
     assert {unit_of(file) for file in source_files()} == set(RANK)
 
 
-@pytest.mark.parametrize("unit", ["scheduling", "timeline", "runtime"])
+@pytest.mark.parametrize("unit", ["scheduling", "timeline", "runtime", "programs"])
 def test_algorithms_and_runtime_need_numpy_alone(unit: str) -> None:
     """The scheduler reads as algorithms; a deployed model needs no compiler."""
     allowed = {"numpy", "rammer_mlir"} | set(sys.stdlib_module_names)
@@ -139,9 +163,11 @@ def test_runtime_loads_without_a_compiler() -> None:
     """Importing the package and all of the runtime loads neither MLIR, LLVM nor ONNX."""
     command = (
         "import importlib, pkgutil, sys\n"
-        "import rammer_mlir, rammer_mlir.runtime as runtime\n"
-        "for found in pkgutil.walk_packages(runtime.__path__, 'rammer_mlir.runtime.'):\n"
-        "    importlib.import_module(found.name)\n"
+        "import rammer_mlir\n"
+        "for room in ('programs', 'runtime', 'emulation.device'):\n"
+        "    package = importlib.import_module(f'rammer_mlir.{room}')\n"
+        "    for found in pkgutil.walk_packages(package.__path__, f'{package.__name__}.'):\n"
+        "        importlib.import_module(found.name)\n"
         "heavy = {'mlir', 'torch_mlir', 'llvmlite', 'onnx', 'onnxscript', 'onnxruntime'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )

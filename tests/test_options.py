@@ -9,8 +9,8 @@ import onnx
 import pytest
 
 import rammer_mlir
+from rammer_mlir.compiler.options import check_options, check_shapes
 from rammer_mlir.errors import ModelError, OptionError
-from rammer_mlir.options import check_options, check_shapes
 from rammer_mlir.runtime.gpu.opening import check_device
 from rammer_mlir.scheduling.policies import register_policy
 

@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from rammer_mlir.profiles import ENVIRONMENT, ProfileStore, ProfileWarning, default_path
+from rammer_mlir.lowering.profiling.profiles import (
+    ENVIRONMENT,
+    ProfileStore,
+    ProfileWarning,
+    default_path,
+)
 from rammer_mlir.scheduling.graph import MeasuredSeconds
 
 ONE, TWO = MeasuredSeconds(1e-6, 2e-6, 3e-6), MeasuredSeconds(4.25e-6, 5e-6, 6e-6)

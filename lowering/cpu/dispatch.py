@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rammer_mlir.image import TaskTable
-from rammer_mlir.lowering.cpu.task_table import BARRIER, END, KernelSymbol
+from rammer_mlir.lowering.program.task_table import BARRIER, END, KernelSymbol
+from rammer_mlir.programs.cpu_image import TaskTable
 
 CONTEXT = (
     "pointers", "steps", "run", "traces", "spins", "records", "arguments", "starts", "totals",

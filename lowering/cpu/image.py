@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.aligned import aligned_bytes
 from rammer_mlir.bindings import ir
-from rammer_mlir.cpu_features import cpu_features
 from rammer_mlir.errors import TargetError
-from rammer_mlir.image import CpuImage
 from rammer_mlir.lowering.cpu.dispatch import (
     STRAIGHT_LINE_LIMIT,
     clock_function,
@@ -22,21 +19,21 @@ from rammer_mlir.lowering.cpu.dispatch import (
     pause_function,
     straight_line,
 )
-from rammer_mlir.lowering.cpu.kernels_to_llvm import find_kernels, lower_kernels
-from rammer_mlir.lowering.cpu.task_table import Tables, build_tables
+from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
+from rammer_mlir.lowering.kernels.functions import KERNEL_PREFIX, find_kernels
 from rammer_mlir.lowering.llvm.machine import Machine
+from rammer_mlir.lowering.program.constants import pack_constants
+from rammer_mlir.lowering.program.task_table import Tables, build_tables
 from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
-from rammer_mlir.scheduling.memory import aligned
+from rammer_mlir.programs.cpu_image import CpuImage
+from rammer_mlir.programs.signature import Signature
 from rammer_mlir.scheduling.report import summary
-from rammer_mlir.signature import Signature
+from rammer_mlir.support.cpu_features import cpu_features
 
 ENTRY, TRACED_ENTRY = "rammer_veu", "rammer_veu_traced"
 """Functions ``(vEU, context)`` that execute one vEU's share of a run."""
-
-KERNEL_PREFIX = "rkernel."
-"""Begins the symbols of rKernels in native code."""
 
 _HIDDEN = 1
 """LLVM's number for hidden visibility."""
@@ -45,28 +42,6 @@ _RUNTIME = Path(__file__).with_name("runtime.mlir")
 
 _FUTEX_SYSCALL = {"x86_64": 202, "aarch64": 98}
 """Number of Linux' futex call."""
-
-
-@dataclass(frozen=True)
-class Constants:
-    """All weights in one array, and where each begins, by argument number."""
-
-    blob: NDArray[np.uint8]
-    offsets: dict[int, int]
-
-
-def pack_constants(weights: Mapping[int, NDArray[np.generic]]) -> Constants:
-    """Lay arrays one behind the other, each aligned."""
-    offsets: dict[int, int] = {}
-    total = 0
-    for number, array in weights.items():
-        offsets[number] = total
-        total += aligned(array.nbytes)
-    blob = aligned_bytes(total)
-    for number, array in weights.items():
-        start = offsets[number]
-        blob[start : start + array.nbytes] = np.frombuffer(array.tobytes(), dtype=np.uint8)
-    return Constants(blob, offsets)
 
 
 def build_image(

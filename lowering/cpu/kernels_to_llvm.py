@@ -6,41 +6,23 @@ run in a module of their own, so that whatever else the user's module holds stay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from rammer_mlir.bindings import ir, passmanager
-from rammer_mlir.lowering.cpu.kernel_buffers import (
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.cpu.long_reductions import split_long_reductions
+from rammer_mlir.lowering.cpu.vectorize.kernel import vectorize_kernels
+from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.lowering.kernels.buffers import (
     allocate_on_stack,
     expand_copies,
     store_boolean_constants_as_bytes,
     store_booleans_as_bytes,
 )
-from rammer_mlir.lowering.cpu.long_reductions import split_long_reductions
-from rammer_mlir.lowering.cpu.vectorize.kernel import vectorize_kernels
-from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.lowering.kernels.functions import find_kernels
 from rammer_mlir.lowering.llvm.machine import Machine
-from rammer_mlir.lowering.llvm.math_to_arith import convert_math
-from rammer_mlir.lowering.llvm.narrow_floats import convert_through_f32, expand_half_conversions
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step of the lowering: an upstream pipeline as text, or a function on the module."""
-
-    name: str
-    run: str | Callable[[Any], None]
-
-    def apply(self, module: Any) -> None:
-        """Run the step on a module, in place."""
-        if callable(self.run):
-            self.run(module)
-        else:
-            passes = passmanager.PassManager.parse(f"builtin.module({self.run})")
-            passes.enable_verifier(False)  # lower_kernels verifies once, at the end
-            passes.run(module.operation)
+from rammer_mlir.lowering.llvm.steps import Step, llvm_steps
 
 
 def vector_steps(vector_bits: int) -> list[Step]:
@@ -55,28 +37,6 @@ def vector_steps(vector_bits: int) -> list[Step]:
         Step("views", "affine-expand-index-ops,expand-strided-metadata,lower-affine,cse"),
         Step("vectorize", partial(vectorize_kernels, vector_bits=vector_bits)),
         Step("share", "cse"),
-    ]
-
-
-def llvm_steps(machine: Machine) -> list[Step]:
-    """Return the steps from loops on vectors to LLVM functions."""
-    narrow = "source-types=bf16,f16 target-type=f32"
-    return [
-        Step("narrow-math", "math-extend-to-supported-types{target-type=f32}"),
-        Step("narrow-floats", f"arith-emulate-unsupported-floats{{{narrow}}}"),
-        Step("wide-floats", convert_through_f32),
-        *([] if machine.has_half_conversions else [Step("half", expand_half_conversions)]),
-        Step("math", convert_math),
-        Step("expand-arith", "func.func(arith-expand{include-bf16=true})"),
-        Step("loops", "convert-scf-to-cf"),
-        Step("powers", "math-expand-ops{ops=clampf},convert-math-to-funcs"),
-        Step("intrinsics", "convert-math-to-llvm,convert-math-to-libm"),
-        Step("vectors", "convert-vector-to-llvm"),
-        Step("buffers", "finalize-memref-to-llvm"),
-        Step("functions", "convert-func-to-llvm{use-bare-ptr-memref-call-conv=true}"),
-        Step("rest", "convert-arith-to-llvm,convert-cf-to-llvm,convert-index-to-llvm"),
-        Step("casts", "convert-ub-to-llvm,reconcile-unrealized-casts"),
-        Step("fold", "canonicalize{region-simplify=disabled}"),
     ]
 
 
@@ -105,18 +65,6 @@ def lower_kernels(module: Any, machine: Machine) -> None:
             step.apply(scratch)
         scratch.operation.verify()
         _move_back(scratch, module)
-
-
-def find_kernels(module: Any) -> Iterator[Any]:
-    """Yield the rKernels: functions with a body, an index first, then memrefs, and no result."""
-    for operation in (o.operation for o in module.body.operations):
-        if operation.name != "func.func" or not len(operation.regions[0].blocks):
-            continue
-        kind = operation.attributes["function_type"].value
-        first, *rest = [*kind.inputs] or [None]
-        if isinstance(first, ir.IndexType) and not list(kind.results):
-            if all(isinstance(t, ir.MemRefType) for t in rest):
-                yield operation
 
 
 def _each_kernel(step: Callable[[Any], None], module: Any) -> None:

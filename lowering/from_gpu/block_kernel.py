@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from rammer_mlir.bindings import arith, func, gpu, ir, memref, scf
-from rammer_mlir.lowering.cpu.vectorize.affine import as_value, constant
 from rammer_mlir.lowering.from_gpu.index_range import Dim3
 from rammer_mlir.lowering.from_gpu.index_ranges import axis_of
 from rammer_mlir.lowering.from_gpu.launches import Launch
@@ -20,6 +19,7 @@ from rammer_mlir.lowering.gpu.iteration_space import unflatten
 from rammer_mlir.lowering.gpu.kernels import BLOCK_THREADS, SUBGROUP
 from rammer_mlir.lowering.gpu.temporaries import PRIVATE, in_space, propagate_space
 from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.lowering.kernels.affine import as_value, constant
 
 
 def block_function(

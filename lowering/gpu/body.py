@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from rammer_mlir.bindings import ir, memref
-from rammer_mlir.lowering.cpu.vectorize.affine import Index, as_value, evaluate
+from rammer_mlir.lowering.kernels.affine import Index, as_value, evaluate
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 
 

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from rammer_mlir.bindings import arith, gpu, ir, memref, scf, vector
-from rammer_mlir.lowering.cpu.vectorize.affine import (
+from rammer_mlir.lowering.gpu.alignment import holds_aligned_runs
+from rammer_mlir.lowering.gpu.body import Loads, emit_body, output_maps
+from rammer_mlir.lowering.gpu.column_plan import ColumnPlan
+from rammer_mlir.lowering.gpu.iteration_space import Loops, unflatten
+from rammer_mlir.lowering.gpu.lane_reductions import WIDTH, combine, combiners, exchange, identities
+from rammer_mlir.lowering.gpu.threads import Threads
+from rammer_mlir.lowering.kernels.affine import (
     Index,
     add,
     as_value,
@@ -14,12 +20,6 @@ from rammer_mlir.lowering.cpu.vectorize.affine import (
     evaluate,
     multiply,
 )
-from rammer_mlir.lowering.gpu.alignment import holds_aligned_runs
-from rammer_mlir.lowering.gpu.body import Loads, emit_body, output_maps
-from rammer_mlir.lowering.gpu.column_plan import ColumnPlan
-from rammer_mlir.lowering.gpu.iteration_space import Loops, unflatten
-from rammer_mlir.lowering.gpu.lane_reductions import WIDTH, combine, combiners, exchange, identities
-from rammer_mlir.lowering.gpu.threads import Threads
 
 
 def emit_columns(generic: Any, plan: ColumnPlan, threads: Threads, partial: Any) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rammer_mlir.bindings import arith, ir, scf
-from rammer_mlir.lowering.cpu.vectorize.affine import Index, as_value
+from rammer_mlir.lowering.kernels.affine import Index, as_value
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref
-from rammer_mlir.lowering.cpu.vectorize.affine import Index, add, constant, multiply
+from rammer_mlir.lowering.kernels.affine import Index, add, constant, multiply
 
 
 @dataclass(frozen=True)

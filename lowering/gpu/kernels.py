@@ -7,11 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from rammer_mlir.bindings import passmanager
-from rammer_mlir.lowering.cpu.kernel_buffers import (
-    expand_copies,
-    store_boolean_constants_as_bytes,
-    store_booleans_as_bytes,
-)
 from rammer_mlir.lowering.gpu.contractions.find import plan_contractions
 from rammer_mlir.lowering.gpu.contractions.matrix_unit import MatrixUnit
 from rammer_mlir.lowering.gpu.contractions.staging import AsyncCopies, RegisterCopies
@@ -21,6 +16,11 @@ from rammer_mlir.lowering.gpu.temporaries import (
     place_temporaries,
 )
 from rammer_mlir.lowering.gpu.thread_mapping import Staging, map_to_threads
+from rammer_mlir.lowering.kernels.buffers import (
+    expand_copies,
+    store_boolean_constants_as_bytes,
+    store_booleans_as_bytes,
+)
 
 BLOCK_THREADS = "rtask.block_threads"
 """Attribute of an rKernel that is written for the threads of a block, and for how many."""

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from itertools import product as combinations
 from typing import Any
 
-from rammer_mlir.lowering.cpu.vectorize.affine import Index
 from rammer_mlir.lowering.gpu.body import used_dimensions
 from rammer_mlir.lowering.gpu.iteration_space import Loops
+from rammer_mlir.lowering.kernels.affine import Index
 
 _MOST_ALONG_A_LOOP = 8
 _NEIGHBOURS = 16

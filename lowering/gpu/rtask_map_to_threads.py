@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
-from rammer_mlir.lowering.cpu.kernels_to_llvm import find_kernels
 from rammer_mlir.lowering.gpu.contractions.matrix_unit import MMA, NARROW, UNITS, MatrixUnit
 from rammer_mlir.lowering.gpu.kernels import map_kernels
+from rammer_mlir.lowering.kernels.functions import find_kernels
 from rammer_mlir.passes.base import Pass
 
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref, scf
-from rammer_mlir.lowering.cpu.vectorize.affine import Index, add, as_value, constant
 from rammer_mlir.lowering.gpu.body import Loads, emit_body, initial_values, output_places
 from rammer_mlir.lowering.gpu.iteration_space import Loops, product, unflatten
 from rammer_mlir.lowering.gpu.lane_reductions import (
@@ -24,6 +23,7 @@ from rammer_mlir.lowering.gpu.lane_reductions import (
 )
 from rammer_mlir.lowering.gpu.register_tiles import choose_tile, tile_offsets, tiled_sizes
 from rammer_mlir.lowering.gpu.threads import Threads
+from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant
 
 
 def spread(generic: Any, threads: Threads) -> None:

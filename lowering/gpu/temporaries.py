@@ -11,10 +11,10 @@ from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref
 from rammer_mlir.errors import UnsupportedError
-from rammer_mlir.lowering.cpu.kernel_buffers import contiguous_view
-from rammer_mlir.lowering.cpu.vectorize.affine import upper_bound
 from rammer_mlir.lowering.gpu.alignment import ALIGNMENT as ALIGNED
 from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.lowering.kernels.affine import upper_bound
+from rammer_mlir.lowering.kernels.buffers import contiguous_view
 from rammer_mlir.passes.ir.structured import element_bytes
 
 ALIGNMENT = 16

@@ -6,18 +6,18 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from rammer_mlir.bindings import arith, gpu, ir, memref, scf
-from rammer_mlir.lowering.cpu.vectorize.affine import (
+from rammer_mlir.lowering.gpu.body import Loads, emit_body, initial_values, output_places
+from rammer_mlir.lowering.gpu.guards import all_below, when
+from rammer_mlir.lowering.gpu.iteration_space import Loops, product, unflatten
+from rammer_mlir.lowering.gpu.threads import Threads
+from rammer_mlir.lowering.gpu.transposition_plan import ROW, SIDE, TranspositionPlan
+from rammer_mlir.lowering.kernels.affine import (
     Index,
     add,
     as_value,
     constant,
     multiply,
 )
-from rammer_mlir.lowering.gpu.body import Loads, emit_body, initial_values, output_places
-from rammer_mlir.lowering.gpu.guards import all_below, when
-from rammer_mlir.lowering.gpu.iteration_space import Loops, product, unflatten
-from rammer_mlir.lowering.gpu.threads import Threads
-from rammer_mlir.lowering.gpu.transposition_plan import ROW, SIDE, TranspositionPlan
 
 
 def emit_transposition(

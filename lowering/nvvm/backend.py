@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from rammer_mlir.gpu_image import GpuCode
 from rammer_mlir.lowering.gpu.llvm.to_llvm import gpu_llvm_ir
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.nvvm.gpu_to_nvvm import lower_to_nvvm
 from rammer_mlir.lowering.nvvm.ptx import emit_ptx
 from rammer_mlir.lowering.nvvm.ptxas import assemble, find_ptxas
 from rammer_mlir.lowering.nvvm.target import CHIPS
-from rammer_mlir.residency import BlockNeeds, check_residency
+from rammer_mlir.programs.gpu_image import GpuCode
+from rammer_mlir.programs.residency import BlockNeeds, check_residency
 
 BINARY_STAGES = ("ptx", "cubin")
 

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.lowering.cpu.kernels_to_llvm import Step
 from rammer_mlir.lowering.gpu.llvm.buffer_addresses import read_addresses_anew
 from rammer_mlir.lowering.gpu.llvm.index_width import index_width, rule_out_overflow
 from rammer_mlir.lowering.gpu.llvm.memory_accesses import lower_memory_accesses
@@ -19,6 +18,7 @@ from rammer_mlir.lowering.gpu.llvm.to_llvm import (
     lower_steps,
 )
 from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.lowering.llvm.steps import Step
 from rammer_mlir.lowering.nvvm.nvgpu_to_nvvm import lower_shared_memory
 
 _THREAD_ID = ThreadId("nvvm.read.ptx.sreg.tid.x", "r")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rammer_mlir.errors import TargetError
-from rammer_mlir.residency import KernelResources
+from rammer_mlir.programs.residency import KernelResources
 
 _REPORT = {
     "registers": re.compile(r"Used (\d+) registers"),

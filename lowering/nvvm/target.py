@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.gpu.contractions.matrix_unit import MMA, NARROW
 from rammer_mlir.lowering.gpu.target import GpuTarget
-from rammer_mlir.residency import Multiprocessors
+from rammer_mlir.programs.residency import Multiprocessors
 
 DEFAULT_CHIP = "sm_90"
 

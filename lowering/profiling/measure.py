@@ -18,15 +18,16 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.aligned import aligned_bytes
 from rammer_mlir.bindings import ir
-from rammer_mlir.lowering.cpu.kernels_to_llvm import find_kernels, lower_kernels
+from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
+from rammer_mlir.lowering.kernels.functions import find_kernels
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.lowering.profiling.isolate import KERNEL, KernelSource
 from rammer_mlir.passes.ir.structured import element_bytes
 from rammer_mlir.scheduling.graph import COLD_BYTES, FAR_BYTES, MeasuredSeconds
+from rammer_mlir.support.aligned import aligned_bytes
 
 _LOOP = "rammer_profile"
 

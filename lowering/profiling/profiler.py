@@ -10,9 +10,9 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.lowering.profiling.isolate import KernelSource, isolate
 from rammer_mlir.lowering.profiling.measure import measure
+from rammer_mlir.lowering.profiling.profiles import ProfileStore, default_path
 from rammer_mlir.passes.ir.entry import functions, symbol_name
 from rammer_mlir.passes.ir.kernels import described_kernels
-from rammer_mlir.profiles import ProfileStore, default_path
 from rammer_mlir.scheduling.graph import MeasuredSeconds
 
 SECONDS = "seconds"

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.profiling.profiler import profile_kernels
+from rammer_mlir.lowering.profiling.profiles import ProfileStore, default_path
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.profiles import ProfileStore, default_path
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from rammer_mlir.gpu_image import GpuCode
 from rammer_mlir.lowering.gpu.llvm.to_llvm import gpu_llvm_ir
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.rocdl.gpu_to_rocdl import lower_to_rocdl
 from rammer_mlir.lowering.rocdl.hsaco import amd_machine, emit_hsaco, read_resources
 from rammer_mlir.lowering.rocdl.target import CHIPS
-from rammer_mlir.residency import BlockNeeds, check_residency
+from rammer_mlir.programs.gpu_image import GpuCode
+from rammer_mlir.programs.residency import BlockNeeds, check_residency
 
 BINARY_STAGES = ("object", "hsaco")
 

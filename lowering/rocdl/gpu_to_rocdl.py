@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from rammer_mlir.lowering.cpu.kernels_to_llvm import Step
 from rammer_mlir.lowering.gpu.llvm.index_width import index_width, rule_out_overflow
 from rammer_mlir.lowering.gpu.llvm.memory_accesses import lower_memory_accesses
 from rammer_mlir.lowering.gpu.llvm.pointers import keep_addresses_whole
@@ -16,6 +15,7 @@ from rammer_mlir.lowering.gpu.llvm.to_llvm import (
     hide_functions,
     lower_steps,
 )
+from rammer_mlir.lowering.llvm.steps import Step
 
 _THREAD_ID = ThreadId("rocdl.workitem.id.x", "v")
 

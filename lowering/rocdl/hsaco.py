@@ -5,7 +5,7 @@ from __future__ import annotations
 from rammer_mlir.lowering.llvm.codegen import emit_assembly, emit_object
 from rammer_mlir.lowering.llvm.link import link_shared
 from rammer_mlir.lowering.llvm.machine import Machine
-from rammer_mlir.residency import KernelResources
+from rammer_mlir.programs.residency import KernelResources
 
 TRIPLE = "amdgcn-amd-amdhsa"
 

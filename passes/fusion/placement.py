@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.layout import Layout
 from rammer_mlir.passes.fusion.grouping import CONCAT
+from rammer_mlir.passes.ir.layout import Layout
 from rammer_mlir.passes.ir.structured import shape_of
 
 

@@ -11,11 +11,11 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.dialects import rtask
 from rammer_mlir.dialects.rtask.accesses import read_accesses
 from rammer_mlir.errors import PassError
-from rammer_mlir.layout import row_major_strides
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.constants import CONSTANT, argument_attributes
 from rammer_mlir.passes.ir.entry import entry_function, functions, symbol_name
 from rammer_mlir.passes.ir.kernels import described_kernels
+from rammer_mlir.passes.ir.layout import row_major_strides
 from rammer_mlir.passes.ir.structured import element_bytes, shape_of
 from rammer_mlir.scheduling.graph import (
     Access,

@@ -14,7 +14,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.aligned import aligned_bytes
+from rammer_mlir.support.aligned import aligned_bytes
 
 _ALLOCATIONS = 3
 _STEPS = 8

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from rammer_mlir.benchmarks.launch import measure_launch
 from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import Scale, build, random_feeds
-from rammer_mlir.compiler import Compilation
-from rammer_mlir.options import check_options
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
 from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.scheduling.devices.catalog import find_device

@@ -14,9 +14,10 @@ import numpy as np
 
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
+from rammer_mlir.emulation.codegen.gpu_to_func import kernel_names
+from rammer_mlir.emulation.codegen.kernel import compile_kernel
+from rammer_mlir.emulation.device.executable import EmulatedExecutable
 from rammer_mlir.lowering.cpu.image import build_image, lower_program
-from rammer_mlir.lowering.emulation.gpu_to_func import kernel_names
-from rammer_mlir.lowering.emulation.kernel import compile_kernel
 from rammer_mlir.lowering.gpu.program.program_to_gpu import GpuProgram, lower_to_gpu
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
@@ -24,12 +25,11 @@ from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.link import link_shared
 from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.lowering.targets import GPU_BACKENDS
-from rammer_mlir.runtime.emulated_model import EmulatedExecutable
+from rammer_mlir.programs.signature import Signature, TensorSpec
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.gpu.opening import open_driver
 from rammer_mlir.runtime.pool import native_code
-from rammer_mlir.signature import Signature, TensorSpec
 
 _ONE = "memref<1xf32>"
 _BYTES = 64

@@ -19,13 +19,13 @@ import numpy as np
 import onnx
 
 import rammer_mlir
-from rammer_mlir.atomic_file import open_atomically
 from rammer_mlir.benchmarks.cache_ends import cache_ends
 from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.launch import measure_launch
 from rammer_mlir.benchmarks.machine import machine
 from rammer_mlir.benchmarks.relay import Relay
 from rammer_mlir.scheduling.devices.description import read_description
+from rammer_mlir.support.atomic_file import open_atomically
 
 _SIZE = 256
 """Rows and columns of the matrix product."""

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TextIO
 
-from rammer_mlir.atomic_file import write_atomically
 from rammer_mlir.errors import ArtifactError, OptionError, RammerError
+from rammer_mlir.support.atomic_file import write_atomically
 
 STREAM = "-"
 """The file name that means standard input or output."""

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rammer_mlir.atomic_file import check_writable
 from rammer_mlir.cli.common import STREAM, ArgumentParser, run_tool, write_output
 from rammer_mlir.cli.model_options import (
     DEFAULT_POLICY,
@@ -17,8 +16,9 @@ from rammer_mlir.cli.model_options import (
     parse_compared,
     parse_shapes,
 )
+from rammer_mlir.compiler.pipeline import BINARY_STAGES, IR_STAGES, check_stage
 from rammer_mlir.errors import OptionError
-from rammer_mlir.pipeline import BINARY_STAGES, IR_STAGES, check_stage
+from rammer_mlir.support.atomic_file import check_writable
 from rammer_mlir.timeline.files import write_timelines
 
 
@@ -47,9 +47,9 @@ def _compile(arguments: Sequence[str]) -> int:
         check_stage(options.emit)
         if options.timeline is not None:
             raise OptionError("--timeline: expected a whole compilation; leave --emit out")
-    from rammer_mlir.compile_cache import compile_or_find
-    from rammer_mlir.compiler import Compilation, compile_model
-    from rammer_mlir.options import check_options
+    from rammer_mlir.compiler.cache import compile_or_find
+    from rammer_mlir.compiler.compilation import Compilation, compile_model
+    from rammer_mlir.compiler.options import check_options
     from rammer_mlir.scheduling.policies import get_policy
 
     for name in compared:

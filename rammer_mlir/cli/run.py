@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import rammer_mlir
-from rammer_mlir.atomic_file import check_writable, open_atomically
 from rammer_mlir.cli.common import ArgumentParser, run_tool
 from rammer_mlir.cli.model_options import (
     DEFAULT_POLICY,
@@ -26,13 +25,14 @@ from rammer_mlir.cli.model_options import (
     parse_compared,
     parse_shapes,
 )
+from rammer_mlir.emulation.device.executable import EmulatedExecutable
 from rammer_mlir.errors import InputError, OptionError
-from rammer_mlir.runtime.emulated_model import EmulatedExecutable
+from rammer_mlir.programs.signature import Signature
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.feeds import check_inputs, random_feeds
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.scheduling.policies import get_policy
-from rammer_mlir.signature import Signature
+from rammer_mlir.support.atomic_file import check_writable, open_atomically
 from rammer_mlir.timeline.files import write_timelines
 from rammer_mlir.timeline.spans import Timeline
 

@@ -21,14 +21,14 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.aligned import ALIGNMENT
-from rammer_mlir.atomic_file import open_atomically
 from rammer_mlir.errors import ArtifactError
-from rammer_mlir.gpu_image import GpuImage
-from rammer_mlir.image import CpuImage
+from rammer_mlir.programs.cpu_image import CpuImage
+from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.runtime import cpu_parts, gpu_parts
 from rammer_mlir.runtime.parts import Members
 from rammer_mlir.runtime.seal import SEAL, Content, seal_of
+from rammer_mlir.support.aligned import ALIGNMENT
+from rammer_mlir.support.atomic_file import open_atomically
 
 FORMAT, VERSION = "rammer-mlir", 4
 

@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.gpu_image import GpuImage
-from rammer_mlir.image import CpuImage
+from rammer_mlir.programs.cpu_image import CpuImage
+from rammer_mlir.programs.gpu_image import GpuImage
+from rammer_mlir.programs.signature import Signature
 from rammer_mlir.runtime.feeds import by_position
-from rammer_mlir.signature import Signature
 
 Array = NDArray[np.generic]
 

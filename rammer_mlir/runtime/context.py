@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.aligned import address_of, aligned_bytes
-from rammer_mlir.image import CpuImage
+from rammer_mlir.programs.cpu_image import CpuImage
+from rammer_mlir.support.aligned import address_of, aligned_bytes
 
 _WORDS = ("pointers", "steps", "run", "traces", "spins", "records", "arguments", "starts", "totals")
 """Words of the context that native code reads, in order (see lowering/cpu/dispatch)."""

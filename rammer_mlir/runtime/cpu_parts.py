@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.cpu_features import cpu_features
 from rammer_mlir.errors import ArtifactError
-from rammer_mlir.image import CpuImage, Slot, TaskTable
+from rammer_mlir.programs.cpu_image import CpuImage, Slot, TaskTable
 from rammer_mlir.runtime.parts import (
     Members,
     Parts,
@@ -23,6 +22,7 @@ from rammer_mlir.runtime.parts import (
     write_items,
     write_signature,
 )
+from rammer_mlir.support.cpu_features import cpu_features
 
 _ITEMS = "items.json"
 _TABLE = {"records": np.int32, "starts": np.int32, "arguments": np.int32, "totals": np.int64}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rammer_mlir.signature import TensorSpec
+from rammer_mlir.programs.signature import TensorSpec
 
 CPU, CUDA, ROCM = 1, 2, 10
 """DLPack's types of devices."""

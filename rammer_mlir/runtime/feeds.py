@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.errors import InputError
+from rammer_mlir.programs.signature import Signature, TensorSpec
 from rammer_mlir.runtime.host_arrays import readable, writable
-from rammer_mlir.signature import Signature, TensorSpec
 
 Array = NDArray[np.generic]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from rammer_mlir.gpu_image import GpuImage
-from rammer_mlir.residency import KernelResources
+from rammer_mlir.programs.gpu_image import GpuImage
+from rammer_mlir.programs.residency import KernelResources
 from rammer_mlir.runtime.parts import (
     Members,
     Parts,

@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 
 from rammer_mlir.errors import ArtifactError
-from rammer_mlir.gpu_image import GpuImage
-from rammer_mlir.image import CpuImage
-from rammer_mlir.paths import path_of
+from rammer_mlir.programs.cpu_image import CpuImage
+from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.runtime.artifact import Artifact, read_artifact
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.gpu.opening import check_device, open_driver
 from rammer_mlir.runtime.pool import native_code
+from rammer_mlir.support.paths import path_of
 
 
 def load(path: str | os.PathLike[str], device: int = 0) -> Executable | GpuExecutable:

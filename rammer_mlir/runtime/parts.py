@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.image import TraceItem
-from rammer_mlir.signature import Signature, TensorSpec
+from rammer_mlir.programs.cpu_image import TraceItem
+from rammer_mlir.programs.signature import Signature, TensorSpec
 
 Items = tuple[tuple[TraceItem, ...], ...]
 

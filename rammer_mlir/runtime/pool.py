@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.aligned import address_of, aligned_bytes
 from rammer_mlir.errors import TargetError
+from rammer_mlir.support.aligned import address_of, aligned_bytes
 
 _LINE = 64
 _HEADER = 320

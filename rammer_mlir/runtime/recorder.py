@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rammer_mlir.image import CpuImage
+from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.timeline.measured import measured_timeline
 from rammer_mlir.timeline.spans import Timeline
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rammer_mlir.aligned import ALIGNMENT
 from rammer_mlir.scheduling.graph import Int64Array, TaskGraph
 from rammer_mlir.scheduling.lifetimes import Lifetimes, lifetimes
 from rammer_mlir.scheduling.packing import pack
 from rammer_mlir.scheduling.program import Plan
+from rammer_mlir.support.aligned import ALIGNMENT
 
 
 @dataclass(frozen=True)

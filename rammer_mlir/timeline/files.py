@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from rammer_mlir.atomic_file import write_atomically
-from rammer_mlir.paths import path_of
+from rammer_mlir.support.atomic_file import write_atomically
+from rammer_mlir.support.paths import path_of
 from rammer_mlir.timeline.page import page
 from rammer_mlir.timeline.spans import Timeline
 from rammer_mlir.timeline.trace_events import trace_events

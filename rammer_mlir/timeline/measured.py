@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.image import TaskTable
+from rammer_mlir.programs.cpu_image import TaskTable
 from rammer_mlir.timeline.spans import Span, Timeline
 
 

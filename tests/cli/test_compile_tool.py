@@ -16,9 +16,9 @@ import pytest
 import rammer_mlir
 from rammer_mlir.bindings import ir
 from rammer_mlir.cli.compile import main
+from rammer_mlir.compiler.pipeline import BINARY_STAGES, IR_STAGES
 from rammer_mlir.dialects import register
 from rammer_mlir.lowering.nvvm.ptxas import find_ptxas
-from rammer_mlir.pipeline import BINARY_STAGES, IR_STAGES
 from tests.cli.tools import Tool, save_layer
 
 MLIR_STAGES = ("linalg", "operators", "tasks", "buffers", "program", "target")

@@ -10,14 +10,14 @@ import numpy as np
 
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
-from rammer_mlir.emulated import EmulatedKernel
-from rammer_mlir.lowering.emulation.kernel import compile_kernel
+from rammer_mlir.emulation.codegen.kernel import compile_kernel
+from rammer_mlir.emulation.device.emulator import Grid, launch
+from rammer_mlir.emulation.records import EmulatedKernel
 from rammer_mlir.lowering.gpu.program.program_to_gpu import GpuProgram, lower_to_gpu
 from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.lowering.targets import find_gpu
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.registry import PASSES
-from rammer_mlir.runtime.emulator import Grid, launch
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

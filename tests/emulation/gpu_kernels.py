@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.lowering.emulation.gpu_to_func import kernel_names
-from rammer_mlir.lowering.emulation.kernel import compile_kernel
-from rammer_mlir.runtime.emulator import Grid, launch
+from rammer_mlir.emulation.codegen.gpu_to_func import kernel_names
+from rammer_mlir.emulation.codegen.kernel import compile_kernel
+from rammer_mlir.emulation.device.emulator import Grid, launch
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.emulated import EmulatedKernel
-from rammer_mlir.lowering.emulation.kernel import compile_kernel
+from rammer_mlir.emulation.codegen.kernel import compile_kernel
+from rammer_mlir.emulation.records import EmulatedKernel
 from rammer_mlir.lowering.gpu.contractions.find import PLAN
 from rammer_mlir.lowering.gpu.kernels import MappedKernels, map_kernels
 

@@ -11,10 +11,10 @@ import pytest
 from mapped_kernels import compile_mapped
 from numpy.typing import NDArray
 
+from rammer_mlir.emulation.device.emulator import Grid, launch
+from rammer_mlir.emulation.device.traces import warp_accesses
 from rammer_mlir.lowering.gpu.column_plan import plan_columns
 from rammer_mlir.lowering.gpu.contractions.plan import Access, Contraction
-from rammer_mlir.runtime.emulator import Grid, launch
-from rammer_mlir.runtime.traces import warp_accesses
 
 THREADS = 128
 DTYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}

@@ -13,10 +13,10 @@ from gpu_kernels import Array
 from mapped_kernels import compile_mapped
 
 import rammer_mlir
+from rammer_mlir.emulation.device.emulator import Grid, launch
 from rammer_mlir.errors import EmulationError
 from rammer_mlir.lowering.gpu.contractions.matrix_unit import MFMA, MMA, NARROW, MatrixUnit
 from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.runtime.emulator import Grid, launch
 
 RNG = np.random.default_rng(23)
 THREADS = 128

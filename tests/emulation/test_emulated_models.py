@@ -14,10 +14,10 @@ from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.benchmarks.models import MODELS, build, random_feeds
 from rammer_mlir.bindings import arith, ir
-from rammer_mlir.compiler import Compilation
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import EmulationError, OptionError
 from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.options import check_options
 
 VARIED = ("mlp", "nas_cell", "lstm_bidirectional", "light_shufflenet")
 """Models that are run under every policy, on several numbers of vEUs, for several GPUs."""

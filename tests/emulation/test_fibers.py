@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from rammer_mlir.emulation.codegen.fibers import fiber_code
 from rammer_mlir.errors import TargetError
-from rammer_mlir.lowering.emulation.fibers import fiber_code
 
 ELF_MACHINES = {"x86_64": 62, "aarch64": 183}
 

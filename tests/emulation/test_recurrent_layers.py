@@ -10,8 +10,8 @@ import rammer_mlir
 from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.benchmarks.models import random_feeds
-from rammer_mlir.compiler import Compilation
-from rammer_mlir.options import check_options
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 FEATURES, HIDDEN = 6, 8

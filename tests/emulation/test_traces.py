@@ -7,8 +7,8 @@ import pytest
 from mapped_kernels import compile_mapped
 
 from rammer_mlir.benchmarks.gpu import accesses
-from rammer_mlir.runtime.emulator import Grid, launch
-from rammer_mlir.runtime.traces import warp_accesses
+from rammer_mlir.emulation.device.emulator import Grid, launch
+from rammer_mlir.emulation.device.traces import warp_accesses
 
 THREADS, SIZE = 64, 64
 

@@ -10,9 +10,9 @@ import pytest
 from mapped_kernels import compile_mapped
 
 import rammer_mlir
+from rammer_mlir.emulation.device.emulator import Grid, launch
+from rammer_mlir.emulation.device.traces import warp_accesses
 from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.runtime.emulator import Grid, launch
-from rammer_mlir.runtime.traces import warp_accesses
 
 RNG = np.random.default_rng(29)
 THREADS = 128

@@ -9,8 +9,8 @@ import onnx
 import pytest
 from node_checks import check_node, floats
 
-from rammer_mlir.compiler import Compilation
-from rammer_mlir.options import check_options
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
 
 
 @pytest.mark.parametrize(

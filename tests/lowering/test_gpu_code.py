@@ -15,15 +15,15 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rammer_mlir.benchmarks.gpu.code import AMD, NVIDIA, compile_for_gpu
 from rammer_mlir.benchmarks.models import LIGHT, TABLE_1, build
-from rammer_mlir.compiler import Compilation
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import OptionError, TargetError, UnsupportedError
 from rammer_mlir.lowering.gpu.llvm.to_llvm import gpu_llvm_ir
 from rammer_mlir.lowering.nvvm.ptxas import assemble, find_ptxas, read_report
 from rammer_mlir.lowering.nvvm.target import CHIPS
 from rammer_mlir.lowering.rocdl.gpu_to_rocdl import lower_to_rocdl
 from rammer_mlir.lowering.rocdl.hsaco import emit_hsaco, emit_isa, read_resources
-from rammer_mlir.options import check_options
-from rammer_mlir.residency import (
+from rammer_mlir.programs.residency import (
     BlockNeeds,
     Multiprocessors,
     check_residency,

@@ -12,17 +12,17 @@ from onnx import helper
 import rammer_mlir
 from rammer_mlir.bindings import ir
 from rammer_mlir.cli.compile import main
-from rammer_mlir.compiler import Compilation
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.llvm.machine import X86_64_AVX2, X86_64_AVX512
 from rammer_mlir.lowering.profiling.isolate import KernelSource, isolate
 from rammer_mlir.lowering.profiling.measure import Loop, measure
 from rammer_mlir.lowering.profiling.profiler import profile_kernels
-from rammer_mlir.options import check_options
+from rammer_mlir.lowering.profiling.profiles import ENVIRONMENT, ProfileStore, ProfileWarning
 from rammer_mlir.passes.ir.entry import functions, symbol_name
 from rammer_mlir.passes.ir.kernels import described_kernels
 from rammer_mlir.passes.program.program_ir import read_plan
-from rammer_mlir.profiles import ENVIRONMENT, ProfileStore, ProfileWarning
 from rammer_mlir.scheduling.graph import MeasuredSeconds
 from tests.cli.tools import save_model
 

@@ -9,9 +9,9 @@ import pytest
 
 from rammer_mlir.benchmarks.models.builder import GraphBuilder
 from rammer_mlir.benchmarks.models.recurrent import StepSequence, draw_weights, make_layer
-from rammer_mlir.compiler import Compilation
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
 from rammer_mlir.lowering.nvvm.backend import emit_nvvm
-from rammer_mlir.options import check_options
 from rammer_mlir.passes.program.program_ir import read_plan
 
 

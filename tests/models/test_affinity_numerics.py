@@ -10,8 +10,8 @@ import pytest
 from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.benchmarks.models import build, random_feeds
-from rammer_mlir.compiler import Compilation
-from rammer_mlir.pipeline import CompileOptions
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.pipeline import CompileOptions
 
 
 def tiny_caches(folder: Path, num_bytes: int) -> str:

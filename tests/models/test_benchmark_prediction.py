@@ -19,7 +19,7 @@ from rammer_mlir.benchmarks.prediction import (
     total_error,
 )
 from rammer_mlir.benchmarks.this_cpu import description
-from rammer_mlir.profiles import ENVIRONMENT
+from rammer_mlir.lowering.profiling.profiles import ENVIRONMENT
 from rammer_mlir.timeline.spans import Span, Timeline
 from tests.scheduling.test_costs_of_devices import MEASURED
 

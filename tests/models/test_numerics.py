@@ -6,9 +6,9 @@ from collections import defaultdict
 
 import pytest
 
-from rammer_mlir.aligned import ALIGNMENT
 from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.models import MODELS, Scale, build
+from rammer_mlir.support.aligned import ALIGNMENT
 from tests.models.variants import Array, Variants
 
 POLICIES = ("wavefront", "sequential")

@@ -18,23 +18,23 @@ from rammer_mlir import dialects
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.benchmarks.models import random_feeds
 from rammer_mlir.bindings import ir
+from rammer_mlir.compiler.pipeline import CompileOptions, portable_stages
+from rammer_mlir.compiler.weights import packed_weights
 from rammer_mlir.frontends.onnx import import_model
-from rammer_mlir.image import TaskTable
 from rammer_mlir.lowering.cpu.image import build_image, lower_program
-from rammer_mlir.lowering.cpu.task_table import BARRIER, END, KernelSymbol, Tables
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.link import link_shared
 from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.lowering.program.task_table import BARRIER, END, KernelSymbol, Tables
 from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
-from rammer_mlir.pipeline import CompileOptions, portable_stages
+from rammer_mlir.programs.cpu_image import TaskTable
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.pool import NativeCode, native_code
 from rammer_mlir.scheduling.memory import MemorySizes
-from rammer_mlir.weights import packed_weights
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

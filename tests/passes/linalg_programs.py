@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.compiler import Compilation
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.pipeline import CompileOptions, portable_stages
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.manager import run_pipeline
-from rammer_mlir.pipeline import CompileOptions, portable_stages
-from rammer_mlir.signature import Signature, TensorSpec
+from rammer_mlir.programs.signature import Signature, TensorSpec
 
 Array = NDArray[np.generic]
 

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from rammer_mlir.compiler import Compilation
-from rammer_mlir.options import check_options
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
 from rammer_mlir.passes.contractions.row_batches import equal_parts
 
 SIZE = 96

@@ -15,8 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.bindings import ir
-from rammer_mlir.compiler import Compilation
-from rammer_mlir.options import check_options
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
 from rammer_mlir.passes.ir.body_values import evaluate_body
 
 SEEDS = range(16)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from linalg_programs import compilation, signature
 
+from rammer_mlir.compiler.weights import packed_weights
 from rammer_mlir.errors import ModelError
-from rammer_mlir.weights import packed_weights
 
 TEXT = """
 func.func @main(%x: tensor<2xf32> {rtask.name = "x"},

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
-from rammer_mlir.layout import Layout
+from rammer_mlir.passes.ir.layout import Layout
 
 sizes = st.lists(st.integers(1, 4), min_size=1, max_size=4)
 

@@ -14,9 +14,9 @@ from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.benchmarks.models import build
 from rammer_mlir.benchmarks.models.feeds import random_feeds
-from rammer_mlir.compiler import Compilation
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import OptionError
-from rammer_mlir.options import check_options
 
 
 class _Model:

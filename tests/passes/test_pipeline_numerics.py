@@ -7,7 +7,7 @@ import pytest
 from linalg_programs import compilation, signature
 from test_fusion import CONCAT, CONV, PAD, SOFTMAX
 
-from rammer_mlir.pipeline import CompileOptions
+from rammer_mlir.compiler.pipeline import CompileOptions
 
 POLICIES = ("wavefront", "sequential")
 

@@ -10,8 +10,8 @@ from onnx import TensorProto, helper, numpy_helper
 import rammer_mlir
 from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
-from rammer_mlir.compiler import Compilation
-from rammer_mlir.options import check_options
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
 from rammer_mlir.scheduling.dependencies import Dependencies
 
 STEPS, HIDDEN, LAYERS = 48, 8, 3

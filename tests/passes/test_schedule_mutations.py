@@ -15,6 +15,7 @@ import pytest
 from rammer_mlir import dialects
 from rammer_mlir.benchmarks.models import Scale, build
 from rammer_mlir.bindings import ir
+from rammer_mlir.compiler.pipeline import CompileOptions, portable_stages
 from rammer_mlir.errors import RammerError
 from rammer_mlir.frontends.onnx import import_model
 from rammer_mlir.passes.ir.entry import entry_block, entry_function
@@ -26,7 +27,6 @@ from rammer_mlir.passes.program.program_ir import (
     write_plan,
 )
 from rammer_mlir.passes.rtask_plan_memory import arena_offsets, memory_sizes
-from rammer_mlir.pipeline import CompileOptions, portable_stages
 from rammer_mlir.scheduling.program import Barrier, Plan
 from tests.passes.judgement import Judge, Verdict
 from tests.scheduling.mutations import HARMLESS, MUTATIONS, mutants

@@ -12,11 +12,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from rammer_mlir.compiler import Compilation
-from rammer_mlir.options import check_options
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
+from rammer_mlir.compiler.pipeline import CompileOptions
 from rammer_mlir.passes.winograd.choice import Form, Sizes, cycles, direct_cycles
 from rammer_mlir.passes.winograd.filtering import minimal_filtering
-from rammer_mlir.pipeline import CompileOptions
 
 Doubles = NDArray[np.float64]
 
@@ -114,7 +114,7 @@ def _check(seed: int, tile: int, form: str, monkeypatch: pytest.MonkeyPatch) -> 
         assert options.winograd
         return passes
 
-    monkeypatch.setattr("rammer_mlir.pipeline._winograd", forced)
+    monkeypatch.setattr("rammer_mlir.compiler.pipeline._winograd", forced)
     case = _Case(seed)
     options = check_options("cpu", "wavefront", 2)
     text = Compilation.of_model(case.model(), options).emit("operators")

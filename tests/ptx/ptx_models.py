@@ -12,10 +12,10 @@ from ptx_interpreter.driver import PtxDriver
 
 from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
-from rammer_mlir.compiler import Compilation
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
 from rammer_mlir.frontends.onnx import import_model
 from rammer_mlir.lowering.nvvm.backend import emit_nvvm
-from rammer_mlir.options import check_options
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 Feeds = Mapping[str, NDArray[Any]]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rammer_mlir.image import CpuImage
+from rammer_mlir.programs.cpu_image import CpuImage
+from rammer_mlir.programs.signature import Signature, TensorSpec
 from rammer_mlir.runtime.executable import Executable
-from rammer_mlir.signature import Signature, TensorSpec
 from tests.runtime.ring import build, compile_text
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from rammer_mlir.errors import InputError
+from rammer_mlir.programs.signature import TensorSpec
 from rammer_mlir.runtime.dlpack import CPU, lend
 from rammer_mlir.runtime.executable import Executable
-from rammer_mlir.signature import TensorSpec
 from tests.runtime.elementwise import Elementwise
 from tests.runtime.ring import Ring
 

@@ -14,10 +14,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import rammer_mlir
-from rammer_mlir import compile_cache
-from rammer_mlir.compile_cache import CompileCache, compile_key
+from rammer_mlir.compiler import cache as compile_cache
+from rammer_mlir.compiler.cache import CompileCache, compile_key
+from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import RammerError
-from rammer_mlir.options import check_options
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.scheduling.policies import POLICIES, register_policy
 from rammer_mlir.scheduling.policies.sequential import Sequential
@@ -25,7 +25,7 @@ from rammer_mlir.scheduling.policies.sequential import Sequential
 if shutil.which("ld") is None and shutil.which("ld.lld") is None:
     pytest.skip("an entry holds a shared library: needs ld or ld.lld", allow_module_level=True)
 
-DEVICES = Path(compile_cache.__file__).parent / "scheduling" / "devices"
+DEVICES = Path(compile_cache.__file__).parents[1] / "scheduling" / "devices"
 
 
 def product(seed: int = 0, size: int = 8) -> onnx.ModelProto:
@@ -259,3 +259,12 @@ def test_a_folder_that_may_not_be_searched(folder: Path, monkeypatch: pytest.Mon
     key = compile_key(product(), check_options("cpu", "sequential", 1), {"x": (4, 8)})
     assert key is not None
     assert CompileCache(folder).find(key) is None
+
+
+def test_every_source_of_the_compiler_is_in_the_key() -> None:
+    """Also what is neither Python nor a device: the runtime is a file of IR, behind a link."""
+    package = Path(compile_cache.__file__).parents[1]
+    names = {str(file.relative_to(package)) for file in compile_cache.source_files(package)}
+    assert {"lowering/cpu/runtime.mlir", "scheduling/devices/a100.toml", "errors.py"} <= names
+    assert "passes/rtask_tile.py" in names
+    assert not any(name.startswith("benchmarks") or name.endswith(".pyc") for name in names)

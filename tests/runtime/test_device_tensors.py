@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rammer_mlir.aligned import aligned_bytes
+from rammer_mlir.emulation.device.executable import EmulatedExecutable
 from rammer_mlir.errors import InputError
-from rammer_mlir.runtime.emulated_model import EmulatedExecutable
 from rammer_mlir.runtime.gpu.arrays import DeviceArray
+from rammer_mlir.support.aligned import aligned_bytes
 from tests.runtime.gpu_model import agrees, compiled, feeds_of, with_driver
 
 

@@ -18,9 +18,9 @@ from rammer_mlir.benchmarks.gpu import kit
 from rammer_mlir.benchmarks.models import build
 from rammer_mlir.benchmarks.relay import Relay
 from rammer_mlir.benchmarks.timing import Latency
+from rammer_mlir.emulation.device.driver import EmulatedDriver
+from rammer_mlir.emulation.device.executable import NO_CODE
 from rammer_mlir.lowering.targets import GPU_BACKENDS
-from rammer_mlir.runtime.emulated_model import NO_CODE
-from rammer_mlir.runtime.gpu.emulated import EmulatedDriver
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 

@@ -14,12 +14,12 @@ import rammer_mlir
 from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.benchmarks.models import build, random_feeds
+from rammer_mlir.emulation.device.driver import EmulatedDriver
+from rammer_mlir.emulation.device.executable import NO_CODE, EmulatedExecutable
 from rammer_mlir.errors import OptionError, TargetError
-from rammer_mlir.gpu_image import GpuImage
-from rammer_mlir.residency import Multiprocessors
-from rammer_mlir.runtime.emulated_model import NO_CODE, EmulatedExecutable
+from rammer_mlir.programs.gpu_image import GpuImage
+from rammer_mlir.programs.residency import Multiprocessors
 from rammer_mlir.runtime.gpu.arrays import DeviceArray
-from rammer_mlir.runtime.gpu.emulated import EmulatedDriver
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from tests.runtime.gpu_model import MODEL, agrees, compiled, feeds_of, with_driver
 

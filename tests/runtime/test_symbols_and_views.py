@@ -12,7 +12,7 @@ import pytest
 
 import rammer_mlir
 from rammer_mlir.errors import PassError
-from rammer_mlir.signature import Signature, TensorSpec
+from rammer_mlir.programs.signature import Signature, TensorSpec
 from tests.runtime.ring import Array, Ring, build
 
 TABLE, STRAIGHT_LINE = 0, 1_000_000

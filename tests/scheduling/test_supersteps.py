@@ -16,9 +16,9 @@ from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.benchmarks.models import build, random_feeds
 from rammer_mlir.cli.compile import main
-from rammer_mlir.compiler import Compilation
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import OptionError, PassError, ScheduleError
-from rammer_mlir.options import check_options
 from rammer_mlir.scheduling.devices.catalog import cpu_device, find_device
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.program import Barrier, Plan, RProgram, Run

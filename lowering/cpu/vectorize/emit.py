@@ -9,13 +9,13 @@ from typing import Any
 
 from rammer_mlir.bindings import arith, ir, scf
 from rammer_mlir.lowering.cpu.vectorize import memory
-from rammer_mlir.lowering.cpu.vectorize.affine import Index, as_value, constant
 from rammer_mlir.lowering.cpu.vectorize.body import Combiner, select
 from rammer_mlir.lowering.cpu.vectorize.memory import Mask, Scope
 from rammer_mlir.lowering.cpu.vectorize.nest import Finish, Nest
 from rammer_mlir.lowering.cpu.vectorize.prefetch import find_prefetches
 from rammer_mlir.lowering.cpu.vectorize.registers import Instance, Registers, Span, Spans
 from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
+from rammer_mlir.lowering.kernels.affine import Index, as_value, constant
 
 Step = Callable[[Spans, list[Any]], list[Any]]
 

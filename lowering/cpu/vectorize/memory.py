@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref, vector
-from rammer_mlir.lowering.cpu.vectorize.affine import Index, add, as_value, multiply
 from rammer_mlir.lowering.cpu.vectorize.cost import MAX_STRIDE
 from rammer_mlir.lowering.cpu.vectorize.nest import Operand
 from rammer_mlir.lowering.cpu.vectorize.shuffle import pick_strided
+from rammer_mlir.lowering.kernels.affine import Index, add, as_value, multiply
 
 _SHUFFLED_LANES = 8  # below, loads of single elements are cheaper than masked ones
 

@@ -11,7 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rammer_mlir.bindings import ir, memref
-from rammer_mlir.lowering.cpu.vectorize.affine import (
+from rammer_mlir.lowering.cpu.vectorize.body import Body
+from rammer_mlir.lowering.cpu.vectorize.epilogue import Epilogue
+from rammer_mlir.lowering.cpu.vectorize.tile import Access, Loop, LoopNest
+from rammer_mlir.lowering.ir_walk import producer
+from rammer_mlir.lowering.kernels.affine import (
     Index,
     add,
     evaluate,
@@ -19,10 +23,6 @@ from rammer_mlir.lowering.cpu.vectorize.affine import (
     multiply,
     upper_bound,
 )
-from rammer_mlir.lowering.cpu.vectorize.body import Body
-from rammer_mlir.lowering.cpu.vectorize.epilogue import Epilogue
-from rammer_mlir.lowering.cpu.vectorize.tile import Access, Loop, LoopNest
-from rammer_mlir.lowering.ir_walk import producer
 
 _UNKNOWN_TRIPS = 64  # estimate of a trip count without a known bound
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from math import prod
 
 from rammer_mlir.bindings import memref
-from rammer_mlir.lowering.cpu.vectorize.affine import Index, add, as_value, floor_divide, multiply
 from rammer_mlir.lowering.cpu.vectorize.nest import Nest, Operand
 from rammer_mlir.lowering.cpu.vectorize.registers import Instance, Registers, Spans
 from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
+from rammer_mlir.lowering.kernels.affine import Index, add, as_value, floor_divide, multiply
 
 PIECE = "rtask.piece"
 """Attribute of a piece of a sum: the loop that goes on behind it, and its trip count in it."""

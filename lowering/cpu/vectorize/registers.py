@@ -7,12 +7,12 @@ from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.vectorize import memory
-from rammer_mlir.lowering.cpu.vectorize.affine import Index, add, as_value, multiply
 from rammer_mlir.lowering.cpu.vectorize.cost import MIN_TRANSPOSED
 from rammer_mlir.lowering.cpu.vectorize.memory import Mask, Scope
 from rammer_mlir.lowering.cpu.vectorize.nest import Nest, Operand
 from rammer_mlir.lowering.cpu.vectorize.shuffle import segment, transpose
 from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
+from rammer_mlir.lowering.kernels.affine import Index, add, as_value, multiply
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,6 @@ from math import prod
 from typing import Any
 
 from rammer_mlir.bindings import arith, gpu, ir, memref, scf
-from rammer_mlir.lowering.cpu.vectorize.affine import (
-    Index,
-    add,
-    as_value,
-    constant,
-    multiply,
-)
 from rammer_mlir.lowering.gpu.body import emit_body
 from rammer_mlir.lowering.gpu.contractions.output import Output
 from rammer_mlir.lowering.gpu.contractions.plan import ContractionPlan, Staged
@@ -26,6 +19,13 @@ from rammer_mlir.lowering.gpu.guards import when
 from rammer_mlir.lowering.gpu.iteration_space import unflatten
 from rammer_mlir.lowering.gpu.lane_reductions import combine, combiners, identities
 from rammer_mlir.lowering.gpu.threads import Threads
+from rammer_mlir.lowering.kernels.affine import (
+    Index,
+    add,
+    as_value,
+    constant,
+    multiply,
+)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.lowering.cpu.vectorize.affine import linear_form, upper_bound
 from rammer_mlir.lowering.gpu.column_plan import ColumnPlan, plan_columns
 from rammer_mlir.lowering.gpu.contractions.matrix_unit import MatrixUnit
 from rammer_mlir.lowering.gpu.contractions.plan import (
@@ -23,6 +22,7 @@ from rammer_mlir.lowering.gpu.contractions.turned_operands import find_transposi
 from rammer_mlir.lowering.gpu.lane_reductions import combiners
 from rammer_mlir.lowering.gpu.transposition_plan import TranspositionPlan
 from rammer_mlir.lowering.ir_walk import producer, walk
+from rammer_mlir.lowering.kernels.affine import linear_form, upper_bound
 
 PLAN = "rtask.contraction"
 """Attribute of a planned operation: the number of its plan."""

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref, rocdl, vector
-from rammer_mlir.lowering.cpu.vectorize.affine import Index, add, as_value, constant, multiply
 from rammer_mlir.lowering.gpu.contractions.plan import ContractionPlan
 from rammer_mlir.lowering.gpu.contractions.staging import Box
+from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant, multiply
 
 _EACH = 4
 """Elements of a fragment, and results of a lane."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref, nvgpu, nvvm, vector
-from rammer_mlir.lowering.cpu.vectorize.affine import Index, add, as_value, constant, multiply
 from rammer_mlir.lowering.gpu.contractions.plan import ContractionPlan
 from rammer_mlir.lowering.gpu.contractions.staging import Box
+from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant, multiply
 
 _ROW = 8
 """Elements of a row, and rows, of what ``ldmatrix`` loads."""

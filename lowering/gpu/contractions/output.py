@@ -7,13 +7,13 @@ from itertools import chain
 from typing import Any
 
 from rammer_mlir.bindings import ir, memref, vector
-from rammer_mlir.lowering.cpu.vectorize.affine import Index, add, as_value, evaluate
 from rammer_mlir.lowering.gpu.alignment import divisor, holds_aligned_runs
 from rammer_mlir.lowering.gpu.body import output_maps
 from rammer_mlir.lowering.gpu.contractions.plan import WIDEST, ContractionPlan
 from rammer_mlir.lowering.gpu.guards import all_below, when
 from rammer_mlir.lowering.gpu.iteration_space import Loops
 from rammer_mlir.lowering.gpu.lane_reductions import combine
+from rammer_mlir.lowering.kernels.affine import Index, add, as_value, evaluate
 
 Offset = tuple[int, ...]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rammer_mlir.bindings import ir, memref, vector
-from rammer_mlir.lowering.cpu.vectorize.affine import Index, add, as_value
 from rammer_mlir.lowering.gpu.contractions.plan import ContractionPlan
 from rammer_mlir.lowering.gpu.contractions.staging import Box
+from rammer_mlir.lowering.kernels.affine import Index, add, as_value
 
 _VECTOR = 4
 """Elements of the widest load."""

@@ -13,11 +13,11 @@ from math import prod
 from typing import Any, Protocol
 
 from rammer_mlir.bindings import arith, ir, memref, nvgpu, scf, vector
-from rammer_mlir.lowering.cpu.vectorize.affine import Index, add, as_value, constant, multiply
 from rammer_mlir.lowering.gpu.alignment import divisor, holds_aligned_runs
 from rammer_mlir.lowering.gpu.contractions.plan import WIDEST, Staged
 from rammer_mlir.lowering.gpu.guards import all_below, when
 from rammer_mlir.lowering.gpu.iteration_space import unflatten
+from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant, multiply
 
 _LEAST_ASYNC = 4
 """Bytes of the smallest asynchronous copy."""

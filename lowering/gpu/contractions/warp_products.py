@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from rammer_mlir.lowering.cpu.vectorize.affine import Index
 from rammer_mlir.lowering.gpu.contractions.matrix_unit import MFMA, MMA
 from rammer_mlir.lowering.gpu.contractions.mfma_products import MfmaProducts
 from rammer_mlir.lowering.gpu.contractions.mma_products import MmaProducts
 from rammer_mlir.lowering.gpu.contractions.plan import ContractionPlan
 from rammer_mlir.lowering.gpu.contractions.staging import Box
+from rammer_mlir.lowering.kernels.affine import Index
 
 
 class WarpProducts(Protocol):

@@ -7,13 +7,13 @@ from typing import Any
 
 from rammer_mlir.bindings import ir, llvm
 from rammer_mlir.errors import UnsupportedError
-from rammer_mlir.lowering.cpu.kernels_to_llvm import Step
 from rammer_mlir.lowering.gpu.llvm.math_to_arith import expand_gpu_math
 from rammer_mlir.lowering.gpu.program.barriers import PAUSE
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.codegen import to_llvm_ir
 from rammer_mlir.lowering.llvm.math_to_arith import convert_math
 from rammer_mlir.lowering.llvm.narrow_floats import convert_through_f32
+from rammer_mlir.lowering.llvm.steps import Step
 
 _EXPANDED = "sinh,cosh,tan,asinh,acosh,atanh,clampf,fpowi,rsqrt"
 """Functions that upstream writes in terms of others."""

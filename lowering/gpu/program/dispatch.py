@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rammer_mlir.image import Slot
-from rammer_mlir.lowering.cpu.task_table import END
 from rammer_mlir.lowering.gpu.kernels import BufferType, MappedKernels
 from rammer_mlir.lowering.gpu.program.barriers import AWAIT, COUNTER_WORDS, PUBLISH
 from rammer_mlir.lowering.gpu.program.task_table import (
@@ -25,6 +23,8 @@ from rammer_mlir.lowering.gpu.program.task_table import (
 from rammer_mlir.lowering.gpu.program.watchdog import watch_type
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT, WORKGROUP
+from rammer_mlir.lowering.program.task_table import END
+from rammer_mlir.programs.cpu_image import Slot
 
 ENTRY = "rammer_program"
 """The kernel's symbol."""

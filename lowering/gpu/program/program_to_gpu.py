@@ -12,11 +12,6 @@ from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import TargetError
-from rammer_mlir.gpu_image import GpuCodeKind, GpuImage
-from rammer_mlir.image import TraceItem
-from rammer_mlir.lowering.cpu.image import KERNEL_PREFIX, pack_constants
-from rammer_mlir.lowering.cpu.kernels_to_llvm import find_kernels
-from rammer_mlir.lowering.cpu.task_table import Tables, build_tables
 from rammer_mlir.lowering.gpu.alignment import ALIGNMENT as ALIGNED
 from rammer_mlir.lowering.gpu.contractions.plan import WIDEST
 from rammer_mlir.lowering.gpu.kernels import (
@@ -49,13 +44,18 @@ from rammer_mlir.lowering.gpu.program.task_table import (
 from rammer_mlir.lowering.gpu.program.watchdog import watch_words, watched_await_function
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT
+from rammer_mlir.lowering.kernels.functions import KERNEL_PREFIX, find_kernels
+from rammer_mlir.lowering.program.constants import pack_constants
+from rammer_mlir.lowering.program.task_table import Tables, build_tables
 from rammer_mlir.passes.ir.constants import CONSTANT, argument_attributes
 from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.ir.structured import element_bytes
 from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import ARENA, memory_sizes
-from rammer_mlir.residency import KernelResources
-from rammer_mlir.signature import Signature
+from rammer_mlir.programs.cpu_image import TraceItem
+from rammer_mlir.programs.gpu_image import GpuCodeKind, GpuImage
+from rammer_mlir.programs.residency import KernelResources
+from rammer_mlir.programs.signature import Signature
 
 MODULE = "rammer"
 """Symbol of the gpu module."""

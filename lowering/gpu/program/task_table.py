@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.image import Slot, TaskTable, TraceItem
-from rammer_mlir.lowering.cpu.task_table import BARRIER, END, KernelSymbol, Tables
+from rammer_mlir.lowering.program.task_table import BARRIER, END, KernelSymbol, Tables
+from rammer_mlir.programs.cpu_image import Slot, TaskTable, TraceItem
 
 RUN_WORDS = 5
 """Words of a run's record."""

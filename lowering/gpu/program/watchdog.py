@@ -5,12 +5,11 @@ and all that wait later leave their loops, and each block goes to the end of its
 kernel ends as usual and the host reads the report. The decision is the block's: its word is
 written in front of a block barrier and read between that one and a second one.
 
-Words of the buffer: see ``rammer_mlir.gpu_image``.
+Words of the buffer: see ``rammer_mlir.programs.gpu_image``.
 """
 
 from __future__ import annotations
 
-from rammer_mlir.gpu_image import WATCH_HEADER, WatchWord
 from rammer_mlir.lowering.gpu.program.barriers import (
     AWAIT,
     COUNTER_WORDS,
@@ -19,6 +18,7 @@ from rammer_mlir.lowering.gpu.program.barriers import (
     fence,
 )
 from rammer_mlir.lowering.gpu.target import GpuTarget
+from rammer_mlir.programs.gpu_image import WATCH_HEADER, WatchWord
 
 
 def watch_words(num_veus: int) -> int:

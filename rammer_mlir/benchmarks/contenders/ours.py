@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rammer_mlir.benchmarks.comparison import Array
 from rammer_mlir.benchmarks.memory import peak_bytes
-from rammer_mlir.compiler import Compilation
-from rammer_mlir.options import check_options
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
 from rammer_mlir.scheduling.graph import RKernel, ROperator, TaskGraph
 from rammer_mlir.timeline.spans import Timeline
 

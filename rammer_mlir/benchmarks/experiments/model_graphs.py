@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rammer_mlir.benchmarks.models import Scale, build
-from rammer_mlir.compiler import Compilation
-from rammer_mlir.options import check_options
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
 from rammer_mlir.scheduling.graph import TaskGraph
 
 TABLE_1 = (

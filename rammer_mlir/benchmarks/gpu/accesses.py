@@ -15,9 +15,9 @@ from typing import get_args
 from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import Scale, build, random_feeds
-from rammer_mlir.compiler import Compilation
-from rammer_mlir.options import check_options
-from rammer_mlir.runtime.traces import WarpAccesses, warp_accesses
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
+from rammer_mlir.emulation.device.traces import WarpAccesses, warp_accesses
 
 
 def measure(

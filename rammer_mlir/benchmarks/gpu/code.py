@@ -17,11 +17,11 @@ from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import LIGHT, TABLE_1, Scale, build
-from rammer_mlir.compiler import Compilation
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import RammerError
 from rammer_mlir.lowering.nvvm.ptxas import assemble
 from rammer_mlir.lowering.rocdl.hsaco import read_resources
-from rammer_mlir.options import check_options
 
 NVIDIA = ("sm_80", "sm_90")
 AMD = ("gfx90a", "gfx942")

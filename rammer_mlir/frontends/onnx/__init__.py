@@ -11,7 +11,7 @@ from rammer_mlir.frontends.onnx.assembly import assemble
 from rammer_mlir.frontends.onnx.load import Source, load
 from rammer_mlir.frontends.onnx.prepare import prepare
 from rammer_mlir.frontends.onnx.tensors import Array, dtype_of, static_shape
-from rammer_mlir.signature import Signature, TensorSpec
+from rammer_mlir.programs.signature import Signature, TensorSpec
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.errors import InputError
+from rammer_mlir.programs.signature import TensorSpec
 from rammer_mlir.runtime.dlpack import CPU, Borrowed, borrow, is_dense, lend
 from rammer_mlir.runtime.gpu.driver import Driver
 from rammer_mlir.runtime.gpu.memory import DeviceMemory
-from rammer_mlir.signature import TensorSpec
 
 _DEFAULT_STREAMS = (None, 0, 1, 2)
 """Streams of ``__cuda_array_interface__`` that order themselves with ours."""

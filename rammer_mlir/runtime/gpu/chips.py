@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rammer_mlir.errors import TargetError
-from rammer_mlir.gpu_image import GpuImage
+from rammer_mlir.programs.gpu_image import GpuImage
 
 
 def check_chip(image: GpuImage, chip: str, device: str) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.errors import TargetError
-from rammer_mlir.gpu_image import GpuCodeKind
-from rammer_mlir.residency import BlockNeeds
+from rammer_mlir.programs.gpu_image import GpuCodeKind
+from rammer_mlir.programs.residency import BlockNeeds
 
 Array = NDArray[np.generic]
 

@@ -11,15 +11,15 @@ from typing import Any, NoReturn
 import numpy as np
 
 from rammer_mlir.errors import InputError, OptionError, TargetError
-from rammer_mlir.gpu_image import GpuImage
-from rammer_mlir.paths import path_of
+from rammer_mlir.programs.gpu_image import GpuImage
+from rammer_mlir.programs.signature import Signature, TensorSpec
 from rammer_mlir.runtime.artifact import Artifact, write_artifact
 from rammer_mlir.runtime.compiled import Array, CompiledModel
 from rammer_mlir.runtime.feeds import check_inputs, check_names, check_outputs
 from rammer_mlir.runtime.gpu.arrays import DeviceArray, find_on_device
 from rammer_mlir.runtime.gpu.driver import Driver
 from rammer_mlir.runtime.gpu.program import DeviceProgram
-from rammer_mlir.signature import Signature, TensorSpec
+from rammer_mlir.support.paths import path_of
 
 OpenDriver = Callable[[], Driver]
 

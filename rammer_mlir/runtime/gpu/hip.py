@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rammer_mlir.errors import TargetError
-from rammer_mlir.gpu_image import GpuCodeKind
-from rammer_mlir.residency import BlockNeeds
+from rammer_mlir.programs.gpu_image import GpuCodeKind
+from rammer_mlir.programs.residency import BlockNeeds
 from rammer_mlir.runtime.dlpack import ROCM
 from rammer_mlir.runtime.gpu.driver import (
     Argument,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.gpu_image import GpuImage
-from rammer_mlir.residency import require_resident
+from rammer_mlir.programs.gpu_image import GpuImage
+from rammer_mlir.programs.residency import require_resident
 from rammer_mlir.runtime.gpu.chips import check_chip
 from rammer_mlir.runtime.gpu.driver import Argument, Driver, Launch, Use
 from rammer_mlir.runtime.gpu.memory import DeviceMemory

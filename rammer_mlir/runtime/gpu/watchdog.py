@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.errors import TargetError
-from rammer_mlir.gpu_image import GpuImage, WatchWord
-from rammer_mlir.image import TraceItem
+from rammer_mlir.programs.cpu_image import TraceItem
+from rammer_mlir.programs.gpu_image import GpuImage, WatchWord
 
 _BARRIER, _RUN_WORDS = -1, 5
 """Kind of a barrier's record, and words of a run's (see lowering/gpu/program/task_table)."""

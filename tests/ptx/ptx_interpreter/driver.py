@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rammer_mlir.gpu_image import GpuCodeKind
-from rammer_mlir.residency import BlockNeeds
+from rammer_mlir.programs.gpu_image import GpuCodeKind
+from rammer_mlir.programs.residency import BlockNeeds
 from rammer_mlir.runtime.gpu.driver import Argument, Array, Launch
 
 from .grid import launch

@@ -1,0 +1,1 @@
+"""What rKernels are made of, for every target."""

@@ -1,0 +1,208 @@
+"""Make the buffers of rKernels native: temporaries on the stack, booleans as bytes, plain copies.
+
+Three steps in front of the vectoriser, each on one kernel function (``func.func`` on memrefs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from rammer_mlir.bindings import arith, ir, linalg, memref
+from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.lowering.kernels.affine import multiply, upper_bound
+
+STACK_LIMIT = 4 << 20
+"""Most bytes of temporaries in one kernel: threads have stacks of 8 MiB."""
+
+_ALIGNMENT = 64  # bytes: a cache line, and an AVX-512 register
+
+
+def expand_copies(kernel: Any) -> None:
+    """Turn ``memref.copy`` into a ``linalg.generic``, so that no runtime library is called."""
+    for operation in walk(kernel):
+        if operation.name == "memref.copy":
+            source, target = operation.operands
+            with ir.InsertionPoint(operation), operation.location:
+                _copy_generic(source, target)
+            operation.erase()
+
+
+def _copy_generic(source: Any, target: Any) -> None:
+    rank = target.type.rank
+    identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))
+    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+    copy = linalg.GenericOp(
+        [], [source], [target],
+        ir.ArrayAttr.get([identity, identity]), ir.ArrayAttr.get([parallel] * rank),
+    )  # fmt: skip
+    block = copy.regions[0].blocks.append(source.type.element_type, target.type.element_type)
+    with ir.InsertionPoint(block):
+        linalg.YieldOp([block.arguments[0]])
+
+
+def allocate_on_stack(kernel: Any) -> None:
+    """Move every temporary to the stack frame, at the size it has at most.
+
+    Raises ``UnsupportedError`` for a temporary without a static bound, or beyond ``STACK_LIMIT``.
+    """
+    total = 0
+    block = kernel.regions[0].blocks[0]
+    for operation in walk(kernel):
+        if operation.name == "memref.dealloc":
+            operation.erase()
+        elif operation.name in ("memref.alloc", "memref.alloca"):
+            elements = _bounded_elements(kernel, operation)
+            total += elements * _bytes(operation.result.type.element_type)
+            if total > STACK_LIMIT:
+                raise UnsupportedError(
+                    f"rKernel {kernel.attributes['sym_name']}: expected at most {STACK_LIMIT} "
+                    f"bytes of temporaries, found {total}; use smaller tiles"
+                )
+            # The first operation may be one that was replaced, and the point refers to it.
+            entry = ir.InsertionPoint.at_block_begin(block)
+            _replace_allocation(operation, elements, entry)
+
+
+def _bounded_elements(kernel: Any, allocation: Any) -> int:
+    """Return the most elements that an allocation can have."""
+    bounds = [upper_bound(size) for size in allocation.operands]
+    for size, bound in zip(allocation.operands, bounds, strict=True):
+        if bound is None:
+            raise UnsupportedError(
+                f"rKernel {kernel.attributes['sym_name']}: expected temporaries bounded by a "
+                f"constant, found {allocation.result.type} sized by {size}; bound it by affine.min"
+            )
+    dynamic = ir.ShapedType.get_dynamic_size()
+    elements, rest = 1, iter(bounds)
+    for size in allocation.result.type.shape:
+        elements *= (next(rest) or 0) if size == dynamic else size
+    return elements
+
+
+def _replace_allocation(allocation: Any, elements: int, entry: Any) -> None:
+    kind = allocation.result.type
+    alignment = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _ALIGNMENT)
+    flat = ir.MemRefType.get([elements], kind.element_type)
+    with entry, allocation.location:
+        frame = memref.AllocaOp(kind if kind.has_static_shape else flat, [], [],
+                                alignment=alignment)  # fmt: skip
+    if kind.has_static_shape:
+        allocation.result.replace_all_uses_with(frame.result)
+    else:
+        with ir.InsertionPoint(allocation), allocation.location:
+            view = contiguous_view(frame.result, kind, list(allocation.operands))
+        allocation.result.replace_all_uses_with(view)
+    allocation.erase()
+
+
+def contiguous_view(flat: Any, kind: Any, dynamic_sizes: list[Any]) -> Any:
+    """Emit ``kind``, contiguous with the given run-time sizes, over a flat buffer."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    rest = iter(dynamic_sizes)
+    sizes = [next(rest) if size == dynamic else size for size in kind.shape]
+    strides: list[Any] = [1]
+    for size in reversed(sizes[1:]):
+        strides.insert(0, multiply(strides[0], size))
+    return memref.ReinterpretCastOp(
+        kind, flat, [],
+        [s for s in sizes if not isinstance(s, int)],
+        [s for s in strides if not isinstance(s, int)],
+        [0],
+        [s if isinstance(s, int) else dynamic for s in sizes],
+        [s if isinstance(s, int) else dynamic for s in strides],
+    ).result  # fmt: skip
+
+
+def _bytes(element: Any) -> int:
+    if isinstance(element, ir.IndexType):
+        return 8
+    if isinstance(element, ir.ComplexType):
+        return 2 * _bytes(element.element_type)
+    return max(1, element.width // 8)
+
+
+def store_booleans_as_bytes(kernel: Any) -> None:
+    """Give ``memref<..xi1>`` the element type ``i8``: vectors of i1 in memory would be packed.
+
+    Loads compare with zero; stores write 0 or 1.
+    """
+    block = kernel.regions[0].blocks[0]
+    for argument in block.arguments:
+        _retype(argument)
+    inputs = [argument.type for argument in block.arguments]
+    kernel.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, []))
+    for operation in walk(kernel):
+        for result in operation.results:
+            _retype(result)
+        if operation.name == "linalg.generic":
+            _generic_booleans(operation)
+        elif operation.name == "memref.load" and _is_boolean(operation.result.type):
+            operation.result.set_type(_byte())
+            _from_byte(operation.result, ir.InsertionPoint.after(operation))
+        elif operation.name == "memref.store" and _is_boolean(operation.operands[0].type):
+            with ir.InsertionPoint(operation), operation.location:
+                operation.operands[0] = arith.extui(_byte(), operation.operands[0])
+
+
+def store_boolean_constants_as_bytes(module: Any, kernels: Iterable[Any]) -> None:
+    """Give the globals that kernels read the bytes of ``store_booleans_as_bytes``, once for all."""
+    read = {
+        operation.attributes["name"].value
+        for kernel in kernels
+        for operation in walk(kernel)
+        if operation.name == "memref.get_global"
+    }
+    for operation in module.body.operations:
+        if operation.operation.name != "memref.global":
+            continue
+        kind = operation.attributes["type"].value
+        if operation.attributes["sym_name"].value in read and _is_boolean(kind.element_type):
+            _global_of_bytes(operation, kind)
+
+
+def _global_of_bytes(operation: Any, kind: Any) -> None:
+    given: Any = ir.DenseIntElementsAttr(operation.attributes["initial_value"])
+    tensor = ir.RankedTensorType.get(kind.shape, _byte())
+    values = np.array([bool(value) for value in given], np.uint8).reshape(kind.shape)
+    operation.attributes["initial_value"] = ir.DenseElementsAttr.get(values, type=tensor)
+    bytes_of = ir.MemRefType.get(kind.shape, _byte(), kind.layout, kind.memory_space)
+    operation.attributes["type"] = ir.TypeAttr.get(bytes_of)
+
+
+def _generic_booleans(operation: Any) -> None:
+    block = operation.regions[0].blocks[0]
+    for operand, argument in zip(operation.operands, block.arguments, strict=True):
+        if isinstance(operand.type, ir.MemRefType) and _is_boolean(argument.type):
+            argument.set_type(_byte())
+            _from_byte(argument, ir.InsertionPoint.at_block_begin(block))
+    terminator = block.operations[len(block.operations) - 1]
+    for number, value in enumerate(terminator.operands):
+        if _is_boolean(value.type):
+            with ir.InsertionPoint(terminator), terminator.location:
+                terminator.operands[number] = arith.extui(_byte(), value)
+
+
+def _from_byte(value: Any, point: Any) -> None:
+    """Emit ``value != 0`` at ``point`` for all the uses of a byte that was a boolean."""
+    with point, value.location:
+        zero = arith.constant(_byte(), 0)
+        truth = arith.cmpi(arith.CmpIPredicate.ne, value, zero)
+    value.replace_all_uses_except(truth, truth.owner.operation)
+
+
+def _byte() -> Any:
+    return ir.IntegerType.get_signless(8)
+
+
+def _is_boolean(kind: Any) -> bool:
+    return isinstance(kind, ir.IntegerType) and kind.width == 1
+
+
+def _retype(value: Any) -> None:
+    kind = value.type
+    if isinstance(kind, ir.MemRefType) and _is_boolean(kind.element_type):
+        value.set_type(ir.MemRefType.get(kind.shape, _byte(), kind.layout, kind.memory_space))

@@ -1,0 +1,23 @@
+"""The functions of a module that are rKernels, and their names in native code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rammer_mlir.bindings import ir
+
+KERNEL_PREFIX = "rkernel."
+"""Begins the symbols of rKernels in native code."""
+
+
+def find_kernels(module: Any) -> Iterator[Any]:
+    """Yield the rKernels: functions with a body, an index first, then memrefs, and no result."""
+    for operation in (o.operation for o in module.body.operations):
+        if operation.name != "func.func" or not len(operation.regions[0].blocks):
+            continue
+        kind = operation.attributes["function_type"].value
+        first, *rest = [*kind.inputs] or [None]
+        if isinstance(first, ir.IndexType) and not list(kind.results):
+            if all(isinstance(t, ir.MemRefType) for t in rest):
+                yield operation

@@ -1,0 +1,51 @@
+"""Steps of a lowering, and those from loops on vectors to the LLVM dialect, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rammer_mlir.bindings import passmanager
+from rammer_mlir.lowering.llvm.machine import Machine
+from rammer_mlir.lowering.llvm.math_to_arith import convert_math
+from rammer_mlir.lowering.llvm.narrow_floats import convert_through_f32, expand_half_conversions
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the lowering: an upstream pipeline as text, or a function on the module."""
+
+    name: str
+    run: str | Callable[[Any], None]
+
+    def apply(self, module: Any) -> None:
+        """Run the step on a module, in place."""
+        if callable(self.run):
+            self.run(module)
+        else:
+            passes = passmanager.PassManager.parse(f"builtin.module({self.run})")
+            passes.enable_verifier(False)  # whoever runs the steps verifies once, at the end
+            passes.run(module.operation)
+
+
+def llvm_steps(machine: Machine) -> list[Step]:
+    """Return the steps from loops on vectors to LLVM functions."""
+    narrow = "source-types=bf16,f16 target-type=f32"
+    return [
+        Step("narrow-math", "math-extend-to-supported-types{target-type=f32}"),
+        Step("narrow-floats", f"arith-emulate-unsupported-floats{{{narrow}}}"),
+        Step("wide-floats", convert_through_f32),
+        *([] if machine.has_half_conversions else [Step("half", expand_half_conversions)]),
+        Step("math", convert_math),
+        Step("expand-arith", "func.func(arith-expand{include-bf16=true})"),
+        Step("loops", "convert-scf-to-cf"),
+        Step("powers", "math-expand-ops{ops=clampf},convert-math-to-funcs"),
+        Step("intrinsics", "convert-math-to-llvm,convert-math-to-libm"),
+        Step("vectors", "convert-vector-to-llvm"),
+        Step("buffers", "finalize-memref-to-llvm"),
+        Step("functions", "convert-func-to-llvm{use-bare-ptr-memref-call-conv=true}"),
+        Step("rest", "convert-arith-to-llvm,convert-cf-to-llvm,convert-index-to-llvm"),
+        Step("casts", "convert-ub-to-llvm,reconcile-unrealized-casts"),
+        Step("fold", "canonicalize{region-simplify=disabled}"),
+    ]

@@ -1,0 +1,134 @@
+"""The persistent cache of measured times: one SQLite file that many processes may use at once.
+
+What cannot be read is measured again, and what cannot be written is measured by the next process:
+a cache never stops a compilation, it only warns.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sqlite3
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from rammer_mlir.scheduling.graph import MeasuredSeconds
+from rammer_mlir.support.user_folder import user_folder
+
+_Result = TypeVar("_Result")
+
+ENVIRONMENT = "RAMMER_PROFILES"
+"""Environment variable that names the cache's file."""
+
+_TIMEOUT = 30.0
+"""Seconds for which a process waits for others that write."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS profiles (
+    key TEXT PRIMARY KEY, hot REAL NOT NULL, cold REAL NOT NULL, far REAL NOT NULL,
+    measured TEXT NOT NULL
+) WITHOUT ROWID
+"""
+_AT_ONCE = 500
+"""Keys of one query; SQLite limits the number of its parameters."""
+
+
+class ProfileWarning(UserWarning):
+    """The cache of measured times cannot be used as it should; one line says why."""
+
+
+def default_path() -> Path:
+    """Return the cache's file: ``$RAMMER_PROFILES``, or one in the user's cache folder."""
+    named = os.environ.get(ENVIRONMENT)
+    if named:
+        return Path(named)
+    return user_folder() / "profiles.sqlite"
+
+
+@dataclass(frozen=True)
+class ProfileStore:
+    """Measured times of rKernels by key. Nothing stays open between calls, so it can be pickled."""
+
+    path: Path
+
+    def find(self, keys: Iterable[str]) -> dict[str, MeasuredSeconds]:
+        """Return what is known of some keys."""
+        wanted = list(keys)
+        try:
+            if not self.path.exists():
+                return {}
+        except OSError as error:
+            warnings.warn(
+                f"measured times in '{self.path}' cannot be read ({error.strerror})",
+                ProfileWarning, stacklevel=2,
+            )  # fmt: skip
+            return {}
+
+        def read(database: sqlite3.Connection) -> dict[str, MeasuredSeconds]:
+            found: dict[str, MeasuredSeconds] = {}
+            for begin in range(0, len(wanted), _AT_ONCE):
+                some = wanted[begin : begin + _AT_ONCE]
+                marks = ",".join("?" * len(some))
+                query = f"SELECT key, hot, cold, far FROM profiles WHERE key IN ({marks})"
+                rows = database.execute(query, some)
+                found.update((row[0], MeasuredSeconds(*row[1:])) for row in rows)
+            return found
+
+        found = self._with_database(read) or {}
+        return {key: seconds for key, seconds in found.items() if _is_sensible(seconds)}
+
+    def add(self, measured: Mapping[str, MeasuredSeconds]) -> None:
+        """Keep measurements; a later one replaces an earlier one."""
+        if not measured:
+            return
+        rows = [(key, *astuple(seconds)) for key, seconds in measured.items()]
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            self._warn(f"cannot be written ({error.strerror or error})")
+            return
+
+        def write(database: sqlite3.Connection) -> None:
+            with database:  # one transaction
+                database.execute(_SCHEMA)
+                database.executemany(
+                    "INSERT OR REPLACE INTO profiles VALUES (?, ?, ?, ?, datetime('now'))", rows
+                )
+
+        self._with_database(write)
+
+    def _with_database(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result | None:
+        """Do something; its error becomes a warning, and a file that is none goes."""
+        try:
+            with closing(sqlite3.connect(self.path, timeout=_TIMEOUT)) as database:
+                return work(database)
+        except sqlite3.Error as error:
+            busy_or_barred = isinstance(error, sqlite3.OperationalError)
+            if not busy_or_barred or "column" in str(error):
+                self._warn(f"is not one ({error}); it is begun anew")
+                self._set_aside()
+            elif "no such table" not in str(error):  # else nobody has written yet
+                self._warn(f"cannot be used ({error})")
+        return None
+
+    def _set_aside(self) -> None:
+        """Move a file that is no cache out of the way; whoever comes second finds nothing to do."""
+        try:
+            self.path.replace(self.path.with_name(f"{self.path.name}.corrupt"))
+        except OSError as error:
+            self._warn(f"cannot be begun anew ({error.strerror or error})")
+
+    def _warn(self, what: str) -> None:
+        message = (
+            f"cache of measured times '{self.path}' {what}; delete it, or name another file in "
+            f"{ENVIRONMENT}"
+        )
+        warnings.warn(message, ProfileWarning, stacklevel=3)
+
+
+def _is_sensible(seconds: MeasuredSeconds) -> bool:
+    return all(isinstance(n, float) and math.isfinite(n) and n > 0 for n in astuple(seconds))

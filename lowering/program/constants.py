@@ -1,0 +1,34 @@
+"""All weights of a program in one array."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.scheduling.memory import aligned
+from rammer_mlir.support.aligned import aligned_bytes
+
+
+@dataclass(frozen=True)
+class Constants:
+    """All weights in one array, and where each begins, by argument number."""
+
+    blob: NDArray[np.uint8]
+    offsets: dict[int, int]
+
+
+def pack_constants(weights: Mapping[int, NDArray[np.generic]]) -> Constants:
+    """Lay arrays one behind the other, each aligned."""
+    offsets: dict[int, int] = {}
+    total = 0
+    for number, array in weights.items():
+        offsets[number] = total
+        total += aligned(array.nbytes)
+    blob = aligned_bytes(total)
+    for number, array in weights.items():
+        start = offsets[number]
+        blob[start : start + array.nbytes] = np.frombuffer(array.tobytes(), dtype=np.uint8)
+    return Constants(blob, offsets)

@@ -1,0 +1,222 @@
+"""Compiled models kept on disk, found again by what went into them.
+
+An entry is an artifact whose name is the SHA-256 of everything that decides its content: the model
+and its external data, the options, the device description, the compiler's own source, the versions
+of the packages that it stands on, and this processor. Nothing is ever out of date; what was not
+used for longest goes when the folder is full.
+
+``RAMMER_CACHE_DIR`` names the folder (``~/.cache/rammer-mlir`` by default, or beneath
+``XDG_CACHE_HOME``); empty, it turns the cache off. ``RAMMER_CACHE_BYTES`` limits its size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import asdict
+from pathlib import Path
+
+from rammer_mlir.bindings import PACKAGE
+from rammer_mlir.compiler.pipeline import CompileOptions
+from rammer_mlir.errors import OptionError, RammerError
+from rammer_mlir.frontends.onnx.digest import model_digest
+from rammer_mlir.frontends.onnx.load import Source
+from rammer_mlir.lowering.nvvm.ptxas import find_ptxas
+from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
+from rammer_mlir.runtime.loader import load
+from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.support.cpu_features import cpu_features
+from rammer_mlir.support.user_folder import user_folder
+
+FOLDER_VARIABLE, BYTES_VARIABLE = "RAMMER_CACHE_DIR", "RAMMER_CACHE_BYTES"
+
+DEFAULT_BYTES = 4 << 30
+
+WORTH_SECONDS = 0.5
+"""What compiles faster is not worth a file."""
+
+_ENDING = ".rammer"
+
+_PACKAGES = ("numpy", "onnx", "onnx-ir", "onnxscript", "llvmlite")
+"""Packages that the compiler stands on, besides the MLIR bindings."""
+
+_NO_COMPILER = ("__pycache__", "benchmarks", "cli")
+"""Parts of the package that do not decide what a model is compiled to."""
+
+_BYTECODE = (".pyc", ".pyo")
+
+_BINDINGS = {"mlir": "mlir-python-bindings"}
+"""Names that bindings are installed by, where these are not the modules'."""
+
+
+class CompileCache:
+    """Artifacts in one folder, by key. Several processes may use a folder at once."""
+
+    def __init__(self, folder: Path, limit: int = DEFAULT_BYTES) -> None:
+        """Use a folder, which is made with the first entry, for up to ``limit`` bytes."""
+        self.folder, self._limit = folder, limit
+
+    def find(self, key: str, device: int = 0) -> Executable | GpuExecutable | None:
+        """Return the program of a key, None if there is none; a damaged entry is removed."""
+        path = self._path(key)
+        begin = time.perf_counter()
+        try:
+            if not path.is_file():
+                return None
+            executable = load(path, device)
+        except (RammerError, OSError):
+            self._remove(path)
+            return None
+        with contextlib.suppress(OSError):  # an entry of somebody else's
+            os.utime(path)
+        executable.stats["seconds"] = {"cache": time.perf_counter() - begin}
+        return executable
+
+    def keep(self, key: str, executable: Executable | GpuExecutable) -> None:
+        """Write a program, if it was worth the while, and make room for it.
+
+        Where that fails, for want of a linker or of space, the program is compiled again next time.
+        """
+        if sum(executable.stats["seconds"].values()) < WORTH_SECONDS:
+            return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            executable.save(self._path(key))
+            self._make_room()
+        except (RammerError, OSError):
+            return
+
+    def _make_room(self) -> None:
+        """Remove what was not used for longest."""
+        entries = [(path, path.stat()) for path in self.folder.glob(f"*{_ENDING}")]
+        used = sum(found.st_size for _, found in entries)
+        for path, found in sorted(entries, key=lambda entry: entry[1].st_mtime_ns):
+            if used <= self._limit:
+                break
+            self._remove(path)
+            used -= found.st_size
+
+    @staticmethod
+    def _remove(path: Path) -> None:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError:
+            return  # a folder that may only be read
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}{_ENDING}"
+
+
+def user_cache() -> CompileCache | None:
+    """Return the user's cache; None if it is turned off, or there is no place for one.
+
+    Raises:
+        OptionError: if ``RAMMER_CACHE_BYTES`` is not a size.
+    """
+    text = os.environ.get(BYTES_VARIABLE, str(DEFAULT_BYTES))
+    if not text.isdecimal():
+        raise OptionError(f"{BYTES_VARIABLE}: expected a number of bytes, found '{text}'")
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if folder is None:
+        try:
+            folder = str(user_folder())
+        except RuntimeError:
+            return None
+    return CompileCache(Path(folder), int(text)) if folder else None
+
+
+def compile_or_find(
+    source: Source,
+    options: CompileOptions,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    device: int = 0,
+    executor: Executor | None = None,
+) -> Executable | GpuExecutable:
+    """Return what the user's cache has of a model, or else compile it for the cache.
+
+    Raises:
+        RammerError: as ``compile_model`` does.
+    """
+    cache = user_cache()
+    key = None if cache is None else compile_key(source, options, shapes)
+    found = None if cache is None or key is None else cache.find(key, device)
+    if found is None:
+        # The compiler's own packages take a while to import.
+        from rammer_mlir.compiler.compilation import compile_model
+
+        found = compile_model(source, options, shapes, device, executor)
+        if cache is not None and key is not None:
+            cache.keep(key, found)
+    return found
+
+
+def compile_key(
+    source: Source, options: CompileOptions, shapes: Mapping[str, Sequence[int]] | None
+) -> str | None:
+    """Return the key of a compilation; None if it cannot be kept.
+
+    That is so where the model or the device's file cannot be read, for policies of the user's,
+    whose source is not known, and for costs that are measured, which have a cache of their own.
+    """
+    policy = get_policy(options.policy)
+    model = model_digest(source)
+    if model is None or options.measured or not type(policy).__module__.startswith("rammer_mlir."):
+        return None
+    try:
+        device = Path(options.device).read_text("utf-8") if "." in options.device else ""
+    except (OSError, UnicodeDecodeError):
+        return None
+    parts = {
+        "model": model,
+        "shapes": sorted((name, [int(n) for n in sizes]) for name, sizes in (shapes or {}).items()),
+        "options": asdict(options),
+        "policy": repr(policy),
+        "device": device,
+        "compiler": _compiler(),
+        "assembler": _assembler() if options.target.startswith("nvvm") else "",
+        "processor": [platform.machine(), *cpu_features()],
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+@functools.cache
+def _compiler() -> str:
+    """Identify this compiler: its source, and the packages that it stands on."""
+    found = hashlib.sha256()
+    for package in (*_PACKAGES, _BINDINGS.get(PACKAGE, PACKAGE)):
+        try:
+            found.update(f"{package} {importlib.metadata.version(package)}\n".encode())
+        except importlib.metadata.PackageNotFoundError:
+            found.update(f"{package}\n".encode())
+    for file in source_files(Path(__file__).parents[1]):
+        found.update(file.read_bytes())
+    return found.hexdigest()
+
+
+def source_files(package: Path) -> list[Path]:
+    """Return the files that decide what the compiler in a package's folder makes, in order.
+
+    That is code, IR and device descriptions, whatever their endings; benchmarks only use it.
+    """
+    units = (unit for unit in sorted(package.iterdir()) if unit.name not in _NO_COMPILER)
+    # A link to a folder is followed only where the search begins.
+    parts = (sorted(unit.rglob("*")) if unit.is_dir() else [unit] for unit in units)
+    return [f for part in parts for f in part if f.is_file() and f.suffix not in _BYTECODE]
+
+
+def _assembler() -> str:
+    """Identify ptxas, which decides whether an artifact holds PTX or a cubin, and which."""
+    path = find_ptxas()
+    if path is None:
+        return ""
+    found = Path(path).stat()
+    return f"{path} {found.st_size} {found.st_mtime_ns}"

@@ -1,0 +1,1 @@
+"""GPU kernels executed on this machine's processor."""

@@ -1,0 +1,57 @@
+"""What a lowered kernel accesses, and calls of the runtime from the LLVM dialect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rammer_mlir.bindings import ir, llvm
+from rammer_mlir.emulation.codegen.words import i64
+from rammer_mlir.lowering.ir_walk import producer, walk
+
+_ATOMICS = ("llvm.atomicrmw", "llvm.cmpxchg")
+
+
+def _is_runtime(function: Any) -> bool:
+    return ir.StringAttr(function.attributes["sym_name"]).value.startswith("emulator_")
+
+
+def kernel_operations(module: Any) -> list[Any]:
+    """Return the operations of a module's kernels and what they call, without the runtime's."""
+    return [
+        nested
+        for function in module.body.operations
+        if function.operation.name == "llvm.func" and not _is_runtime(function)
+        for nested in walk(function.operation)
+    ]
+
+
+def is_atomic(operation: Any) -> bool:
+    """Return whether it is an atomic operation, load or store."""
+    if operation.name in _ATOMICS:
+        return True
+    ordering = operation.attributes["ordering"] if "ordering" in operation.attributes else None
+    return operation.name in ("llvm.load", "llvm.store") and bool(
+        ordering is not None and ir.IntegerAttr(ordering).value
+    )
+
+
+def root_of(pointer: Any) -> Any:
+    """Return the pointer that address computations begin with."""
+    while producer(pointer) in ("llvm.getelementptr", "llvm.bitcast", "llvm.addrspacecast"):
+        pointer = pointer.owner.operation.operands[0]
+    return pointer
+
+
+def number_word(value: int) -> Any:
+    """Emit a constant."""
+    return llvm.mlir_constant(ir.IntegerAttr.get(i64(), value))
+
+
+def address_word(pointer: Any) -> Any:
+    """Emit a pointer's address."""
+    return llvm.ptrtoint(i64(), pointer)
+
+
+def call_runtime(function: str, *arguments: Any) -> None:
+    """Emit a call of a function of words without a result."""
+    llvm.CallOp(None, list(arguments), [], [], callee=ir.FlatSymbolRefAttr.get(function))

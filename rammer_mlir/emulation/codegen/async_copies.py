@@ -1,0 +1,202 @@
+"""Asynchronous copies to shared memory (``cp.async``): the emulator ends them at their wait only.
+
+A lane's copies stand in a queue of its own until it waits for their group; only then do their bytes
+arrive. With checks, what a copy is going to overwrite counts as never written from its beginning to
+its end, so a read that no wait precedes is found. Both ends of a copy are checked as accesses: at
+its beginning, and again at its end, since it may read and write at any time between them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rammer_mlir.bindings import arith, func, ir, memref
+from rammer_mlir.emulation.codegen.scheduler import current, fault, world
+from rammer_mlir.emulation.codegen.sites import Sites
+from rammer_mlir.emulation.codegen.words import (
+    Record,
+    Truth,
+    Variable,
+    Word,
+    copy_bytes,
+    define,
+    each,
+    perform,
+    when,
+    while_,
+    word,
+)
+from rammer_mlir.emulation.records import COPY_QUEUE, Cell, Fault, Lane, PendingCopy, World
+from rammer_mlir.errors import UnsupportedError
+
+COPY, GROUP, WAIT = (
+    "nvgpu.device_async_copy",
+    "nvgpu.device_async_create_group",
+    "nvgpu.device_async_wait",
+)
+OPERATIONS = (COPY, GROUP, WAIT)
+
+
+def replace_copies(operations: list[Any], sites: Sites) -> None:
+    """Replace the operations on asynchronous copies of a function by calls of the emulator.
+
+    Raises:
+        UnsupportedError: if a copy is not from device memory.
+    """
+    found = [operation for operation in operations if operation.name in OPERATIONS]
+    for operation in reversed(found):  # users of tokens before those who make them
+        with ir.InsertionPoint(operation), operation.location:
+            if operation.name == COPY:
+                _check_source(operation)
+                _call("emulator_copy", *_copy_arguments(operation), sites.add(operation))
+            elif operation.name == GROUP:
+                _call("emulator_end_group")
+            else:
+                _call("emulator_await_copies", _pending_groups(operation))
+        operation.erase()
+
+
+def _check_source(copy: Any) -> None:
+    space = copy.opview.src.type.memory_space
+    if space is not None and "workgroup" in str(space):
+        raise UnsupportedError(
+            f"{copy.location}: expected an asynchronous copy from device memory, found one from "
+            "shared memory; load and store instead"
+        )
+
+
+def _pending_groups(wait: Any) -> int:
+    attributes = wait.attributes
+    return ir.IntegerAttr(attributes["numGroups"]).value if "numGroups" in attributes else 0
+
+
+def _copy_arguments(operation: Any) -> list[Any]:
+    """Return destination's and source's address and buffer, bytes to write, bytes to read."""
+    destination, source = operation.opview.dst, operation.opview.src
+    width = destination.type.element_type.width // 8
+    size = ir.IntegerAttr(operation.attributes["dstElements"]).value * width
+    taken = operation.opview.srcElements
+    read: Any = size if taken is None else arith.muli(_as_word(taken), _constant(width))
+    return [
+        *address_of_element(destination, list(operation.opview.dstIndices), width),
+        *address_of_element(source, list(operation.opview.srcIndices), width),
+        size,
+        read,
+    ]
+
+
+def address_of_element(buffer: Any, indices: list[Any], width: int) -> tuple[Any, Any]:
+    """Return the address of an element of ``width`` bytes, and that of the buffer's first one."""
+    metadata = memref.ExtractStridedMetadataOp(buffer)
+    element = metadata.offset
+    for index, stride in zip(indices, list(metadata.strides), strict=True):
+        element = arith.addi(element, arith.muli(index, stride))
+    base = _as_word(memref.extract_aligned_pointer_as_index(buffer))
+    first = arith.addi(base, arith.muli(_as_word(metadata.offset), _constant(width)))
+    return arith.addi(base, arith.muli(_as_word(element), _constant(width))), first
+
+
+def _as_word(index: Any) -> Any:
+    return arith.index_cast(ir.IntegerType.get_signless(64), index)
+
+
+def _constant(number: int) -> Any:
+    return arith.constant(ir.IntegerType.get_signless(64), number)
+
+
+def _call(function: str, *arguments: Any) -> None:
+    values = [_constant(a) if isinstance(a, int) else a for a in arguments]
+    func.CallOp([], function, values)
+
+
+def _pending(lane: Record, number: Word) -> Record:
+    place = (number % COPY_QUEUE) * (8 * len(PendingCopy))
+    return Record(lane[Lane.COPIES] + place)
+
+
+def _copy(
+    to: Word, to_base: Word, source: Word, base: Word, size: Word, read: Word, site: Word
+) -> None:
+    lane = current()
+    number = lane[Lane.COPIES_BEGUN]
+    for address in (to, source):
+        perform("emulator_aligned", address, size, site)
+    with when((number - lane[Lane.COPIES_ENDED]) >= COPY_QUEUE):
+        fault(Fault.TOO_MANY_COPIES, site)
+    copy = _pending(lane, number)
+    values = (to, to_base, source, base, size, read, site, lane[Lane.COPY_GROUPS])
+    for place, value in zip(PendingCopy, values, strict=True):
+        copy[place] = value
+    perform("emulator_check_copy", copy.address, 1)
+    lane[Lane.COPIES_BEGUN] = number + 1
+
+
+def _end_group() -> None:
+    lane = current()
+    lane[Lane.COPY_GROUPS] = lane[Lane.COPY_GROUPS] + 1
+
+
+def _await_copies(pending_groups: Word) -> None:
+    """Let the copies of all groups but the newest ones arrive."""
+    lane = current()
+
+    def is_due() -> Truth:
+        first = lane[Lane.COPIES_ENDED]
+        group = _pending(lane, first)[PendingCopy.GROUP]
+        return (first < lane[Lane.COPIES_BEGUN]) & (
+            (group + pending_groups) < lane[Lane.COPY_GROUPS]
+        )
+
+    with while_(is_due):
+        copy = _pending(lane, lane[Lane.COPIES_ENDED])
+        to, read = copy[PendingCopy.TO], copy[PendingCopy.READ]
+        perform("emulator_check_copy", copy.address, 0)
+        copy_bytes(to, copy[PendingCopy.SOURCE], read)
+        # What is not read of the source is zero.
+        with each(read, copy[PendingCopy.SIZE]) as byte:
+            copy_bytes(to + byte, world().at(World.ZERO), 1)
+        lane[Lane.COPIES_ENDED] = lane[Lane.COPIES_ENDED] + 1
+
+
+def _check_copy(address: Word, begins: Word) -> None:
+    copy = Record(address)
+    to, size, site = (copy[p] for p in (PendingCopy.TO, PendingCopy.SIZE, PendingCopy.SITE))
+    read = copy[PendingCopy.READ]
+    with when(read > size):
+        fault(Fault.OUT_OF_BOUNDS, site, copy[PendingCopy.SOURCE] + size, copy[PendingCopy.BASE])
+    with when(read.differs(0)):
+        source, base = copy[PendingCopy.SOURCE], copy[PendingCopy.BASE]
+        perform("emulator_access", base, source, read, site, 0)
+    perform("emulator_access", copy[PendingCopy.TO_BASE], to, size, site, 1)
+    with when(begins.equals(1)):
+        _forget(to, size)
+
+
+def _forget(address: Word, size: Word) -> None:
+    """Let memory count as never written."""
+    launch = world()
+    shift = launch[World.GRANULE_SHIFT]
+    first = Variable((address - launch[World.REGION]) >> shift)
+    last = (address + size - 1 - launch[World.REGION]) >> shift
+    with while_(lambda: first.get() <= last):
+        Record(launch[World.SHADOW] + first.get() * (8 * len(Cell)))[Cell.WRITE] = word(0)
+        first.set(first.get() + 1)
+
+
+def _check_nothing(*_: Word) -> None:
+    """Do nothing."""
+
+
+def _aligned(address: Word, size: Word, site: Word) -> None:
+    """Check that an address is a multiple of the bytes that are accessed there at once."""
+    with when((address % size).differs(0)):
+        fault(Fault.MISALIGNED, site, address, address, size)
+
+
+def emit_async_copies(*, checked: bool) -> None:
+    """Emit the functions that kernels call for asynchronous copies at the insertion point."""
+    define("emulator_check_copy", 2, _check_copy if checked else _check_nothing)
+    define("emulator_aligned", 3, _aligned)
+    define("emulator_copy", 7, _copy)
+    define("emulator_end_group", 0, _end_group)
+    define("emulator_await_copies", 1, _await_copies)

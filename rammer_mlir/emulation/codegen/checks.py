@@ -1,0 +1,343 @@
+"""The emulator's checks: bounds, shared memory never written, and data races.
+
+Races are found by happens-before (as in FastTrack, Flanagan and Freund, PLDI 2009), cut down to
+what orders GPU lanes. Every access has a stamp: block, lane, phase (the block's barriers so far)
+and the lane's releases since the last barrier. An access comes before the present one if
+
+- it is by the same lane, or by the same block in an earlier phase; or
+- the present lane knows it: what a releasing lane knows, and its own block's stamps up to then, is
+  stored for the counter's address; an acquire of that counter gives it to the lane, and the next
+  block barrier to the whole block.
+
+For each granule, shadow memory keeps the last write's stamp and the last reads of two blocks; of
+several readers of one block and phase it keeps that there were several. Releases and acquires count
+only at device or system scope, and fences turn the relaxed atomics beside them into such.
+"""
+
+from __future__ import annotations
+
+from rammer_mlir.emulation.codegen.scheduler import current, fault, lane_at, world
+from rammer_mlir.emulation.codegen.words import (
+    Record,
+    Truth,
+    Variable,
+    Word,
+    call,
+    define,
+    each,
+    perform,
+    when,
+    while_,
+)
+from rammer_mlir.emulation.records import (
+    BLOCK_SHIFT,
+    GRANULE_BYTES,
+    LANE_MASK,
+    LANE_SHIFT,
+    PHASE_SHIFT,
+    RELEASES_MASK,
+    SEVERAL_LANES,
+    SITE_BITS,
+    Block,
+    Buffer,
+    Cell,
+    Fault,
+    Lane,
+    World,
+)
+
+_SITE_MASK = (1 << SITE_BITS) - 1
+_CLOCK_MASK = (1 << BLOCK_SHIFT) - 1
+_PHASE_MASK = (1 << (BLOCK_SHIFT - PHASE_SHIFT)) - 1
+
+
+def _lane_of(stamp: Word) -> Word:
+    return (stamp >> LANE_SHIFT) & LANE_MASK
+
+
+def _phase_of(stamp: Word) -> Word:
+    return (stamp & _CLOCK_MASK) >> PHASE_SHIFT
+
+
+def _clock(lane: Record) -> Word:
+    """Return a lane's own time: phase, lane, releases."""
+    phase = Record(lane[Lane.BLOCK_RECORD])[Block.PHASE]
+    releases = lane[Lane.RELEASES]
+    limited = (releases > RELEASES_MASK - 1).choose(RELEASES_MASK - 1, releases)
+    return (phase << PHASE_SHIFT) | (lane[Lane.LANE] << LANE_SHIFT) | limited
+
+
+def _join(a: Word, b: Word) -> Word:
+    """Return what is known by two clocks of one block together.
+
+    Of one phase and different lanes: all its lanes, which may hide a race, but never invents one.
+    """
+    later = (a > b).choose(a, b)
+    same_phase = _phase_of(a).equals(_phase_of(b))
+    other_lane = _lane_of(a).differs(_lane_of(b))
+    known = a.differs(0) & b.differs(0)
+    everyone = later | ((SEVERAL_LANES << LANE_SHIFT) | RELEASES_MASK)
+    return (same_phase & other_lane & known).choose(everyone, later)
+
+
+def _known_row(place: World, row: Word) -> Record:
+    launch = world()
+    return Record(launch[place] + row * launch[World.NUM_BLOCKS] * 8)
+
+
+def _acquired_row(lane: Record) -> Record:
+    return _known_row(World.ACQUIRED, lane[Lane.BLOCK] * world()[World.THREADS] + lane[Lane.LANE])
+
+
+def _known(lane: Record, block: Word) -> Word:
+    """Return the clock of another block that a lane knows."""
+    known = Variable(_known_row(World.KNOWLEDGE, lane[Lane.BLOCK])[block])
+    with when(lane[Lane.HAS_ACQUIRED].equals(1)):
+        known.set(_join(known.get(), _acquired_row(lane)[block]))
+    return known.get()
+
+
+def _known_to_current(block: Word) -> Word:
+    return _known(current(), block)
+
+
+def _before(stamp: Word) -> Word:
+    """Return 1 if an access comes before the present one, else 0."""
+    lane = current()
+    block = (stamp >> BLOCK_SHIFT) - 1
+    result = Variable(1)
+    with when(block.equals(lane[Lane.BLOCK])):
+        phase = Record(lane[Lane.BLOCK_RECORD])[Block.PHASE]
+        ordered = _lane_of(stamp).equals(lane[Lane.LANE]) | (_phase_of(stamp) < phase)
+        result.set(ordered.choose(1, 0))
+    with when(block.differs(lane[Lane.BLOCK])):
+        known = _known(lane, block)
+        mine, seen = _phase_of(stamp), _phase_of(known)
+        releaser = _lane_of(known)
+        by_lane = releaser.equals(_lane_of(stamp)) & (
+            (stamp & RELEASES_MASK) <= (known & RELEASES_MASK)
+        )
+        covered = by_lane | releaser.equals(SEVERAL_LANES)
+        ordered = (mine < seen) | (mine.equals(seen) & covered & known.differs(0))
+        result.set(ordered.choose(1, 0))
+    return result.get()
+
+
+def _unordered(stamp: Word) -> Truth:
+    """Whether there is such an access, and it does not come before the present one."""
+    result = Variable(0)
+    with when(stamp.differs(0)):
+        result.set(call("emulator_before", stamp) ^ 1)
+    return result.get().equals(1)
+
+
+def _site(sites: Word, place: Cell) -> Word:
+    return (sites >> (SITE_BITS * int(place))) & _SITE_MASK
+
+
+def _with_site(sites: Word, place: Cell, site: Word) -> Word:
+    shift = SITE_BITS * int(place)
+    kept = sites & (((1 << 63) - 1) ^ (_SITE_MASK << shift))
+    return kept | (site << shift)
+
+
+def _race(cell: Record, place: Cell, site: Word, address: Word, base: Word) -> None:
+    with when(_unordered(cell[place])):
+        other = cell[place]
+        fault(Fault.RACE, site, address, base, other, _site(cell[Cell.SITES], place))
+
+
+def _write(cell_address: Word, site: Word, address: Word, base: Word, stamp: Word) -> None:
+    cell = Record(cell_address)
+    for place in (Cell.WRITE, Cell.READ, Cell.OTHER_READ):
+        _race(cell, place, site, address, base)
+    # Whatever comes after this write comes after the reads before it.
+    cell[Cell.READ] = 0
+    cell[Cell.OTHER_READ] = 0
+    cell[Cell.WRITE] = stamp
+    cell[Cell.SITES] = site
+
+
+def _read(cell_address: Word, site: Word, address: Word, base: Word, stamp: Word) -> None:
+    cell = Record(cell_address)
+    _race(cell, Cell.WRITE, site, address, base)
+    block = stamp >> BLOCK_SHIFT
+    mine = (cell[Cell.READ] >> BLOCK_SHIFT).equals(block)
+    other_mine = (cell[Cell.OTHER_READ] >> BLOCK_SHIFT).equals(block)
+    free = cell[Cell.READ].equals(0)
+    # A slot of this block, else one that is free, else one by the block's number.
+    even = (block & 1).equals(0)
+    first = (mine | free | even).choose(1, 0)
+    first = (other_mine & mine.choose(0, 1).equals(1)).choose(0, first)
+    with when(first.equals(1)):
+        _note_read(cell, Cell.READ, site, stamp)
+    with when(first.equals(0)):
+        _note_read(cell, Cell.OTHER_READ, site, stamp)
+
+
+def _note_read(cell: Record, place: Cell, site: Word, stamp: Word) -> None:
+    old = cell[place]
+    alike = (old >> PHASE_SHIFT).equals(stamp >> PHASE_SHIFT)
+    several = alike & _lane_of(old).differs(_lane_of(stamp))
+    # The newest number of releases: knowing it means knowing the earlier ones.
+    cell[place] = several.choose(stamp | (SEVERAL_LANES << LANE_SHIFT), stamp)
+    cell[Cell.SITES] = _with_site(cell[Cell.SITES], place, site)
+
+
+def _access(base: Word, address: Word, size: Word, site: Word, writes: Word) -> None:
+    """Check one access; ``base`` is any address inside the buffer that it is meant for.
+
+    What lies outside the emulated device's memory (private memory, constants) is not checked here.
+    """
+    within, origin, buffer = _located(base, address, size, site)
+    with when(within.equals(1)):
+        _check_cells(address, size, site, writes, origin, Record(buffer))
+
+
+def _located(base: Word, address: Word, size: Word, site: Word) -> tuple[Word, Word, Word]:
+    """Check bounds.
+
+    Return 1 if the access is to the device's memory, else 0; what its buffer was found by; and the
+    buffer's record.
+    """
+    launch = world()
+    inside = (address - launch[World.REGION]) < launch[World.REGION_BYTES]
+    based = (base - launch[World.REGION]) < launch[World.REGION_BYTES]
+    origin = based.choose(base, address)
+    device = (inside | based).choose(1, 0)
+    record = Variable(0)
+    with when(inside | based):
+        number = Record(launch[World.GRANULES])[
+            (origin - launch[World.REGION]) >> (GRANULE_BYTES.bit_length() - 1)
+        ]
+        record.set(launch[World.BUFFERS] + number * (8 * len(Buffer)))
+        buffer = Record(record.get())
+        within = (address >= buffer[Buffer.BEGIN]) & ((address + size) <= buffer[Buffer.END])
+        with when(within.choose(0, 1).equals(1)):
+            fault(Fault.OUT_OF_BOUNDS, site, address, origin)
+    return device, origin, record.get()
+
+
+def _bounds(base: Word, address: Word, size: Word, site: Word) -> None:
+    """Check the bounds of an atomic operation, which races with no other one."""
+    _located(base, address, size, site)
+
+
+def _check_cells(
+    address: Word, size: Word, site: Word, writes: Word, base: Word, buffer: Record
+) -> None:
+    launch, lane = world(), current()
+    shift = launch[World.GRANULE_SHIFT]
+    stamp = ((lane[Lane.BLOCK] + 1) << BLOCK_SHIFT) | _clock(lane)
+    first = (address - launch[World.REGION]) >> shift
+    last = (address + size - 1 - launch[World.REGION]) >> shift
+    with each(first, last + 1) as number:
+        cell = launch[World.SHADOW] + number * (8 * len(Cell))
+        here = launch[World.REGION] + (number << shift)
+        with when(writes.equals(1)):
+            perform("emulator_write", cell, site, here, base, stamp)
+        with when(writes.equals(0)):
+            unwritten = Record(cell)[Cell.WRITE].equals(0) & buffer[Buffer.UNWRITTEN].equals(1)
+            with when(unwritten):
+                fault(Fault.UNWRITTEN, site, here, base)
+            perform("emulator_read", cell, site, here, base, stamp)
+
+
+def _sync(address: Word, site: Word, insert: Word) -> Word:
+    """Return the place of a counter's clocks, plus one; 0 if it has none and shall get none."""
+    launch = world()
+    keys, capacity = Record(launch[World.SYNC_KEYS]), launch[World.SYNC_CAPACITY]
+    place = Variable((address >> 2) % capacity)
+    looks, found = Variable(0), Variable(0)
+    with while_(lambda: found.get().equals(0) & (looks.get() <= capacity)):
+        key = keys[place.get()]
+        with when(key.equals(address) | (key.equals(0) & insert.equals(1))):
+            keys[place.get()] = address
+            found.set(place.get() + 1)
+        with when(key.equals(0) & insert.equals(0)):
+            looks.set(capacity)
+        with when(found.get().equals(0)):
+            place.set((place.get() + 1) % capacity)
+        looks.set(looks.get() + 1)
+    with when(found.get().equals(0) & insert.equals(1)):
+        fault(Fault.TOO_MANY_COUNTERS, site)
+    return found.get()
+
+
+def _release(address: Word, site: Word, joins: Word, ordered: Word) -> None:
+    """Note what is known before a write to a counter; with ``joins`` (a read-modify-write) besides.
+
+    A relaxed write without a fence before it begins anew, and gives nothing away.
+    """
+    lane = current()
+    clocks = _known_row(World.SYNC_CLOCKS, call("emulator_sync", address, site, 1) - 1)
+    gives = ordered.equals(1) | lane[Lane.FENCED].equals(1)
+    with each(0, world()[World.NUM_BLOCKS]) as block:
+        mine = block.equals(lane[Lane.BLOCK])
+        known = mine.choose(_clock(lane), call("emulator_known", block))
+        given = gives.choose(known, 0)
+        kept = joins.equals(1).choose(clocks[block], 0)
+        clocks[block] = call("emulator_join", kept, given)
+    with when(gives):
+        lane[Lane.RELEASES] = lane[Lane.RELEASES] + 1
+
+
+def _acquire(address: Word, site: Word, ordered: Word) -> None:
+    """Learn what the counter's writers knew; of a relaxed look, only with the next fence."""
+    lane = current()
+    with when(ordered.equals(0)):
+        lane[Lane.LAST_RELAXED] = address
+    with when(ordered.equals(1)):
+        found = call("emulator_sync", address, site, 0)
+        with when(found.differs(0)):
+            clocks = _known_row(World.SYNC_CLOCKS, found - 1)
+            row = _acquired_row(lane)
+            with each(0, world()[World.NUM_BLOCKS]) as block:
+                before = lane[Lane.HAS_ACQUIRED].equals(1).choose(row[block], 0)
+                row[block] = call("emulator_join", before, clocks[block])
+            lane[Lane.HAS_ACQUIRED] = 1
+
+
+def _fence(acquires: Word, releases: Word) -> None:
+    lane = current()
+    with when(releases.equals(1)):
+        lane[Lane.FENCED] = 1
+    with when(acquires.equals(1) & lane[Lane.LAST_RELAXED].differs(0)):
+        perform("emulator_acquire", lane[Lane.LAST_RELAXED], 0, 1)
+
+
+def _meet(block: Word, first: Word) -> None:
+    """At a block barrier, what one lane has acquired becomes known to all."""
+    launch = world()
+    row = _known_row(World.KNOWLEDGE, block)
+    with each(0, launch[World.THREADS]) as number:
+        lane = lane_at(first, number)
+        lane[Lane.FENCED] = 0
+        with when(lane[Lane.HAS_ACQUIRED].equals(1)):
+            lane[Lane.HAS_ACQUIRED] = 0
+            learnt = _acquired_row(lane)
+            with each(0, launch[World.NUM_BLOCKS]) as other:
+                row[other] = call("emulator_join", row[other], learnt[other])
+
+
+def _index(index: Word, size: Word, site: Word, dimension: Word) -> None:
+    """Check an index against its dimension; a negative one is a large one."""
+    with when(index >= size):
+        fault(Fault.INDEX, site, index, size, dimension)
+
+
+def emit_checks() -> None:
+    """Emit the checking functions at the insertion point."""
+    define("emulator_join", 2, _join, returns=True)
+    define("emulator_known", 1, _known_to_current, returns=True)
+    define("emulator_before", 1, _before, returns=True)
+    define("emulator_write", 5, _write)
+    define("emulator_read", 5, _read)
+    define("emulator_access", 5, _access)
+    define("emulator_bounds", 4, _bounds)
+    define("emulator_sync", 3, _sync, returns=True)
+    define("emulator_release", 4, _release)
+    define("emulator_acquire", 3, _acquire)
+    define("emulator_fence", 2, _fence)
+    define("emulator_meet", 2, _meet)
+    define("emulator_index", 4, _index)

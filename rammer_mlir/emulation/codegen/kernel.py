@@ -1,0 +1,223 @@
+"""Compile one kernel of a ``gpu.module`` to native code that the emulator runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.emulation.codegen.async_copies import emit_async_copies
+from rammer_mlir.emulation.codegen.checks import emit_checks
+from rammer_mlir.emulation.codegen.fibers import FiberCode, fiber_code
+from rammer_mlir.emulation.codegen.gpu_to_func import FunctionModule, element_bytes, to_functions
+from rammer_mlir.emulation.codegen.instrument import check_indices, granule_of, instrument
+from rammer_mlir.emulation.codegen.scheduler import (
+    LANE,
+    WORLD,
+    emit_scheduler,
+    emit_unchecked,
+)
+from rammer_mlir.emulation.codegen.sites import Sites
+from rammer_mlir.emulation.codegen.traces import emit_trace, trace_accesses
+from rammer_mlir.emulation.records import EmulatedKernel, Lane, SharedBuffer, TracedAccess, World
+from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.jit import load_object
+from rammer_mlir.lowering.llvm.machine import Machine, host_machine
+from rammer_mlir.lowering.llvm.steps import Step, llvm_steps
+
+_PREFIX = "kernel."
+"""Begins the symbols of a kernel's functions, so that none is taken for one of the C library."""
+
+_CALL_BYTES, _PAGE, _ALIGNMENT = 48 << 10, 4096, 64
+"""Stack for calls and spilled registers; what stacks are multiples of; of an allocation."""
+
+
+@dataclass(frozen=True)
+class LoweredKernel:
+    """LLVM IR of a kernel, bytes of a shadow cell's granule and of a lane's stack, and accesses."""
+
+    text: str
+    granule: int
+    stack_bytes: int
+    traced: tuple[TracedAccess, ...]
+
+
+def compile_kernel(
+    module: Any, name: str, *, checked: bool, traced: bool = False
+) -> EmulatedKernel:
+    """Compile a kernel for this process.
+
+    Args:
+        module: holds a ``gpu.module``; it stays as it is.
+        name: the kernel, a ``gpu.func``.
+        checked: whether accesses are checked, at some twenty times the run time.
+        traced: whether launches record accesses (``rammer_mlir.emulation.device.traces``).
+
+    Raises:
+        UnsupportedError: if the kernel uses what cannot be emulated.
+        TargetError: if this machine's processor is not one that the emulator knows.
+    """
+    machine = host_machine()
+    sites = Sites()
+    with module.context, ir.Location.unknown():
+        functions = to_functions(module, name, sites)
+        lowered = lower_kernel(functions, sites, machine, checked=checked, traced=traced)
+    library = load_object(emit_object(lowered.text, machine))
+    return EmulatedKernel(
+        name=name,
+        launch=library.address("emulator_launch"),
+        arguments=functions.arguments,
+        shared=functions.shared,
+        sites=sites.all(),
+        granule=lowered.granule,
+        stack_bytes=lowered.stack_bytes,
+        checked=checked,
+        owner=library,
+        traced=lowered.traced,
+    )
+
+
+def lower_kernel(
+    functions: FunctionModule,
+    sites: Sites,
+    machine: Machine,
+    *,
+    checked: bool,
+    traced: bool = False,
+) -> LoweredKernel:
+    """Lower a kernel together with its runtime."""
+    module = functions.module
+    _prefix_functions(module)
+    fibers = fiber_code(machine.triple)
+    if checked:
+        check_indices(module, sites)
+    with ir.InsertionPoint(module.body):
+        emit_scheduler(fibers)
+        if checked:
+            emit_checks()
+        else:
+            emit_unchecked()
+        emit_async_copies(checked=checked)
+        if traced:
+            emit_trace()
+    for step in _steps(machine):
+        step.apply(module)
+    granule = granule_of(module)
+    accesses = trace_accesses(module) if traced else ()
+    instrument(module, sites, checked=checked)
+    _define_entry(module, functions)
+    module.operation.verify()
+    return LoweredKernel(
+        f"{to_llvm_ir(module)}\n{_assembly(fibers)}", granule, _stack_bytes(module), accesses
+    )
+
+
+def _steps(machine: Machine) -> list[Step]:
+    """Return the steps from functions on memrefs to the LLVM dialect."""
+    views = "affine-expand-index-ops,expand-strided-metadata,lower-affine"
+    return [
+        Step("loops", "convert-linalg-to-loops"),
+        Step("transfers", "func.func(convert-vector-to-scf)"),
+        Step("views", views),
+        *llvm_steps(machine),
+    ]
+
+
+def _stack_bytes(module: Any) -> int:
+    """Return the stack that a lane needs at most: what is allocated in it, and room for calls."""
+    total = _CALL_BYTES
+    for operation in walk(module.operation):
+        if operation.name == "llvm.alloca":
+            total += _alloca_bytes(operation)
+    return -(-total // _PAGE) * _PAGE
+
+
+def _alloca_bytes(operation: Any) -> int:
+    size = operation.operands[0].owner.operation
+    if size.name != "llvm.mlir.constant":
+        raise UnsupportedError(
+            "emulation: expected private memory of a constant size, found one that depends on the "
+            "run; allocate the largest"
+        )
+    count = ir.IntegerAttr(size.attributes["value"]).value
+    return count * element_bytes(ir.TypeAttr(operation.attributes["elem_type"]).value) + _ALIGNMENT
+
+
+def _prefix_functions(module: Any) -> None:
+    for operation in module.body.operations:
+        if operation.operation.name == "func.func":
+            attributes = operation.operation.attributes
+            name = ir.StringAttr(attributes["sym_name"]).value
+            attributes["sym_name"] = ir.StringAttr.get(_PREFIX + name)
+    for operation in walk(module.operation):
+        if operation.name == "func.call":
+            callee = ir.FlatSymbolRefAttr(operation.attributes["callee"]).value
+            if not callee.startswith("emulator_"):
+                operation.attributes["callee"] = ir.FlatSymbolRefAttr.get(_PREFIX + callee)
+
+
+def _define_entry(module: Any, functions: FunctionModule) -> None:
+    """Define ``emulator_kernel(lane)``: loads the kernel's arguments and calls it."""
+    symbol = _PREFIX + functions.kernel
+    for operation in list(module.body.operations):
+        if ir.StringAttr(operation.operation.attributes["sym_name"]).value == "emulator_kernel":
+            operation.operation.erase()
+    kernel = next(
+        operation for operation in module.body.operations
+        if ir.StringAttr(operation.operation.attributes["sym_name"]).value == symbol
+    )  # fmt: skip
+    kind = str(ir.TypeAttr(kernel.operation.attributes["function_type"]).value)
+    inputs = kind[kind.index("(") + 1 : kind.rindex(")")]
+    kinds = [part.strip() for part in inputs.split(",") if part.strip()]
+    kinds = [f"!llvm.{part}" if part.startswith("ptr") else part for part in kinds]
+    text = _entry_text(symbol, kinds, functions.shared)
+    addition = ir.Module.parse(text)
+    for operation in list(addition.body.operations):
+        name = ir.StringAttr(operation.operation.attributes["sym_name"]).value
+        if name == "emulator_kernel":
+            operation.operation.detach_from_parent()
+            module.body.append(operation)
+
+
+def _entry_text(symbol: str, kinds: list[str], shared: tuple[SharedBuffer, ...]) -> str:
+    begin = len(kinds) - len(shared)
+    lines: list[str] = []
+    for number, kind in enumerate(kinds):
+        if number >= begin:
+            offset = shared[number - begin].offset
+            lines.append(
+                f"  %a{number} = llvm.getelementptr %shared[{offset}] : "
+                "(!llvm.ptr) -> !llvm.ptr, i8"
+            )
+        else:
+            lines.append(
+                f"  %p{number} = llvm.getelementptr %arguments[{number}] : "
+                "(!llvm.ptr) -> !llvm.ptr, i64"
+            )
+            lines.append(f"  %a{number} = llvm.load %p{number} : !llvm.ptr -> {kind}")
+    values = ", ".join(f"%a{number}" for number in range(len(kinds)))
+    body = "\n".join(lines)
+    return f"""
+llvm.func @{symbol}({", ".join(kinds)})
+llvm.mlir.global internal @{WORLD}(0 : i64) : i64
+llvm.mlir.global internal @{LANE}(0 : i64) : i64
+llvm.func @emulator_kernel(%lane_address: i64) {{
+  %lane = llvm.inttoptr %lane_address : i64 to !llvm.ptr
+  %world_at = llvm.mlir.addressof @{WORLD} : !llvm.ptr
+  %world = llvm.load %world_at : !llvm.ptr -> !llvm.ptr
+  %shared_at = llvm.getelementptr %lane[{int(Lane.SHARED)}] : (!llvm.ptr) -> !llvm.ptr, i64
+  %shared = llvm.load %shared_at : !llvm.ptr -> !llvm.ptr
+  %arguments_at = llvm.getelementptr %world[{int(World.ARGUMENTS)}] : (!llvm.ptr) -> !llvm.ptr, i64
+  %arguments = llvm.load %arguments_at : !llvm.ptr -> !llvm.ptr
+{body}
+  llvm.call @{symbol}({values}) : ({", ".join(kinds)}) -> ()
+  llvm.return
+}}
+"""
+
+
+def _assembly(fibers: FiberCode) -> str:
+    lines = [line for line in fibers.assembly.splitlines() if line.strip()]
+    return "".join(f'module asm "{line}"\n' for line in lines)

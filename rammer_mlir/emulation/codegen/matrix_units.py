@@ -1,0 +1,178 @@
+"""Tensor-core operations: ``mma.sync`` and ``ldmatrix``, lane by lane.
+
+Each lane of a warp holds a fragment of each matrix, laid out as PTX says (parallel thread execution
+ISA, matrix fragments for ``mma.m16n8k16`` with f16 and bf16, for ``mma.m16n8k8`` with tf32). The
+emulated lanes exchange fragments by shuffles, and each computes its own four results: products are
+exact in f32, sums go along k in order, where a GPU's order and rounding are its own. Of tf32, the
+lowest 13 bits of an f32 count for nothing, as on a GPU; conversions round to nearest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rammer_mlir.bindings import arith, func, ir, llvm, vector
+from rammer_mlir.emulation.codegen.async_copies import address_of_element
+from rammer_mlir.emulation.codegen.words import constant_word, i64
+from rammer_mlir.emulation.records import Lane
+from rammer_mlir.errors import UnsupportedError
+
+MMA, LOAD = "nvgpu.mma.sync", "nvgpu.ldmatrix"
+
+TF32 = "nvvm.convert.float.to.tf32"
+OPERATIONS = (MMA, LOAD, TF32)
+
+_STEPS = {"f16": 16, "bf16": 16, "f32": 8}
+_DROPPED = 13
+"""Bits of an f32's mantissa that tf32 has not."""
+
+_WARP = 32
+
+Exchange = Callable[[Any, Any], Any]
+"""``(i64 word, source lane as i64) -> word of that lane``."""
+
+
+def mma(operation: Any, exchange: Exchange) -> Any:
+    """Emit what ``nvgpu.mma.sync`` computes, and return its fragment.
+
+    Raises:
+        UnsupportedError: for other shapes and types than f16, bf16 or tf32 to f32.
+    """
+    a, b, c = operation.operands
+    shape = tuple(
+        ir.IntegerAttr(size).value for size in ir.ArrayAttr(operation.attributes["mmaShape"])
+    )
+    element = a.type.element_type
+    steps = _STEPS.get(str(element))
+    if shape != (16, 8, steps) or not isinstance(c.type.element_type, ir.F32Type):
+        raise UnsupportedError(
+            f"emulation of {MMA}: expected f16 or bf16 of shape [16, 8, 16], or tf32 of shape "
+            f"[16, 8, 8], added to f32, found {element} of shape {list(shape)} added to "
+            f"{c.type.element_type}"
+        )
+    lane = _lane_in_warp()
+    row, pair = _shifted(lane, 2), arith.andi(lane, constant_word(3))
+    rows = _rows_of_a(a, row, exchange)
+    columns = [_column_of_b(b, pair, n, exchange) for n in range(2)]
+    result = c
+    for half in range(2):
+        for n in range(2):
+            total = vector.extract(c, [], [half, n])
+            for x, y in zip(rows[half], columns[n], strict=True):
+                total = arith.addf(total, arith.mulf(x, y))
+            result = vector.insert(total, result, [], [half, n])
+    return result
+
+
+def _rows_of_a(a: Any, row: Any, exchange: Exchange) -> list[list[Any]]:
+    """Return the elements of the lane's row of A, and of the row eight further, as f32."""
+    words = [_packed(a, 0), _packed(a, 2)]
+    found: list[list[list[Any]]] = [[], []]
+    for word in words:  # the first half of k, then the second
+        for t in range(4):
+            source = arith.addi(arith.muli(row, constant_word(4)), constant_word(t))
+            values = _unpacked(exchange(word, source), a.type.element_type)
+            half = len(values) // 2
+            found[0].append(values[:half])
+            found[1].append(values[half:])
+    return [[value for pair in half for value in pair] for half in found]
+
+
+def _column_of_b(b: Any, pair: Any, n: int, exchange: Exchange) -> list[Any]:
+    """Return the elements of one of the lane's two columns of B, as f32."""
+    word = _packed(b, 0)
+    column = arith.addi(arith.muli(pair, constant_word(2)), constant_word(n))
+    low: list[Any] = []
+    high: list[Any] = []
+    for t in range(4):
+        source = arith.addi(arith.muli(column, constant_word(4)), constant_word(t))
+        values = _unpacked(exchange(word, source), b.type.element_type)
+        low += values[: len(values) // 2]
+        high += values[len(values) // 2 :]
+    return low + high
+
+
+def _packed(fragment: Any, first: int) -> Any:
+    """Return two registers of a fragment as one word."""
+    each = fragment.type.shape[1]
+    kind = ir.VectorType.get([2 * each], fragment.type.element_type)
+    places = [[first + register, n] for register in range(2) for n in range(each)]
+    elements = [vector.extract(fragment, [], place) for place in places]
+    return llvm.bitcast(i64(), vector.from_elements(kind, elements))
+
+
+def _unpacked(word: Any, element: Any) -> list[Any]:
+    single, count = ir.F32Type.get(), 64 // element.width
+    values = llvm.bitcast(ir.VectorType.get([count], element), word)
+    elements = [vector.extract(values, [], [n]) for n in range(count)]
+    if count == 2:
+        return [_from_bits(_without_last_bits(_bits(value))) for value in elements]
+    return [arith.extf(single, value) for value in elements]
+
+
+def round_to_tf32(operation: Any) -> Any:
+    """Emit the rounding of an f32 to tf32, to nearest and ties away from zero; NaN stays one.
+
+    Raises:
+        UnsupportedError: for other roundings.
+    """
+    if "rna" not in str(operation.attributes["rnd"]):
+        raise UnsupportedError(
+            f"emulation of {TF32}: expected rounding 'rna', found {operation.attributes['rnd']}"
+        )
+    value = operation.operands[0]
+    half = arith.constant(_i32(), 1 << (_DROPPED - 1))
+    rounded = _without_last_bits(arith.addi(_bits(value), half))
+    is_nan = arith.cmpf(arith.CmpFPredicate.UNO, value, value)
+    return arith.select(is_nan, arith.constant(_i32(), 0x7FFFFFFF), rounded)
+
+
+def _without_last_bits(bits: Any) -> Any:
+    return arith.andi(bits, arith.constant(_i32(), -(1 << _DROPPED)))
+
+
+def _bits(value: Any) -> Any:
+    return arith.bitcast(_i32(), value)
+
+
+def _from_bits(bits: Any) -> Any:
+    return arith.bitcast(ir.F32Type.get(), bits)
+
+
+def _i32() -> Any:
+    return ir.IntegerType.get_signless(32)
+
+
+def load_matrices(operation: Any, exchange: Exchange, site: int) -> Any:
+    """Emit what ``nvgpu.ldmatrix`` loads: matrices of 8 by 8 elements of 16 bits.
+
+    Lane 8 j + i gives the address of row i of matrix j. A lane gets two neighbours of a row, or,
+    transposed, of a column.
+    """
+    source, *indices = operation.operands
+    address, _ = address_of_element(source, indices, 2)
+    func.CallOp([], "emulator_aligned", [address, constant_word(16), constant_word(site)])
+    lane = _lane_in_warp()
+    row, pair = _shifted(lane, 2), arith.andi(lane, constant_word(3))
+    transposed = ir.BoolAttr(operation.attributes["transpose"]).value
+    kind = operation.results[0].type
+    elements: list[Any] = []
+    for matrix in range(kind.shape[0]):
+        for n in range(2):
+            along = arith.addi(arith.muli(pair, constant_word(2)), constant_word(n))
+            line, place = (along, row) if transposed else (row, along)
+            begin = exchange(address, arith.addi(line, constant_word(8 * matrix)))
+            at = arith.addi(begin, arith.muli(place, constant_word(2)))
+            pointer = llvm.inttoptr(ir.Type.parse("!llvm.ptr"), at)
+            elements.append(llvm.load(kind.element_type, pointer))
+    return vector.from_elements(kind, elements)
+
+
+def _lane_in_warp() -> Any:
+    word = func.CallOp([i64()], "emulator_lane_word", [constant_word(Lane.LANE)]).results[0]
+    return arith.remui(word, constant_word(_WARP))
+
+
+def _shifted(word: Any, places: int) -> Any:
+    return arith.shrui(word, constant_word(places))

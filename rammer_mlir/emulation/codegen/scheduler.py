@@ -1,0 +1,337 @@
+"""The emulator's scheduler: lanes as fibers of one thread, barriers, shuffles and polling.
+
+All lanes of all blocks take turns on the caller's thread, in a fixed order, so results are
+deterministic, there may be more blocks than cores, and a launch that cannot go on is recognised
+instead of hanging. A lane gives way at block barriers, at shuffles, before it looks again at what
+others write atomically, and after every atomic write of its own. Races are found by the checks, not
+by chance (see ``checks``).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rammer_mlir.emulation.codegen.fibers import FiberCode
+from rammer_mlir.emulation.codegen.words import (
+    Record,
+    Variable,
+    Word,
+    address_of,
+    declare,
+    define,
+    each,
+    global_word,
+    load,
+    perform,
+    store,
+    when,
+    while_,
+    word,
+)
+from rammer_mlir.emulation.records import (
+    STACK_GUARD,
+    Block,
+    Fault,
+    Lane,
+    Shuffle,
+    Status,
+    World,
+)
+
+WORLD, LANE = "emulator_world", "emulator_current_lane"
+"""Global variables: addresses of the launch's record and of the running lane's."""
+
+_OTHER_LOOKS = 8
+"""Looks at changing places after which a lane gives way, too."""
+
+LANE_WORDS, BLOCK_WORDS = len(Lane), len(Block)
+
+
+def world() -> Record:
+    """Return the launch's record."""
+    return Record(load(address_of(WORLD)))
+
+
+def current() -> Record:
+    """Return the running lane's record."""
+    return Record(load(address_of(LANE)))
+
+
+def lane_at(first: Word, number: Word | int) -> Record:
+    """Return the record of a lane, counted from another."""
+    return Record(first + word(number) * (8 * LANE_WORDS))
+
+
+def _count_progress() -> None:
+    launch = world()
+    launch[World.PROGRESS] = launch[World.PROGRESS] + 1
+
+
+def _leave() -> None:
+    """Let the scheduler go on; returns when it resumes this lane."""
+    perform("emulator_switch", current().at(Lane.STACK), world()[World.SCHEDULER_STACK])
+
+
+def _fault(
+    kind: Word, site: Word, address: Word, base: Word, other: Word, other_site: Word
+) -> None:
+    """Stop the launch with the first fault; does not return when a lane calls it."""
+    launch, lane = world(), current()
+    places = (World.FAULT, World.FAULT_SITE, World.FAULT_ADDRESS, World.FAULT_BASE,
+              World.FAULT_OTHER, World.FAULT_OTHER_SITE)  # fmt: skip
+    for place, value in zip(places, (kind, site, address, base, other, other_site), strict=True):
+        launch[place] = value
+    launch[World.FAULT_BLOCK] = lane[Lane.BLOCK]
+    launch[World.FAULT_LANE] = lane[Lane.LANE]
+    _leave()
+
+
+def fault(
+    kind: Fault,
+    site: Word | int,
+    address: Word | int = 0,
+    base: Word | int = 0,
+    other: Word | int = 0,
+    other_site: Word | int = 0,
+) -> None:
+    """Emit a call that stops the launch."""
+    perform("emulator_fault", int(kind), site, address, base, other, other_site)
+
+
+def _barrier(site: Word) -> None:
+    lane = current()
+    threads = world()[World.THREADS]
+    block = Record(lane[Lane.BLOCK_RECORD])
+    first = lane_at(lane.address, word(0) - lane[Lane.LANE]).address
+    lane[Lane.STATUS] = int(Status.BARRIER)
+    lane[Lane.SITE] = site
+    block[Block.ARRIVED] = block[Block.ARRIVED] + 1
+    with when(block[Block.ARRIVED].equals(threads)):
+        alike = _all_at(first, threads, Status.BARRIER, site)
+        with when(alike.equals(1)):
+            perform("emulator_meet", lane[Lane.BLOCK], first)
+            block[Block.PHASE] = block[Block.PHASE] + 1
+            block[Block.ARRIVED] = 0
+            with each(0, threads) as number:
+                other = lane_at(first, number)
+                other[Lane.STATUS] = int(Status.READY)
+                other[Lane.RELEASES] = 0
+                other[Lane.POLL_ADDRESS] = 0
+    with when(lane[Lane.STATUS].equals(int(Status.BARRIER))):
+        _leave()
+
+
+def _all_at(first: Word, count: Word, status: Status, site: Word) -> Word:
+    """Return 1 if all of some lanes wait in the same way at the same place, else 0."""
+    alike = Variable(1)
+    with each(0, count) as number:
+        other = lane_at(first, number)
+        here = other[Lane.STATUS].equals(int(status)) & other[Lane.SITE].equals(site)
+        alike.set(here.choose(alike.get(), 0))
+    return alike.get()
+
+
+def _shuffle(value: Word, offset: Word, width: Word, mode: Word, site: Word) -> Word:
+    lane = current()
+    subgroup = world()[World.SUBGROUP]
+    in_group = lane[Lane.LANE] % subgroup
+    first = lane_at(lane.address, word(0) - in_group)
+    rest = world()[World.THREADS] - (lane[Lane.LANE] - in_group)
+    count = (rest < subgroup).choose(rest, subgroup)
+    places = (Lane.VALUE, Lane.OFFSET, Lane.WIDTH, Lane.MODE, Lane.SITE)
+    for place, given in zip(places, (value, offset, width, mode, site), strict=True):
+        lane[place] = given
+    lane[Lane.STATUS] = int(Status.SHUFFLE)
+    first[Lane.ARRIVED] = first[Lane.ARRIVED] + 1
+    with when(first[Lane.ARRIVED].equals(count)):
+        alike = _all_at(first.address, count, Status.SHUFFLE, site)
+        with when(alike.equals(1)):
+            _exchange(first.address, count)
+            first[Lane.ARRIVED] = 0
+    with when(lane[Lane.STATUS].equals(int(Status.SHUFFLE))):
+        _leave()
+    return lane[Lane.OFFSET]
+
+
+def _exchange(first: Word, count: Word) -> None:
+    """Give each lane its result, in OFFSET (VALUE is still read by others), and whether valid."""
+    with each(0, count) as number:
+        lane = lane_at(first, number)
+        offset, width, mode = lane[Lane.OFFSET], lane[Lane.WIDTH], lane[Lane.MODE]
+        source = mode.equals(int(Shuffle.XOR)).choose(number ^ offset, offset)
+        source = mode.equals(int(Shuffle.UP)).choose(number - offset, source)
+        source = mode.equals(int(Shuffle.DOWN)).choose(number + offset, source)
+        # A wave of 64 lanes is cut into parts of `width`, as the lowering to rocdl does it; in a
+        # warp, `width` counts the lanes that take part.
+        wave = world()[World.SUBGROUP].equals(64)
+        begin = wave.choose(number & (word(0) - width), 0)
+        turned = begin + ((number + offset) & (width - 1))
+        source = mode.equals(int(Shuffle.ROTATE)).choose(turned, source)
+        valid = source < (begin + width)
+        with when(valid & (source >= count)):
+            fault(Fault.NO_SOURCE_LANE, lane[Lane.SITE], source, lane[Lane.LANE])
+        chosen = valid.choose(source, number)
+        lane[Lane.OFFSET] = lane_at(first, chosen)[Lane.VALUE]
+        lane[Lane.VALID] = valid.choose(1, 0)
+        lane[Lane.STATUS] = int(Status.READY)
+
+
+def _poll(address: Word, site: Word) -> None:
+    """Give way before a look at what others may be about to write.
+
+    The first look comes at once, before others go on: a kernel that relies on what it happens to
+    find shall find as little as possible.
+    """
+    lane = current()
+    again = lane[Lane.POLL_ADDRESS].equals(address) | (lane[Lane.LOOKS] >= _OTHER_LOOKS)
+    lane[Lane.POLL_ADDRESS] = address
+    lane[Lane.LOOKS] = lane[Lane.LOOKS] + 1
+    with when(again):
+        lane[Lane.LOOKS] = 0
+        perform("emulator_wait", address, site)
+
+
+def _offer(address: Word, site: Word) -> None:
+    """Give way after a write: whoever waits looks now, and learns what this write alone gives."""
+    perform("emulator_wait", address, site)
+    current()[Lane.POLL_ADDRESS] = 0
+
+
+def _wait(address: Word, site: Word) -> None:
+    lane = current()
+    lane[Lane.STATUS] = int(Status.POLLING)
+    lane[Lane.SITE] = site
+    lane[Lane.POLL_ADDRESS] = address
+    _leave()
+
+
+def _lane(record: Word) -> None:
+    """What a new stack runs: the kernel, once."""
+    lane = Record(record)
+    perform("emulator_kernel", record)
+    with when(lane[Lane.COPIES_BEGUN].differs(lane[Lane.COPIES_ENDED])):
+        fault(Fault.COPY_NOT_AWAITED, lane[Lane.SITE])
+    lane[Lane.STATUS] = int(Status.DONE)
+    block = Record(lane[Lane.BLOCK_RECORD])
+    block[Block.DONE] = block[Block.DONE] + 1
+    _leave()
+
+
+def _resume(record: Word) -> None:
+    lane, launch = Record(record), world()
+    store(address_of(LANE), record)
+    lane[Lane.STATUS] = int(Status.READY)
+    perform("emulator_switch", launch.at(World.SCHEDULER_STACK), lane[Lane.STACK])
+    intact = load(lane[Lane.STACK_TOP]).equals(STACK_GUARD)
+    with when(intact.choose(0, 1).equals(1)):
+        launch[World.FAULT] = int(Fault.STACK_OVERFLOW)
+        launch[World.FAULT_BLOCK] = lane[Lane.BLOCK]
+        launch[World.FAULT_LANE] = lane[Lane.LANE]
+
+
+def _turn(block_number: Word) -> None:
+    """Let a block's lanes run until each waits, polls or is done; polling ones look once."""
+    launch = world()
+    threads = launch[World.THREADS]
+    first = lane_at(launch[World.LANES], block_number * threads).address
+    again, looked = Variable(1), Variable(0)
+    waiting = Variable(0)
+    with while_(lambda: again.get().equals(1) & launch[World.FAULT].equals(0)):
+        again.set(0)
+        waiting.set(0)
+        with each(0, threads) as number:
+            lane = lane_at(first, number)
+            status = lane[Lane.STATUS]
+            ready = status.equals(int(Status.READY))
+            with when(ready):
+                _count_progress()
+                again.set(1)
+            polls = status.equals(int(Status.POLLING))
+            waiting.set(polls.choose(1, waiting.get()))
+            look = polls & looked.get().equals(0)
+            with when((ready | look) & launch[World.FAULT].equals(0)):
+                perform("emulator_resume", lane.address)
+                again.set(1)
+        looked.set(1)
+    block = Record(launch[World.BLOCKS] + block_number * (8 * BLOCK_WORDS))
+    unfinished = block[Block.DONE].differs(threads) & waiting.get().equals(0)
+    with when(unfinished & launch[World.FAULT].equals(0)):
+        launch[World.FAULT] = int(Fault.STUCK)
+        launch[World.FAULT_BLOCK] = block_number
+
+
+def _begin_lanes(fibers: FiberCode) -> None:
+    """Lay out the first frame of every stack."""
+    launch = world()
+    with each(0, launch[World.NUM_BLOCKS] * launch[World.THREADS]) as number:
+        lane = lane_at(launch[World.LANES], number)
+        frame = Record(lane[Lane.STACK] - 8 * fibers.frame_words)
+        frame[fibers.argument] = lane.address
+        frame[fibers.function] = address_of("emulator_lane")
+        frame[fibers.resume] = address_of("emulator_begin")
+        lane[Lane.STACK] = frame.address
+
+
+def _launch(fibers: FiberCode, record: Word) -> None:
+    """Run a kernel to its end, or to its first fault."""
+    store(address_of(WORLD), record)
+    launch = world()
+    _begin_lanes(fibers)
+    done, idle = Variable(0), Variable(0)
+    with while_(lambda: done.get().equals(0) & launch[World.FAULT].equals(0)):
+        before = launch[World.PROGRESS]
+        done.set(1)
+        with each(0, launch[World.NUM_BLOCKS]) as number:
+            block = Record(launch[World.BLOCKS] + number * (8 * BLOCK_WORDS))
+            with when(block[Block.DONE].differs(launch[World.THREADS])):
+                done.set(0)
+                with when(launch[World.FAULT].equals(0)):
+                    perform("emulator_turn", number)
+        moved = launch[World.PROGRESS].differs(before)
+        idle.set(moved.choose(0, idle.get() + 1))
+        late = idle.get() > launch[World.IDLE_LIMIT]
+        with when(late & done.get().equals(0) & launch[World.FAULT].equals(0)):
+            launch[World.FAULT] = int(Fault.HANG)
+
+
+def _lane_word(place: Word) -> Word:
+    return current()[place]
+
+
+def _launch_word(place: Word) -> Word:
+    return world()[place]
+
+
+def _nothing(*_: Word) -> None:
+    """Do nothing."""
+
+
+def emit_scheduler(fibers: FiberCode) -> None:
+    """Emit the runtime's functions at the insertion point.
+
+    Kernels call ``emulator_barrier``, ``emulator_shuffle`` and ``emulator_poll``; the host calls
+    ``emulator_launch``. ``emulator_kernel`` and ``emulator_meet`` are left to be defined.
+    """
+    global_word(WORLD)
+    global_word(LANE)
+    declare("emulator_switch", 2)
+    declare("emulator_kernel", 1)
+    declare("emulator_begin", 0)
+    define("emulator_fault", 6, _fault)
+    define("emulator_barrier", 1, _barrier)
+    define("emulator_shuffle", 5, _shuffle, returns=True)
+    define("emulator_wait", 2, _wait)
+    define("emulator_poll", 2, _poll)
+    define("emulator_offer", 2, _offer)
+    define("emulator_progress", 0, _count_progress)
+    define("emulator_lane", 1, _lane)
+    define("emulator_resume", 1, _resume)
+    define("emulator_turn", 1, _turn)
+    define("emulator_lane_word", 1, _lane_word, returns=True)
+    define("emulator_launch_word", 1, _launch_word, returns=True)
+    define("emulator_launch", 1, partial(_launch, fibers))
+
+
+def emit_unchecked() -> None:
+    """Emit what a launch without checks does where blocks meet: nothing."""
+    define("emulator_meet", 2, _nothing)

@@ -1,0 +1,46 @@
+"""The places of a kernel that faults name."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from rammer_mlir.emulation.records import SITE_BITS, Site
+from rammer_mlir.errors import UnsupportedError
+
+_PLACE = re.compile(r'"([^"]+)"(?::(\d+))?(?::(\d+))?')
+
+
+class Sites:
+    """Numbers the operations that can be at fault; equal ones share a number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Site, int] = {}
+
+    def add(self, operation: Any, number: int | None = None) -> int:
+        """Return the number of an operation's site.
+
+        ``number`` tells apart what must not be taken for one another, such as two barriers that
+        come from one source line.
+        """
+        name = operation.name if number is None else f"{operation.name} {number}"
+        site = Site(name, location_names(operation))
+        if len(self._numbers) >= 1 << SITE_BITS:
+            raise UnsupportedError(
+                f"emulation: expected at most {1 << SITE_BITS} accesses in a kernel, found more"
+            )
+        return self._numbers.setdefault(site, len(self._numbers))
+
+    def all(self) -> tuple[Site, ...]:
+        """Return the sites in the order of their numbers."""
+        return tuple(self._numbers)
+
+
+def location_names(operation: Any) -> str:
+    """Spell a location's names (an operator, an rKernel), else its files and lines."""
+    found: list[tuple[str, str, str]] = _PLACE.findall(str(operation.location))
+    names = [name for name, line, _ in found if not line]
+    if names:
+        return ", ".join(dict.fromkeys(names))
+    places = [f"line {line}" if name in ("-", "") else f"{name}:{line}" for name, line, _ in found]
+    return ", ".join(dict.fromkeys(places)) or "unknown location"

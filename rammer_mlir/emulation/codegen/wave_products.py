@@ -1,0 +1,62 @@
+"""Products of matrices by the lanes of a wave: AMD's ``v_mfma_f32_16x16x16``, lane by lane.
+
+Lane l has four elements of row (of A) or column (of B) l mod 16, from 4 (l / 16) on along k, and
+the results of column l mod 16 in rows 4 (l / 16) to 4 (l / 16) + 3 (AMD's CDNA 3 instruction set,
+dense matrix layouts). Products are exact in f32, sums go along k in order; a GPU's order is its
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rammer_mlir.bindings import arith, func, ir, llvm, vector
+from rammer_mlir.emulation.codegen.words import constant_word, i64
+from rammer_mlir.emulation.records import Lane
+
+OPERATIONS = {
+    "rocdl.mfma.f32.16x16x16f16": "f16",
+    "rocdl.mfma.f32.16x16x16bf16.1k": "bf16",
+}
+"""The type of elements that each multiplies."""
+
+LANES = 64
+_LINES = 16
+_EACH = 4
+
+Exchange = Callable[[Any, Any], Any]
+"""``(i64 word, source lane as i64) -> word of that lane``."""
+
+
+def multiply_and_add(operation: Any, exchange: Exchange) -> Any:
+    """Emit what one of the instructions computes, and return the lane's results."""
+    a, b, result = operation.operands
+    kinds = {"f16": ir.F16Type.get, "bf16": ir.BF16Type.get}
+    element = kinds[OPERATIONS[operation.name]]()
+    lane = func.CallOp([i64()], "emulator_lane_word", [constant_word(Lane.LANE)]).results[0]
+    lane = arith.remui(lane, constant_word(LANES))
+    column, first = (
+        arith.remui(lane, constant_word(_LINES)),
+        arith.divui(lane, constant_word(_LINES)),
+    )
+    own_column = _line(b, column, element, exchange)
+    for n in range(_EACH):
+        row = arith.addi(arith.muli(first, constant_word(_EACH)), constant_word(n))
+        total = vector.extract(result, [], [n])
+        for x, y in zip(_line(a, row, element, exchange), own_column, strict=True):
+            total = arith.addf(total, arith.mulf(x, y))
+        result = vector.insert(total, result, [], [n])
+    return result
+
+
+def _line(fragment: Any, line: Any, element: Any, exchange: Exchange) -> list[Any]:
+    """Return all elements of a row of A, or a column of B, as f32."""
+    word = llvm.bitcast(i64(), fragment)
+    found: list[Any] = []
+    for part in range(LANES // _LINES):
+        source = arith.addi(line, constant_word(part * _LINES))
+        values = llvm.bitcast(ir.VectorType.get([_EACH], element), exchange(word, source))
+        for n in range(_EACH):
+            found.append(arith.extf(ir.F32Type.get(), vector.extract(values, [], [n])))
+    return found

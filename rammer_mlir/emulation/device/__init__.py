@@ -1,0 +1,1 @@
+"""The emulated device: launches, faults, traces; needs NumPy alone."""

@@ -1,0 +1,228 @@
+"""The emulator as a driver: device memory is the host's, and kernels are native code."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.emulation.device.emulator import Grid, launch
+from rammer_mlir.emulation.device.traces import Trace
+from rammer_mlir.emulation.records import EmulatedKernel
+from rammer_mlir.errors import TargetError
+from rammer_mlir.programs.gpu_image import GpuCodeKind
+from rammer_mlir.programs.residency import BlockNeeds, Multiprocessors, resident_blocks
+from rammer_mlir.runtime.dlpack import CPU
+from rammer_mlir.runtime.gpu.driver import Argument, Array, Launch, out_of_memory
+from rammer_mlir.support.aligned import aligned_bytes
+
+Work = Callable[[], None]
+
+
+class EmulatedDriver:
+    """A device that is emulated.
+
+    It knows kernels by their code, because it executes other code for them. Streams do their work
+    at once, so that order between them is no matter, except while one is captured.
+    """
+
+    def __init__(
+        self,
+        chip: str,
+        kernels: Mapping[bytes, EmulatedKernel],
+        *,
+        subgroup: int = 32,
+        memory_bytes: int | None = None,
+        resources: Multiprocessors | None = None,
+        registers: int = 0,
+    ) -> None:
+        """Describe the device.
+
+        Args:
+            chip: LLVM's name of the processor that it stands in for.
+            kernels: native code by the code that a program holds.
+            subgroup: lanes that execute together.
+            memory_bytes: device memory, unlimited if None.
+            resources: what limits the blocks that are resident at once; nothing if None.
+            registers: of each thread, as far as that limit goes.
+        """
+        self._chip, self.kernels, self._subgroup = chip, dict(kernels), subgroup
+        self._left = memory_bytes
+        self._resources, self._registers = resources, registers
+        self._memory: dict[int, NDArray[np.uint8]] = {}
+        self._streams = 0
+        self._captured: dict[object, list[Work]] = {}
+        self.uploaded_bytes = 0
+        self.launches = 0
+        self.traces: list[Trace] = []
+
+    @property
+    def name(self) -> str:
+        """The device in words."""
+        return f"emulated {self._chip}"
+
+    @property
+    def chip(self) -> str:
+        """LLVM's name of the processor."""
+        return self._chip
+
+    @property
+    def dlpack_device(self) -> tuple[int, int]:
+        """The host's."""
+        return (CPU, 0)
+
+    def peaks(self) -> None:
+        """Return nothing: the emulator's speed says nothing about a GPU."""
+
+    @property
+    def used_bytes(self) -> int:
+        """Memory that is allocated."""
+        return sum(array.nbytes for array in self._memory.values())
+
+    def activate(self) -> None:
+        """Do nothing: every thread may use the emulator."""
+
+    def load(self, code: bytes, kind: GpuCodeKind, entry: str) -> object:
+        """Return the native code for a program's code."""
+        if code not in self.kernels:
+            raise TargetError(
+                f"{self.name}: expected code that it was told of, found other {kind} of '{entry}'; "
+                "compile the model with emulation"
+            )
+        return self.kernels[code]
+
+    def _kernel(self, kernel: object) -> EmulatedKernel:
+        assert isinstance(kernel, EmulatedKernel)
+        return kernel
+
+    def needs(self, kernel: object, threads: int) -> BlockNeeds:
+        """Return what a block takes."""
+        shared = sum(buffer.num_bytes for buffer in self._kernel(kernel).shared)
+        return BlockNeeds(threads, self._registers, shared)
+
+    def resident_blocks(self, kernel: object, threads: int) -> int:
+        """Return how many blocks the described device holds."""
+        if self._resources is None:
+            return 1 << 30
+        return resident_blocks(self._resources, self.needs(kernel, threads))
+
+    def allocate(self, num_bytes: int) -> int:
+        """Allocate host memory, filled with what no program expects."""
+        if self._left is not None and num_bytes > self._left - self.used_bytes:
+            raise out_of_memory(self.name, num_bytes, self._left - self.used_bytes)
+        array = aligned_bytes(num_bytes)
+        array[:] = 0xCD
+        self._memory[array.ctypes.data] = array
+        return array.ctypes.data
+
+    def free(self, address: int) -> None:
+        """Forget the memory."""
+        del self._memory[address]
+
+    def clear(self, address: int, num_bytes: int, stream: object) -> None:
+        """Zero memory."""
+        self._do(stream, lambda: _at(address, num_bytes).fill(0))
+
+    def upload(self, address: int, array: Array, stream: object) -> None:
+        """Copy to the device."""
+        content = np.frombuffer(array.tobytes(), np.uint8)
+        self.uploaded_bytes += content.size
+
+        def copy() -> None:
+            _at(address, content.size)[:] = content
+
+        self._do(stream, copy)
+
+    def download(self, array: Array, address: int, stream: object) -> None:
+        """Copy from the device."""
+
+        def copy() -> None:
+            found = _at(address, array.nbytes)
+            array[...] = np.frombuffer(found.tobytes(), array.dtype).reshape(array.shape)
+
+        if array.nbytes:
+            self._do(stream, copy)
+
+    def launch(
+        self, kernel: object, grid: Launch, arguments: Sequence[Argument], stream: object
+    ) -> None:
+        """Run a kernel to its end."""
+        code = self._kernel(kernel)
+        buffers = [_at(argument.address, argument.num_bytes) for argument in arguments]
+        for buffer, argument in zip(buffers, arguments, strict=True):
+            buffer.flags.writeable = argument.use != "read"
+        unwritten = [n for n, argument in enumerate(arguments) if argument.use == "written"]
+        names = [argument.name for argument in arguments]
+        shape = Grid(grid.blocks, grid.threads, self._subgroup)
+
+        def run() -> None:
+            self.launches += 1
+            trace = launch(code, buffers, shape, names=names, unwritten=unwritten)
+            if trace is not None:
+                self.traces.append(trace)
+
+        self._do(stream, run)
+
+    def _do(self, stream: object, work: Work) -> None:
+        if stream in self._captured:
+            self._captured[stream].append(work)
+        else:
+            work()
+
+    def create_stream(self) -> object:
+        """Return a number."""
+        self._streams += 1
+        return self._streams
+
+    def stream_of(self, handle: int) -> object:
+        """Return the number itself."""
+        return handle
+
+    def stream_handle(self, stream: object) -> int:
+        """Return the number itself."""
+        assert isinstance(stream, int)
+        return stream
+
+    def order(self, before: object, after: object) -> None:
+        """Refuse what a captured stream could not do; else work is done at once."""
+        if (before in self._captured) != (after in self._captured):
+            raise TargetError(f"{self.name}: a captured stream cannot wait for one that is not")
+
+    def synchronize(self, stream: object) -> None:
+        """Refuse to wait for a captured stream."""
+        if stream in self._captured:
+            raise TargetError(f"{self.name}: expected a stream that works, found a captured one")
+
+    def begin_capture(self, stream: object) -> None:
+        """Collect work."""
+        self._captured[stream] = []
+
+    def end_capture(self, stream: object) -> object:
+        """Return the collected work."""
+        return self._captured.pop(stream)
+
+    def replay(self, graph: object, stream: object) -> None:
+        """Do the collected work."""
+        assert isinstance(graph, list)
+        for work in graph:
+            self._do(stream, work)
+
+    def record_event(self, stream: object) -> object:
+        """Return the host's time, which says nothing about a GPU."""
+        del stream
+        return time.perf_counter()
+
+    def seconds_between(self, begin: object, end: object) -> float:
+        """Return the host's time between two events."""
+        assert isinstance(begin, float) and isinstance(end, float)
+        return end - begin
+
+
+def _at(address: int, num_bytes: int) -> NDArray[np.uint8]:
+    """Return the host's memory at an address as an array."""
+    if not num_bytes:
+        return np.zeros(0, np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * num_bytes).from_address(address))

@@ -1,0 +1,310 @@
+"""Runs emulated GPU kernels: the device's memory, launches, and what went wrong in words."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.emulation.device.faults import describe
+from rammer_mlir.emulation.device.traces import Trace
+from rammer_mlir.emulation.records import (
+    COPY_QUEUE,
+    GRANULE_BYTES,
+    MAX_BLOCKS,
+    MAX_THREADS,
+    STACK_GUARD,
+    Block,
+    Buffer,
+    Cell,
+    EmulatedKernel,
+    Fault,
+    Lane,
+    PendingCopy,
+    TraceRecord,
+    World,
+)
+from rammer_mlir.errors import EmulationError, InputError, OptionError
+
+Array = NDArray[np.generic]
+Words = NDArray[np.uint64]
+
+_IDLE_ROUNDS = 10_000
+"""Looks of every polling lane, with nothing else going on, after which a launch counts as hung."""
+
+_TRACED = 1 << 25
+"""Accesses of lanes that a launch records at most."""
+
+_launching = threading.Lock()
+"""A kernel's code keeps its launch in global variables."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A one-dimensional launch: blocks, lanes of a block, and lanes of a subgroup (warp)."""
+
+    blocks: int
+    threads: int
+    subgroup: int = 32
+
+    def check(self) -> None:
+        """Raise OptionError if the emulator cannot run it."""
+        if not 1 <= self.blocks <= MAX_BLOCKS:
+            raise OptionError(f"number of blocks: expected 1 to {MAX_BLOCKS}, found {self.blocks}")
+        if not 1 <= self.threads <= MAX_THREADS:
+            raise OptionError(
+                f"threads of a block: expected 1 to {MAX_THREADS}, found {self.threads}"
+            )
+        if self.subgroup not in (32, 64):
+            raise OptionError(f"subgroup size: expected 32 or 64, found {self.subgroup}")
+
+
+@dataclass(frozen=True)
+class PlacedBuffer:
+    """A buffer in the device's memory.
+
+    Attributes:
+        name: what faults call it.
+        offset: where it begins.
+        num_bytes: its size.
+        element_bytes: size of an element, for indices.
+        unwritten: whether reading what was never written is a fault.
+    """
+
+    name: str
+    offset: int
+    num_bytes: int
+    element_bytes: int
+    unwritten: bool
+
+
+@dataclass
+class DeviceMemory:
+    """The memory that kernels see: buffers with gaps between them that belong to none."""
+
+    buffers: list[PlacedBuffer] = field(default_factory=list[PlacedBuffer])
+    num_bytes: int = GRANULE_BYTES
+
+    def place(self, name: str, num_bytes: int, element_bytes: int, *, unwritten: bool) -> int:
+        """Add a buffer and return its offset."""
+        offset = self.num_bytes
+        placed = PlacedBuffer(name, offset, num_bytes, element_bytes, unwritten)
+        self.buffers.append(placed)
+        self.num_bytes += (num_bytes // GRANULE_BYTES + 2) * GRANULE_BYTES
+        return offset
+
+
+def _zeros(count: int) -> Words:
+    """Return zeroed words whose pages take no memory until they are used."""
+    size = max(count, 1) * 8
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    return np.frombuffer(mmap.mmap(-1, size, flags=flags), dtype=np.uint64)
+
+
+def launch(
+    kernel: EmulatedKernel,
+    arguments: Sequence[Array | int | float],
+    grid: Grid,
+    *,
+    names: Sequence[str] | None = None,
+    unwritten: Sequence[int] = (),
+    idle_rounds: int = _IDLE_ROUNDS,
+) -> Trace | None:
+    """Run a kernel to its end, and return what it accessed if it is compiled to record that.
+
+    Args:
+        kernel: compiled code.
+        arguments: one for each of the kernel's: arrays, which the kernel may write, or numbers.
+        grid: blocks, lanes, subgroup size.
+        names: what faults call the arguments.
+        unwritten: arguments whose contents are not defined before the launch (checked kernels
+            only: reading from them before writing is a fault).
+        idle_rounds: looks of polling lanes after which the launch counts as hung.
+
+    Raises:
+        EmulationError: at the kernel's first fault, naming kernel, block, lane, buffer and index.
+        InputError: if the arguments do not fit the kernel.
+        OptionError: if the grid is too large.
+    """
+    grid.check()
+    _check_arguments(kernel, arguments)
+    prepared = _Launch(kernel, arguments, grid, names, set(unwritten), idle_rounds)
+    prepared.run()
+    return prepared.trace() if kernel.traced else None
+
+
+def _check_arguments(kernel: EmulatedKernel, arguments: Sequence[Array | int | float]) -> None:
+    if len(arguments) != len(kernel.arguments):
+        raise InputError(
+            f"kernel '{kernel.name}': expected {len(kernel.arguments)} arguments, found "
+            f"{len(arguments)}"
+        )
+    for expected, value in zip(kernel.arguments, arguments, strict=True):
+        found = value.nbytes if isinstance(value, np.ndarray) else 0
+        if found != expected.num_bytes:
+            raise InputError(
+                f"kernel '{kernel.name}', {expected.name}: expected {expected.num_bytes} bytes, "
+                f"found {found}"
+            )
+
+
+class _Launch:
+    """One launch: its memory and records."""
+
+    def __init__(
+        self,
+        kernel: EmulatedKernel,
+        arguments: Sequence[Array | int | float],
+        grid: Grid,
+        names: Sequence[str] | None,
+        unwritten: set[int],
+        idle_rounds: int,
+    ) -> None:
+        self._kernel, self._arguments, self._grid = kernel, arguments, grid
+        self._lanes_total = grid.blocks * grid.threads
+        self._memory = DeviceMemory()
+        labels = list(names) if names is not None else [a.name for a in kernel.arguments]
+        self._offsets = [
+            self._memory.place(label, a.num_bytes, a.element_bytes, unwritten=n in unwritten)
+            if a.num_bytes else -1
+            for n, (label, a) in enumerate(zip(labels, kernel.arguments, strict=True))
+        ]  # fmt: skip
+        self._shared = [self._place_shared(block) for block in range(grid.blocks)]
+        self._region = _zeros(self._memory.num_bytes // 8 + 1)
+        self._world = _zeros(len(World))
+        self._fill_world(idle_rounds)
+
+    def _place_shared(self, block: int) -> int:
+        """Place a block's shared memory; its buffers lie as the kernel's code expects."""
+        base = self._memory.num_bytes
+        for number, buffer in enumerate(self._kernel.shared):
+            size = buffer.num_bytes
+            name = "shared memory" if len(self._kernel.shared) == 1 else f"shared memory {number}"
+            offset = self._memory.place(
+                f"{name} of block {block}", size, buffer.element_bytes, unwritten=True
+            )
+            assert offset == base + buffer.offset
+        return base
+
+    def _set(self, place: World, value: int) -> None:
+        self._world[place] = value
+
+    def _fill_world(self, idle_rounds: int) -> None:
+        grid, base = self._grid, self._region.ctypes.data
+        self._scalars = _zeros(len(self._arguments))
+        for number, (value, offset) in enumerate(zip(self._arguments, self._offsets, strict=True)):
+            if isinstance(value, np.ndarray):
+                self._scalars[number] = base + offset
+            else:
+                self._scalars[number : number + 1] = self._scalar(number, value)
+        self._lanes = self._lane_records(base)
+        self._blocks = _zeros(grid.blocks * len(Block))
+        self._blocks.reshape(-1, len(Block))[:, Block.PHASE] = 1
+        addresses = {
+            World.LANES: self._lanes, World.BLOCKS: self._blocks, World.ARGUMENTS: self._scalars,
+        }  # fmt: skip
+        addresses |= self._check_memory(base) if self._kernel.checked else {}
+        for place, array in addresses.items():
+            self._set(place, array.ctypes.data)
+        self._tables = addresses
+        self._set(World.NUM_BLOCKS, grid.blocks)
+        self._set(World.THREADS, grid.threads)
+        self._set(World.SUBGROUP, grid.subgroup)
+        self._set(World.IDLE_LIMIT, idle_rounds)
+        self._set(World.REGION, base)
+        self._set(World.REGION_BYTES, self._memory.num_bytes)
+        self._traced = _zeros(_TRACED * len(TraceRecord) if self._kernel.traced else 0)
+        self._set(World.TRACE, self._traced.ctypes.data)
+        self._set(World.TRACE_END, self._traced.ctypes.data + self._traced.nbytes)
+
+    def trace(self) -> Trace:
+        """Return what the launch accessed."""
+        size = int(self._world[World.TRACE]) - self._traced.ctypes.data
+        records = self._traced[: size // 8].reshape(-1, len(TraceRecord))
+        shared = self._region.ctypes.data + min([self._memory.num_bytes, *self._shared])
+        full = size == self._traced.nbytes
+        return Trace(self._kernel.traced, records, shared, full)
+
+    def _scalar(self, number: int, value: int | float) -> NDArray[np.uint64]:
+        kind = self._kernel.arguments[number].element
+        dtype = {"f32": np.float32, "f64": np.float64, "f16": np.float16}.get(kind, np.int64)
+        bits = np.zeros(8, np.uint8)
+        raw = np.array([value], dtype).view(np.uint8)
+        bits[: raw.size] = raw
+        return bits.view(np.uint64)
+
+    def _lane_records(self, base: int) -> Words:
+        """Give every lane a stack; guards stand at the stacks' ends."""
+        grid = self._grid
+        count = self._lanes_total
+        size = self._kernel.stack_bytes  # only what a lane uses takes memory
+        self._stacks = _zeros(count * size // 8)
+        self._stacks.reshape(count, -1)[:, 0] = STACK_GUARD
+        lanes = _zeros(count * len(Lane))
+        table = lanes.reshape(count, len(Lane))
+        numbers = np.arange(count, dtype=np.uint64)
+        ends = np.uint64(self._stacks.ctypes.data) + numbers * np.uint64(size)
+        table[:, Lane.STACK_TOP] = ends
+        table[:, Lane.STACK] = ends + np.uint64(size)
+        table[:, Lane.BLOCK] = numbers // np.uint64(grid.threads)
+        table[:, Lane.LANE] = numbers % np.uint64(grid.threads)
+        shared = np.array(self._shared, dtype=np.uint64) + np.uint64(base)
+        table[:, Lane.SHARED] = np.repeat(shared, grid.threads)
+        queue = COPY_QUEUE * len(PendingCopy)
+        self._copies = _zeros(count * queue)
+        table[:, Lane.COPIES] = np.uint64(self._copies.ctypes.data) + numbers * np.uint64(8 * queue)
+        return lanes
+
+    def _check_memory(self, base: int) -> dict[World, Words]:
+        """Allocate what the checks need, and return it by the word that points to it."""
+        blocks = self._grid.blocks
+        granules = _zeros(self._memory.num_bytes // GRANULE_BYTES + 1)
+        buffers = _zeros((len(self._memory.buffers) + 1) * len(Buffer))
+        for number, buffer in enumerate(self._memory.buffers, start=1):
+            first = buffer.offset // GRANULE_BYTES
+            granules[first : first + buffer.num_bytes // GRANULE_BYTES + 1] = number
+            record = buffers[number * len(Buffer) :]
+            record[Buffer.BEGIN] = base + buffer.offset
+            record[Buffer.END] = base + buffer.offset + buffer.num_bytes
+            record[Buffer.UNWRITTEN] = buffer.unwritten
+        capacity = 1024 + 8 * blocks
+        self._set(World.SYNC_CAPACITY, capacity)
+        self._set(World.GRANULE_SHIFT, self._kernel.granule.bit_length() - 1)
+        cells = self._memory.num_bytes // self._kernel.granule + 1
+        return {
+            World.GRANULES: granules,
+            World.BUFFERS: buffers,
+            World.SHADOW: _zeros(cells * len(Cell)),
+            World.KNOWLEDGE: _zeros(blocks * blocks),
+            World.ACQUIRED: _zeros(self._lanes_total * blocks),
+            World.SYNC_KEYS: _zeros(capacity),
+            World.SYNC_CLOCKS: _zeros(capacity * blocks),
+        }
+
+    def run(self) -> None:
+        table = self._lanes.reshape(-1, len(Lane))
+        block_bytes = 8 * len(Block)
+        table[:, Lane.BLOCK_RECORD] = table[:, Lane.BLOCK] * np.uint64(block_bytes) + np.uint64(
+            self._blocks.ctypes.data
+        )
+        region = self._region.view(np.uint8)
+        places = list(zip(self._arguments, self._offsets, strict=True))
+        for value, offset in places:
+            if isinstance(value, np.ndarray):
+                region[offset : offset + value.nbytes] = np.frombuffer(value.tobytes(), np.uint8)
+        entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._kernel.launch)
+        with _launching:
+            entry(self._world.ctypes.data)
+        for value, offset in places:
+            if isinstance(value, np.ndarray) and value.flags.writeable:
+                found = region[offset : offset + value.nbytes].view(value.dtype)
+                value[...] = found.reshape(value.shape)
+        if self._world[World.FAULT] != Fault.NONE:
+            raise EmulationError(
+                describe(self._kernel, self._world, table, self._memory.buffers, region)
+            )

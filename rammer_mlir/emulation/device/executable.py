@@ -1,0 +1,59 @@
+"""A model compiled for a GPU and executed by the emulator."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from rammer_mlir.emulation.device.driver import EmulatedDriver
+from rammer_mlir.emulation.device.traces import Trace
+from rammer_mlir.emulation.records import EmulatedKernel
+from rammer_mlir.errors import OptionError
+from rammer_mlir.programs.gpu_image import GpuImage
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
+
+NO_CODE = b""
+"""Stands for the GPU's code, which the emulator does not read."""
+
+
+class EmulatedExecutable(GpuExecutable):
+    """A compiled model whose GPU kernel runs on the CPU, with all that launches it.
+
+    It cannot be saved: an artifact for a GPU holds the GPU's code.
+    """
+
+    def __init__(
+        self,
+        image: GpuImage,
+        kernel: EmulatedKernel,
+        subgroup: int,
+        stats: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Wrap the kernel as native code of this machine.
+
+        Args:
+            image: the program's data.
+            kernel: the code.
+            subgroup: lanes that execute together.
+            stats: what the compiler measured.
+        """
+        driver = EmulatedDriver(image.chip, {NO_CODE: kernel}, subgroup=subgroup)
+        super().__init__(image, NO_CODE, lambda: driver, stats)
+        self._emulated = driver
+
+    @property
+    def traces(self) -> list[Trace]:
+        """What each launch so far accessed, if the kernel is compiled to record that."""
+        return self._emulated.traces
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Refuse to write emulated code.
+
+        Raises:
+            OptionError: always.
+        """
+        raise OptionError(
+            f"cannot save '{os.fspath(path)}': expected code for a device, found emulated code; "
+            "compile without emulation"
+        )

@@ -1,0 +1,1 @@
+"""Compiled programs as data, without MLIR: records, images, signatures."""

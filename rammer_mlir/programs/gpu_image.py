@@ -1,0 +1,104 @@
+"""A program compiled for a GPU as data: everything that launching needs, besides the code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.programs.cpu_image import TraceItem
+from rammer_mlir.programs.residency import KernelResources
+from rammer_mlir.programs.signature import Signature
+
+GpuCodeKind = Literal["cubin", "ptx", "hsaco"]
+
+
+class WatchWord(IntEnum):
+    """Places in the watchdog's buffer, before the word of each vEU: whether it was stopped.
+
+    CLAIMS counts threads that lost patience; the first one says its vEU, which vEU it awaits, the
+    steps that it expects of that one and sees since the first run, the position in the task table
+    of what it waits for, and the run.
+    """
+
+    CLAIMS = 0
+    VEU = 1
+    AWAITED = 2
+    EXPECTED = 3
+    SEEN = 4
+    POSITION = 5
+    RUN = 6
+
+
+WATCH_HEADER = 8
+"""Words before the vEUs'."""
+
+
+@dataclass(frozen=True)
+class GpuCode:
+    """A kernel for a GPU's driver.
+
+    Attributes:
+        kind: ``cubin`` and ``hsaco`` are loaded as they are, ``ptx`` the driver compiles.
+        data: the code.
+        resources: what the kernel takes, None where only the driver will know.
+    """
+
+    kind: GpuCodeKind
+    data: bytes
+    resources: KernelResources | None
+
+
+@dataclass(frozen=True)
+class GpuImage:
+    """A program for a GPU.
+
+    Attributes:
+        target: as the command line spells it, ``nvvm:sm_90``.
+        signature: inputs and outputs by name.
+        entry: the kernel's symbol.
+        num_veus: blocks of a launch.
+        block_threads: threads of a block.
+        arguments: the kernel's arguments in order, each a pointer: ``inputN``, ``outputN``,
+            ``constant``, ``arena``, ``scratches``, ``counters`` (zeroed once, before the first
+            launch), ``table``, and with a watchdog ``watch`` (zeroed once).
+        argument_bytes: size of each.
+        constants: uint8, all weights.
+        tables: int64 [launches, words], the task table of each launch. One launch runs a whole
+            program, whose blocks wait for each other; several run an operator each.
+        items: for each vEU, what the records of the only launch do, in order.
+        shared_bytes: static shared memory of a block.
+        code_kind: kind of the code.
+        resources: as the assembler reports them, None where only the driver will know.
+        summary: the schedule in words.
+        inouts: those of the inputs, ``inputN``, that the kernel changes in place.
+    """
+
+    target: str
+    signature: Signature
+    entry: str
+    num_veus: int
+    block_threads: int
+    arguments: tuple[str, ...]
+    argument_bytes: tuple[int, ...]
+    constants: NDArray[np.uint8]
+    tables: NDArray[np.int64]
+    items: tuple[tuple[TraceItem, ...], ...]
+    shared_bytes: int
+    code_kind: GpuCodeKind
+    resources: KernelResources | None
+    summary: str
+    inouts: tuple[str, ...] = ()
+
+    @property
+    def chip(self) -> str:
+        """Return the processor, ``sm_90`` or ``gfx90a``."""
+        return self.target.partition(":")[2]
+
+    @property
+    def is_persistent(self) -> bool:
+        """Whether one launch runs everything, so that all blocks have to be resident at once."""
+        return len(self.tables) == 1
