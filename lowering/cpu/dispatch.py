@@ -9,10 +9,17 @@ because dispatch, call and store together take some 3 ns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from rammer_mlir.lowering.program.task_table import BARRIER, END, KernelSymbol
-from rammer_mlir.programs.cpu_image import TaskTable
+from rammer_mlir.programs.cpu_table import BARRIER, END, RUN_WORDS, pointer_table
+from rammer_mlir.programs.records import (
+    BarrierRecord,
+    KernelSymbol,
+    Program,
+    Record,
+    RunRecord,
+    Slot,
+)
 
 CONTEXT = (
     "pointers", "steps", "run", "traces", "spins", "records", "arguments", "starts", "totals",
@@ -101,7 +108,7 @@ llvm.func @{name}(%veu: i64, %context: !llvm.ptr) {{
   %argument32 = llvm.load %argument_at : !llvm.ptr -> i32
   %argument = llvm.sext %argument32 : i32 to i64
   %mine = llvm.getelementptr %arguments[%argument] : (!llvm.ptr, i64) -> !llvm.ptr, i32
-  %after_run = llvm.add %pc, %four : i64
+  %after_run = llvm.add %pc, %run_words : i64
   llvm.switch %kind : i32, ^finish [{cases}]
 {blocks}^next(%pc_next: i64, %done_next: i64):
 {stamp_end}  %record_next = llvm.add %record, %one : i64
@@ -112,11 +119,13 @@ llvm.func @{name}(%veu: i64, %context: !llvm.ptr) {{
 """
 
 
-def straight_line(name: str, kernels: Sequence[KernelSymbol], table: TaskTable) -> str:
+def straight_line(name: str, program: Program) -> str:
     """Return the function that executes each vEU by code of its own, with constant operands."""
-    num_veus = len(table.starts)
-    cases = ", ".join(f"{veu}: ^veu{veu}" for veu in range(num_veus))
-    bodies = "".join(_straight_veu(veu, kernels, table) for veu in range(num_veus))
+    (launch,) = program.launches
+    number = {slot: n for n, slot in enumerate(pointer_table(program))}
+    veus = range(len(launch.veus))
+    cases = ", ".join(f"{veu}: ^veu{veu}" for veu in veus)
+    bodies = "".join(_straight_veu(veu, program, launch.veus[veu], number) for veu in veus)
     return f"""
 llvm.func @{name}(%veu: i64, %context: !llvm.ptr) {{
 {_prologue()}
@@ -131,7 +140,7 @@ def _prologue() -> str:
     return f"""  %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
   %two = llvm.mlir.constant(2 : i64) : i64
-  %four = llvm.mlir.constant(4 : i64) : i64
+  %run_words = llvm.mlir.constant({RUN_WORDS} : i64) : i64
   %line = llvm.mlir.constant({_LINE} : i64) : i64
   %barrier_kind = llvm.mlir.constant({BARRIER} : i32) : i32
   %end_kind = llvm.mlir.constant({END} : i32) : i32
@@ -188,30 +197,24 @@ def _loop(key: str, kernel: KernelSymbol, buffers: Sequence[str], limit: str, af
 """
 
 
-def _straight_veu(veu: int, kernels: Sequence[KernelSymbol], table: TaskTable) -> str:
+def _straight_veu(
+    veu: int, program: Program, records: Sequence[Record], pointer: Mapping[Slot, int]
+) -> str:
     """Return the blocks of one vEU: a chain of runs and barriers with constants for operands."""
-    records = table.records.tolist()
-    pc = int(table.starts[veu])
     text = [f"^veu{veu}:\n  llvm.br ^at{veu}_0(%base : i64)\n"]
-    number = 0
-    while records[pc] != END:
+    for number, record in enumerate(records):
         key, follow = f"{veu}_{number}", f"{veu}_{number + 1}"
         text.append(f"^at{key}(%done{key}: i64):\n")
-        if records[pc] == BARRIER:
-            count = records[pc + 1]
-            flat = records[pc + 2 : pc + 2 + 2 * count]
-            for n, (other, steps) in enumerate(zip(flat[::2], flat[1::2], strict=True)):
+        if isinstance(record, BarrierRecord):
+            for n, (other, steps) in enumerate(record.waits):
                 text.append(_constant_wait(f"{key}_{n}", other, steps))
             text.append(f"  llvm.br ^at{follow}(%done{key} : i64)\n")
-            pc += 2 + 2 * count
         else:
-            kernel = kernels[records[pc]]
-            first, count, start = records[pc + 1 : pc + 4]
-            slots = table.arguments[start : start + kernel.num_arguments].tolist()
-            text.append(_constant_run(key, kernel, first, count, slots, f"^at{follow}"))
-            pc += 4
-        number += 1
-    text.append(f"^at{veu}_{number}(%done{veu}_{number}: i64):\n  llvm.br ^finish\n")
+            kernel = program.kernel_of(record)
+            slots = [pointer[slot] for slot in program.operators[record.operator].slots]
+            text.append(_constant_run(key, kernel, record, slots, f"^at{follow}"))
+    last = f"{veu}_{len(records)}"
+    text.append(f"^at{last}(%done{last}: i64):\n  llvm.br ^finish\n")
     return "".join(text)
 
 
@@ -227,7 +230,7 @@ def _constant_wait(key: str, other: int, steps: int) -> str:
 
 
 def _constant_run(
-    key: str, kernel: KernelSymbol, first: int, count: int, slots: Sequence[int], follow: str
+    key: str, kernel: KernelSymbol, run: RunRecord, slots: Sequence[int], follow: str
 ) -> str:
     loads: list[str] = []
     for n, slot in enumerate(slots):
@@ -236,8 +239,8 @@ def _constant_run(
 """)  # noqa: E501
     buffers = [f"%buffer{key}_{n}" for n in range(len(slots))]
     loop = _loop(key, kernel, buffers, f"%limit{key}", f"{follow}(%steps_done{key} : i64)")
-    return f"""{"".join(loads)}  %first{key} = llvm.mlir.constant({first} : i64) : i64
-  %limit{key} = llvm.mlir.constant({first + count} : i64) : i64
+    return f"""{"".join(loads)}  %first{key} = llvm.mlir.constant({run.first} : i64) : i64
+  %limit{key} = llvm.mlir.constant({run.first + run.count} : i64) : i64
   llvm.br ^loop{key}(%first{key}, %done{key} : i64, i64)
 {loop}"""
 

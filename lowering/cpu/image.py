@@ -23,11 +23,14 @@ from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
 from rammer_mlir.lowering.kernels.functions import KERNEL_PREFIX, find_kernels
 from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.lowering.program.constants import pack_constants
-from rammer_mlir.lowering.program.task_table import Tables, build_tables
+from rammer_mlir.lowering.program.proof import proof_of
+from rammer_mlir.lowering.program.records import SlotResolver, program_of
 from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
 from rammer_mlir.programs.cpu_image import CpuImage
+from rammer_mlir.programs.cpu_table import encode_for_cpu
+from rammer_mlir.programs.records import Program
 from rammer_mlir.programs.signature import Signature
 from rammer_mlir.scheduling.report import summary
 from rammer_mlir.support.cpu_features import cpu_features
@@ -49,7 +52,7 @@ def build_image(
     weights: Mapping[int, NDArray[np.generic]],
     signature: Signature,
     num_veus: int,
-) -> tuple[CpuImage, Tables]:
+) -> CpuImage:
     """Take the data out of a module at the `program` stage, and leave it unchanged.
 
     Args:
@@ -61,24 +64,24 @@ def build_image(
     scheduled = read_plan(module)
     memory = memory_sizes(entry_function(module))
     constants = pack_constants(weights)
-    tables = build_tables(scheduled, constants.offsets, num_veus)
-    image = CpuImage(
+    resolver = SlotResolver(scheduled, constants.offsets)
+    program = program_of(scheduled, resolver, num_veus)
+    return CpuImage(
         signature=signature,
-        num_veus=num_veus,
-        slots=tables.slots,
+        program=program,
+        table=encode_for_cpu(program),
+        proof=proof_of(scheduled, program, resolver),
         constants=constants.blob,
         arena_bytes=memory.arena_bytes,
-        table=tables.table,
         features=cpu_features(),
         machine=platform.machine(),
         summary=summary(scheduled.builder.graph(), scheduled.plan, memory),
     )
-    return image, tables
 
 
 def lower_program(
     module: ir.Module,
-    tables: Tables,
+    program: Program,
     machine: Machine,
     straight_line_limit: int = STRAIGHT_LINE_LIMIT,
 ) -> None:
@@ -92,16 +95,16 @@ def lower_program(
     """
     entry_function(module).operation.erase()
     _erase_all(module, "rtask.kernel")
-    tables = _prefix_kernels(module, tables)
+    program = _prefix_kernels(module, program)
     lower_kernels(module, machine)
     _hide_kernels(module)
     _erase_all(module, "memref.global")  # what kernels use has become an LLVM global
-    records = sum(len(items) for items in tables.table.items)
-    if records <= straight_line_limit:
-        entry = straight_line(ENTRY, tables.kernels, tables.table)
+    (launch,) = program.launches
+    if launch.num_records <= straight_line_limit:
+        entry = straight_line(ENTRY, program)
     else:
-        entry = dispatch_loop(ENTRY, tables.kernels, traced=False)
-    traced = dispatch_loop(TRACED_ENTRY, tables.kernels, traced=True)
+        entry = dispatch_loop(ENTRY, program.kernels, traced=False)
+    traced = dispatch_loop(TRACED_ENTRY, program.kernels, traced=True)
     architecture = machine.triple.split("-")[0]
     if architecture not in _FUTEX_SYSCALL:
         raise TargetError(
@@ -110,18 +113,18 @@ def lower_program(
         )
     runtime = _RUNTIME.read_text().replace("FUTEX_SYSCALL", str(_FUTEX_SYSCALL[architecture]))
     pause = pause_function(architecture == "x86_64")
-    declarations = _declarations(tables)
+    declarations = _declarations(program)
     text = "\n".join((declarations, clock_function(), pause, runtime, entry, traced))
     with module.context, ir.Location.unknown():
         addition = ir.Module.parse(text)
         for op in list(addition.body.operations):
-            if _is_declared(op, tables):
+            if _is_declared(op, program):
                 continue
             op.operation.detach_from_parent()
             module.body.append(op)
 
 
-def _prefix_kernels(module: ir.Module, tables: Tables) -> Tables:
+def _prefix_kernels(module: ir.Module, program: Program) -> Program:
     """Give rKernels symbols that neither the runtime nor libc and libm have.
 
     Else a call to an rKernel named ``free`` would mean the function that the process already has.
@@ -129,8 +132,8 @@ def _prefix_kernels(module: ir.Module, tables: Tables) -> Tables:
     for kernel in find_kernels(module):
         name = ir.StringAttr(kernel.attributes["sym_name"]).value
         kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + name, module.context)
-    kernels = tuple(replace(k, name=KERNEL_PREFIX + k.name) for k in tables.kernels)
-    return replace(tables, kernels=kernels)
+    kernels = tuple(replace(k, name=KERNEL_PREFIX + k.name) for k in program.kernels)
+    return replace(program, kernels=kernels)
 
 
 def _hide_kernels(module: ir.Module) -> None:
@@ -149,14 +152,14 @@ def _erase_all(module: ir.Module, name: str) -> None:
             op.operation.erase()
 
 
-def _declarations(tables: Tables) -> str:
+def _declarations(program: Program) -> str:
     """Declare the rKernels, so that code which calls them can be parsed on its own."""
     return "\n".join(
         f"llvm.func @{kernel.name}({', '.join(['i64', *['!llvm.ptr'] * kernel.num_arguments])})"
-        for kernel in tables.kernels
+        for kernel in program.kernels
     )
 
 
-def _is_declared(op: ir.OpView, tables: Tables) -> bool:
+def _is_declared(op: ir.OpView, program: Program) -> bool:
     name = ir.StringAttr(op.operation.attributes["sym_name"]).value
-    return any(kernel.name == name for kernel in tables.kernels)
+    return any(kernel.name == name for kernel in program.kernels)
