@@ -9,7 +9,6 @@ its beginning, and again at its end, since it may read and write at any time bet
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, cast
 
 from rammer_mlir.bindings import arith, func, ir, memref
 from rammer_mlir.emulation.codegen.scheduler import current, fault, world
@@ -29,6 +28,7 @@ from rammer_mlir.emulation.codegen.words import (
 )
 from rammer_mlir.emulation.records import COPY_QUEUE, Cell, Fault, Lane, PendingCopy, World
 from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.lowering.nvvm.nvgpu_views import async_copy, copied_bytes, pending_groups
 
 COPY, GROUP, WAIT = (
     "nvgpu.device_async_copy",
@@ -36,20 +36,6 @@ COPY, GROUP, WAIT = (
     "nvgpu.device_async_wait",
 )
 OPERATIONS = (COPY, GROUP, WAIT)
-
-
-class _Copy(Protocol):
-    """The bindings' view of an ``nvgpu.device_async_copy``."""
-
-    dst: ir.Value[ir.MemRefType]
-    src: ir.Value[ir.MemRefType]
-    dstIndices: ir.OpOperandList
-    srcIndices: ir.OpOperandList
-    srcElements: ir.Value | None
-
-
-def _view(operation: ir.Operation) -> _Copy:
-    return cast(_Copy, operation.opview)
 
 
 def replace_copies(operations: list[ir.Operation], sites: Sites) -> None:
@@ -67,12 +53,12 @@ def replace_copies(operations: list[ir.Operation], sites: Sites) -> None:
             elif operation.name == GROUP:
                 _call("emulator_end_group")
             else:
-                _call("emulator_await_copies", _pending_groups(operation))
+                _call("emulator_await_copies", pending_groups(operation))
         operation.erase()
 
 
 def _check_source(copy: ir.Operation) -> None:
-    space = _view(copy).src.type.memory_space
+    space = async_copy(copy).src.type.memory_space
     if space is not None and "workgroup" in str(space):
         raise UnsupportedError(
             f"{copy.location}: expected an asynchronous copy from device memory, found one from "
@@ -80,18 +66,11 @@ def _check_source(copy: ir.Operation) -> None:
         )
 
 
-def _pending_groups(wait: ir.Operation) -> int:
-    attributes = wait.attributes
-    return ir.IntegerAttr(attributes["numGroups"]).value if "numGroups" in attributes else 0
-
-
 def _copy_arguments(operation: ir.Operation) -> list[ir.Value | int]:
     """Return destination's and source's address and buffer, bytes to write, bytes to read."""
-    copy = _view(operation)
-    element = copy.dst.type.element_type
-    assert isinstance(element, ir.IntegerType | ir.FloatType)
-    width = element.width // 8
-    size = ir.IntegerAttr(operation.attributes["dstElements"]).value * width
+    copy = async_copy(operation)
+    width = copied_bytes(copy)
+    size = copy.dstElements.value * width
     taken = copy.srcElements
     read = size if taken is None else arith.muli(_as_word(taken), _constant(width))
     return [
