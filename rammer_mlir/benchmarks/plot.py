@@ -25,7 +25,7 @@ def plot_ratios(results: Sequence[Result], path: Path) -> None:
     Raises:
         TargetError: if matplotlib is not installed.
     """
-    matplotlib: Any = required("matplotlib")
+    matplotlib = required("matplotlib")
     required("matplotlib.figure")
     policy, found = policies_of(results)[0], ratios(results)
     models = [result.request.model for result in results][::-1]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -95,7 +94,7 @@ func.func @main(%x: {_ONE} {{rtask.name = "x"}}, %y: {_ONE} {{rtask.name = "y", 
             )
         return f'"rtask.veu"() ({{ ^bb0: {" ".join(items)} }}) {{id = {veu} : i64}} : () -> ()'
 
-    def _lower(self, target: GpuTarget) -> tuple[Any, GpuProgram]:
+    def _lower(self, target: GpuTarget) -> tuple[ir.Module, GpuProgram]:
         module = ir.Module.parse(self.text())
         return module, lower_to_gpu(module, {}, self.num_veus, target, straight_line_limit=0)
 
