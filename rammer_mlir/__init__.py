@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from rammer_mlir.errors import OptionError, RammerError
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from rammer_mlir.emulation.device.executable import EmulatedExecutable
+    from rammer_mlir.frontends.onnx.load import Source
     from rammer_mlir.runtime.executable import Executable
     from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
@@ -26,7 +27,7 @@ __version__ = "0.1.0"
 
 @overload
 def compile(
-    model: Any,
+    model: Source | bytearray | memoryview,
     *,
     target: Literal["cpu"] = "cpu",
     policy: str = "wavefront",
@@ -43,7 +44,7 @@ def compile(
 
 @overload
 def compile(
-    model: Any,
+    model: Source | bytearray | memoryview,
     *,
     target: str,
     policy: str = "wavefront",
@@ -61,7 +62,7 @@ def compile(
 
 @overload
 def compile(
-    model: Any,
+    model: Source | bytearray | memoryview,
     *,
     target: str,
     policy: str = "wavefront",
@@ -79,7 +80,7 @@ def compile(
 
 
 def compile(
-    model: Any,
+    model: Source | bytearray | memoryview,
     *,
     target: str = "cpu",
     policy: str = "wavefront",
