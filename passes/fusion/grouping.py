@@ -9,7 +9,7 @@ section 4 and Dali's boundaries ask for, decided on the loops instead of on oper
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.fusion.spaces import FusedSpace, FusedSpaces
@@ -43,7 +43,6 @@ class Group:
     operations: list[ir.OpView]
     start: int
     space: FusedSpace | None
-    users_outside: set[int] = field(default_factory=set[int])
 
     @property
     def is_opaque(self) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from code_objects import CodeObject, read_code_object
+from code_objects import CodeObject, emit_isa, read_code_object
 from onnx import TensorProto, helper, numpy_helper
 
 from rammer_mlir.benchmarks.gpu.code import AMD, NVIDIA, compile_for_gpu
@@ -22,7 +22,7 @@ from rammer_mlir.lowering.gpu.llvm.to_llvm import gpu_llvm_ir
 from rammer_mlir.lowering.nvvm.ptxas import assemble, find_ptxas, read_report
 from rammer_mlir.lowering.nvvm.target import CHIPS
 from rammer_mlir.lowering.rocdl.gpu_to_rocdl import lower_to_rocdl
-from rammer_mlir.lowering.rocdl.hsaco import emit_hsaco, emit_isa, read_resources
+from rammer_mlir.lowering.rocdl.hsaco import emit_hsaco, read_resources
 from rammer_mlir.programs.residency import (
     BlockNeeds,
     Multiprocessors,
