@@ -43,6 +43,8 @@ class RammerRep(BackendRep):
 class RammerBackend(Backend):
     """Compiles ONNX models for this machine's CPU."""
 
+    # Any: options are those of ``rammer_mlir.compile``, by name, and checked there.
+
     @classmethod
     def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
         """Return whether the model can be compiled."""

@@ -49,6 +49,7 @@ def plot_ratios(results: Sequence[Result], path: Path) -> None:
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
+# Any: matplotlib is not there when types are checked.
 def _decorate(panel: Any, threads: int, policy: str) -> None:
     panel.set_xscale("log", base=2)
     panel.axvline(1.0, color="black", linewidth=0.8)

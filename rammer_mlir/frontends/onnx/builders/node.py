@@ -74,7 +74,7 @@ class Node:
         return number < len(self.outputs) and self.outputs[number] is not None
 
     def attribute(self, name: str, default: object = None) -> Any:
-        """Return an attribute's value."""
+        """Return an attribute's value, of the type that the node's operator says."""
         return self.attributes.get(name, default)
 
     def axis(self, name: str, default: int, rank: int) -> int:
