@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from rammer_mlir.bindings import arith, ir
 from rammer_mlir.bindings import math as math_dialect
@@ -42,7 +41,7 @@ _ERF_LARGE = (-0.00018803744751494378, 1.1295784711837769, 0.6332198977470398,
               -0.0004413355782162398, 2.168678656744305e-05)  # fmt: skip
 
 
-def convert_math(module: Any) -> None:
+def convert_math(module: ir.Module) -> None:
     """Expand the functions of ``EXPANSIONS`` on f32 and vectors of f32, in place.
 
     ``math.isinf``, which has no counterpart in LLVM, becomes a comparison for every type.
@@ -60,9 +59,9 @@ def convert_math(module: Any) -> None:
         operation.erase()
 
 
-def _expand_isinf(operation: Any) -> None:
+def _expand_isinf(operation: ir.Operation) -> None:
     kind = operation.operands[0].type
-    infinity = ir.FloatAttr.get(element_type(kind), math.inf)
+    infinity: ir.Attribute = ir.FloatAttr.get(element_type(kind), math.inf)
     if isinstance(kind, ir.VectorType):
         infinity = ir.DenseElementsAttr.get_splat(kind, infinity)
     with ir.InsertionPoint(operation), operation.location:
@@ -73,7 +72,7 @@ def _expand_isinf(operation: Any) -> None:
     operation.erase()
 
 
-def _on_f32(operation: Any) -> bool:
+def _on_f32(operation: ir.Operation) -> bool:
     return isinstance(element_type(operation.result.type), ir.F32Type)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from rammer_mlir.bindings import passmanager
+from rammer_mlir.bindings import ir, passmanager
 from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.lowering.llvm.math_to_arith import convert_math
 from rammer_mlir.lowering.llvm.narrow_floats import convert_through_f32, expand_half_conversions
@@ -17,9 +16,9 @@ class Step:
     """One step of the lowering: an upstream pipeline as text, or a function on the module."""
 
     name: str
-    run: str | Callable[[Any], None]
+    run: str | Callable[[ir.Module], None]
 
-    def apply(self, module: Any) -> None:
+    def apply(self, module: ir.Module) -> None:
         """Run the step on a module, in place."""
         if callable(self.run):
             self.run(module)

@@ -7,7 +7,7 @@ made it, is checked by ``verifier``.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.device import Device
@@ -51,7 +51,7 @@ def register_policy(policy: Policy) -> None:
     Raises:
         OptionError: if it is no policy, or another one has that name.
     """
-    given: Any = policy
+    given: object = policy
     is_named = isinstance(getattr(given, "name", None), str)
     if not is_named or not callable(getattr(given, "schedule", None)):
         raise OptionError(
