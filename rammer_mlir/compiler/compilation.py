@@ -171,8 +171,10 @@ class Compilation:
             return graph_of_operators(self.module).graph()
 
     def _text(self) -> str:
-        return self.module.operation.get_asm(
-            large_elements_limit=_LONGEST_CONSTANT, large_resource_limit=_LONGEST_CONSTANT
+        return dialects.get_asm(
+            self.module,
+            large_elements_limit=_LONGEST_CONSTANT,
+            large_resource_limit=_LONGEST_CONSTANT,
         )
 
     def emit(self, stage: str) -> bytes:
