@@ -6,6 +6,7 @@ from rammer_mlir.dialects.rtask.assembly import clauses
 from rammer_mlir.dialects.rtask.assembly import cursor as tokens
 from rammer_mlir.dialects.rtask.assembly.cursor import Cursor
 from rammer_mlir.dialects.rtask.assembly.output import Output
+from rammer_mlir.errors import AssemblyError
 
 DEFAULTS = {"threads": "1", "shared_memory": "0", "barriers": "0"}
 """Costs that are left out where they have these values, as on a CPU."""
@@ -30,17 +31,15 @@ def parse_kernel(cursor: Cursor, output: Output) -> None:
 def _costs(cursor: Cursor) -> str:
     """Parse the costs in any order; those without a default must be there."""
     found: dict[str, str] = {}
-    while (key := next((key for key in (*COSTS, "seconds") if cursor.accept(key)), "")) != "":
+    while key := next(filter(cursor.accept, (*COSTS, "seconds")), ""):
         if key in found:
-            raise cursor.error(f"{key} once")
-        found[key] = (
-            _seconds(cursor) if key == "seconds" else f"{clauses.in_parentheses(cursor)} : i64"
-        )
+            raise AssemblyError(cursor.line(), f"expected '{key}' once, found it twice")
+        is_time = key == "seconds"
+        found[key] = _seconds(cursor) if is_time else f"{clauses.in_parentheses(cursor)} : i64"
     for key in COSTS:
-        if key not in found:
-            if key not in DEFAULTS:
-                raise cursor.error(f"'{key}'")
-            found[key] = f"{DEFAULTS[key]} : i64"
+        if key not in found and key not in DEFAULTS:
+            raise cursor.error(f"'{key}'")
+        found.setdefault(key, f"{DEFAULTS.get(key)} : i64")
     return "".join(f", {key} = {value}" for key, value in found.items())
 
 
@@ -57,8 +56,8 @@ def _accesses(cursor: Cursor, output: Output) -> None:
     """Parse accesses up to ``}``; each is written at its line if they are in the order of keys."""
     found: dict[str, list[tuple[int, str]]] = {"reads": [], "writes": []}
     while not cursor.accept("}"):
-        key = next((key for key in ACCESSES if cursor.accept(key)), None)
-        if key is None:
+        key = next(filter(cursor.accept, ACCESSES), "")
+        if not key:
             raise cursor.error("'reads', 'writes', 'updates' or '}'")
         found.setdefault(key, []).append((cursor.line(), _access(cursor)))
     for key, accesses in found.items():

@@ -40,7 +40,7 @@ def _buffers(cursor: Cursor) -> dict[str, str]:
             cursor.expect(",")
         name = cursor.take(tokens.VALUE, "a value or ')'")
         if name in found:
-            raise cursor.error(f"the buffer {name} once")
+            raise AssemblyError(cursor.line(), f"expected '{name}' once, found it twice")
         cursor.expect(":")
         found[name] = cursor.item("a type")
     return found

@@ -18,7 +18,7 @@ _NEXT = re.compile(
     rf"{tokens.STRING}|{tokens.COMMENT}"
     r"|(?<![\w$.%@#!^-])rtask\.(?P<name>kernel|operator|program|veu|run|barrier)(?![\w$.-])"
 )
-_AFTER_ATTRIBUTE = re.compile(r"\s*+[=,}>]")
+_AFTER_ATTRIBUTE = re.compile(r"\s*+[=,}]")
 _WINDOW = 200  # white space between two attributes is shorter
 
 
@@ -49,7 +49,7 @@ def _names_attribute(match: re.Match[str]) -> bool:
     text, begin = match.string, match.start()
     if _AFTER_ATTRIBUTE.match(text, match.end()) is None:
         return False
-    return text[max(begin - _WINDOW, 0) : begin].rstrip().endswith(("{", ",", "<"))
+    return text[max(begin - _WINDOW, 0) : begin].rstrip().endswith(("{", ","))
 
 
 def _parse_statement(match: re.Match[str], cursor: Cursor, output: Output) -> None:
