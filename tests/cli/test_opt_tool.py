@@ -95,7 +95,7 @@ def test_output_files_are_whole_or_absent(
     target = tmp_path / "out.mlir"
     assert opt.main([str(source), "--rtask-form-operators", "-o", str(target)]) == 0
     whole = target.read_text()
-    assert '"rtask.operator"' in whole
+    assert "= rtask.operator @" in whole
     error_of(capsys, source, "--rtask-plan-memory", "-o", target)
     assert target.read_text() == whole
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.mlir", "out.mlir"]

@@ -13,7 +13,7 @@ from rammer_mlir.bindings import ir
 
 _READABLE = re.compile(r'(?<!")\brtask\.(?:kernel|operator|program|veu|run|barrier)\b')
 _GENERIC = '"rtask.'
-_GENERIC_MODULE = '"builtin.module"('
+_GENERIC_MODULE = re.compile(r'^"builtin\.module"\(', re.MULTILINE)
 
 
 def parse(text: str | bytes, context: ir.Context | None = None) -> ir.Module:
@@ -52,7 +52,7 @@ def get_asm(
         large_elements_limit=large_elements_limit,
         large_resource_limit=large_resource_limit,
     )
-    if _GENERIC not in text or text.startswith(_GENERIC_MODULE):
+    if _GENERIC not in text or _GENERIC_MODULE.search(text):
         return text
     from rammer_mlir.dialects.rtask.assembly.names import names_of
     from rammer_mlir.dialects.rtask.assembly.printer import to_readable
