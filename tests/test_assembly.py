@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 
 import onnx
 import pytest
@@ -245,6 +246,18 @@ def test_bytecode_and_other_dialects_pass_through() -> None:
     text = "func.func private @f()"
     assert to_generic(text) is text or to_generic(text) == text
     assert str(dialects.parse(text, context())) == str(ir.Module.parse(text, context()))
+
+
+def test_the_documented_example_is_read_and_printed() -> None:
+    document = (Path(__file__).parent.parent / "docs" / "assembly.md").read_text()
+    example = document.partition("```mlir\n")[2].partition("```")[0].replace("...", "return")
+    printed = dialects.get_asm(dialects.parse(example, context()))
+    assert "rtask.program" in example
+    for number, name in enumerate("xty"):
+        value = f"%arg{number // 2}" if name != "t" else "%alloc"
+        example = re.sub(rf"%{name}\b", value, example.replace("%id", "%arg0"))
+    program = example[example.index("rtask.program") :]
+    assert program.split() == printed[printed.index("rtask.program") :].split()
 
 
 def damaged(source: str, rng: random.Random) -> str:

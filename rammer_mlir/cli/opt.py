@@ -195,13 +195,14 @@ class _Job:
         print(self._text(module), file=sys.stderr)
 
     def _text(self, module: ir.Module) -> str:
+        """Return the module, which the pipeline has verified, in the form that was asked for."""
         debug_info = self.options.mlir_print_debuginfo
-        if self.options.mlir_print_op_generic or self.options.print_rtask_generic:
-            return module.operation.get_asm(
-                enable_debug_info=debug_info,
-                print_generic_op_form=self.options.mlir_print_op_generic,
-            )
-        return dialects.get_asm(module, enable_debug_info=debug_info)
+        all_generic = self.options.mlir_print_op_generic
+        if not all_generic and not self.options.print_rtask_generic:
+            return dialects.get_asm(module, enable_debug_info=debug_info, assume_verified=True)
+        return module.operation.get_asm(
+            enable_debug_info=debug_info, print_generic_op_form=all_generic, assume_verified=True
+        )
 
     def _write(self, module: ir.Module) -> bytes:
         if not self.options.emit_bytecode:

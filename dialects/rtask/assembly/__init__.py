@@ -40,6 +40,7 @@ def get_asm(
     enable_debug_info: bool = False,
     large_elements_limit: int | None = None,
     large_resource_limit: int | None = None,
+    assume_verified: bool = False,
 ) -> str:
     """Return a module as text in the readable form, which ``parse`` reads back.
 
@@ -51,6 +52,7 @@ def get_asm(
         enable_debug_info=enable_debug_info,
         large_elements_limit=large_elements_limit,
         large_resource_limit=large_resource_limit,
+        assume_verified=assume_verified,
     )
     if _GENERIC not in text or _GENERIC_MODULE.search(text):
         return text

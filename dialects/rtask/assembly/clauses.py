@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from rammer_mlir.dialects.rtask.assembly import cursor as tokens
-from rammer_mlir.dialects.rtask.assembly.cursor import Cursor
+from rammer_mlir.dialects.rtask.assembly.cursor import INTEGER, VALUE, Cursor
 
 
 def integer(cursor: Cursor, expected: str = "an integer") -> str:
     """Parse an integer."""
-    return cursor.take(tokens.INTEGER, expected)
+    return cursor.take(INTEGER, expected)
 
 
 def in_parentheses(cursor: Cursor) -> str:
@@ -25,9 +24,9 @@ def values(cursor: Cursor) -> list[str]:
     cursor.expect("(")
     if cursor.accept(")"):
         return found
-    found.append(cursor.take(tokens.VALUE, "a value or ')'"))
+    found.append(cursor.take(VALUE, "a value or ')'"))
     while cursor.accept(","):
-        found.append(cursor.take(tokens.VALUE, "a value"))
+        found.append(cursor.take(VALUE, "a value"))
     cursor.expect(")")
     return found
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from rammer_mlir.dialects.rtask.assembly import clauses
-from rammer_mlir.dialects.rtask.assembly import cursor as tokens
-from rammer_mlir.dialects.rtask.assembly.cursor import Cursor
+from rammer_mlir.dialects.rtask.assembly.cursor import FLOAT, SYMBOL, Cursor
 from rammer_mlir.dialects.rtask.assembly.output import Output
 from rammer_mlir.errors import AssemblyError
 
@@ -18,7 +17,7 @@ ACCESSES = ("reads", "writes", "updates")
 def parse_kernel(cursor: Cursor, output: Output) -> None:
     """Parse ``@FUNCTION rtasks(N) COST(N)... [attributes {...}] { ACCESS... } [loc(...)]``."""
     line = cursor.line()
-    function = cursor.take(tokens.SYMBOL, "the symbol of an rKernel")
+    function = cursor.take(SYMBOL, "the symbol of an rKernel")
     cursor.expect("rtasks")
     output.write(line, f'"rtask.kernel"() {{function = {function}, num_rtasks = ')
     output.write(line, f"{clauses.in_parentheses(cursor)} : i64{_costs(cursor)}")
@@ -45,9 +44,9 @@ def _costs(cursor: Cursor) -> str:
 
 def _seconds(cursor: Cursor) -> str:
     cursor.expect("(")
-    found = [cursor.take(tokens.FLOAT, "seconds with a decimal point")]
+    found = [cursor.take(FLOAT, "seconds with a decimal point")]
     while cursor.accept(","):
-        found.append(cursor.take(tokens.FLOAT, "seconds with a decimal point"))
+        found.append(cursor.take(FLOAT, "seconds with a decimal point"))
     cursor.expect(")")
     return f"array<f64: {', '.join(found)}>"
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from rammer_mlir.dialects.rtask.assembly import clauses
-from rammer_mlir.dialects.rtask.assembly import cursor as tokens
-from rammer_mlir.dialects.rtask.assembly.cursor import Cursor
+from rammer_mlir.dialects.rtask.assembly.cursor import INTEGER, STRING, SYMBOL, TYPE_NAME, Cursor
 from rammer_mlir.dialects.rtask.assembly.output import Output
 
 
 def parse_operator(cursor: Cursor, output: Output) -> None:
     """Parse ``[ID] ["NAME"] KERNELS (OPERANDS) [{...}] : TYPE [loc(...)]``."""
     line, place = cursor.line(), clauses.place(cursor)
-    number = cursor.find(tokens.INTEGER)
-    name = cursor.find(tokens.STRING)
+    number = cursor.find(INTEGER)
+    name = cursor.find(STRING)
     attributes = f"kernels = [{', '.join(_kernels(cursor))}]"
     if number is not None:
         attributes += f", operator_id = {number} : i64"
@@ -24,10 +23,10 @@ def parse_operator(cursor: Cursor, output: Output) -> None:
 
 def _kernels(cursor: Cursor) -> list[str]:
     if not cursor.accept("["):
-        return [cursor.take(tokens.SYMBOL, "the symbol of an rKernel or '['")]
-    found = [cursor.take(tokens.SYMBOL, "the symbol of an rKernel")]
+        return [cursor.take(SYMBOL, "the symbol of an rKernel or '['")]
+    found = [cursor.take(SYMBOL, "the symbol of an rKernel")]
     while cursor.accept(","):
-        found.append(cursor.take(tokens.SYMBOL, "the symbol of an rKernel"))
+        found.append(cursor.take(SYMBOL, "the symbol of an rKernel"))
     cursor.expect("]")
     return found
 
@@ -38,7 +37,7 @@ def _function_type(cursor: Cursor) -> str:
     cursor.expect("->")
     if cursor.comes("("):
         return f"({inputs}) -> ({cursor.balanced('(')})"
-    result = cursor.take(tokens.TYPE_NAME, "a result type or '('")
+    result = cursor.take(TYPE_NAME, "a result type or '('")
     if cursor.comes("<"):
         result += f"<{cursor.balanced('<')}>"
     return f"({inputs}) -> {result}"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from rammer_mlir.dialects.rtask.assembly import clauses
-from rammer_mlir.dialects.rtask.assembly import cursor as tokens
-from rammer_mlir.dialects.rtask.assembly.cursor import Cursor
+from rammer_mlir.dialects.rtask.assembly.cursor import STRING, SYMBOL, VALUE, Cursor
 from rammer_mlir.dialects.rtask.assembly.output import Output
 from rammer_mlir.errors import AssemblyError
 
@@ -15,7 +14,7 @@ def parse_program(cursor: Cursor, output: Output) -> None:
     """Parse ``on "DEVICE" veus(N) [buffers(...)] [attributes {...}] { VEU... } [loc(...)]``."""
     output.write(cursor.line(), '"rtask.program"() ({')
     cursor.expect("on")
-    device = cursor.take(tokens.STRING, "the name of a device in quotes")
+    device = cursor.take(STRING, "the name of a device in quotes")
     cursor.expect("veus")
     attributes = f"device = {device}, num_veus = {clauses.in_parentheses(cursor)} : i64"
     records = _Records(cursor, output, _buffers(cursor))
@@ -38,7 +37,7 @@ def _buffers(cursor: Cursor) -> dict[str, str]:
     while not cursor.accept(")"):
         if found:
             cursor.expect(",")
-        name = cursor.take(tokens.VALUE, "a value or ')'")
+        name = cursor.take(VALUE, "a value or ')'")
         if name in found:
             raise AssemblyError(cursor.line(), f"expected '{name}' once, found it twice")
         cursor.expect(":")
@@ -84,11 +83,11 @@ class _Records:
     def _run(self) -> str:
         """Parse ``@KERNEL[FIRST..LAST] of ID ["NAME"] (BUFFERS) [{...}] [loc(...)]``."""
         cursor, place = self._cursor, clauses.place(self._cursor)
-        kernel = cursor.take(tokens.SYMBOL, "the symbol of an rKernel")
+        kernel = cursor.take(SYMBOL, "the symbol of an rKernel")
         first, count = self._rtasks()
         cursor.expect("of")
         number = clauses.integer(cursor, "the number of an rOperator")
-        name = cursor.find(tokens.STRING)
+        name = cursor.find(STRING)
         values = clauses.values(cursor)
         types = ", ".join([self._type(value) for value in values])
         return (

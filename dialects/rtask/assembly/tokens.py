@@ -17,6 +17,7 @@ CLOSED_BY = {opening: closing for closing, opening in OPENED_BY.items()}
 # Arrows and comparisons hold an angle bracket that closes nothing.
 PARTS = re.compile(rf"{STRING}|{COMMENT}|->|[<>]=|\+:|[][(){{}}<>,]")
 
+_NESTED = re.compile(r'["(\[{<]')
 _TRIVIA = re.compile(rf"({STRING})|(?:\s++|{COMMENT})++")
 
 
@@ -29,7 +30,7 @@ def split_list(text: str) -> list[str] | None:
     """Split at the commas outside of brackets and strings; None if brackets do not match."""
     if not text:
         return []
-    if not any(character in text for character in '"([{<'):
+    if not _NESTED.search(text):
         return text.split(", ")
     items: list[str] = []
     begin = 0
