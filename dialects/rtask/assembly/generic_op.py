@@ -11,6 +11,7 @@ from rammer_mlir.dialects.rtask.assembly import tokens
 
 _INTEGER = re.compile(r"(-?\d{1,20}) : i64")
 _OPERANDS = re.compile(r"\(([^()]*)\)(?: \{)?")
+_QUOTED = re.compile(tokens.STRING)
 _PLAIN = re.compile(r'[^][(){}<>"]*+\}')
 
 
@@ -97,9 +98,6 @@ def _split_entry(entry: str) -> tuple[str, str, str]:
         return entry.partition(" = ")
     rest = entry[quoted.end() :]
     return quoted[0], rest[:3], rest[3:]
-
-
-_QUOTED = re.compile(tokens.STRING)
 
 
 def _end_of_dictionary(text: str, begin: int) -> int:

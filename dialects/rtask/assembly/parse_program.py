@@ -72,13 +72,13 @@ class _Records:
     def _parse_record(self) -> None:
         cursor = self._cursor
         if cursor.accept("run"):
-            line = cursor.line()
-            self._output.write(line, self._run())
+            parse_record = self._run
         elif cursor.accept("wait"):
-            line = cursor.line()
-            self._output.write(line, self._wait())
+            parse_record = self._wait
         else:
             raise cursor.error("'run', 'wait' or '}'")
+        line = cursor.line()
+        self._output.write(line, parse_record())
 
     def _run(self) -> str:
         """Parse ``@KERNEL[FIRST..LAST] of ID ["NAME"] (BUFFERS) [{...}] [loc(...)]``."""
