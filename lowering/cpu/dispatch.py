@@ -34,9 +34,9 @@ from rammer_mlir.lowering.llvm.builders import (
     store,
     switch,
 )
-from rammer_mlir.lowering.program.task_table import BARRIER, END, KernelSymbol
-from rammer_mlir.programs.cpu_image import TaskTable
+from rammer_mlir.programs.cpu_table import BARRIER, END, RUN_WORDS, pointer_table
 from rammer_mlir.programs.native_interface import ContextWord
+from rammer_mlir.programs.records import BarrierRecord, KernelSymbol, Program, Record, RunRecord
 
 STRAIGHT_LINE_LIMIT = 64
 """Records up to which a program becomes straight-line code.
@@ -117,7 +117,7 @@ class _DispatchLoop:
         with ir.InsertionPoint(self._run):
             limit = add(first, number_at(record, 2))
             arguments = element(self._arguments, number_at(record, 3), i32())
-            following = add(self._pc, 4)
+            following = add(self._pc, RUN_WORDS)
         cases: list[ir.Block] = []
         for kernel in self._kernels:
             cases.append(self._next.create_before())
@@ -137,40 +137,46 @@ class _DispatchLoop:
             store(call_for(i64(), NANOSECONDS), address)
 
 
-def define_straight_line(name: str, kernels: Sequence[KernelSymbol], table: TaskTable) -> None:
+def define_straight_line(name: str, program: Program) -> None:
     """Define the function that executes each vEU by code of its own, with constant operands."""
-    frame = EntryFrame(name)
-    cases: list[ir.Block] = []
-    for veu in range(len(table.starts)):
-        cases.append(frame.block())
-        _straight_veu(frame, cases[-1], veu, kernels, table)
-    with ir.InsertionPoint(frame.entry):
-        switch(frame.veu, cases, frame.finish)
+    (launch,) = program.launches
+    straight = _StraightLine(EntryFrame(name), program)
+    straight.build([straight.build_veu(records) for records in launch.veus])
 
 
-def _straight_veu(
-    frame: EntryFrame, block: ir.Block, veu: int, kernels: Sequence[KernelSymbol], table: TaskTable
-) -> None:
-    """Emit one vEU: a chain of runs and barriers with constants for operands."""
-    records = table.records.tolist()
-    pc, done = int(table.starts[veu]), frame.base
-    while records[pc] != END:
+class _StraightLine:
+    """Code for each vEU, chosen by its number: runs and barriers with constants for operands."""
+
+    def __init__(self, frame: EntryFrame, program: Program) -> None:
+        self._frame, self._program = frame, program
+        self._number = {slot: number for number, slot in enumerate(pointer_table(program))}
+
+    def build(self, veus: list[ir.Block]) -> None:
+        """Begin with the block of the vEU that is executed."""
+        with ir.InsertionPoint(self._frame.entry):
+            switch(self._frame.veu, veus, self._frame.finish)
+
+    def build_veu(self, records: Sequence[Record]) -> ir.Block:
+        """Return the first block of a vEU's code."""
+        first = block = self._frame.block()
+        done = self._frame.base
+        for record in records:
+            with ir.InsertionPoint(block):
+                if isinstance(record, BarrierRecord):
+                    for veu, steps in record.waits:
+                        self._frame.wait(veu, constant(steps))
+                else:
+                    block = self._run(record, done)
+                    (done,) = block.arguments
         with ir.InsertionPoint(block):
-            if records[pc] == BARRIER:
-                count = records[pc + 1]
-                flat = records[pc + 2 : pc + 2 + 2 * count]
-                for other, steps in zip(flat[::2], flat[1::2], strict=True):
-                    frame.wait(other, constant(steps))
-                pc += 2 + 2 * count
-                continue
-            kernel = kernels[records[pc]]
-            first, count, start = records[pc + 1 : pc + 4]
-            slots = table.arguments[start : start + kernel.num_arguments].tolist()
-            buffers = [frame.buffer(slot) for slot in slots]
-            block = frame.block(i64())
-            span = Span(constant(first), constant(first + count), done)
-            frame.run(kernel, buffers, span, block)
-            (done,) = block.arguments
-            pc += 4
-    with ir.InsertionPoint(block):
-        branch(frame.finish)
+            branch(self._frame.finish)
+        return first
+
+    def _run(self, record: RunRecord, done: ir.Value) -> ir.Block:
+        """Run a record's rTasks; return the next block, which gets the step counter."""
+        slots = self._program.operators[record.operator].slots
+        buffers = [self._frame.buffer(self._number[slot]) for slot in slots]
+        span = Span(constant(record.first), constant(record.first + record.count), done)
+        following = self._frame.block(i64())
+        self._frame.run(self._program.kernel_of(record), buffers, span, following)
+        return following

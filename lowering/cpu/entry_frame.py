@@ -22,8 +22,8 @@ from rammer_mlir.lowering.llvm.builders import (
     pointer,
     store_release,
 )
-from rammer_mlir.lowering.program.task_table import KernelSymbol
 from rammer_mlir.programs.native_interface import CACHE_LINE, ContextWord
+from rammer_mlir.programs.records import KernelSymbol
 
 
 @dataclass(frozen=True)

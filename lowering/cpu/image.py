@@ -20,12 +20,15 @@ from rammer_mlir.lowering.cpu.runtime import runtime_module
 from rammer_mlir.lowering.kernels.functions import KERNEL_PREFIX, find_kernels
 from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.lowering.program.constants import pack_constants
-from rammer_mlir.lowering.program.task_table import Tables, build_tables
+from rammer_mlir.lowering.program.proof import proof_of
+from rammer_mlir.lowering.program.records import SlotResolver, program_of
 from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
 from rammer_mlir.programs.cpu_image import CpuImage
+from rammer_mlir.programs.cpu_table import encode_for_cpu
 from rammer_mlir.programs.native_interface import ENTRY, TRACED_ENTRY
+from rammer_mlir.programs.records import Program
 from rammer_mlir.programs.signature import Signature
 from rammer_mlir.scheduling.report import summary
 from rammer_mlir.support.cpu_features import cpu_features
@@ -39,7 +42,7 @@ def build_image(
     weights: Mapping[int, NDArray[np.generic]],
     signature: Signature,
     num_veus: int,
-) -> tuple[CpuImage, Tables]:
+) -> CpuImage:
     """Take the data out of a module at the `program` stage, and leave it unchanged.
 
     Args:
@@ -51,24 +54,24 @@ def build_image(
     scheduled = read_plan(module)
     memory = memory_sizes(entry_function(module))
     constants = pack_constants(weights)
-    tables = build_tables(scheduled, constants.offsets, num_veus)
-    image = CpuImage(
+    resolver = SlotResolver(scheduled, constants.offsets)
+    program = program_of(scheduled, resolver, num_veus)
+    return CpuImage(
         signature=signature,
-        num_veus=num_veus,
-        slots=tables.slots,
+        program=program,
+        table=encode_for_cpu(program),
+        proof=proof_of(scheduled, program, resolver),
         constants=constants.blob,
         arena_bytes=memory.arena_bytes,
-        table=tables.table,
         features=cpu_features(),
         machine=platform.machine(),
         summary=summary(scheduled.builder.graph(), scheduled.plan, memory),
     )
-    return image, tables
 
 
 def lower_program(
     module: ir.Module,
-    tables: Tables,
+    program: Program,
     machine: Machine,
     straight_line_limit: int = STRAIGHT_LINE_LIMIT,
 ) -> None:
@@ -82,7 +85,7 @@ def lower_program(
     """
     entry_function(module).operation.erase()
     _erase_all(module, "rtask.kernel")
-    tables = _prefix_kernels(module, tables)
+    program = _prefix_kernels(module, program)
     lower_kernels(module, machine)
     _hide_kernels(module)
     _erase_all(module, "memref.global")  # what kernels use has become an LLVM global
@@ -91,21 +94,21 @@ def lower_program(
         for op in list(runtime.body.operations):
             op.operation.detach_from_parent()
             module.body.append(op)
-        _define_entries(module, tables, straight_line_limit)
+        _define_entries(module, program, straight_line_limit)
 
 
-def _define_entries(module: ir.Module, tables: Tables, straight_line_limit: int) -> None:
+def _define_entries(module: ir.Module, program: Program, straight_line_limit: int) -> None:
     """Append the functions that execute a vEU, with and without a trace."""
-    records = sum(len(items) for items in tables.table.items)
+    (launch,) = program.launches
     with ir.InsertionPoint(module.body):
-        if records <= straight_line_limit:
-            define_straight_line(ENTRY, tables.kernels, tables.table)
+        if launch.num_records <= straight_line_limit:
+            define_straight_line(ENTRY, program)
         else:
-            define_dispatch_loop(ENTRY, tables.kernels, traced=False)
-        define_dispatch_loop(TRACED_ENTRY, tables.kernels, traced=True)
+            define_dispatch_loop(ENTRY, program.kernels, traced=False)
+        define_dispatch_loop(TRACED_ENTRY, program.kernels, traced=True)
 
 
-def _prefix_kernels(module: ir.Module, tables: Tables) -> Tables:
+def _prefix_kernels(module: ir.Module, program: Program) -> Program:
     """Give rKernels symbols that neither the runtime nor libc and libm have.
 
     Else a call to an rKernel named ``free`` would mean the function that the process already has.
@@ -113,8 +116,8 @@ def _prefix_kernels(module: ir.Module, tables: Tables) -> Tables:
     for kernel in find_kernels(module):
         name = ir.StringAttr(kernel.attributes["sym_name"]).value
         kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + name, module.context)
-    kernels = tuple(replace(k, name=KERNEL_PREFIX + k.name) for k in tables.kernels)
-    return replace(tables, kernels=kernels)
+    kernels = tuple(replace(k, name=KERNEL_PREFIX + k.name) for k in program.kernels)
+    return replace(program, kernels=kernels)
 
 
 def _hide_kernels(module: ir.Module) -> None:

@@ -75,8 +75,8 @@ def empty_program(num_veus: int) -> tuple[CpuImage, NativeCode, bytes]:
     dialects.register(context)
     with context, ir.Location.unknown():
         module = ir.Module.parse(text)
-        image, tables = build_image(module, {}, signature, num_veus)
-        lower_program(module, tables, host_machine())
+        image = build_image(module, {}, signature, num_veus)
+        lower_program(module, image.program, host_machine())
         object_file = emit_object(to_llvm_ir(module), host_machine())
     library = load_object(object_file)
     return image, native_code(library.address, library), object_file

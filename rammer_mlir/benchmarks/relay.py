@@ -111,8 +111,8 @@ func.func @main(%x: {_ONE} {{rtask.name = "x"}}, %y: {_ONE} {{rtask.name = "y", 
         """Compile for this process."""
         with _context(), ir.Location.unknown():
             module = ir.Module.parse(self.text())
-            image, tables = build_image(module, {}, self.signature, self.num_veus)
-            lower_program(module, tables, host_machine(), 0)
+            image = build_image(module, {}, self.signature, self.num_veus)
+            lower_program(module, image.program, host_machine(), 0)
             object_file = emit_object(to_llvm_ir(module), host_machine())
         library = load_object(object_file)
         code = native_code(library.address, library)

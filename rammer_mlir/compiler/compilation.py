@@ -344,10 +344,8 @@ class Compilation:
     def _lower(self) -> CpuImage:
         with self._stage("target"):
             weights = packed_weights(entry_function(self.module), self._constants)
-            image, tables = build_image(
-                self.module, weights, self._signature, self._options.launched_veus
-            )
-            lower_program(self.module, tables, host_machine())
+            image = build_image(self.module, weights, self._signature, self._options.launched_veus)
+            lower_program(self.module, image.program, host_machine())
         return image
 
     def executable(self) -> Executable:

@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.programs.cpu_image import TraceItem
+from rammer_mlir.programs.proof import Proof
+from rammer_mlir.programs.records import Program
 from rammer_mlir.programs.residency import KernelResources
 from rammer_mlir.programs.signature import Signature
 
@@ -60,16 +61,16 @@ class GpuImage:
         target: as the command line spells it, ``nvvm:sm_90``.
         signature: inputs and outputs by name.
         entry: the kernel's symbol.
-        num_veus: blocks of a launch.
         block_threads: threads of a block.
         arguments: the kernel's arguments in order, each a pointer: ``inputN``, ``outputN``,
             ``constant``, ``arena``, ``scratches``, ``counters`` (zeroed once, before the first
             launch), ``table``, and with a watchdog ``watch`` (zeroed once).
         argument_bytes: size of each.
         constants: uint8, all weights.
-        tables: int64 [launches, words], the task table of each launch. One launch runs a whole
-            program, whose blocks wait for each other; several run an operator each.
-        items: for each vEU, what the records of the only launch do, in order.
+        program: the schedule. One launch runs a whole program, whose blocks wait for each other;
+            several run an operator each.
+        tables: int64 [launches, words], the same, as the kernel reads it.
+        proof: memory and accesses, to check the schedule.
         shared_bytes: static shared memory of a block.
         code_kind: kind of the code.
         resources: as the assembler reports them, None where only the driver will know.
@@ -80,18 +81,23 @@ class GpuImage:
     target: str
     signature: Signature
     entry: str
-    num_veus: int
     block_threads: int
     arguments: tuple[str, ...]
     argument_bytes: tuple[int, ...]
     constants: NDArray[np.uint8]
+    program: Program
     tables: NDArray[np.int64]
-    items: tuple[tuple[TraceItem, ...], ...]
+    proof: Proof
     shared_bytes: int
     code_kind: GpuCodeKind
     resources: KernelResources | None
     summary: str
     inouts: tuple[str, ...] = ()
+
+    @property
+    def num_veus(self) -> int:
+        """Return the blocks of a launch."""
+        return self.program.num_veus
 
     @property
     def chip(self) -> str:
@@ -101,4 +107,4 @@ class GpuImage:
     @property
     def is_persistent(self) -> bool:
         """Whether one launch runs everything, so that all blocks have to be resident at once."""
-        return len(self.tables) == 1
+        return len(self.program.launches) == 1

@@ -30,7 +30,7 @@ from rammer_mlir.runtime.seal import SEAL, Content, seal_of
 from rammer_mlir.support.aligned import ALIGNMENT
 from rammer_mlir.support.atomic_file import open_atomically
 
-FORMAT, VERSION = "rammer-mlir", 4
+FORMAT, VERSION = "rammer-mlir", 5
 
 Image = CpuImage | GpuImage
 

@@ -24,7 +24,7 @@ class Context:
         self._image = image
         self._arena = aligned_bytes(max(image.arena_bytes, CACHE_LINE))
         self._steps = aligned_bytes(CACHE_LINE * image.num_veus)
-        self._pointers = np.zeros(max(len(image.slots), 1), dtype=np.uint64)
+        self._pointers = np.zeros(max(len(image.table.slots), 1), dtype=np.uint64)
         self._words = np.zeros(len(ContextWord), dtype=np.int64)
         self._address = self._words.ctypes.data
         # Python writes single words through views in a third of the time that NumPy takes.
@@ -34,7 +34,7 @@ class Context:
         bases = {"arena": self._arena.ctypes.data, "constant": image.constants.ctypes.data}
         self._moving: list[tuple[int, int, int]] = []
         first = {"input": 0, "output": len(image.signature.inputs)}
-        for number, slot in enumerate(image.slots):
+        for number, slot in enumerate(image.table.slots):
             if slot.base in ("arena", "constant"):
                 self._pointers[number] = bases[slot.base] + slot.offset
             else:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Mapping
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.errors import ArtifactError
-from rammer_mlir.programs.cpu_image import CpuImage, Slot, TaskTable
+from rammer_mlir.programs.cpu_image import CpuImage
+from rammer_mlir.programs.cpu_table import CpuTable, pointer_table
 from rammer_mlir.runtime.parts import (
     Members,
     Parts,
-    read_items,
     read_signature,
-    write_items,
     write_signature,
 )
+from rammer_mlir.runtime.program_parts import read_program, read_proof, write_program
 from rammer_mlir.support.cpu_features import cpu_features
 
-_ITEMS = "items.json"
 _TABLE = {"records": np.int32, "starts": np.int32, "arguments": np.int32, "totals": np.int64}
 
 
@@ -34,15 +31,12 @@ def write_image(image: CpuImage) -> Parts:
         "target": "cpu",
         "machine": image.machine,
         "features": image.features,
-        "num_veus": image.num_veus,
         "arena_bytes": image.arena_bytes,
         **write_signature(image.signature),
-        "slots": [astuple(slot) for slot in image.slots],
         "summary": image.summary,
     }
     members = {f"{name}.bin": getattr(image.table, name).tobytes() for name in _TABLE}
-    members[_ITEMS] = json.dumps(write_items(image.table.items)).encode()
-    return Parts(manifest, members)
+    return Parts(manifest, members | write_program(image.program, image.proof))
 
 
 def check_machine(path: Path, manifest: Mapping[str, Any]) -> None:
@@ -71,14 +65,14 @@ def read_image(members: Members) -> CpuImage:
         return np.frombuffer(members.read(f"{name}.bin"), dtype=_TABLE[name])
 
     manifest = members.manifest
-    items = read_items(json.loads(members.read(_ITEMS)))
+    program = read_program(members)
     return CpuImage(
         signature=read_signature(manifest),
-        num_veus=manifest["num_veus"],
-        slots=tuple(Slot(*slot) for slot in manifest["slots"]),
+        program=program,
+        table=CpuTable(*map(integers, _TABLE), slots=pointer_table(program)),
+        proof=read_proof(members),
         constants=members.constants,
         arena_bytes=manifest["arena_bytes"],
-        table=TaskTable(*(integers(name) for name in _TABLE), items=items),
         features=tuple(manifest["features"]),
         machine=manifest["machine"],
         summary=manifest["summary"],

@@ -152,7 +152,7 @@ class Executable(CompiledModel):
         if self._closed:
             raise TargetError("the executable is closed: compile or load it again")
         if self._pool is None or self._context is None:
-            self._pool = ThreadPool(self._code, self._image.table.busy_veus)
+            self._pool = ThreadPool(self._code, self._image.launch.busy_veus)
             if self._cores is not None:
                 self._bind(self._pool)
             self._context = Context(self._image, self._pool.spins)

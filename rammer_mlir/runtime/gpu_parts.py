@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -15,13 +14,12 @@ from rammer_mlir.programs.residency import KernelResources
 from rammer_mlir.runtime.parts import (
     Members,
     Parts,
-    read_items,
     read_signature,
-    write_items,
     write_signature,
 )
+from rammer_mlir.runtime.program_parts import read_program, read_proof, write_program
 
-_ITEMS, _TABLES = "items.json", "tables.bin"
+_TABLES = "tables.bin"
 
 
 def write_image(image: GpuImage) -> Parts:
@@ -30,18 +28,16 @@ def write_image(image: GpuImage) -> Parts:
     manifest = {
         "target": image.target,
         "entry": image.entry,
-        "num_veus": image.num_veus,
         "block_threads": image.block_threads,
         "shared_bytes": image.shared_bytes,
         "resources": None if resources is None else asdict(resources),
         "arguments": list(zip(image.arguments, image.argument_bytes, strict=True)),
         "inouts": list(image.inouts),
-        "launches": len(image.tables),
         **write_signature(image.signature),
         "summary": image.summary,
     }
-    items = json.dumps(write_items(image.items)).encode()
-    return Parts(manifest, {_TABLES: image.tables.tobytes(), _ITEMS: items})
+    members = {_TABLES: image.tables.tobytes()}
+    return Parts(manifest, members | write_program(image.program, image.proof))
 
 
 def check_machine(path: Path, manifest: Mapping[str, Any]) -> None:
@@ -52,19 +48,20 @@ def check_machine(path: Path, manifest: Mapping[str, Any]) -> None:
 def read_image(members: Members) -> GpuImage:
     """Read the program's data."""
     manifest = members.manifest
+    program = read_program(members)
     tables = np.frombuffer(members.read(_TABLES), np.int64)
     resources = manifest["resources"]
     return GpuImage(
         target=manifest["target"],
         signature=read_signature(manifest),
         entry=manifest["entry"],
-        num_veus=manifest["num_veus"],
         block_threads=manifest["block_threads"],
         arguments=tuple(name for name, _ in manifest["arguments"]),
         argument_bytes=tuple(size for _, size in manifest["arguments"]),
         constants=members.constants,
-        tables=tables.reshape(manifest["launches"], -1),
-        items=read_items(json.loads(members.read(_ITEMS))),
+        program=program,
+        tables=tables.reshape(len(program.launches), -1),
+        proof=read_proof(members),
         shared_bytes=manifest["shared_bytes"],
         code_kind=manifest["code"],
         resources=None if resources is None else KernelResources(**resources),

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.programs.cpu_image import TraceItem
 from rammer_mlir.programs.signature import Signature, TensorSpec
-
-Items = tuple[tuple[TraceItem, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -57,13 +54,3 @@ def _dtype(name: str) -> np.dtype[np.generic]:
         import ml_dtypes
 
         return np.dtype(getattr(ml_dtypes, name))
-
-
-def write_items(items: Items) -> list[list[tuple[Any, ...]]]:
-    """Return what each vEU does, for JSON."""
-    return [[astuple(item) for item in veu] for veu in items]
-
-
-def read_items(items: list[list[list[Any]]]) -> Items:
-    """Read what each vEU does."""
-    return tuple(tuple(TraceItem(*item) for item in veu) for veu in items)

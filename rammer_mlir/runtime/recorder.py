@@ -16,10 +16,10 @@ class Recorder:
         """Allocate two 64-bit numbers, nanoseconds, for each record."""
         self._image = image
         self._times = [
-            np.zeros((max(len(items), 1), 2), dtype=np.int64) for items in image.table.items
+            np.zeros((max(len(records), 1), 2), dtype=np.int64) for records in image.launch.veus
         ]
         self.addresses = np.array([times.ctypes.data for times in self._times], dtype=np.uint64)
 
     def timeline(self, title: str) -> Timeline:
         """Return what was recorded, from the run's first record on."""
-        return measured_timeline(self._image.table, self._times, title)
+        return measured_timeline(self._image.program, self._times, title)

@@ -7,39 +7,35 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.programs.cpu_image import TaskTable
+from rammer_mlir.programs.records import BarrierRecord, Program, Record
 from rammer_mlir.timeline.spans import Span, Timeline
 
 
-def measured_timeline(table: TaskTable, times: Sequence[NDArray[np.int64]], title: str) -> Timeline:
+def measured_timeline(program: Program, times: Sequence[NDArray[np.int64]], title: str) -> Timeline:
     """Name what was recorded.
 
     Args:
-        table: the schedule that was executed.
+        program: the schedule whose only launch was executed.
         times: for each vEU int64 [records, 2], start and end of its records in nanoseconds.
         title: what people read above it.
     """
-    recorded = [t for t, items in zip(times, table.items, strict=True) if items]
+    (launch,) = program.launches
+    recorded = [t for t, records in zip(times, launch.veus, strict=True) if records]
     begin = min((int(t[0, 0]) for t in recorded), default=0)
-    veus = (_veu_spans(table, veu, times[veu], begin) for veu in range(len(times)))
-    return Timeline(title, tuple(veus))
+    return Timeline(
+        title,
+        tuple(
+            tuple(
+                _span(program, veu, record, (start - begin) / 1e9, (end - begin) / 1e9)
+                for record, (start, end) in zip(records, found.tolist(), strict=False)
+            )
+            for veu, (records, found) in enumerate(zip(launch.veus, times, strict=True))
+        ),
+    )
 
 
-def _veu_spans(
-    table: TaskTable, veu: int, times: NDArray[np.int64], begin: int
-) -> tuple[Span, ...]:
-    spans: list[Span] = []
-    at = int(table.starts[veu])
-    for item, (start, end) in zip(table.items[veu], times.tolist(), strict=False):
-        seconds = (start - begin) / 1e9, (end - begin) / 1e9
-        if item.is_barrier:
-            count = int(table.records[at + 1])
-            pairs = table.records[at + 2 : at + 2 + 2 * count].reshape(-1, 2).tolist()
-            waits = tuple((other, steps) for other, steps in pairs)
-            spans.append(Span(veu, *seconds, "barrier", "barrier", waits=waits))
-            at += 2 + 2 * count
-        else:
-            name, kernel = item.name, item.kernel
-            spans.append(Span(veu, *seconds, "rtask", name, kernel, item.first, item.count))
-            at += 4
-    return tuple(spans)
+def _span(program: Program, veu: int, record: Record, start: float, end: float) -> Span:
+    if isinstance(record, BarrierRecord):
+        return Span(veu, start, end, "barrier", "barrier", waits=record.waits)
+    name, kernel = program.operators[record.operator].name, program.kernel_of(record).name
+    return Span(veu, start, end, "rtask", name, kernel, record.first, record.count)

@@ -37,7 +37,7 @@ def code(
     compilation = Compilation.of_model(model, options)
     program = compilation.gpu_program()
     text = emit_nvvm(compilation.module, program.target, program.num_veus, "ptx")
-    return text, len(program.table.words)
+    return text, program.tables.shape[1]
 
 
 @pytest.mark.parametrize("unrolled", [False, True], ids=["operator", "unrolled"])

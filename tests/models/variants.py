@@ -26,12 +26,12 @@ from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.link import link_shared
 from rammer_mlir.lowering.llvm.machine import host_machine
-from rammer_mlir.lowering.program.task_table import BARRIER, END, KernelSymbol, Tables
 from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
-from rammer_mlir.programs.cpu_image import TaskTable
+from rammer_mlir.programs.cpu_table import encode_for_cpu
+from rammer_mlir.programs.records import KernelSymbol, Program
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.pool import NativeCode, native_code
 from rammer_mlir.scheduling.memory import MemorySizes
@@ -80,22 +80,22 @@ class Variants:
             weights = packed_weights(entry_function(module), self._imported.constants)
             memory = memory_sizes(entry_function(module))
             kernels = tuple(call.kernel for call in read_plan(module).calls)
-            image, tables = build_image(module, weights, self._imported.signature, num_veus)
-            code = self._shared_code(module, tables)
-        table = _renumbered(tables, code.kernels)
+            image = build_image(module, weights, self._imported.signature, num_veus)
+            code = self._shared_code(module, image.program)
+        table = encode_for_cpu(_renumbered(image.program, code.kernels))
         executable = Executable(
             replace(image, table=table), code.native, lambda: link_shared(code.object_file)
         )
         return Variant(executable, kernels, memory)
 
-    def _shared_code(self, module: ir.Module, tables: Tables) -> _Code:
-        key = frozenset(kernel.name for kernel in tables.kernels)
+    def _shared_code(self, module: ir.Module, program: Program) -> _Code:
+        key = frozenset(kernel.name for kernel in program.kernels)
         if key not in self._code:
-            lower_program(module, tables, host_machine(), straight_line_limit=0)
+            lower_program(module, program, host_machine(), straight_line_limit=0)
             object_file = emit_object(to_llvm_ir(module), host_machine())
             library = load_object(object_file)
             native = native_code(library.address, library)
-            self._code[key] = _Code(native, object_file, tables.kernels)
+            self._code[key] = _Code(native, object_file, program.kernels)
         return self._code[key]
 
 
@@ -105,18 +105,10 @@ def _context() -> ir.Context:
     return context
 
 
-def _renumbered(tables: Tables, kernels: tuple[KernelSymbol, ...]) -> TaskTable:
-    """Return the task table with rKernels numbered as the shared code numbers them."""
-    number = {kernel.name: position for position, kernel in enumerate(kernels)}
-    records = tables.table.records.copy()
-    at = 0
-    while at < len(records):
-        kind = int(records[at])
-        if kind == BARRIER:
-            at += 2 + 2 * int(records[at + 1])
-        elif kind == END:
-            at += 1
-        else:
-            records[at] = number[tables.kernels[kind].name]
-            at += 4
-    return replace(tables.table, records=records)
+def _renumbered(program: Program, kernels: tuple[KernelSymbol, ...]) -> Program:
+    """Return the program with rKernels numbered as the shared code numbers them."""
+    operators = (
+        replace(operator, kernel=kernels.index(program.kernels[operator.kernel]))
+        for operator in program.operators
+    )
+    return replace(program, kernels=kernels, operators=tuple(operators))

@@ -191,6 +191,6 @@ def compile_text(
     dialects.register(context)
     with context, ir.Location.unknown():
         module = ir.Module.parse(text)
-        image, tables = build_image(module, weights, signature, num_veus)
-        lower_program(module, tables, host_machine(), straight_line_limit)
+        image = build_image(module, weights, signature, num_veus)
+        lower_program(module, image.program, host_machine(), straight_line_limit)
         return image, emit_object(to_llvm_ir(module), host_machine())

@@ -18,6 +18,7 @@ from rammer_mlir.emulation.device.driver import EmulatedDriver
 from rammer_mlir.emulation.device.executable import NO_CODE, EmulatedExecutable
 from rammer_mlir.errors import OptionError, TargetError
 from rammer_mlir.programs.gpu_image import GpuImage
+from rammer_mlir.programs.gpu_table import WAITS_AT, PlacedBarrier, place_records
 from rammer_mlir.programs.residency import Multiprocessors
 from rammer_mlir.runtime.gpu.arrays import DeviceArray
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
@@ -219,15 +220,13 @@ def awaits_one_step_more(image: GpuImage) -> tuple[GpuImage, int, int]:
     """Let the last barrier of a program await a step that never comes; name both vEUs."""
     tables = image.tables.copy()
     table = tables[0]
+    placed = place_records(image.program.launches[0])
     for veu in reversed(range(image.num_veus)):
-        pc, last = int(table[veu]), None
-        for item in image.items[veu]:
-            if item.is_barrier:
-                last = pc + 2
-            pc += 2 + 2 * int(table[pc + 1]) if item.is_barrier else 5
-        if last is not None:
-            table[last + 1] += 1000
-            return replace(image, tables=tables), veu, int(table[last])
+        barriers = [found for found in placed[veu] if isinstance(found, PlacedBarrier)]
+        if barriers:
+            other = barriers[-1].position + WAITS_AT
+            table[other + 1] += 1000
+            return replace(image, tables=tables), veu, int(table[other])
     raise AssertionError("no barrier")
 
 
@@ -260,7 +259,7 @@ def test_an_artifact_holds_all_that_a_launch_needs(
     assert isinstance(loaded, GpuExecutable) and isinstance(made, GpuExecutable)
     assert loaded.signature == made.signature and loaded.target == "nvvm:sm_90"
     assert loaded.summary == made.summary
-    for field in ("entry", "num_veus", "block_threads", "arguments", "argument_bytes", "items",
+    for field in ("entry", "num_veus", "block_threads", "arguments", "argument_bytes", "program",
                   "shared_bytes", "code_kind", "resources"):  # fmt: skip
         assert getattr(loaded.image, field) == getattr(made.image, field), field
     np.testing.assert_array_equal(loaded.image.constants, made.image.constants)

@@ -12,19 +12,20 @@ from dataclasses import dataclass
 
 from rammer_mlir.lowering.gpu.kernels import BufferType, MappedKernels
 from rammer_mlir.lowering.gpu.program.barriers import AWAIT, COUNTER_WORDS, PUBLISH
-from rammer_mlir.lowering.gpu.program.task_table import (
-    RUN_WORDS,
-    BarrierRecord,
-    Buffer,
-    GpuTable,
-    Record,
-    RunRecord,
-)
 from rammer_mlir.lowering.gpu.program.watchdog import watch_type
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT, WORKGROUP
-from rammer_mlir.lowering.program.task_table import END
-from rammer_mlir.programs.cpu_image import Slot
+from rammer_mlir.programs.gpu_table import (
+    END,
+    RUN_WORDS,
+    WAITS_AT,
+    Buffer,
+    GpuTable,
+    Placed,
+    PlacedBarrier,
+    PlacedRun,
+)
+from rammer_mlir.programs.records import Program
 
 ENTRY = "rammer_program"
 """The kernel's symbol."""
@@ -39,14 +40,16 @@ class KernelLayout:
 
     Attributes:
         target: the GPU.
-        table: the schedule.
-        buffer_bytes: size of each of the kernel's buffers.
+        program: the schedule.
+        table: its first launch as the kernel reads it.
+        buffer_bytes: size of each of the kernel's buffers, by number.
         kernels: what the rKernels take.
         table_words: words of the longest task table that the kernel is launched with.
         watchdog: looks after which a waiting vEU stops the program, 0 for none.
     """
 
     target: GpuTarget
+    program: Program
     table: GpuTable
     buffer_bytes: Mapping[Buffer, int]
     kernels: MappedKernels
@@ -61,12 +64,17 @@ class KernelLayout:
     @property
     def num_veus(self) -> int:
         """Return the number of blocks."""
-        return len(self.table.totals)
+        return self.program.num_veus
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        """Return the kernel's buffers by number: inputs, outputs, constants, arena."""
+        return list(self.buffer_bytes)
 
 
 def kernel_function(layout: KernelLayout, straight_line_limit: int = STRAIGHT_LINE_LIMIT) -> str:
     """Return the ``gpu.func`` of a program as MLIR text."""
-    if layout.table.num_records <= straight_line_limit:
+    if layout.program.launches[0].num_records <= straight_line_limit:
         body = _straight_line(layout)
     else:
         body = _dispatch_loop(layout)
@@ -92,7 +100,7 @@ def kernel_arguments(layout: KernelLayout) -> list[tuple[str, str]]:
     """Return the kernel's arguments, names and types, in order."""
     buffers = [
         (buffer_name(buffer), f"memref<{layout.buffer_bytes[buffer]}xi8>")
-        for buffer in layout.table.buffers
+        for buffer in layout.buffers
     ]
     watch = [("watch", watch_type(layout.num_veus))] if layout.watchdog else []
     return [
@@ -137,17 +145,22 @@ def _straight_line(layout: KernelLayout) -> str:
     return f"  scf.index_switch %veu\n{''.join(bodies)}  default {{\n  }}\n"
 
 
-def _straight_record(layout: KernelLayout, record: Record) -> str:
-    if isinstance(record, BarrierRecord):
-        key = f"_{record.position}"
-        return f"""    %at{key} = arith.constant {record.position + 2} : index
-    %n{key} = arith.constant {len(record.waits)} : index
+def _straight_record(layout: KernelLayout, placed: Placed) -> str:
+    key = f"_{placed.position}"
+    if isinstance(placed, PlacedBarrier):
+        return f"""    %at{key} = arith.constant {placed.position + WAITS_AT} : index
+    %n{key} = arith.constant {len(placed.record.waits)} : index
 {_await(layout, f"%at{key}", f"%n{key}")}"""
-    key = f"_{record.position}"
-    kernel = layout.table.kernels[record.kernel]
+    return _straight_run(layout, placed, key)
+
+
+def _straight_run(layout: KernelLayout, placed: PlacedRun, key: str) -> str:
+    record = placed.record
+    kernel = layout.program.kernel_of(record)
     kinds = layout.kernels.signatures[kernel.name]
+    slots = layout.program.operators[record.operator].slots
     text: list[str] = []
-    for n, (slot, kind) in enumerate(zip(record.slots, kinds, strict=True)):
+    for n, (slot, kind) in enumerate(zip(slots, kinds, strict=True)):
         buffer = slot.base, slot.index
         text.append(f"    %offset{key}_{n} = arith.constant {slot.offset} : index\n")
         source = f"memref<{layout.buffer_bytes[buffer]}xi8>"
@@ -155,15 +168,15 @@ def _straight_record(layout: KernelLayout, record: Record) -> str:
     text.append(f"    %first{key} = arith.constant {record.first} : index\n")
     text.append(f"    %limit{key} = arith.constant {record.first + record.count} : index\n")
     text.append(_run_loop(layout, kernel.name, key))
-    if record.publish:
-        text.append(f"    %steps{key} = arith.constant {record.steps} : i64\n")
+    if placed.publish:
+        text.append(f"    %steps{key} = arith.constant {placed.steps} : i64\n")
         text.append(f"    %done{key} = arith.addi %base, %steps{key} : i64\n")
         text.append(_publish(layout, f"%done{key}"))
     return "".join(text)
 
 
 def _dispatch_loop(layout: KernelLayout) -> str:
-    cases = "".join(_kernel_case(layout, number) for number in range(len(layout.table.kernels)))
+    cases = "".join(_kernel_case(layout, number) for number in range(len(layout.program.kernels)))
     return f"""  %three = arith.constant 3 : index
   %four = arith.constant 4 : index
   %run_words = arith.constant {RUN_WORDS} : index
@@ -198,7 +211,7 @@ def _kernel_case(layout: KernelLayout, number: int) -> str:
     What the loop would carry from case to case takes registers from every rKernel: where the step
     counter stands is in the table.
     """
-    kernel = layout.table.kernels[number]
+    kernel = layout.program.kernels[number]
     key = f"_{number}"
     text = [
         f"""    case {number} {{
@@ -235,8 +248,9 @@ def _table_argument(layout: KernelLayout, number: int, n: int) -> str:
     key = f"_{number}_{n}"
     used = sorted(
         {
-            layout.table.buffers.index((slot.base, slot.index))
-            for slot in _slots_of(layout.table, number, n)
+            layout.buffers.index((operator.slots[n].base, operator.slots[n].index))
+            for operator in layout.program.operators
+            if operator.kernel == number
         }
     )
     head = f"""      %offset_from{key} = arith.constant {2 * n + 1} : index
@@ -261,20 +275,11 @@ def _table_argument(layout: KernelLayout, number: int, n: int) -> str:
 
 
 def _cast(layout: KernelLayout, result: str, buffer: int, indent: str) -> str:
-    found = layout.table.buffers[buffer]
+    found = layout.buffers[buffer]
     return (
         f"{indent}{result} = memref.cast %{buffer_name(found)} : "
         f"memref<{layout.buffer_bytes[found]}xi8> to memref<?xi8>\n"
     )
-
-
-def _slots_of(table: GpuTable, kernel: int, argument: int) -> list[Slot]:
-    return [
-        record.slots[argument]
-        for records in table.veus
-        for record in records
-        if isinstance(record, RunRecord) and record.kernel == kernel
-    ]
 
 
 def _typed_view(key: str, source: str, source_type: str, kind: BufferType) -> str:

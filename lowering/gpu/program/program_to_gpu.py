@@ -34,26 +34,22 @@ from rammer_mlir.lowering.gpu.program.dispatch import (
     buffer_name,
     kernel_function,
 )
-from rammer_mlir.lowering.gpu.program.task_table import (
-    Buffer,
-    GpuTable,
-    RunRecord,
-    build_gpu_table,
-    split_operators,
-)
 from rammer_mlir.lowering.gpu.program.watchdog import watch_words, watched_await_function
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT
 from rammer_mlir.lowering.kernels.functions import KERNEL_PREFIX, find_kernels
 from rammer_mlir.lowering.program.constants import pack_constants
-from rammer_mlir.lowering.program.task_table import Tables, build_tables
+from rammer_mlir.lowering.program.proof import proof_of
+from rammer_mlir.lowering.program.records import SlotResolver, program_of
 from rammer_mlir.passes.ir.constants import CONSTANT, argument_attributes
 from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.ir.structured import element_bytes
 from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import ARENA, memory_sizes
-from rammer_mlir.programs.cpu_image import TraceItem
 from rammer_mlir.programs.gpu_image import GpuCodeKind, GpuImage
+from rammer_mlir.programs.gpu_table import Buffer, encode_for_gpu
+from rammer_mlir.programs.proof import Proof
+from rammer_mlir.programs.records import Base, Program
 from rammer_mlir.programs.residency import KernelResources
 from rammer_mlir.programs.signature import Signature
 
@@ -67,31 +63,34 @@ class GpuProgram:
 
     Attributes:
         target: the GPU that it is for.
-        num_veus: blocks of the launch, all resident at once.
         block_threads: threads of each block.
         arguments: the kernel's arguments in order, each a pointer: ``inputN``, ``outputN``,
             ``constant``, ``arena``, ``scratches``, ``counters`` (zeroed once, before the first
             launch) and ``table``.
         argument_bytes: size of each.
         constants: uint8, all weights.
-        table: the schedule.
-        tables: int64 [launches, words], the task table of each launch.
-        items: for each vEU, what it does, in order.
+        program: the schedule.
+        tables: int64 [launches, words], the same, as the kernel reads it.
+        proof: memory and accesses, to check the schedule.
         shared_bytes: static shared memory of a block.
         inouts: the inputs that are changed in place.
     """
 
     target: GpuTarget
-    num_veus: int
     block_threads: int
     arguments: tuple[str, ...]
     argument_bytes: tuple[int, ...]
     constants: NDArray[np.uint8]
-    table: GpuTable
+    program: Program
     tables: NDArray[np.int64]
-    items: tuple[tuple[TraceItem, ...], ...]
+    proof: Proof
     shared_bytes: int
     inouts: tuple[str, ...] = ()
+
+    @property
+    def num_veus(self) -> int:
+        """Return the blocks of a launch; all are resident at once where there is only one."""
+        return self.program.num_veus
 
     def image(
         self,
@@ -105,13 +104,13 @@ class GpuProgram:
             target=self.target.name,
             signature=signature,
             entry=ENTRY,
-            num_veus=self.num_veus,
             block_threads=self.block_threads,
             arguments=self.arguments,
             argument_bytes=self.argument_bytes,
             constants=self.constants,
+            program=self.program,
             tables=self.tables,
-            items=self.items,
+            proof=self.proof,
             shared_bytes=self.shared_bytes,
             code_kind=code_kind,
             resources=resources,
@@ -145,21 +144,42 @@ def lower_to_gpu(
     scheduled = read_plan(module)
     target = _with_block_of(target, list(find_kernels(module)))
     constants = pack_constants(weights)
-    tables = build_tables(scheduled, constants.offsets, num_veus, separate=per_operator)
-    tables = replace(
-        tables, kernels=tuple(replace(k, name=KERNEL_PREFIX + k.name) for k in tables.kernels)
-    )
+    resolver = SlotResolver(scheduled, constants.offsets)
+    program = program_of(scheduled, resolver, num_veus, separate=per_operator)
+    proof = proof_of(scheduled, program, resolver)
     sizes = _buffer_bytes(module, len(constants.blob))
-    table = build_gpu_table(tables, list(sizes))
-    launches = _launches(tables, table, per_operator)
+    encoded = [
+        encode_for_gpu(program, launch, list(sizes), counts_runs=not per_operator)
+        for launch in program.launches
+    ]
+    tables = _of_one_length([table.words for table in encoded])
     inouts = _inouts(module)
     _erase_schedule(module)
-    mapped = _lower_kernels(module, target, table)
-    layout = KernelLayout(target, table, sizes, mapped, launches.shape[1], watchdog)
+    mapped = _lower_kernels(module, target, program)
+    layout = KernelLayout(
+        target, _native(program), encoded[0], sizes, mapped, tables.shape[1], watchdog
+    )
     # Straight-line code has its table built in, and does not stop half-way.
     _assemble(module, layout, 0 if watchdog or per_operator else straight_line_limit)
-    described = _describe(layout, constants.blob, launches, tables.table.items)
-    return replace(described, inouts=inouts)
+    sizes_of_arguments = _argument_bytes(layout)
+    return GpuProgram(
+        target=target,
+        block_threads=target.block_threads,
+        arguments=tuple(sizes_of_arguments),
+        argument_bytes=tuple(sizes_of_arguments.values()),
+        constants=constants.blob,
+        program=program,
+        tables=tables,
+        proof=proof,
+        shared_bytes=mapped.shared_bytes,
+        inouts=inouts,
+    )
+
+
+def _native(program: Program) -> Program:
+    """Name the rKernels as native code does."""
+    kernels = tuple(replace(k, name=KERNEL_PREFIX + k.name) for k in program.kernels)
+    return replace(program, kernels=kernels)
 
 
 def _with_block_of(target: GpuTarget, kernels: Sequence[Any]) -> GpuTarget:
@@ -189,32 +209,28 @@ def _with_block_of(target: GpuTarget, kernels: Sequence[Any]) -> GpuTarget:
     return replace(target, block_threads=next(iter(sizes), target.block_threads))
 
 
-def _launches(tables: Tables, table: GpuTable, per_operator: bool) -> NDArray[np.int64]:
-    """Return the task tables of the launches, all of one length."""
-    words = [table.words]
-    if per_operator:
-        parts = split_operators(tables)
-        words = [build_gpu_table(p, table.buffers, counts_runs=False).words for p in parts]
-    result = np.zeros((len(words), max(map(len, words), default=1)), np.int64)
-    for row, found in zip(result, words, strict=True):
+def _of_one_length(tables: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return the task tables of the launches as rows, filled up with zeros."""
+    rows = np.zeros((len(tables), max(map(len, tables))), np.int64)
+    for row, found in zip(rows, tables, strict=True):
         row[: len(found)] = found
-    return result
+    return rows
 
 
 def _buffer_bytes(module: ir.Module, constant_bytes: int) -> dict[Buffer, int]:
     """Return the kernel's buffers and their sizes: inputs, outputs, constants, arena."""
     main: Any = entry_function(module)
     kinds = main.operation.attributes["function_type"].value.inputs
-    found: dict[str, list[int]] = {"input": [], "output": []}
+    found: dict[Base, list[int]] = {"input": [], "output": []}
     for attributes, kind in zip(argument_attributes(main), kinds, strict=True):
         if CONSTANT in attributes or ARENA in attributes:
             continue
         elements = int(np.prod(kind.shape, dtype=np.int64))
-        base = "output" if "rtask.output" in attributes else "input"
+        base: Base = "output" if "rtask.output" in attributes else "input"
         found[base].append(max(1, elements * element_bytes(kind)))
     sizes: dict[Buffer, int] = {}
-    for base in ("input", "output"):
-        sizes.update({(base, n): size for n, size in enumerate(found[base])})
+    for base, all_sizes in found.items():
+        sizes.update({(base, n): size for n, size in enumerate(all_sizes)})
     sizes["constant", 0] = max(constant_bytes, ALIGNMENT)
     sizes["arena", 0] = max(memory_sizes(main).arena_bytes, ALIGNMENT)
     return sizes
@@ -236,28 +252,25 @@ def _erase_schedule(module: ir.Module) -> None:
             op.operation.erase()
 
 
-def _lower_kernels(module: ir.Module, target: GpuTarget, table: GpuTable) -> MappedKernels:
+def _lower_kernels(module: ir.Module, target: GpuTarget, program: Program) -> MappedKernels:
     """Map every rKernel to a block's threads, in place."""
     kernels: list[Any] = list(find_kernels(module))
     for kernel in kernels:
         kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + symbol(kernel))
-    _note_alignments(kernels, table)
+    _note_alignments(kernels, program)
     return map_kernels(
         module, kernels, target.shared_limit, target.block_threads,
         async_copies=target.async_copies, matrix_unit=target.matrix_unit,
     )  # fmt: skip
 
 
-def _note_alignments(kernels: Sequence[Any], table: GpuTable) -> None:
+def _note_alignments(kernels: Sequence[Any], program: Program) -> None:
     """Write to the rKernels' arguments what the addresses of all their runs are multiples of."""
     known: dict[str, list[int]] = {}
-    for record in (record for records in table.veus for record in records):
-        if isinstance(record, RunRecord):
-            name = table.kernels[record.kernel].name
-            before = known.get(name, [WIDEST] * len(record.slots))
-            known[name] = [
-                gcd(n, slot.offset) for n, slot in zip(before, record.slots, strict=True)
-            ]
+    for operator in program.operators:
+        name = KERNEL_PREFIX + program.kernels[operator.kernel].name
+        before = known.get(name, [WIDEST] * len(operator.slots))
+        known[name] = [gcd(n, slot.offset) for n, slot in zip(before, operator.slots, strict=True)]
     i64 = ir.IntegerType.get_signless(64)
     for kernel in kernels:
         if symbol(kernel) in known:
@@ -270,7 +283,7 @@ def _note_alignments(kernels: Sequence[Any], table: GpuTable) -> None:
 
 def _assemble(module: ir.Module, layout: KernelLayout, straight_line_limit: int) -> None:
     """Put everything into one gpu module."""
-    declared = "\n".join(_declaration(layout, kernel.name) for kernel in layout.table.kernels)
+    declared = "\n".join(_declaration(layout, kernel.name) for kernel in layout.program.kernels)
     text = f"""
 module attributes {{gpu.container_module}} {{
 gpu.module @{MODULE} {{
@@ -282,7 +295,7 @@ gpu.module @{MODULE} {{
     container: Any = ir.Module.parse(text)
     gpu_module: Any = container.body.operations[0]
     body = gpu_module.operation.regions[0].blocks[0]
-    names = {kernel.name for kernel in layout.table.kernels}
+    names = {kernel.name for kernel in layout.program.kernels}
     for op in list(body.operations):
         if op.operation.name == "func.func" and symbol(op.operation) in names:
             op.operation.erase()
@@ -311,27 +324,12 @@ def _declaration(layout: KernelLayout, kernel: str) -> str:
     return f"func.func private @{kernel}({types})"
 
 
-def _describe(
-    layout: KernelLayout,
-    constants: NDArray[np.uint8],
-    launches: NDArray[np.int64],
-    items: tuple[tuple[TraceItem, ...], ...],
-) -> GpuProgram:
+def _argument_bytes(layout: KernelLayout) -> dict[str, int]:
+    """Return the sizes of the kernel's arguments by name, in order."""
     sizes = {buffer_name(buffer): size for buffer, size in layout.buffer_bytes.items()}
     sizes["scratches"] = layout.kernels.scratch_bytes * layout.num_veus
     sizes["counters"] = layout.num_veus * COUNTER_WORDS * 8
     sizes["table"] = 8 * layout.table_words
     if layout.watchdog:
         sizes["watch"] = 8 * watch_words(layout.num_veus)
-    return GpuProgram(
-        target=layout.target,
-        num_veus=layout.num_veus,
-        block_threads=layout.target.block_threads,
-        arguments=tuple(sizes),
-        argument_bytes=tuple(sizes.values()),
-        constants=constants,
-        table=layout.table,
-        tables=launches,
-        items=items,
-        shared_bytes=layout.kernels.shared_bytes,
-    )
+    return sizes

@@ -6,11 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.errors import TargetError
-from rammer_mlir.programs.cpu_image import TraceItem
 from rammer_mlir.programs.gpu_image import GpuImage, WatchWord
-
-_BARRIER, _RUN_WORDS = -1, 5
-"""Kind of a barrier's record, and words of a run's (see lowering/gpu/program/task_table)."""
+from rammer_mlir.programs.gpu_table import WAITS_AT, place_records
+from rammer_mlir.programs.records import Program, RunRecord
 
 
 def check_watch(image: GpuImage, watch: NDArray[np.int64]) -> None:
@@ -26,35 +24,39 @@ def check_watch(image: GpuImage, watch: NDArray[np.int64]) -> None:
         int(watch[word])
         for word in (WatchWord.VEU, WatchWord.AWAITED, WatchWord.POSITION, WatchWord.RUN)
     )
-    before = run * int(image.tables[0][image.num_veus + awaited])
+    before = run * image.program.launches[0].totals[awaited]
     expected = int(watch[WatchWord.EXPECTED]) - before
     seen = int(watch[WatchWord.SEEN]) - before
+    waiting = _waiting(image.program, veu, position)
+    step = _step(image.program, awaited, expected)
     raise TargetError(
-        f"watchdog: vEU {veu}, before {_waiting(image, veu, position)}, waited in vain for step "
-        f"{expected} of vEU {awaited} ({_step(image.items[awaited], expected)}), which is at step "
+        f"watchdog: vEU {veu}, before {waiting}, waited in vain for step "
+        f"{expected} of vEU {awaited} ({step}), which is at step "
         f"{seen}, in run {run + 1}; raise the watchdog's limit, or look for what keeps vEU "
         f"{awaited}"
     )
 
 
-def _step(items: tuple[TraceItem, ...], step: int) -> str:
+def _step(program: Program, veu: int, step: int) -> str:
     """Name the rOperator whose rTask is a vEU's step of this number, from 1."""
     done = 0
-    for item in items:
-        done += item.count
-        if done >= step:
-            return f"rOperator '{item.name}'"
+    for record in program.launches[0].veus[veu]:
+        if isinstance(record, RunRecord):
+            done += record.count
+            if done >= step:
+                return _named(program, record)
     return "no rTask of this program"
 
 
-def _waiting(image: GpuImage, veu: int, position: int) -> str:
-    """Name what a vEU wants to do after the barrier whose pairs stand at a position."""
-    table = image.tables[0]
-    pc = int(table[veu])
-    for number, item in enumerate(image.items[veu]):
-        size = 2 + 2 * int(table[pc + 1]) if int(table[pc]) == _BARRIER else _RUN_WORDS
-        if item.is_barrier and pc < position <= pc + size:
-            later = image.items[veu][number + 1 :]
-            return next((f"rOperator '{i.name}'" for i in later if not i.is_barrier), "its end")
-        pc += size
-    return "its end"
+def _waiting(program: Program, veu: int, position: int) -> str:
+    """Name what a vEU wants to do after the barrier whose pairs begin at a position."""
+    later = (
+        placed.record
+        for placed in place_records(program.launches[0])[veu]
+        if placed.position + WAITS_AT > position and isinstance(placed.record, RunRecord)
+    )
+    return next((_named(program, record) for record in later), "its end")
+
+
+def _named(program: Program, record: RunRecord) -> str:
+    return f"rOperator '{program.operators[record.operator].name}'"

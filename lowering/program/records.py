@@ -1,0 +1,173 @@
+"""From a module at the `program` stage to typed records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import PassError
+from rammer_mlir.passes.ir.constants import CONSTANT, argument_attributes
+from rammer_mlir.passes.ir.entry import entry_function, functions, symbol_name
+from rammer_mlir.passes.ir.structured import element_bytes
+from rammer_mlir.passes.program.program_ir import OperatorCall, ScheduledModule
+from rammer_mlir.passes.program.task_graph import root_of
+from rammer_mlir.passes.rtask_plan_memory import ARENA, view_start
+from rammer_mlir.programs.records import (
+    BarrierRecord,
+    KernelSymbol,
+    Launch,
+    Operator,
+    Program,
+    Record,
+    RunRecord,
+    Slot,
+)
+from rammer_mlir.scheduling.program import Barrier, Item, RProgram, Run
+
+
+def program_of(
+    scheduled: ScheduledModule, resolver: SlotResolver, num_veus: int, *, separate: bool = False
+) -> Program:
+    """Return the typed records of a plan.
+
+    Args:
+        scheduled: a module at the `program` stage whose memory is planned.
+        resolver: says where its buffers are.
+        num_veus: vEUs that run it, at least as many as any rProgram has.
+        separate: launch each rProgram by itself; else they follow each other in one launch, with
+            a global barrier between them.
+
+    Raises:
+        PassError: if a run's buffer is neither an argument nor in the arena, or an offset is not
+            static.
+    """
+    programs = scheduled.plan.programs
+    groups = [[program] for program in programs] if separate else [programs]
+    kernels = _kernels_by_first_use(scheduled)
+    return Program(
+        kernels=tuple(kernels),
+        operators=tuple(
+            Operator(operator.name, _number(kernels, call), resolver.slots(call))
+            for operator, call in zip(scheduled.builder.operators, scheduled.calls, strict=True)
+        ),
+        launches=tuple(_launch(group, num_veus) for group in groups),
+    )
+
+
+def _kernels_by_first_use(scheduled: ScheduledModule) -> dict[KernelSymbol, int]:
+    kernels: dict[KernelSymbol, int] = {}
+    for program in scheduled.plan.programs:
+        for item in (item for veu in program.veus for item in veu if isinstance(item, Run)):
+            call = scheduled.calls[item.operator]
+            kernels.setdefault(_symbol(call), len(kernels))
+    return kernels
+
+
+def _symbol(call: OperatorCall) -> KernelSymbol:
+    return KernelSymbol(call.kernel, len(call.operands))
+
+
+def _number(kernels: Mapping[KernelSymbol, int], call: OperatorCall) -> int:
+    return kernels[_symbol(call)]
+
+
+def _launch(programs: Sequence[RProgram], num_veus: int) -> Launch:
+    """Put rPrograms one after the other; each begins when all vEUs have ended the one before."""
+    veus: list[list[Record]] = [[] for _ in range(num_veus)]
+    steps = [0] * num_veus
+    for program in programs:
+        before = tuple(steps)
+        for veu, items in enumerate(program.veus):
+            others = tuple((v, s) for v, s in enumerate(before) if v != veu and s)
+            if others:
+                veus[veu].append(BarrierRecord(others))
+            veus[veu].extend(_record(item, before) for item in items)
+            steps[veu] += sum(item.count for item in items if isinstance(item, Run))
+    return Launch(tuple(map(tuple, veus)))
+
+
+def _record(item: Item, before: Sequence[int]) -> Record:
+    if isinstance(item, Barrier):
+        return BarrierRecord(tuple((veu, before[veu] + order + 1) for veu, order in item.waits))
+    return RunRecord(item.operator, item.first, item.count)
+
+
+class SlotResolver:
+    """Says where the buffers of a scheduled module are."""
+
+    def __init__(self, scheduled: ScheduledModule, constant_offsets: Mapping[int, int]) -> None:
+        """Index the module's rKernels and the entry function's arguments.
+
+        Args:
+            scheduled: a module at the `program` stage whose memory is planned.
+            constant_offsets: byte offset of each weight argument in the constants.
+        """
+        main = entry_function(scheduled.builder.module)
+        self._constant_offsets = constant_offsets
+        self._attributes = argument_attributes(main)
+        self._index = _interface_index(self._attributes)
+        self._known: dict[tuple[ir.Value, int], Slot] = {}
+        self._functions = {symbol_name(op): op for op in functions(scheduled.builder.module)}
+
+    def slots(self, call: OperatorCall) -> tuple[Slot, ...]:
+        """Return the pointers of a call: an rKernel adds its buffers' static offsets itself."""
+        inside = self.kernel_offsets(call.kernel)
+        return tuple(map(self._slot, call.operands, inside))
+
+    def kernel_offsets(self, kernel: str) -> list[int]:
+        """Return the bytes that an rKernel itself adds to each pointer, by its buffers' types."""
+        kind = ir.TypeAttr(self._functions[kernel].operation.attributes["function_type"]).value
+        return [_offset_bytes(buffer, f"@{kernel}") for buffer in ir.FunctionType(kind).inputs[1:]]
+
+    def _slot(self, value: ir.Value, inside: int) -> Slot:
+        """Return the address from which ``inside`` more bytes lead to a view's first element."""
+        key = value, inside
+        if key not in self._known:
+            root = root_of(value)
+            start = _offset_bytes(value.type, "a run") - _offset_bytes(root.type, "a run")
+            place = self.place(root)
+            self._known[key] = Slot(place.base, place.index, place.offset + start - inside)
+        return self._known[key]
+
+    def place(self, root: ir.Value) -> Slot:
+        """Return where a whole buffer begins: an argument's, or one in the arena."""
+        owner, offset = root.owner, 0
+        if not isinstance(owner, ir.Block):
+            if owner.operation.name != "memref.view":
+                raise PassError(
+                    f"a run uses the result of '{owner.operation.name}': expected an argument or "
+                    "a view of the arena; run rtask-plan-memory first"
+                )
+            offset = view_start(owner.opview)
+            root = owner.operation.operands[0]
+        number = ir.BlockArgument(root).arg_number
+        attributes = self._attributes[number]
+        if ARENA in attributes:
+            return Slot("arena", 0, offset)
+        if CONSTANT in attributes:
+            return Slot("constant", 0, self._constant_offsets[number] + offset)
+        return Slot(
+            "output" if "rtask.output" in attributes else "input", self._index[number], offset
+        )
+
+
+def _offset_bytes(kind: ir.Type, user: str) -> int:
+    """Return the static offset of a memref type in bytes."""
+    offset = ir.MemRefType(kind).get_strides_and_offset()[1]
+    if offset == ir.ShapedType.get_dynamic_stride_or_offset():
+        raise PassError(
+            f"{user} uses a buffer of type {kind}: expected a static offset; give it in the type"
+        )
+    return offset * element_bytes(kind)
+
+
+def _interface_index(attributes: Sequence[Mapping[str, ir.Attribute]]) -> dict[int, int]:
+    """Number the inputs and the outputs among the arguments, each from zero."""
+    index: dict[int, int] = {}
+    counts = {"input": 0, "output": 0}
+    for number, entry in enumerate(attributes):
+        if CONSTANT not in entry and ARENA not in entry:
+            kind = "output" if "rtask.output" in entry else "input"
+            index[number] = counts[kind]
+            counts[kind] += 1
+    return index

@@ -1,0 +1,73 @@
+"""A program as the CPU's dispatch code reads it: arrays of 32-bit words (``docs/program.md``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.programs.records import Program, Record, RunRecord, Slot
+
+BARRIER, END = -1, -2
+"""First words of records that are not runs, whose first word is their rKernel's number."""
+
+RUN_WORDS = 4
+
+
+@dataclass(frozen=True)
+class CpuTable:
+    """What the dispatch code of a CPU executes.
+
+    Attributes:
+        records: int32, all vEUs' records one after the other: ``kernel, first, count, arguments``
+            for a run, ``-1, n, (vEU, steps) * n`` for a barrier, ``-2`` at the end of a vEU.
+        starts: int32 [num_veus], where each vEU's records begin.
+        arguments: int32, indices into the pointer table.
+        totals: int64 [num_veus], rTasks of each vEU in one run.
+        slots: the pointer table's entries.
+    """
+
+    records: NDArray[np.int32]
+    starts: NDArray[np.int32]
+    arguments: NDArray[np.int32]
+    totals: NDArray[np.int64]
+    slots: tuple[Slot, ...]
+
+
+def encode_for_cpu(program: Program) -> CpuTable:
+    """Encode the only launch of a program."""
+    (launch,) = program.launches
+    slots = pointer_table(program)
+    number = {slot: position for position, slot in enumerate(slots)}
+    starts = _argument_starts(program)
+    veus = [
+        [*chain.from_iterable(_words(program, starts, record) for record in records), END]
+        for records in launch.veus
+    ]
+    return CpuTable(
+        records=np.array([*chain.from_iterable(veus)], dtype=np.int32),
+        starts=np.array([0, *accumulate(map(len, veus))][:-1], dtype=np.int32),
+        arguments=np.array([number[s] for o in program.operators for s in o.slots], dtype=np.int32),
+        totals=np.array(launch.totals, dtype=np.int64),
+        slots=slots,
+    )
+
+
+def pointer_table(program: Program) -> tuple[Slot, ...]:
+    """Return the distinct addresses that rOperators begin at, in order."""
+    return tuple(dict.fromkeys(slot for operator in program.operators for slot in operator.slots))
+
+
+def _argument_starts(program: Program) -> list[int]:
+    """Return where each operator's entries of the pointer table are listed."""
+    return [0, *accumulate(len(operator.slots) for operator in program.operators)]
+
+
+def _words(program: Program, starts: Sequence[int], record: Record) -> Sequence[int]:
+    if isinstance(record, RunRecord):
+        kernel = program.operators[record.operator].kernel
+        return kernel, record.first, record.count, starts[record.operator]
+    return BARRIER, len(record.waits), *chain.from_iterable(record.waits)

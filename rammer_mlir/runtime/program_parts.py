@@ -1,0 +1,160 @@
+"""Records and proof of a program in an artifact (``docs/program.md`` specifies both).
+
+``program.json`` has a list for each record: ``[operator, first, count]`` for a run,
+``[[vEU, steps], ...]`` for a barrier. ``proof.json`` says where values are and who touches them;
+the boxes of each access are numbers of ``boxes.bin``, from a position on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.programs.proof import BoxAccess, Int64Array, KernelAccesses, Proof, ValuePlace
+from rammer_mlir.programs.records import (
+    BarrierRecord,
+    KernelSymbol,
+    Launch,
+    Operator,
+    Program,
+    Record,
+    RunRecord,
+    Slot,
+)
+from rammer_mlir.runtime.parts import Members
+
+_PROGRAM, _PROOF, _BOXES = "program.json", "proof.json", "boxes.bin"
+
+
+def write_program(program: Program, proof: Proof) -> dict[str, bytes]:
+    """Return the members that hold a program's records and its proof."""
+    boxes = _Boxes()
+    described = {
+        "values": [[v.name, v.kind, astuple(v.place), v.num_bytes] for v in proof.values],
+        "kernels": [_write_accesses(kernel, boxes) for kernel in proof.kernels],
+        "operands": proof.operands,
+    }
+    return {
+        _PROGRAM: _compact(_write_records(program)),
+        _PROOF: _compact(described),
+        _BOXES: boxes.data(),
+    }
+
+
+def read_program(members: Members) -> Program:
+    """Read a program's records."""
+    found = json.loads(members.read(_PROGRAM))
+    slots = [Slot(*slot) for slot in found["slots"]]
+    return Program(
+        kernels=tuple(KernelSymbol(*kernel) for kernel in found["kernels"]),
+        operators=tuple(
+            Operator(name, kernel, tuple(slots[number] for number in numbers))
+            for name, kernel, numbers in found["operators"]
+        ),
+        launches=tuple(
+            Launch(tuple(tuple(map(_read_record, records)) for records in veus))
+            for veus in found["launches"]
+        ),
+    )
+
+
+def read_proof(members: Members) -> Proof:
+    """Read what a proof needs."""
+    found = json.loads(members.read(_PROOF))
+    boxes = np.frombuffer(members.read(_BOXES), np.int64)
+    return Proof(
+        values=tuple(
+            ValuePlace(name, kind, Slot(*place), num_bytes)
+            for name, kind, place, num_bytes in found["values"]
+        ),
+        kernels=tuple(_read_accesses(kernel, boxes) for kernel in found["kernels"]),
+        operands=tuple(map(tuple, found["operands"])),
+    )
+
+
+def _compact(content: object) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def _write_records(program: Program) -> dict[str, object]:
+    slots = {slot: n for n, slot in enumerate(_distinct_slots(program))}
+    return {
+        "slots": [astuple(slot) for slot in slots],
+        "kernels": [(kernel.name, kernel.num_arguments) for kernel in program.kernels],
+        "operators": [(o.name, o.kernel, [slots[s] for s in o.slots]) for o in program.operators],
+        "launches": [
+            [list(map(_write_record, records)) for records in launch.veus]
+            for launch in program.launches
+        ],
+    }
+
+
+def _distinct_slots(program: Program) -> Sequence[Slot]:
+    return list(dict.fromkeys(slot for operator in program.operators for slot in operator.slots))
+
+
+def _write_record(record: Record) -> Sequence[object]:
+    if isinstance(record, BarrierRecord):
+        return record.waits
+    return record.operator, record.first, record.count
+
+
+def _read_record(words: Sequence[Any]) -> Record:
+    if words and not isinstance(words[0], list):
+        return RunRecord(*words)
+    return BarrierRecord(tuple((veu, steps) for veu, steps in words))
+
+
+@dataclass
+class _Boxes:
+    """Collects the numbers of all boxes; equal ones are written once."""
+
+    parts: list[bytes] = field(default_factory=list[bytes])
+    size: int = 0
+    known: dict[bytes, int] = field(default_factory=dict[bytes, int])
+
+    def add(self, numbers: Int64Array) -> int:
+        """Return the position of the numbers among all."""
+        data = np.ascontiguousarray(numbers, np.int64).tobytes()
+        if data not in self.known:
+            self.known[data] = self.size
+            self.parts.append(data)
+            self.size += len(data) // 8
+        return self.known[data]
+
+    def data(self) -> bytes:
+        return b"".join(self.parts)
+
+
+def _write_accesses(kernel: KernelAccesses, boxes: _Boxes) -> list[object]:
+    kinds = (kernel.reads, kernel.writes, kernel.updates)
+    return [kernel.num_rtasks, *([_write_box(a, boxes) for a in kind] for kind in kinds)]
+
+
+def _write_box(access: BoxAccess, boxes: _Boxes) -> list[object]:
+    offsets, sizes = boxes.add(access.offsets), boxes.add(access.sizes)
+    return [access.argument, access.element_bytes, offsets, sizes, access.strides]
+
+
+def _read_accesses(found: Sequence[Any], boxes: NDArray[np.int64]) -> KernelAccesses:
+    num_rtasks, *kinds = found
+    return KernelAccesses(
+        num_rtasks, *(tuple(_read_box(box, num_rtasks, boxes) for box in kind) for kind in kinds)
+    )
+
+
+def _read_box(found: Sequence[Any], num_rtasks: int, boxes: NDArray[np.int64]) -> BoxAccess:
+    argument, element_bytes, offsets, sizes, strides = found
+    rank = len(strides)
+    return BoxAccess(
+        argument=argument,
+        element_bytes=element_bytes,
+        offsets=boxes[offsets : offsets + num_rtasks],
+        sizes=boxes[sizes : sizes + num_rtasks * rank].reshape(num_rtasks, rank),
+        strides=tuple(strides),
+    )
