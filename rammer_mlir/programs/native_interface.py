@@ -11,6 +11,8 @@ from enum import IntEnum
 
 import numpy as np
 
+from rammer_mlir.programs.records import Base
+
 CACHE_LINE = 64
 """Bytes of a CPU's cache line. What different threads write begins on different lines."""
 
@@ -101,20 +103,18 @@ GPU_ENTRY = "rammer_program"
 COUNTER_WORDS = 16
 """GPU: 64-bit words from one vEU's step counter to the next: a cache line of 128 bytes."""
 
-INPUT, OUTPUT = "input", "output"
-"""GPU: names of the kernel's arguments for the model's inputs and outputs, before their number."""
-
-CONSTANT, ARENA = "constant", "arena"
-"""GPU: arguments of the kernel: all weights, and the memory that intermediates share."""
-
 SCRATCHES, COUNTERS, TABLE, WATCH = "scratches", "counters", "table", "watch"
-"""GPU: further arguments: temporaries that do not fit shared memory, step counters, task table, and
-the watchdog's buffer. Counters and the watchdog's buffer are zeroed once."""
+"""GPU: the kernel's arguments after the buffers: temporaries that do not fit shared memory, step
+counters, task table, and the watchdog's buffer. Counters and the watchdog's buffer are zeroed once.
+"""
 
 
-def argument_name(base: str, index: int) -> str:
-    """Return the name of the kernel's argument for a buffer: only inputs and outputs are many."""
-    return f"{base}{index}" if base in (INPUT, OUTPUT) else base
+def argument_name(base: Base, index: int = 0) -> str:
+    """Return the name of the kernel's argument for a buffer: ``inputN``, ``outputN``, or the base.
+
+    There is one buffer of constants, and one arena.
+    """
+    return f"{base}{index}" if base in ("input", "output") else base
 
 
 class WatchWord(IntEnum):
