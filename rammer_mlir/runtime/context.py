@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +27,8 @@ class Context:
         self._words = np.zeros(len(ContextWord), dtype=np.int64)
         self._address = self._words.ctypes.data
         # Python writes single words through views in a third of the time that NumPy takes.
-        words: Any = self._words
-        pointers: Any = self._pointers
-        self._word_view, self._pointer_view = memoryview(words), memoryview(pointers)
+        words = self._word_view = self._words.data
+        self._pointer_view = self._pointers.data
         bases = {"arena": self._arena.ctypes.data, "constant": image.constants.ctypes.data}
         self._moving: list[tuple[int, int, int]] = []
         first = {"input": 0, "output": len(image.signature.inputs)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,7 +177,7 @@ def _native(program: Program) -> Program:
     return replace(program, kernels=kernels)
 
 
-def _with_block_of(target: GpuTarget, kernels: Sequence[Any]) -> GpuTarget:
+def _with_block_of(target: GpuTarget, kernels: Sequence[ir.Operation]) -> GpuTarget:
     """Give a block the threads that rKernels are written for, where some are.
 
     Raises:
@@ -215,13 +214,14 @@ def _of_one_length(tables: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 def _buffer_bytes(module: ir.Module, constant_bytes: int) -> dict[Buffer, int]:
     """Return the kernel's buffers and their sizes: inputs, outputs, constants, arena."""
-    main: Any = entry_function(module)
-    kinds = main.operation.attributes["function_type"].value.inputs
+    main = entry_function(module)
+    signature = ir.TypeAttr(main.operation.attributes["function_type"]).value
+    kinds = ir.FunctionType(signature).inputs
     found: dict[Base, list[int]] = {"input": [], "output": []}
     for attributes, kind in zip(argument_attributes(main), kinds, strict=True):
         if CONSTANT in attributes or ARENA in attributes:
             continue
-        elements = int(np.prod(kind.shape, dtype=np.int64))
+        elements = int(np.prod(ir.MemRefType(kind).shape, dtype=np.int64))
         base: Base = "output" if "rtask.output" in attributes else "input"
         found[base].append(max(1, elements * element_bytes(kind)))
     sizes: dict[Buffer, int] = {}
@@ -251,7 +251,7 @@ def _erase_schedule(module: ir.Module) -> None:
 
 def _lower_kernels(module: ir.Module, target: GpuTarget, program: Program) -> MappedKernels:
     """Map every rKernel to a block's threads, in place."""
-    kernels: list[Any] = list(find_kernels(module))
+    kernels: list[ir.Operation] = list(find_kernels(module))
     for kernel in kernels:
         kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + symbol(kernel))
     _note_alignments(kernels, program)
@@ -261,7 +261,7 @@ def _lower_kernels(module: ir.Module, target: GpuTarget, program: Program) -> Ma
     )  # fmt: skip
 
 
-def _note_alignments(kernels: Sequence[Any], program: Program) -> None:
+def _note_alignments(kernels: Sequence[ir.Operation], program: Program) -> None:
     """Write to the rKernels' arguments what the addresses of all their runs are multiples of."""
     known: dict[str, list[int]] = {}
     for operator in program.operators:
