@@ -16,11 +16,10 @@ from rammer_mlir.emulation.codegen.sites import Sites
 from rammer_mlir.emulation.codegen.words import Exchange, constant_word, i64
 from rammer_mlir.emulation.records import KernelArgument, Lane, SharedBuffer, Shuffle, World
 from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.lowering.gpu.program.barriers import PAUSE
 from rammer_mlir.lowering.ir_walk import walk
 
 _ALIGNMENT = 256
-_PAUSE = "rammer_pause"
-"""A function without a body that kernels call between two polls."""
 
 _REDUCTIONS: dict[str, Callable[[ir.Value, ir.Value], ir.Value]] = {
     "add": lambda a, b: arith.addf(a, b) if _is_float(a) else arith.addi(a, b),
@@ -186,7 +185,7 @@ def _to_function(operation: ir.Operation) -> None:
 
 def _define_pause(operation: ir.Operation) -> None:
     """Let the pause between two polls do nothing: the poll itself gives way."""
-    if _symbol(operation) != _PAUSE:
+    if _symbol(operation) != PAUSE:
         raise UnsupportedError(
             f"emulation: expected functions with a body, found '{_symbol(operation)}' without one"
         )
@@ -244,7 +243,7 @@ _LAUNCH_WORDS = {
     "gpu.subgroup_size": World.SUBGROUP,
 }
 _BARRIERS = ("gpu.barrier", "nvvm.barrier0", "nvvm.barrier", "rocdl.barrier", "rocdl.s.barrier")
-_PAUSES = ("nvvm.nanosleep", "rocdl.s.sleep")
+PAUSES = ("nvvm.nanosleep", "rocdl.s.sleep")
 
 
 def _rewrite(operation: ir.Operation, number: int, sites: Sites) -> None:
@@ -277,7 +276,7 @@ def _rewrite(operation: ir.Operation, number: int, sites: Sites) -> None:
         elif name == "gpu.return":
             func.ReturnOp(list(operation.operands))
             operation.erase()
-        elif name in _PAUSES:
+        elif name in PAUSES:
             operation.erase()
         else:
             raise UnsupportedError(
