@@ -17,7 +17,7 @@ from rammer_mlir.lowering.from_gpu.memory_operations import COLLECTIVES
 from rammer_mlir.lowering.from_gpu.spare_threads import guard
 from rammer_mlir.lowering.gpu.iteration_space import unflatten
 from rammer_mlir.lowering.gpu.kernels import BLOCK_THREADS, SUBGROUP
-from rammer_mlir.lowering.gpu.temporaries import PRIVATE, in_space, propagate_space
+from rammer_mlir.lowering.gpu.temporaries import PRIVATE, in_space, is_private, propagate_space
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.kernels.affine import as_value, constant
 
@@ -151,9 +151,10 @@ def _rewrite(operation: Any, ids: _Ids, block: Any) -> None:
                 nested.erase()
         elif nested.name == "memref.memory_space_cast":
             nested.results[0].replace_all_uses_with(nested.operands[0])
-            propagate_space(nested.operands[0], nested.operands[0].type.memory_space)
+            kind = ir.MemRefType(nested.operands[0].type)
+            propagate_space(nested.operands[0], kind.memory_space)
             nested.erase()
-        elif nested.name == "memref.alloca" and str(nested.result.type.memory_space) != PRIVATE:
+        elif nested.name == "memref.alloca" and not is_private(nested):
             with ir.InsertionPoint.at_block_begin(block), nested.location:
                 memory = _private(nested.result.type)
             nested.result.replace_all_uses_with(memory)

@@ -99,7 +99,8 @@ def _symbol(operation: Any) -> str:
 def _holder(module: Any, kernel: str) -> Any:
     for operation in walk(module.operation):
         if operation.name == "gpu.func" and _symbol(operation) == kernel:
-            return operation.parent.operation
+            holder: Any = operation.parent
+            return holder.operation
     raise UnsupportedError(
         f"emulation: expected a kernel '{kernel}', found "
         f"{', '.join(kernel_names(module)) or 'none'}; name one of these"
