@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from rammer_mlir.bindings import ir, llvm
 from rammer_mlir.errors import UnsupportedError
-from rammer_mlir.lowering.gpu.llvm.math_to_arith import expand_gpu_math
+from rammer_mlir.lowering.gpu.llvm.expand_libm_functions import expand_libm_functions
 from rammer_mlir.lowering.gpu.program.barriers import PAUSE
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.codegen import to_llvm_ir
-from rammer_mlir.lowering.llvm.math_to_arith import convert_math
+from rammer_mlir.lowering.llvm.expand_exponentials import expand_exponentials
 from rammer_mlir.lowering.llvm.narrow_floats import convert_through_f32
 from rammer_mlir.lowering.llvm.steps import Step
 from rammer_mlir.passes.ir.structured import element_bytes
@@ -82,8 +82,8 @@ MATH_STEPS = (
     Step("wide-floats", convert_through_f32),
     Step("expand-math", f"gpu.module(math-expand-ops{{ops={_EXPANDED}}})"),
     Step("contract", contract_floats),
-    Step("gpu-math", expand_gpu_math),
-    Step("math", convert_math),
+    Step("libm-functions", expand_libm_functions),
+    Step("exponentials", expand_exponentials),
     Step("intrinsics", call_intrinsics),
     Step("check-math", check_math),
     Step("integers", "gpu.module(convert-math-to-llvm)"),
