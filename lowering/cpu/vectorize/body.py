@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias
 
 from rammer_mlir.bindings import arith, ir
@@ -56,7 +57,7 @@ class Body:
         self.indices: list[tuple[int, int]] = []  # slot of a linalg.index, its dimension
         self.instructions: list[Instruction] = []
         self.arguments = len(generic.arguments)
-        self._contract = contract
+        self._generic, self._contract = generic, contract
         for argument in generic.arguments:
             self.slots[argument] = len(self.slots)
         operations = [op.operation for op in generic.body]
@@ -68,7 +69,6 @@ class Body:
         for operation in operations:
             self._read(operation)
         self.yields = tuple(self.slots[value] for value in generic.yielded)
-        self.combiners = self._relaxed_combiners(generic)
 
     def _capture(self, operands: Iterable[ir.Value], inside: set[ir.Operation | ir.Block]) -> None:
         """Give slots to the values from outside that an operation uses."""
@@ -132,9 +132,10 @@ class Body:
         used = sum(instruction.operands.count(slot) for instruction in self.instructions)
         return used + self.yields.count(slot)
 
-    def _relaxed_combiners(self, generic: Structured) -> list[Combiner] | None:
-        """Return the combiner of each output, with the vectoriser's liberties, if all are known."""
-        found = find_combiners(generic)
+    @cached_property
+    def combiners(self) -> list[Combiner] | None:
+        """The combiner of each output, with the vectoriser's liberties, None if one is unknown."""
+        found = find_combiners(self._generic)
         # The lanes of a boolean's bytes would have to be compared and extended for each step.
         if found is None or any(combiner.is_boolean for combiner in found):
             return None
