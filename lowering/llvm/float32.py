@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from rammer_mlir.bindings import arith, ir
@@ -128,6 +128,19 @@ class Float:
 
     def _lift(self, other: Float | float) -> ir.Value:
         return other.value if isinstance(other, Float) else self.constant(other).value
+
+
+def expand(operation: ir.Operation, expansion: Callable[..., Float]) -> None:
+    """Replace an operation on f32 by arithmetic, one on narrower floats by way of f32."""
+    kind = operation.results[0].type
+    is_narrow = not isinstance(element_type(kind), ir.F32Type)
+    with ir.InsertionPoint(operation), operation.location:
+        single = shaped_like(kind, ir.F32Type.get())
+        operands = [arith.extf(single, v) if is_narrow else v for v in operation.operands]
+        result = expansion(*map(Float, operands)).value
+        result = arith.truncf(kind, result) if is_narrow else result
+    operation.results[0].replace_all_uses_with(result)
+    operation.erase()
 
 
 def element_type(kind: ir.Type) -> ir.Type:

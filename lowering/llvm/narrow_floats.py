@@ -9,6 +9,7 @@ from __future__ import annotations
 from rammer_mlir.bindings import arith, ir
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.float32 import Bits, Float, element_type, shaped_like
+from rammer_mlir.passes.ir.structured import element_bytes
 
 _TWO_TO_112 = 5192296858534827628530496329220096.0  # the exponent biases differ by 112
 _SMALLEST_NORMAL = 0x38800000  # 2**-14 as f32
@@ -25,19 +26,13 @@ def convert_through_f32(module: ir.Module) -> None:
         if operation.name not in ("arith.extf", "arith.truncf"):
             continue
         source, target = operation.operands[0], operation.result
-        widths = {_width(source.type), _width(target.type)}
-        if widths != {16, 64}:
+        sizes = {element_bytes(element_type(value.type)) for value in (source, target)}
+        if sizes != {2, 8}:
             continue
         with ir.InsertionPoint(operation), operation.location:
             convert = arith.extf if operation.name == "arith.extf" else arith.truncf
             middle = convert(shaped_like(source.type, ir.F32Type.get()), source)
             operation.operands[0] = middle
-
-
-def _width(kind: ir.Type) -> int:
-    element = element_type(kind)
-    assert isinstance(element, ir.FloatType)
-    return element.width
 
 
 def expand_half_conversions(module: ir.Module) -> None:

@@ -62,8 +62,5 @@ def isolate(module: ir.Module, function: ir.OpView, num_rtasks: int) -> KernelSo
 
 
 def _constants_used(kernel: ir.Operation) -> set[str]:
-    return {
-        ir.FlatSymbolRefAttr(op.attributes["name"]).value
-        for op in walk(kernel)
-        if op.name == "memref.get_global"
-    }
+    readers = (op for op in walk(kernel) if op.name == "memref.get_global")
+    return {ir.FlatSymbolRefAttr(op.attributes["name"]).value for op in readers}

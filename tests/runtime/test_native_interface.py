@@ -16,7 +16,7 @@ from ring import Ring
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.compilation import Compilation
-from rammer_mlir.compiler.pipeline import CompileOptions
+from rammer_mlir.compiler.options import check_options
 from rammer_mlir.lowering.cpu import runtime
 from rammer_mlir.lowering.cpu.image import build_image, lower_program
 from rammer_mlir.lowering.ir_walk import walk
@@ -26,6 +26,7 @@ from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.passes.ir.entry import symbol_name
 from rammer_mlir.programs import native_interface as interface
 from rammer_mlir.programs.cpu_image import CpuImage
+from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.programs.native_interface import COUNTER_WORDS, POOL, THREAD, ContextWord
 from rammer_mlir.runtime.context import Context
 from rammer_mlir.runtime.pool import NativeCode, ThreadPool, native_code
@@ -155,18 +156,19 @@ def test_threads_write_what_the_host_reads(ring: tuple[CpuImage, NativeCode]) ->
 
 
 def test_a_gpu_kernel_has_the_arguments_that_it_is_launched_with() -> None:
-    options = CompileOptions(target="nvvm:sm_90", num_veus=3, device="cpu", watchdog=1000)
+    options = check_options("nvvm:sm_90", num_veus=3, costs="cpu", watchdog=1000)
     compilation = Compilation.of_model(gpu_model.MODEL, options)
-    program = compilation.gpu_program()
+    image = compilation.image
+    assert isinstance(image, GpuImage)
     (kernel,) = (op for op in walk(compilation.module.operation) if op.name == "gpu.func")
     assert ir.StringAttr(kernel.attributes["sym_name"]).value == interface.GPU_ENTRY
     kinds = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).inputs
     sizes = [kind.shape[0] * width(kind.element_type) for kind in map(ir.MemRefType, kinds)]
-    assert sizes == list(program.argument_bytes)
-    named = dict(zip(program.arguments, sizes, strict=True))
+    assert sizes == list(image.argument_bytes)
+    named = dict(zip(image.arguments, sizes, strict=True))
     assert named[interface.COUNTERS] == 8 * COUNTER_WORDS * 3
     assert named[interface.WATCH] == 8 * interface.watch_words(3)
-    assert named[interface.TABLE] == program.tables[0].nbytes
+    assert named[interface.TABLE] == image.tables[0].nbytes
 
 
 def test_a_gpu_kernel_counts_where_the_interface_says() -> None:

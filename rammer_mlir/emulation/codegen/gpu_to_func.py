@@ -97,6 +97,7 @@ def _symbol(operation: ir.Operation) -> str:
 def _holder(module: ir.Module, kernel: str) -> ir.Operation:
     for operation in walk(module.operation):
         if operation.name == "gpu.func" and _symbol(operation) == kernel:
+            assert operation.parent is not None
             return operation.parent.operation
     raise UnsupportedError(
         f"emulation: expected a kernel '{kernel}', found "
