@@ -36,7 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(prog="rammer-compile", description="Compile an ONNX model.")
-    parser.add_argument("model", metavar="MODEL.onnx")
+    parser.add_argument("model", metavar="MODEL.onnx", nargs="?")
+    parser.add_argument(
+        "--list-targets", action="store_true", help="list the targets, and what each lacks"
+    )
     parser.add_argument("-o", "--output", metavar="OUT", help="file to write, or - for stdout")
     add_model_options(parser)
     stages = ", ".join(KNOWN_STAGES)
@@ -47,6 +50,11 @@ def _parser() -> ArgumentParser:
 
 def _compile(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
+    if options.list_targets:
+        write_output(STREAM, _list_targets().encode())
+        return 0
+    if options.model is None:
+        raise OptionError("expected a model, found none; see rammer-compile --help")
     shapes = parse_shapes(options.shape)
     compared = parse_compared(options)
     if options.emit is not None and options.timeline is not None:
@@ -70,6 +78,16 @@ def _compile(arguments: Sequence[str]) -> int:
         raise OptionError("an artifact cannot be written to standard output: give a file with -o")
     _write_artifact(_compiled(options, checked, shapes, compared), output)
     return 0
+
+
+def _list_targets() -> str:
+    from rammer_mlir.compiler.backends.registry import backend_class, backend_names
+
+    lines: list[str] = []
+    for backend in map(backend_class, backend_names()):
+        words = (backend.__doc__ or "").strip().partition("\n")[0]
+        lines.append(f"  {backend.spelling:<18}{' '.join((words, *backend.lacks))}")
+    return "\n".join(("Targets:", *lines, ""))
 
 
 def _compilation(

@@ -82,7 +82,7 @@ class Options(TypedDict, total=False):
         bool,
         Option(
             True,
-            "on a CPU, compute 3x3 convolutions with fewer multiplications where that is faster; "
+            "compute 3x3 convolutions with fewer multiplications where that is faster, on a CPU; "
             "rounding errors are some ten times as large",
             flag="--no-winograd",
         ),
