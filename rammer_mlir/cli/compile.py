@@ -54,7 +54,9 @@ def _compile(arguments: Sequence[str]) -> int:
         write_output(STREAM, _list_targets().encode())
         return 0
     if options.model is None:
-        raise OptionError("expected a model, found none; see rammer-compile --help")
+        raise OptionError(
+            "the following arguments are required: MODEL.onnx; see rammer-compile --help"
+        )
     shapes = parse_shapes(options.shape)
     compared = parse_compared(options)
     if options.emit is not None and options.timeline is not None:
@@ -86,7 +88,7 @@ def _list_targets() -> str:
     lines: list[str] = []
     for backend in map(backend_class, backend_names()):
         words = (backend.__doc__ or "").strip().partition("\n")[0]
-        lines.append(f"  {backend.spelling:<18}{' '.join((words, *backend.lacks))}")
+        lines.append(f"  {backend.spelling:<20}{' '.join((words, *backend.lacks))}")
     return "\n".join(("Targets:", *lines, ""))
 
 

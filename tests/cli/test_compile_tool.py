@@ -256,14 +256,11 @@ def test_a_missing_model_argument(tool: Tool) -> None:
 
 
 def test_targets_are_listed_with_what_they_lack(tool: Tool) -> None:
+    """Each is one line, also those of other packages."""
     lines = tool.succeed("--list-targets").splitlines()
     assert lines[0] == "Targets:" and len(lines) >= 5
     assert any(line.startswith("  nvvm[:CHIP[+tf32]] ") for line in lines)
     assert sum("No run on a real GPU" in line for line in lines) == 2
-
-
-def test_no_model(tool: Tool) -> None:
-    assert tool.fail().startswith("expected a model, found none; see rammer-compile --help")
 
 
 def test_help_lists_the_stages(tool: Tool) -> None:
