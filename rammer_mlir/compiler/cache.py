@@ -33,7 +33,8 @@ from rammer_mlir.lowering.nvvm.ptxas import find_ptxas
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.loader import load
-from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.devices.catalog import find_device
+from rammer_mlir.scheduling.policies import get_policy, is_own_policy
 from rammer_mlir.support.cpu_features import cpu_features
 from rammer_mlir.support.user_folder import user_folder
 
@@ -169,11 +170,11 @@ def compile_key(
     """
     policy = get_policy(options.policy)
     model = model_digest(source)
-    if model is None or options.measured or not type(policy).__module__.startswith("rammer_mlir."):
+    if model is None or options.measured or not is_own_policy(options.policy):
         return None
     try:
-        device = Path(options.device).read_text("utf-8") if "." in options.device else ""
-    except (OSError, UnicodeDecodeError):
+        device = repr(find_device(options.device))
+    except OptionError:
         return None
     parts = {
         "model": model,
