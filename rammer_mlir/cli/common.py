@@ -44,6 +44,18 @@ class ArgumentParser(argparse.ArgumentParser):
         raise OptionError(f"{message}; see {self.prog} --help")
 
 
+def add_plugin_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names modules and files which register extensions."""
+    parser.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="MODULE|FILE.py",
+        help="import a module, or execute a file, that registers policies, passes, devices, ... "
+        "(docs/extending.md); may be repeated",
+    )
+
+
 def run_tool(tool: Callable[[], int], *, debug: bool) -> int:
     """Run a tool's body and return its exit code.
 
