@@ -11,6 +11,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from rammer_mlir.bindings import ir, passmanager
 from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.rtask_apply_costs import ApplyCosts
 from rammer_mlir.passes.rtask_batch_products import BatchProducts
 from rammer_mlir.passes.rtask_block_channels import BlockChannels
 from rammer_mlir.passes.rtask_block_weights import BlockWeights
@@ -50,6 +51,7 @@ PASSES: tuple[type[Pass], ...] = (
     InsertCopies,
     Tile,
     Bufferize,
+    ApplyCosts,
     Schedule,
     MinimizeBarriers,
     FoldVeus,
