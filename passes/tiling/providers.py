@@ -121,6 +121,8 @@ class _Offer:
     def _checked(self) -> tuple[ir.OpView, ir.OpView]:
         if not isinstance(self.module, ir.Module):
             raise self._refused("an ir.Module", type(self.module).__name__)
+        if self.module.context != self.operator.function.operation.context:
+            raise self._refused("a module of the operator's context", "one of another context")
         try:
             self.module.operation.verify()
         except ir.MLIRError as error:
