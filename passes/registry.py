@@ -113,6 +113,15 @@ EXTENSION_PASSES: Registry[type[Pass]] = Registry("pass", {}, _check, "passes")
 def register_pass(kind: type[Pass]) -> None:
     """Make a pass known by its name, in pipelines and as an option of `rammer-opt`.
 
+    Example::
+
+        @dataclass(frozen=True)
+        class CountFunctions(Pass):
+            name: ClassVar[str] = "count-functions"
+            def run(self, module: ir.Module) -> None:
+                print(len(list(module.body.operations)))
+        register_pass(CountFunctions)
+
     Raises:
         OptionError: if it is no pass, has options of other types, or its name is taken.
     """

@@ -7,7 +7,7 @@ are chosen by name, and nothing that is built in can be replaced.
 
 from __future__ import annotations
 
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.registry import register_pass
 from rammer_mlir.passes.tiling.providers import (
     KernelProvider,
@@ -15,17 +15,27 @@ from rammer_mlir.passes.tiling.providers import (
     register_rkernels,
 )
 from rammer_mlir.scheduling.cost_functions import CostFunction, register_costs
-from rammer_mlir.scheduling.devices.catalog import register_device
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.devices.catalog import find_device, register_device
 from rammer_mlir.scheduling.devices.description import DeviceDescription
-from rammer_mlir.scheduling.policies import Policy, register_policy
+from rammer_mlir.scheduling.graph import RKernel, TaskGraph
+from rammer_mlir.scheduling.policies import Policy, get_policy, register_policy
+from rammer_mlir.scheduling.program import Plan
 
 __all__ = [
     "CostFunction",
+    "Device",
     "DeviceDescription",
     "KernelProvider",
     "OfferedOperator",
+    "OperationError",
     "Pass",
+    "Plan",
     "Policy",
+    "RKernel",
+    "TaskGraph",
+    "find_device",
+    "get_policy",
     "register_costs",
     "register_device",
     "register_pass",

@@ -68,6 +68,15 @@ KERNEL_PROVIDERS: Registry[KernelProvider] = Registry("rKernel provider", {}, _c
 def register_rkernels(provider: KernelProvider) -> None:
     """Make a provider of rKernels known by its name.
 
+    Example::
+
+        class Doubling:
+            name = "doubling"
+            def offer(self, operator: OfferedOperator) -> Sequence[ir.Module]:
+                fits = operator.inputs == (ir.Type.parse("tensor<4x16xf32>"),)
+                return [ir.Module.parse(TEXT)] if fits else []
+        register_rkernels(Doubling())
+
     Raises:
         OptionError: if it is no provider, or another one has that name.
     """

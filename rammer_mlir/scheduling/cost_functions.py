@@ -39,6 +39,14 @@ COST_FUNCTIONS: Registry[CostFunction] = Registry("cost function", {}, _check, "
 def register_costs(name: str, function: CostFunction) -> None:
     """Make a cost function known by a name.
 
+    Example::
+
+        def by_bytes(kernel: RKernel, device: Device) -> float | None:
+            if kernel.flops_per_rtask > 4 * kernel.bytes_per_rtask:
+                return None
+            return max(1, kernel.bytes_per_rtask) / device.bytes_per_second
+        register_costs("by-bytes", by_bytes)
+
     Raises:
         OptionError: if it is no function, or the name is taken or reserved.
     """

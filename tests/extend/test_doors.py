@@ -101,8 +101,9 @@ def test_devices_that_are_refused(tmp_path: Path) -> None:
 
     cpu = find_device("cpu")
     fields: dict[str, Any] = {name: getattr(cpu, name) for name in cpu.__dataclass_fields__}
+    fields["name"] = "clever"
     wrong: Any = "cpu.toml"
-    for device in (wrong, Clever(**{**fields, "name": "clever"})):
+    for device in (wrong, Clever(**fields)):
         with pytest.raises(
             OptionError, match=r"expected a DeviceDescription or the Path of a .tom"
         ):

@@ -43,6 +43,12 @@ def _known(name: str) -> DeviceDescription:
 def register_device(device: DeviceDescription | Path) -> None:
     """Make a device known by its name, or by the name of its file without the ending.
 
+    Example::
+
+        cpu = find_device("cpu")
+        register_device(replace(cpu, name="slow-memory", bytes_per_second=2e10))
+        register_device(Path(__file__).with_name("my_gpu.toml"))
+
     Raises:
         OptionError: if it is no device, or another one has that name.
     """

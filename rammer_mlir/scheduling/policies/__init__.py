@@ -52,6 +52,14 @@ POLICIES = Registry("policy", {policy.name: policy for policy in _BUILT_IN}, _ch
 def register_policy(policy: Policy) -> None:
     """Make a policy known by its name.
 
+    Example::
+
+        class OnTwo:
+            name = "on-two"
+            def schedule(self, graph: TaskGraph, device: Device) -> Plan:
+                return get_policy("list").schedule(graph, replace(device, num_veus=2))
+        register_policy(OnTwo())
+
     Raises:
         OptionError: if it is no policy, or another one has that name.
     """
