@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.gpu.llvm.to_llvm import gpu_module
 from rammer_mlir.lowering.gpu.program.dispatch import STRAIGHT_LINE_LIMIT
 from rammer_mlir.lowering.gpu.program.program_to_gpu import GpuProgram, lower_to_gpu
@@ -41,8 +40,6 @@ class LowerToGpu(Pass):
     def run(self, module: ir.Module) -> None:
         """Replace the module's content by a gpu module."""
         gpu = find_gpu(self.target)
-        if gpu is None:
-            raise OptionError(f"target '{self.target}': expected a GPU, nvvm or rocdl")
         with ir.Location.unknown(module.context):
             num_veus = max(len(program.veus) for program in read_plan(module).plan.programs)
             weights = _weights_of_the_right_size(entry_function(module))

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.compiler.options import check_options
-from rammer_mlir.compiler.pipeline import CompileOptions
-from rammer_mlir.emulation.codegen.gpu_to_func import kernel_names
-from rammer_mlir.emulation.codegen.kernel import compile_kernel
-from rammer_mlir.emulation.device.executable import EmulatedExecutable
+from rammer_mlir.compiler.backends.gpu import GpuBackend
+from rammer_mlir.compiler.options import CompileOptions, check_options
+from rammer_mlir.compiler.stage import Work
+from rammer_mlir.compiler.stage_names import PORTABLE_STAGES
 from rammer_mlir.errors import OptionError, UnsupportedError
-from rammer_mlir.lowering.gpu.program.program_to_gpu import GpuProgram, lower_to_gpu
+from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.registry import LOWERING_PASSES
-from rammer_mlir.lowering.targets import GPU_BACKENDS, find_gpu
 from rammer_mlir.passes.ir.constants import argument_attributes
 from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.registry import PASSES
 from rammer_mlir.programs.signature import Signature, TensorSpec
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
-from rammer_mlir.runtime.gpu.opening import open_driver
 
 _DTYPES = {
     "f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i16": np.int16,
@@ -68,25 +64,27 @@ def compile_launches(
     Raises:
         RammerError: naming the launch that cannot be part of a static program.
     """
-    options = check_options(target, policy, num_veus, costs=costs, watchdog=watchdog)
-    if find_gpu(target) is None or (check and not emulate):
+    options = check_options(
+        target, policy=policy, num_veus=num_veus, costs=costs, watchdog=watchdog
+    )
+    backend = options.backend
+    if not isinstance(backend, GpuBackend) or (check and not emulate):
         raise OptionError(
             f"launches for target '{target}': expected a GPU, and emulation for checks; choose "
-            f"{' or '.join(GPU_BACKENDS)}, and emulate to check"
+            "nvvm or rocdl, and emulate to check"
         )
+    if emulate:
+        options = options.emulated(checked=check)
     with module.context, ir.Location.unknown():
-        program, signature = _lower(module, options)
-        if emulate:
-            return _emulated(module, program, signature, checked=check)
-        gpu = program.target
-        code = GPU_BACKENDS[gpu.kind].code(module, gpu, program.num_veus)
-    image = program.image(signature, code.kind, code.resources)
-    return GpuExecutable(image, code.data, partial(open_driver, gpu.name, device))
+        _schedule(module, options, backend.gpu)
+        signature = _signature(entry_function(module))
+    work = Work(module, signature, {}, options, reached=[*PORTABLE_STAGES])
+    executable = options.backend.load(options.backend.compile(work), device)
+    assert isinstance(executable, GpuExecutable)
+    return executable
 
 
-def _lower(module: ir.Module, options: CompileOptions) -> tuple[GpuProgram, Signature]:
-    gpu = find_gpu(options.target)
-    assert gpu is not None
+def _schedule(module: ir.Module, options: CompileOptions, gpu: GpuTarget) -> None:
     passes = (
         f"rtask-from-gpu{{subgroup={gpu.warp_size}}}",
         f"rtask-schedule{{policy={options.policy} num-veus={options.num_veus} "
@@ -97,9 +95,6 @@ def _lower(module: ir.Module, options: CompileOptions) -> tuple[GpuProgram, Sign
     )
     text = f"builtin.module({','.join(passes)})"
     run_pipeline(module, text, passes=(*PASSES, *LOWERING_PASSES))
-    signature = _signature(entry_function(module))
-    program = lower_to_gpu(module, {}, options.num_veus, gpu, watchdog=options.watchdog)
-    return program, signature
 
 
 def _signature(host: ir.OpView) -> Signature:
@@ -121,11 +116,3 @@ def _spec(name: str, kind: Any) -> TensorSpec:
             f"argument '{name}': expected a memref of {', '.join(_DTYPES)}, found {kind}"
         )
     return TensorSpec(name, tuple(kind.shape), np.dtype(dtype))
-
-
-def _emulated(
-    module: ir.Module, program: GpuProgram, signature: Signature, *, checked: bool
-) -> EmulatedExecutable:
-    (name,) = kernel_names(module)
-    kernel = compile_kernel(module, name, checked=checked)
-    return EmulatedExecutable(program.image(signature, "ptx"), kernel, program.target.warp_size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rammer_mlir.lowering.llvm.codegen import emit_assembly, emit_object
+from rammer_mlir.lowering.llvm.codegen import emit_assembly
 from rammer_mlir.lowering.llvm.link import link_shared
 from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.programs.residency import KernelResources
@@ -20,13 +20,13 @@ def emit_isa(ir_text: str, chip: str) -> str:
     return emit_assembly(ir_text, amd_machine(chip))
 
 
-def emit_hsaco(ir_text: str, chip: str) -> bytes:
-    """Compile LLVM IR text and link it to a code object that HIP loads.
+def link_hsaco(object_file: bytes) -> bytes:
+    """Link an object to a code object that HIP loads.
 
     Raises:
         TargetError: if no linker is found or it fails.
     """
-    return link_shared(emit_object(ir_text, amd_machine(chip)), needs_amdgpu=True)
+    return link_shared(object_file, needs_amdgpu=True)
 
 
 def read_resources(code: bytes) -> KernelResources:

@@ -77,7 +77,7 @@ def predict_and_measure(request: PredictionRequest) -> list[Prediction]:
     found: list[Prediction] = []
     for threads in request.threads:
         costs = f"measured:{request.device}"
-        options = check_options("cpu", request.policy, threads, costs=costs)
+        options = check_options("cpu", policy=request.policy, num_veus=threads, costs=costs)
         compilation = Compilation.of_model(model, options)
         compilation.emit("program")
         scheduled = read_plan(compilation.module)
@@ -85,6 +85,7 @@ def predict_and_measure(request: PredictionRequest) -> list[Prediction]:
         profiled = predicted_timeline(graph, scheduled.plan, device, "profiled")
         modelled = predicted_timeline(_without_profiles(graph), scheduled.plan, device, "modelled")
         with compilation.executable() as executable:
+            assert isinstance(executable, Executable)
             run, operators = _measure(executable, feeds, request.budget)
             measured = run - measure_launch(1, data=executable.image).binding * 1e-6
         by_profile, by_model = operator_seconds(profiled), operator_seconds(modelled)

@@ -7,28 +7,24 @@ for another vEU, and the output tells how many steps there were.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import numpy as np
 
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
-from rammer_mlir.emulation.codegen.gpu_to_func import kernel_names
-from rammer_mlir.emulation.codegen.kernel import compile_kernel
+from rammer_mlir.compiler.options import CompileOptions, check_options
+from rammer_mlir.compiler.stage import Work
+from rammer_mlir.compiler.stage_names import PORTABLE_STAGES
 from rammer_mlir.emulation.device.executable import EmulatedExecutable
 from rammer_mlir.lowering.cpu.image import build_image, lower_program
-from rammer_mlir.lowering.gpu.program.program_to_gpu import GpuProgram, lower_to_gpu
-from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.link import link_shared
 from rammer_mlir.lowering.llvm.machine import host_machine
-from rammer_mlir.lowering.targets import GPU_BACKENDS
 from rammer_mlir.programs.signature import Signature, TensorSpec
+from rammer_mlir.runtime.compiled import CompiledModel
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
-from rammer_mlir.runtime.gpu.opening import open_driver
 from rammer_mlir.runtime.pool import native_code
 
 _ONE = "memref<1xf32>"
@@ -95,17 +91,19 @@ func.func @main(%x: {_ONE} {{rtask.name = "x"}}, %y: {_ONE} {{rtask.name = "y", 
             )
         return f'"rtask.veu"() ({{ ^bb0: {" ".join(items)} }}) {{id = {veu} : i64}} : () -> ()'
 
-    def _lower(self, target: GpuTarget) -> tuple[Any, GpuProgram]:
-        module = ir.Module.parse(self.text())
-        return module, lower_to_gpu(module, {}, self.num_veus, target, straight_line_limit=0)
+    def _work(self, module: ir.Module, options: CompileOptions) -> Work:
+        return Work(module, self.signature, {}, options, reached=[*PORTABLE_STAGES])
 
-    def compile(self, target: GpuTarget, device: int = 0) -> GpuExecutable:
-        """Compile for a GPU."""
+    def _compiled(self, options: CompileOptions, device: int = 0) -> CompiledModel:
         with _context(), ir.Location.unknown():
-            module, program = self._lower(target)
-            code = GPU_BACKENDS[target.kind].code(module, target, self.num_veus)
-        image = program.image(self.signature, code.kind, code.resources)
-        return GpuExecutable(image, code.data, partial(open_driver, target.name, device))
+            work = self._work(ir.Module.parse(self.text()), options)
+        return options.backend.load(options.backend.compile(work), device)
+
+    def compile(self, target: str, device: int = 0) -> GpuExecutable:
+        """Compile for a GPU."""
+        executable = self._compiled(check_options(target, num_veus=self.num_veus), device)
+        assert isinstance(executable, GpuExecutable)
+        return executable
 
     def for_cpu(self) -> Executable:
         """Compile for this process."""
@@ -118,14 +116,12 @@ func.func @main(%x: {_ONE} {{rtask.name = "x"}}, %y: {_ONE} {{rtask.name = "y", 
         code = native_code(library.address, library)
         return Executable(image, code, lambda: link_shared(object_file))
 
-    def emulate(self, target: GpuTarget) -> EmulatedExecutable:
+    def emulate(self, target: str) -> EmulatedExecutable:
         """Compile for the emulator, with all checks."""
-        with _context(), ir.Location.unknown():
-            module, program = self._lower(target)
-            (name,) = kernel_names(module)
-            kernel = compile_kernel(module, name, checked=True)
-        image = program.image(self.signature, "ptx")
-        return EmulatedExecutable(image, kernel, target.warp_size)
+        options = check_options(target, num_veus=self.num_veus).emulated(checked=True)
+        executable = self._compiled(options)
+        assert isinstance(executable, EmulatedExecutable)
+        return executable
 
 
 def _context() -> ir.Context:

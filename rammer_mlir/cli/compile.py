@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rammer_mlir.cli.common import STREAM, ArgumentParser, run_tool, write_output
 from rammer_mlir.cli.model_options import (
-    DEFAULT_POLICY,
-    DEFAULT_TARGET,
     add_model_options,
     add_timeline_options,
+    given_options,
     parse_compared,
     parse_shapes,
 )
-from rammer_mlir.compiler.pipeline import BINARY_STAGES, IR_STAGES, check_stage
+from rammer_mlir.compiler.declared_options import DEFAULT_TARGET
+from rammer_mlir.compiler.stage_names import KNOWN_STAGES
 from rammer_mlir.errors import OptionError
 from rammer_mlir.support.atomic_file import check_writable
 from rammer_mlir.timeline.files import write_timelines
+
+if TYPE_CHECKING:
+    from rammer_mlir.compiler.compilation import Compilation
+    from rammer_mlir.compiler.options import CompileOptions
+    from rammer_mlir.runtime.compiled import CompiledModel
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,7 +39,7 @@ def _parser() -> ArgumentParser:
     parser.add_argument("model", metavar="MODEL.onnx")
     parser.add_argument("-o", "--output", metavar="OUT", help="file to write, or - for stdout")
     add_model_options(parser)
-    stages = ", ".join((*IR_STAGES, *BINARY_STAGES))
+    stages = ", ".join(KNOWN_STAGES)
     parser.add_argument("--emit", metavar="STAGE", help=f"write this stage instead: {stages}")
     add_timeline_options(parser, "the run that the simulator predicts")
     return parser
@@ -43,52 +49,61 @@ def _compile(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     shapes = parse_shapes(options.shape)
     compared = parse_compared(options)
-    if options.emit is not None:
-        check_stage(options.emit)
-        if options.timeline is not None:
-            raise OptionError("--timeline: expected a whole compilation; leave --emit out")
-    from rammer_mlir.compiler.cache import compile_or_find
-    from rammer_mlir.compiler.compilation import Compilation, compile_model
+    if options.emit is not None and options.timeline is not None:
+        raise OptionError("--timeline: expected a whole compilation; leave --emit out")
     from rammer_mlir.compiler.options import check_options
     from rammer_mlir.scheduling.policies import get_policy
 
     for name in compared:
         get_policy(name)
-    checked = check_options(
-        options.target or DEFAULT_TARGET,
-        options.policy or DEFAULT_POLICY,
-        options.veus,
-        costs=options.costs,
-        watchdog=options.watchdog,
-        per_operator=options.per_operator,
-        merge=options.merge,
-        winograd=options.winograd,
-    )
+    checked = check_options(options.target or DEFAULT_TARGET, **given_options(options))
+    if options.emit is not None:
+        checked.backend.check_stage(options.emit, checked)
     output = _output(options)
     for name in filter(None, (output, options.timeline)):
         if name != STREAM:
             check_writable(Path(name))
     if options.emit is not None:
-        compilation = Compilation.of_model(options.model, checked, shapes)
-        write_output(output, compilation.emit(options.emit))
+        write_output(output, _compilation(options, checked, shapes).emit(options.emit))
         return 0
     if output == STREAM:
         raise OptionError("an artifact cannot be written to standard output: give a file with -o")
+    _write_artifact(_compiled(options, checked, shapes, compared), output)
+    return 0
+
+
+def _compilation(
+    options: argparse.Namespace, checked: CompileOptions, shapes: Mapping[str, Sequence[int]]
+) -> Compilation:
+    from rammer_mlir.compiler.compilation import Compilation
+
+    return Compilation.of_model(options.model, checked, shapes)
+
+
+def _compiled(
+    options: argparse.Namespace,
+    checked: CompileOptions,
+    shapes: Mapping[str, Sequence[int]],
+    compared: Sequence[str],
+) -> CompiledModel:
+    """Compile, or find in the cache; with a predicted timeline, compile and write that too."""
+    if options.cache and options.timeline is None and checked.backend.is_cached:
+        from rammer_mlir.compiler.cache import compile_or_find
+
+        return compile_or_find(options.model, checked, shapes)
+    compilation = _compilation(options, checked, shapes)
     if options.timeline is not None:
-        compilation = Compilation.of_model(options.model, checked, shapes)
         write_timelines(options.timeline, compilation.predict(compared))
-        compiled = compilation.compiled()
-    elif options.cache:
-        compiled = compile_or_find(options.model, checked, shapes)
-    else:
-        compiled = compile_model(options.model, checked, shapes)
+    return compilation.executable()
+
+
+def _write_artifact(compiled: CompiledModel, output: str) -> None:
     with compiled as executable:
         executable.save(output)
         print(executable.summary)
         seconds = executable.stats["seconds"]
     way = "found in the cache" if "cache" in seconds else "compiled"
     print(f"{way} in {sum(seconds.values()):.1f} s, written to {output}")
-    return 0
 
 
 def _output(options: argparse.Namespace) -> str:

@@ -5,18 +5,27 @@ from __future__ import annotations
 import argparse
 
 from rammer_mlir.cli.common import ArgumentParser
+from rammer_mlir.compiler.declared_options import (
+    DEFAULT_TARGET,
+    Declared,
+    Options,
+    declared_options,
+)
 from rammer_mlir.errors import OptionError
-
-DEFAULT_TARGET, DEFAULT_POLICY = "cpu", "wavefront"
 
 
 def add_model_options(parser: ArgumentParser) -> None:
-    """Add the options that say how a model is compiled."""
-    parser.add_argument("--target", help=f"what to compile for (default: {DEFAULT_TARGET})")
-    parser.add_argument("--policy", help=f"scheduling policy (default: {DEFAULT_POLICY})")
+    """Add the options that say how a model is compiled.
+
+    Those that a user does not give are None, so that an artifact's can be told from the user's.
+    """
     parser.add_argument(
-        "--veus", type=_count, metavar="N", help="number of vEUs (default: one for each core)"
+        "--target",
+        help="what to compile for: cpu, or a GPU, nvvm:sm_90, rocdl:gfx90a "
+        f"(default: {DEFAULT_TARGET})",
     )
+    for declared in declared_options():
+        _add(parser, declared)
     parser.add_argument(
         "--shape",
         action="append",
@@ -25,45 +34,39 @@ def add_model_options(parser: ArgumentParser) -> None:
         help="shape of an input whose dimensions the model leaves open; may be repeated",
     )
     parser.add_argument(
-        "--costs",
-        metavar="DEVICE",
-        help="device whose costs the schedule follows: a name (a100), or a file that ends with "
-        ".toml, or 'measured' for rKernels as measured on this processor (default: one like the "
-        "target)",
-    )
-    parser.add_argument(
-        "--merge",
-        type=float,
-        metavar="GROWTH",
-        help="merge convolutions or products of one input where that multiplies the arithmetic by "
-        "no more, with the policy ios only where it is faster; 0 for none (default: 1 with the "
-        "policy ios, else 0)",
-    )
-    parser.add_argument(
-        "--no-winograd",
-        dest="winograd",
-        action="store_false",
-        help="CPU: compute 3x3 convolutions by their definition, with smaller rounding errors",
-    )
-    parser.add_argument(
-        "--watchdog",
-        type=_count,
-        default=0,
-        metavar="LOOKS",
-        help="GPU: stop the program when a vEU has looked so often in vain (default: never)",
-    )
-    parser.add_argument(
-        "--per-operator",
-        action="store_true",
-        help="GPU: one launch for each operator instead of one for all, to compare with",
-    )
-    parser.add_argument(
         "--no-cache",
         dest="cache",
         action="store_false",
         help="compile anew, whatever the cache in ~/.cache/rammer-mlir holds",
     )
     parser.add_argument("--debug", action="store_true", help="print a traceback with an error")
+
+
+def _add(parser: ArgumentParser, declared: Declared) -> None:
+    option = declared.option
+    # argparse reads a per cent sign as the begin of a format.
+    words = option.help.replace("%", "%%")
+    if declared.kind is bool:
+        change = not option.default
+        words = words if change else f"do not {words}"
+        parser.add_argument(
+            declared.flag, dest=declared.name, action="store_const", const=change, help=words
+        )
+        return
+    shown = "" if option.default is None else f" (default: {option.default})"
+    parser.add_argument(
+        declared.flag,
+        dest=declared.name,
+        type=_READERS[declared.kind],
+        metavar=option.metavar or declared.name.upper(),
+        help=f"{words}{shown}",
+    )
+
+
+def given_options(options: argparse.Namespace) -> Options:
+    """Return what the user gave, for ``rammer_mlir.compile``."""
+    values = {declared.name: getattr(options, declared.name) for declared in declared_options()}
+    return Options(**{name: value for name, value in values.items() if value is not None})
 
 
 def add_timeline_options(parser: ArgumentParser, what: str) -> None:
@@ -98,6 +101,9 @@ def _count(text: str) -> int:
         return int(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"expected a whole number, found '{text}'") from error
+
+
+_READERS = {str: str, int: _count, float: float}
 
 
 def parse_shapes(options: list[str]) -> dict[str, tuple[int, ...]]:

@@ -18,16 +18,22 @@ from numpy.typing import NDArray
 import rammer_mlir
 from rammer_mlir.cli.common import ArgumentParser, run_tool
 from rammer_mlir.cli.model_options import (
-    DEFAULT_POLICY,
-    DEFAULT_TARGET,
     add_model_options,
     add_timeline_options,
+    given_options,
     parse_compared,
     parse_shapes,
+)
+from rammer_mlir.compiler.declared_options import (
+    DEFAULT_TARGET,
+    Options,
+    declared_options,
+    with_defaults,
 )
 from rammer_mlir.emulation.device.executable import EmulatedExecutable
 from rammer_mlir.errors import InputError, OptionError
 from rammer_mlir.programs.signature import Signature
+from rammer_mlir.runtime.compiled import CompiledModel
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.feeds import check_inputs, random_feeds
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
@@ -91,7 +97,7 @@ def _run(arguments: Sequence[str]) -> int:
         check_writable(Path(name))
     inputs = _read_arrays(options.inputs) if options.inputs else None
     with _open_model(options) as executable:
-        _check_runs_there(options, executable.target)
+        _check_runs_there(options, executable)
         if options.pin and isinstance(executable, Executable):
             executable.pin(_cores(options.pin))
         if inputs is None:
@@ -107,18 +113,17 @@ def _run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _check_runs_there(options: argparse.Namespace, target: str) -> None:
+def _check_runs_there(options: argparse.Namespace, executable: CompiledModel) -> None:
     """Refuse options that the target has no use for, before anything runs."""
+    on_host = isinstance(executable, Executable)
     if options.device < 0:
         raise OptionError(f"--device: expected at least 0, found {options.device}")
-    if options.device and target == DEFAULT_TARGET:
+    if options.device and on_host:
         raise OptionError("--device: expected a GPU as target, found the CPU; leave it out")
-    if target != DEFAULT_TARGET:
-        _check_timeline(options, target)
+    if not on_host:
+        _check_timeline(options, executable.target)
         if options.pin:
-            raise OptionError(
-                f"--pin: expected the target {DEFAULT_TARGET}, found {target}; omit it"
-            )
+            raise OptionError(f"--pin: expected the target cpu, found {executable.target}; omit it")
 
 
 def _cores(text: str) -> list[int]:
@@ -133,7 +138,7 @@ def _cores(text: str) -> list[int]:
 def _check_timeline(options: argparse.Namespace, found: str) -> None:
     if options.timeline:
         raise OptionError(
-            f"--timeline: expected the target {DEFAULT_TARGET}, whose vEUs record times, found "
+            f"--timeline: expected the target cpu, whose vEUs record times, found "
             f"{found}; leave it out"
         )
 
@@ -148,23 +153,17 @@ def _open_model(options: argparse.Namespace) -> Executable | GpuExecutable:
         executable = rammer_mlir.load(options.model, options.device)
         _check_compiled_so(executable, options, shapes)
         return executable
-    return _compile(options, options.policy or DEFAULT_POLICY)
+    return _compile(options, given_options(options))
 
 
-def _compile(options: argparse.Namespace, policy: str) -> Executable | GpuExecutable:
+def _compile(options: argparse.Namespace, given: Options) -> Executable | GpuExecutable:
     return rammer_mlir.compile(
         options.model,
         target=options.target or DEFAULT_TARGET,
-        policy=policy,
-        num_veus=options.veus,
         shapes=parse_shapes(options.shape),
-        costs=options.costs,
-        watchdog=options.watchdog,
-        per_operator=options.per_operator,
-        merge=options.merge,
-        winograd=options.winograd,
         device=options.device,
         cache=options.cache,
+        **given,
     )
 
 
@@ -188,10 +187,13 @@ def _record(
 ) -> list[Timeline]:
     """Record a run, then one of each policy to compare with, warm."""
     words = f"measured with {executable.num_veus} vEUs"
-    name = Path(options.model).name if _is_artifact(Path(options.model)) else options.policy
-    timelines = [executable.record(feeds, f"{name or DEFAULT_POLICY}, {words}")]
+    is_artifact = _is_artifact(Path(options.model))
+    name = (
+        Path(options.model).name if is_artifact else with_defaults(given_options(options))["policy"]
+    )
+    timelines = [executable.record(feeds, f"{name}, {words}")]
     for policy in compared:
-        with _compile(options, policy) as other:
+        with _compile(options, {**given_options(options), "policy": policy}) as other:
             other.run(feeds)
             timelines.append(other.record(feeds, f"{policy}, {words}"))
     return timelines
@@ -208,16 +210,10 @@ def _emulate(
     return rammer_mlir.compile(
         options.model,
         target=options.target or DEFAULT_TARGET,
-        policy=options.policy or DEFAULT_POLICY,
-        num_veus=options.veus,
         shapes=shapes,
         emulate=True,
         check=options.check,
-        costs=options.costs,
-        watchdog=options.watchdog,
-        per_operator=options.per_operator,
-        merge=options.merge,
-        winograd=options.winograd,
+        **given_options(options),
     )
 
 
@@ -227,25 +223,20 @@ def _check_compiled_so(
     shapes: Mapping[str, tuple[int, ...]],
 ) -> None:
     """Refuse options that an artifact was not compiled with."""
-    given = {
-        "--policy": options.policy is not None,
-        "--costs": options.costs is not None,
-        "--merge": options.merge is not None,
-        "--no-winograd": not options.winograd,
-        "--watchdog": options.watchdog,
-        "--per-operator": options.per_operator,
-    }
-    for option in (name for name, is_given in given.items() if is_given):
+    for declared in declared_options():
+        # An artifact says how many vEUs it has.
+        if declared.name == "num_veus" or getattr(options, declared.name) is None:
+            continue
         raise OptionError(
-            f"{option}: expected an ONNX model, but '{options.model}' holds a finished schedule; "
-            "leave the option out, or compile the ONNX model again"
+            f"{declared.flag}: expected an ONNX model, but '{options.model}' holds a finished "
+            "schedule; leave the option out, or compile the ONNX model again"
         )
     has: dict[str, object] = {spec.name: spec.shape for spec in executable.signature.inputs}
     wanted: list[tuple[str, object, object]] = []
     if options.target is not None:
         wanted.append(("--target", options.target, executable.target))
-    if options.veus is not None:
-        wanted.append(("--veus", options.veus, executable.num_veus))
+    if options.num_veus is not None:
+        wanted.append(("--veus", options.num_veus, executable.num_veus))
     for name, shape in shapes.items():
         if name not in has:
             known = ", ".join(f"'{known}'" for known in has) or "none"

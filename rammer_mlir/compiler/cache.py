@@ -21,17 +21,14 @@ import platform
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict
 from pathlib import Path
 
 from rammer_mlir.bindings import PACKAGE
-from rammer_mlir.compiler.pipeline import CompileOptions
+from rammer_mlir.compiler.options import CompileOptions
 from rammer_mlir.errors import OptionError, RammerError
 from rammer_mlir.frontends.onnx.digest import model_digest
 from rammer_mlir.frontends.onnx.load import Source
-from rammer_mlir.lowering.nvvm.ptxas import find_ptxas
-from rammer_mlir.runtime.executable import Executable
-from rammer_mlir.runtime.gpu.executable import GpuExecutable
+from rammer_mlir.runtime.compiled import CompiledModel
 from rammer_mlir.runtime.loader import load
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.policies import get_policy, is_own_policy
@@ -66,7 +63,7 @@ class CompileCache:
         """Use a folder, which is made with the first entry, for up to ``limit`` bytes."""
         self.folder, self._limit = folder, limit
 
-    def find(self, key: str, device: int = 0) -> Executable | GpuExecutable | None:
+    def find(self, key: str, device: int = 0) -> CompiledModel | None:
         """Return the program of a key, None if there is none; a damaged entry is removed."""
         path = self._path(key)
         begin = time.perf_counter()
@@ -82,7 +79,7 @@ class CompileCache:
         executable.stats["seconds"] = {"cache": time.perf_counter() - begin}
         return executable
 
-    def keep(self, key: str, executable: Executable | GpuExecutable) -> None:
+    def keep(self, key: str, executable: CompiledModel) -> None:
         """Write a program, if it was worth the while, and make room for it.
 
         Where that fails, for want of a linker or of space, the program is compiled again next time.
@@ -141,7 +138,7 @@ def compile_or_find(
     shapes: Mapping[str, Sequence[int]] | None = None,
     device: int = 0,
     executor: Executor | None = None,
-) -> Executable | GpuExecutable:
+) -> CompiledModel:
     """Return what the user's cache has of a model, or else compile it for the cache.
 
     Raises:
@@ -179,11 +176,10 @@ def compile_key(
     parts = {
         "model": model,
         "shapes": sorted((name, [int(n) for n in sizes]) for name, sizes in (shapes or {}).items()),
-        "options": asdict(options),
+        "options": options.key(),
         "policy": repr(policy),
         "device": device,
         "compiler": _compiler(),
-        "assembler": _assembler() if options.target.startswith("nvvm") else "",
         "processor": [platform.machine(), *cpu_features()],
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -212,12 +208,3 @@ def source_files(package: Path) -> list[Path]:
     # A link to a folder is followed only where the search begins.
     parts = (sorted(unit.rglob("*")) if unit.is_dir() else [unit] for unit in units)
     return [f for part in parts for f in part if f.is_file() and f.suffix not in _BYTECODE]
-
-
-def _assembler() -> str:
-    """Identify ptxas, which decides whether an artifact holds PTX or a cubin, and which."""
-    path = find_ptxas()
-    if path is None:
-        return ""
-    found = Path(path).stat()
-    return f"{path} {found.st_size} {found.st_mtime_ns}"

@@ -1,86 +1,129 @@
-"""What the user may ask of the compiler, checked."""
+"""What the user asks of the compiler, checked, and what follows from it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from math import inf
 from numbers import Integral, Real
+from typing import TYPE_CHECKING, Unpack
 
-from rammer_mlir.compiler.pipeline import CompileOptions
+from rammer_mlir.compiler.backends.registry import emulator_of, find_backend
+from rammer_mlir.compiler.declared_options import (
+    DEFAULT_TARGET,
+    Declared,
+    Options,
+    as_plain_values,
+    declared_options,
+    with_defaults,
+)
 from rammer_mlir.errors import OptionError
-from rammer_mlir.lowering.targets import find_gpu
-from rammer_mlir.scheduling.devices.catalog import CPU, device_for, find_device
+from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.policies.ios import Ios
+
+if TYPE_CHECKING:
+    from rammer_mlir.compiler.backends.backend import Backend
 
 MEASURED = "measured"
 """Costs of rKernels as measured here; ``measured:DEVICE`` takes the rest from that device."""
 
-
-_KINDS: Mapping[str, tuple[type, str]] = {
-    "target": (str, "a name"),
-    "policy": (str, "a name"),
-    "num_veus": (Integral, "a whole number"),
-    "costs": (str, "a name or a file"),
-    "watchdog": (Integral, "a whole number"),
-    "merge": (Real, "a number"),
+_EXPECTED: Mapping[type, tuple[type, str]] = {
+    str: (str, "a name"),
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    bool: (bool, "True or False"),
 }
-"""What each option is, in Python and in words."""
-
-_MAY_BE_NONE = frozenset({"num_veus", "costs", "merge"})
+"""What a value of each type may be in Python, and in words."""
 
 
-def check_options(
-    target: str,
-    policy: str,
-    num_veus: int | None,
-    *,
-    costs: str | None = None,
-    watchdog: int = 0,
-    per_operator: bool = False,
-    merge: float | None = None,
-    winograd: bool = True,
-) -> CompileOptions:
-    """Return checked options; ``num_veus`` defaults to the number of cores or multiprocessors.
+@dataclass(frozen=True)
+class CompileOptions:
+    """Checked options.
 
-    ``costs`` names the device whose costs schedules follow, by default one like the target;
-    ``measured`` or ``measured:DEVICE`` measures the rKernels on this processor. ``merge`` is how
-    much merged convolutions may multiply the arithmetic; by default they may not with the policy
-    ``ios``, and with others none are merged (0). ``winograd`` allows 3x3 convolutions on a CPU by
-    Winograd's minimal filtering.
+    Attributes:
+        target: as the user spells it.
+        backend: the same, checked.
+        given: what the user decides, complete.
+        num_veus: vEUs that the program is scheduled for.
+        device: the device description, by name or file, whose costs schedules follow.
+        measured: whether rKernels cost what was measured on this processor.
+        merge_growth: how much merged operators may multiply the arithmetic; 0 merges none.
+        tile_bytes: most bytes that an rTask touches, for a bulk-synchronous device; else 0.
+        fold_to: vEUs that execute what was scheduled for ``num_veus`` of a bulk-synchronous device;
+            else 0.
+    """
+
+    target: str
+    backend: Backend
+    given: Options
+    num_veus: int
+    device: str
+    measured: bool = False
+    merge_growth: float = 0.0
+    tile_bytes: int = 0
+    fold_to: int = 0
+
+    @property
+    def policy(self) -> str:
+        """Name of the scheduling policy."""
+        return self.given["policy"]
+
+    @property
+    def launched_veus(self) -> int:
+        """Number of vEUs that execute the program."""
+        return min(self.fold_to, self.num_veus) or self.num_veus
+
+    def emulated(self, *, checked: bool = False, traced: bool = False) -> CompileOptions:
+        """Return the options for the same target, executed on this machine's processor.
+
+        Raises:
+            OptionError: if it is not a GPU.
+        """
+        return replace(self, backend=emulator_of(self.backend, checked=checked, traced=traced))
+
+    def key(self) -> dict[str, object]:
+        """Return all that decides what a model is compiled to, for JSON."""
+        decided: dict[str, object] = {**vars(self), "backend": repr(self.backend)}
+        return {**decided, "tools": self.backend.tools()}
+
+
+def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> CompileOptions:
+    """Return checked options for a target; what is not given has its default.
 
     Raises:
         OptionError: if the target, the policy or the number of vEUs is not one that exists, or an
             option does not fit the target.
         TargetError: if the target's chip is unknown or too old.
     """
-    _check_kinds(
-        target=target, policy=policy, num_veus=num_veus, costs=costs, watchdog=watchdog, merge=merge
-    )
-    gpu = find_gpu(target)
-    get_policy(policy)
-    measured, costs = _split_costs(costs, target)
-    own = device_for(gpu.name if gpu else CPU)
-    described = own if costs is None else find_device(costs)
+    options = with_defaults(given)
+    _check_kinds(options)
+    options = as_plain_values(options)
+    backend = find_backend(_check_target(target))
+    get_policy(options["policy"])
+    measured, costs = _split_costs(options["costs"], backend)
+    described = backend.device if costs is None else find_device(costs)
     cores = len(os.sched_getaffinity(0))
+    num_veus = options["num_veus"]
     if num_veus is None:
-        num_veus = gpu.num_veus if gpu else cores
-        num_veus = described.units if described.is_bulk_synchronous else num_veus
+        supersteps = described.is_bulk_synchronous
+        num_veus = described.units if supersteps else backend.default_veus
     if described.is_bulk_synchronous:
-        _check_supersteps(target, costs, measured=measured)
+        _check_supersteps(backend, costs, measured=measured)
     else:
-        own.device(num_veus)
-    num_veus = int(num_veus)
+        backend.device.device(num_veus)
     vdevice = described.device(num_veus)
-    _check_launches(target, watchdog, per_operator=per_operator)
-    return CompileOptions(
-        target=target, policy=policy, num_veus=num_veus, device=costs or described.name,
+    _check_taken(target, options, backend)
+    checked = CompileOptions(
+        target=target, backend=backend, given=options, num_veus=num_veus,
+        device=costs or described.name, measured=measured,
+        merge_growth=_check_merge(options["merge"], options["policy"]),
         tile_bytes=vdevice.max_shared_memory if vdevice.is_bulk_synchronous else 0,
         fold_to=cores if vdevice.is_bulk_synchronous else 0,
-        watchdog=watchdog, per_operator=per_operator, measured=measured,
-        merge_growth=_check_merge(merge, policy), winograd=winograd,
     )  # fmt: skip
+    backend.check(checked)
+    return checked
 
 
 def check_shapes(shapes: object) -> dict[str, tuple[int, ...]]:
@@ -108,40 +151,54 @@ def _is_whole(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, Integral)
 
 
-def _check_kinds(**options: object) -> None:
-    for name, value in options.items():
-        kind, words = _KINDS[name]
-        if value is None and name in _MAY_BE_NONE:
+def _check_target(target: object) -> str:
+    if not isinstance(target, str):
+        raise OptionError(f"target: expected a name, found {target!r}")
+    return target
+
+
+def _check_kinds(options: Options) -> None:
+    values: Mapping[str, object] = dict(options)
+    known = {declared.name: declared for declared in declared_options()}
+    for name, value in values.items():
+        if name not in known:
+            raise OptionError(f"{name}: unknown option, expected one of {', '.join(known)}")
+        declared = known[name]
+        if (value is not None or not declared.may_be_none) and not _is_of_kind(declared, value):
+            expected = declared.option.words or _EXPECTED[declared.kind][1]
+            raise OptionError(f"{name}: expected {expected}, found {value!r}")
+
+
+def _is_of_kind(declared: Declared, value: object) -> bool:
+    if isinstance(value, bool) and declared.kind is not bool:
+        return False
+    return isinstance(value, _EXPECTED[declared.kind][0])
+
+
+def _check_taken(target: str, options: Options, backend: Backend) -> None:
+    """Refuse options that the target does not have, where they are not at their default."""
+    values: Mapping[str, object] = dict(options)
+    for declared in declared_options():
+        wanted = declared.option.only_for
+        if not wanted or declared.name in backend.takes:
             continue
-        if isinstance(value, bool) or not isinstance(value, kind):
-            raise OptionError(f"{name}: expected {words}, found {value!r}")
+        if values[declared.name] != declared.option.default:
+            raise OptionError(
+                f"{declared.name}: expected {wanted} as target, found '{target}'; leave it out"
+            )
 
 
-def _check_supersteps(target: str, costs: str | None, *, measured: bool) -> None:
+def _check_supersteps(backend: Backend, costs: str | None, *, measured: bool) -> None:
     """Refuse what does not go with a device that synchronises as a whole."""
     if measured:
         raise OptionError(
             f"costs '{MEASURED}:{costs}': expected a device like this processor, found one that "
             "synchronises as a whole; leave 'measured' out"
         )
-    if target != CPU:
+    if not backend.has_supersteps:
         raise OptionError(
             f"costs '{costs}': expected target cpu, which executes supersteps with few threads, "
-            f"found '{target}'; choose another device or target"
-        )
-
-
-def _check_launches(target: str, watchdog: int, *, per_operator: bool) -> None:
-    """Refuse ways to launch a program that its target does not have, or that exclude each other."""
-    if watchdog < 0:
-        raise OptionError(f"watchdog: expected a number of looks, at least 0, found {watchdog}")
-    if target == CPU and (watchdog or per_operator):
-        option = "watchdog" if watchdog else "one launch per operator"
-        raise OptionError(f"{option}: expected a GPU as target, found '{target}'; leave it out")
-    if watchdog and per_operator:
-        raise OptionError(
-            "watchdog: expected one launch of the whole program, found one per operator, where "
-            "nothing waits; leave one of the options out"
+            f"found '{backend.target}'; choose another device or target"
         )
 
 
@@ -155,14 +212,14 @@ def _check_merge(merge: float | None, policy: str) -> float:
     return merge
 
 
-def _split_costs(costs: str | None, target: str) -> tuple[bool, str | None]:
+def _split_costs(costs: str | None, backend: Backend) -> tuple[bool, str | None]:
     """Return whether rKernels are measured, and the device whose costs the rest follows."""
     first, _, rest = (costs or "").partition(":")
     if first != MEASURED:
         return False, costs
-    if target != CPU:
+    if not backend.measures:
         raise OptionError(
-            f"costs '{costs}': expected target {CPU}, on which rKernels can be measured, found "
-            f"'{target}'; name a device instead"
+            f"costs '{costs}': expected target cpu, on which rKernels can be measured, found "
+            f"'{backend.target}'; name a device instead"
         )
     return True, rest or None

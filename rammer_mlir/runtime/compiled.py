@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Self
@@ -53,6 +54,10 @@ class CompiledModel(ABC):
     @abstractmethod
     def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run the model on arrays by input name; return arrays by output name."""
+
+    @abstractmethod
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an artifact that ``rammer_mlir.load`` reads without a compiler."""
 
     @abstractmethod
     def close(self) -> None:

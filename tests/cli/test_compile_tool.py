@@ -16,7 +16,7 @@ import pytest
 import rammer_mlir
 from rammer_mlir.bindings import ir
 from rammer_mlir.cli.compile import main
-from rammer_mlir.compiler.pipeline import BINARY_STAGES, IR_STAGES
+from rammer_mlir.compiler.options import check_options
 from rammer_mlir.dialects import register
 from rammer_mlir.lowering.nvvm.ptxas import find_ptxas
 from tests.cli.tools import Tool, save_layer
@@ -59,8 +59,12 @@ GPU_BINARIES = {"ptx": b"//", "cubin": b"\x7fELF", "hsaco": b"\x7fELF"}
 
 def test_every_stage_has_a_test() -> None:
     """A new stage is to be listed here."""
-    assert tuple(OPERATIONS) == IR_STAGES
-    assert BINARY_STAGES == ("object", *GPU_BINARIES)
+    stages = {
+        target: check_options(target).backend.emits(check_options(target))
+        for target in ("cpu", "nvvm", "rocdl")
+    }
+    assert stages["cpu"] == (*OPERATIONS, "object")
+    assert {*stages["nvvm"], *stages["rocdl"]} == {*OPERATIONS, "object", *GPU_BINARIES}
 
 
 @pytest.mark.parametrize("stage", OPERATIONS)
@@ -130,18 +134,21 @@ BAD_OPTIONS = {
     "watchdog on a CPU": (["--watchdog", "9"], "watchdog: expected a GPU as target, found 'cpu'"),
     "impatience": (
         ["--target", "nvvm", "--watchdog", "-1"],
-        "watchdog: expected a number of looks, at least",
+        "watchdog: expected a number of polls, at least",
     ),
-    "launches on a CPU": (["--per-operator"], "one launch per operator: expected a GPU as target"),
+    "launches on a CPU": (["--per-operator"], "per_operator: expected a GPU as target"),
     "old chip": (["--target", "nvvm:sm_60"], "target 'nvvm:sm_60': expected sm_70 or newer, "),
     "NVIDIA chip": (["--target", "nvvm:sm_1"], "target 'nvvm:sm_1': expected sm_70 or newer, "),
     "AMD chip": (["--target", "rocdl:gfx1"], "target 'rocdl:gfx1': expected one of gfx906, "),
     "empty chip": (["--target", "rocdl:"], "unknown target 'rocdl:': expected one of cpu, nvvm["),
     "stage of another target": (
         ["--target", "rocdl", "--emit", "ptx"],
-        "stage 'ptx': expected one that target 'rocdl' has, object, hsaco; choose one of these",
+        "stage 'ptx': expected one that target 'rocdl' has, target, llvm, object, hsaco; ",
     ),
-    "stage of GPUs": (["--emit", "ptx"], "stage 'ptx': expected one that target 'cpu' has, object"),
+    "stage of GPUs": (
+        ["--emit", "ptx"],
+        "stage 'ptx': expected one that target 'cpu' has, target, llvm, object",
+    ),
     "no vEUs": (["--veus", "0"], "number of vEUs: expected at least 1, found 0"),
     "negative vEUs": (["--veus", "-1"], "number of vEUs: expected at least 1, found -1"),
     "vEUs": (["--veus", "abc"], "argument --veus: expected a whole number, found 'abc'"),

@@ -49,7 +49,7 @@ def test_emulation_agrees_with_the_cpu(
     ("options", "message"),
     [
         (["--check"], "--check: expected --emulate with it, found none; give both"),
-        (["--emulate"], "target 'cpu': expected a GPU to emulate, found the CPU; choose nvvm"),
+        (["--emulate"], "target 'cpu': expected a GPU to emulate, found none; choose nvvm"),
         (["--emulate", "--target", "nvvm:sm_1"], "sm_1"),
         (
             ["--emulate", "--target", "nvvm", "--veus", "2", "--timeline", "t.json"],

@@ -119,13 +119,12 @@ def two_layers() -> onnx.ModelProto:
 
 def broken(damage: Any, num_veus: int = 4) -> str:
     """Return the fault that damage to the kernel's IR causes."""
-    compilation = Compilation.of_model(
-        two_layers(), check_options("nvvm:sm_90", "wavefront", num_veus)
-    )
-    program = compilation.gpu_program()
+    options = check_options("nvvm:sm_90", policy="wavefront", num_veus=num_veus)
+    compilation = Compilation.of_model(two_layers(), options.emulated(checked=True))
+    compilation.run_to("target")
     with compilation.module.context, ir.Location.unknown():
         assert damage(compilation.module) > 0
-    executable = compilation.emulate(program, checked=True)
+    executable = compilation.executable()
     feeds = random_feeds(two_layers(), 1)
     with pytest.raises(EmulationError) as raised:
         executable.run(feeds)

@@ -42,7 +42,7 @@ def layer(kind: str, steps: int, batch: int, *, attributes: str = "") -> onnx.Mo
 def test_projections_in_parts(kind: str, attributes: str, batch: int) -> None:
     """Nineteen steps are no multiple of the steps of a part, whatever the batch."""
     model = layer(kind, 19, batch, attributes=attributes)
-    options = check_options("nvvm:sm_90", "wavefront", 3)
+    options = check_options("nvvm:sm_90", policy="wavefront", num_veus=3)
     operators = Compilation.of_model(model, options).emit("operators").decode()
     assert f"tensor<{19 * batch}x{GATES[kind] * HIDDEN}xf32>" not in operators
     executable = rammer_mlir.compile(

@@ -53,7 +53,9 @@ def test_what_follows_a_grouped_convolution_is_computed_with_it(batch: int) -> N
             s = Add (c, z)
             y = Relu (s)
         }}""")
-    text = Compilation.of_model(model, check_options("cpu", "wavefront", 1)).emit("operators")
+    text = Compilation.of_model(model, check_options("cpu", policy="wavefront", num_veus=1)).emit(
+        "operators"
+    )
     assert text.count(b"func.func private @conv") == 1
     assert b"@elementwise" not in text
 

@@ -14,7 +14,7 @@ from rammer_mlir.benchmarks.gpu.__main__ import open_gpu
 from rammer_mlir.benchmarks.models import LIGHT, MODELS, TABLE_1, build, random_feeds
 from rammer_mlir.benchmarks.relay import Relay
 from rammer_mlir.errors import TargetError
-from rammer_mlir.lowering.targets import GPU_BACKENDS
+from rammer_mlir.lowering.targets import find_gpu
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 
@@ -61,9 +61,7 @@ def test_veus_and_launches(name: str, num_veus: int | None, target: str) -> None
 
 def test_a_thousand_runs_of_a_relay(target: str) -> None:
     """Barriers between all vEUs hold, run after run, launched and replayed."""
-    kind, _, chip = target.partition(":")
-    gpu = GPU_BACKENDS[kind].describe(chip)
-    executable = Relay(min(gpu.num_veus, 100), 400).compile(gpu)
+    executable = Relay(min(find_gpu(target).num_veus, 100), 400).compile(target)
     inputs = executable.to_device({"x": np.array([0.5], np.float32)})
     captured = executable.capture(inputs)
     for number in range(1000):

@@ -18,11 +18,10 @@ from rammer_mlir.benchmarks.models import LIGHT, TABLE_1, build
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import OptionError, TargetError, UnsupportedError
-from rammer_mlir.lowering.gpu.llvm.to_llvm import gpu_llvm_ir
 from rammer_mlir.lowering.nvvm.ptxas import assemble, find_ptxas, read_report
 from rammer_mlir.lowering.nvvm.target import CHIPS
-from rammer_mlir.lowering.rocdl.gpu_to_rocdl import lower_to_rocdl
-from rammer_mlir.lowering.rocdl.hsaco import emit_hsaco, emit_isa, read_resources
+from rammer_mlir.lowering.rocdl.hsaco import emit_isa, read_resources
+from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.programs.residency import (
     BlockNeeds,
     Multiprocessors,
@@ -38,7 +37,9 @@ AMD_CHIPS = {"gfx906": 0x2F, "gfx90a": 0x3F, "gfx942": 0x4C, "gfx1100": 0x41}
 
 def emit(model: bytes, target: str, stage: str, veus: int = 4) -> bytes:
     """Compile a model to a stage."""
-    return Compilation.of_model(model, check_options(target, "wavefront", veus)).emit(stage)
+    return Compilation.of_model(
+        model, check_options(target, policy="wavefront", num_veus=veus)
+    ).emit(stage)
 
 
 def small(name: str) -> bytes:
@@ -126,15 +127,13 @@ def test_products_are_staged(kind: int, chip: str, instructions: set[str]) -> No
 )
 def test_matrix_instructions_of_amd(kind: int, instruction: str, chip: str) -> None:
     """For narrow elements alone, without spills."""
-    options = check_options(f"rocdl:{chip}", "wavefront", 1)
+    options = check_options(f"rocdl:{chip}", policy="wavefront", num_veus=1)
     compilation = Compilation.of_model(product(kind), options)
-    compilation.gpu_program()
-    lower_to_rocdl(compilation.module, chip)
-    text = gpu_llvm_ir(compilation.module)
+    text = compilation.emit("llvm").decode()
     isa = emit_isa(text, chip)
     assert ("v_mfma" in isa) == bool(instruction)
     assert re.search(instruction, isa)
-    resources = read_resources(emit_hsaco(text, chip))
+    resources = read_resources(compilation.emit("hsaco"))
     assert (resources.spill_store_bytes, resources.stack_bytes) == (0, 0)
 
 
@@ -167,13 +166,13 @@ def test_tf32_where_it_is_asked_for(chip: str) -> None:
 )
 def test_tf32_where_there_is_none(target: str, message: str) -> None:
     with pytest.raises(TargetError, match=message):
-        check_options(target, "wavefront", 1)
+        check_options(target, policy="wavefront", num_veus=1)
 
 
 @pytest.mark.parametrize("target", ["nvvm:sm_90+", "nvvm:sm_90+fp8", "nvvm:+tf32+tf32"])
 def test_unknown_features(target: str) -> None:
     with pytest.raises(OptionError, match=r"unknown target .*nvvm\[:CHIP\[\+tf32\]\]"):
-        check_options(target, "wavefront", 1)
+        check_options(target, policy="wavefront", num_veus=1)
 
 
 @pytest.mark.slow
@@ -195,10 +194,11 @@ def test_hsaco_is_complete(name: str, chip: str) -> None:
     assert (code.machine, code.flags & 0xFF) == (224, AMD_CHIPS[chip])
     assert [s.name for s in code.symbols if s.section == 0 and s.name] == []
     assert "rammer_program" in {symbol.name for symbol in code.symbols}
-    options = check_options(f"rocdl:{chip}", "wavefront", 4)
-    program = Compilation.of_model(small(name), options).gpu_program()
-    assert name != "attention" or program.shared_bytes > 16
-    _check_descriptor(code, len(program.arguments), program.shared_bytes, chip)
+    options = check_options(f"rocdl:{chip}", policy="wavefront", num_veus=4)
+    image = Compilation.of_model(small(name), options).image
+    assert isinstance(image, GpuImage)
+    assert name != "attention" or image.shared_bytes > 16
+    _check_descriptor(code, len(image.arguments), image.shared_bytes, chip)
 
 
 def _check_descriptor(code: CodeObject, arguments: int, shared: int, chip: str) -> None:
@@ -217,11 +217,9 @@ def _check_descriptor(code: CodeObject, arguments: int, shared: int, chip: str) 
 @pytest.mark.parametrize(("chip", "wait"), [("gfx90a", "s_waitcnt"), ("gfx1100", "s_waitcnt")])
 def test_amd_code_orders_memory(chip: str, wait: str) -> None:
     """The poll refreshes the cache, the publication waits for stores; blocks meet and sleep."""
-    options = check_options(f"rocdl:{chip}", "wavefront", 4)
+    options = check_options(f"rocdl:{chip}", policy="wavefront", num_veus=4)
     compilation = Compilation.of_model(small("nas_cell"), options)
-    compilation.gpu_program()
-    lower_to_rocdl(compilation.module, chip)
-    text = gpu_llvm_ir(compilation.module)
+    text = compilation.emit("llvm").decode()
     assert re.search(r'load atomic i64, ptr addrspace\(1\) \S+ syncscope\("agent"\) acquire', text)
     assert re.search(r'store atomic i64 .* syncscope\("agent"\) release', text)
     isa = emit_isa(text, chip)

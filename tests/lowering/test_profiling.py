@@ -45,7 +45,9 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProfileStore:
 
 
 def at_buffers(model: Path) -> Compilation:
-    compilation = Compilation.of_model(str(model), check_options("cpu", "wavefront", 2))
+    compilation = Compilation.of_model(
+        str(model), check_options("cpu", policy="wavefront", num_veus=2)
+    )
     compilation.emit("buffers")
     return compilation
 
@@ -156,7 +158,9 @@ def test_measured_times_reach_the_policy(model: Path, store: ProfileStore) -> No
     with ir.Context():
         keys = _keys(compilation)
     store.add(dict.fromkeys(keys, slow))
-    again = Compilation.of_model(str(model), check_options("cpu", "wavefront", 2, costs="measured"))
+    again = Compilation.of_model(
+        str(model), check_options("cpu", policy="wavefront", num_veus=2, costs="measured")
+    )
     again.emit("program")
     plan = read_plan(again.module).plan
     assert 3 <= plan.predicted_seconds
@@ -177,7 +181,7 @@ def _keys(compilation: Compilation) -> list[str]:
 
 
 def test_compare_knows_measured_times_too(model: Path) -> None:
-    options = check_options("cpu", "sequential", 2, costs="measured")
+    options = check_options("cpu", policy="sequential", num_veus=2, costs="measured")
     own, other = Compilation.of_model(str(model), options).predict(["sequential"])
     assert own.seconds == pytest.approx(other.seconds)
 

@@ -11,8 +11,8 @@ from rammer_mlir.benchmarks.models.builder import GraphBuilder
 from rammer_mlir.benchmarks.models.recurrent import StepSequence, draw_weights, make_layer
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
-from rammer_mlir.lowering.nvvm.backend import emit_nvvm
 from rammer_mlir.passes.program.program_ir import read_plan
+from rammer_mlir.programs.gpu_image import GpuImage
 
 
 def lstm(length: int, layers: int, hidden: int, *, unrolled: bool) -> onnx.ModelProto:
@@ -33,11 +33,11 @@ def code(
 ) -> tuple[bytes, int]:
     """Return the PTX of LSTM cells, and the words of its task table."""
     model = lstm(length, layers, hidden, unrolled=unrolled)
-    options = check_options("nvvm:sm_90", "wavefront", num_veus)
+    options = check_options("nvvm:sm_90", policy="wavefront", num_veus=num_veus)
     compilation = Compilation.of_model(model, options)
-    program = compilation.gpu_program()
-    text = emit_nvvm(compilation.module, program.target, program.num_veus, "ptx")
-    return text, program.tables.shape[1]
+    text, image = compilation.emit("ptx"), compilation.image
+    assert isinstance(image, GpuImage)
+    return text, image.tables.shape[1]
 
 
 @pytest.mark.parametrize("unrolled", [False, True], ids=["operator", "unrolled"])
@@ -65,7 +65,9 @@ def test_cells_add_to_the_task_table_only(
 def predicted(layers: int) -> float:
     """Return the predicted seconds of layers of 40 cells, as operators on whole sequences."""
     model = lstm(40, layers, 64, unrolled=False)
-    compilation = Compilation.of_model(model, check_options("nvvm:sm_90", "wavefront", None))
+    compilation = Compilation.of_model(
+        model, check_options("nvvm:sm_90", policy="wavefront", num_veus=None)
+    )
     compilation.emit("program")
     return read_plan(compilation.module).plan.predicted_seconds
 

@@ -11,7 +11,7 @@ from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.benchmarks.models import build, random_feeds
 from rammer_mlir.compiler.compilation import Compilation
-from rammer_mlir.compiler.pipeline import CompileOptions
+from rammer_mlir.compiler.options import check_options
 
 
 def tiny_caches(folder: Path, num_bytes: int) -> str:
@@ -28,9 +28,9 @@ def tiny_caches(folder: Path, num_bytes: int) -> str:
 def test_unrolled_networks(name: str, num_veus: int, tmp_path: Path) -> None:
     model = build(name, scale="small")
     feeds = random_feeds(model, seed=3)
-    plain = Compilation.of_model(model, CompileOptions(num_veus=num_veus))
+    plain = Compilation.of_model(model, check_options(num_veus=num_veus))
     costs = tiny_caches(tmp_path, 8192)
-    cached = Compilation.of_model(model, CompileOptions(num_veus=num_veus, device=costs))
+    cached = Compilation.of_model(model, check_options(num_veus=num_veus, costs=costs))
     assert plain.emit("program") != cached.emit("program"), "the schedules must differ"
     expected = OnnxRuntime(model).run(feeds)
     with cached.executable() as executable:

@@ -60,7 +60,7 @@ class _Network:
         graph = helper.make_graph(self._nodes, "g", [image], infos, weights)
         opset = helper.make_opsetid("", 17)
         model = helper.make_model(graph, opset_imports=[opset], ir_version=9)
-        options = check_options("cpu", "wavefront", 2)
+        options = check_options("cpu", policy="wavefront", num_veus=2)
         text = Compilation.of_model(model, options).emit("operators")
         found = Compilation.of_model(model, options).executable().run({"x": self.image})
         for name in outputs:

@@ -158,7 +158,7 @@ class _Network:
 
 
 def _compile(model: onnx.ModelProto) -> Compilation:
-    return Compilation.of_model(model, check_options("cpu", "wavefront", 2))
+    return Compilation.of_model(model, check_options("cpu", policy="wavefront", num_veus=2))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -70,7 +70,7 @@ class _Model:
 
 
 def _run(model: onnx.ModelProto, merge: float, image: np.ndarray) -> tuple[str, list[np.ndarray]]:
-    options = check_options("cpu", "wavefront", 2, merge=merge)
+    options = check_options("cpu", policy="wavefront", num_veus=2, merge=merge)
     compilation = Compilation.of_model(model, options)
     text = compilation.emit("operators").decode()
     with compilation.executable() as executable:
@@ -99,7 +99,7 @@ def test_most_of_them_are_merged() -> None:
     """The comparison above would prove little if nothing were merged."""
     merged = 0
     for seed in range(12):
-        options = check_options("cpu", "wavefront", 2, merge=30.0)
+        options = check_options("cpu", policy="wavefront", num_veus=2, merge=30.0)
         text = Compilation.of_model(_Model(seed).build(), options).emit("operators").decode()
         merged += "rtask.parts" in text
     assert merged >= 8
@@ -127,25 +127,25 @@ def _fire() -> onnx.ModelProto:
 def test_growth_decides() -> None:
     """Sixteen windows of one and of nine become thirty-two of nine: 1.8 times the arithmetic."""
     for merge, is_merged in ((0.0, False), (1.0, False), (1.79, False), (1.81, True)):
-        options = check_options("cpu", "wavefront", 1, merge=merge)
+        options = check_options("cpu", policy="wavefront", num_veus=1, merge=merge)
         text = Compilation.of_model(_fire(), options).emit("operators").decode()
         assert ("rtask.parts" in text) == is_merged
 
 
 def test_a_concatenation_of_all_results_is_the_merged_result() -> None:
-    options = check_options("cpu", "wavefront", 1, merge=2.0)
+    options = check_options("cpu", policy="wavefront", num_veus=1, merge=2.0)
     text = Compilation.of_model(_fire(), options).emit("operators").decode()
     assert "extract_slice" not in text
     assert "dim(1)" not in text
 
 
 def test_who_merges() -> None:
-    assert check_options("cpu", "ios", 1).merge_growth == 1.0
-    assert check_options("cpu", "wavefront", 1).merge_growth == 0.0
-    assert check_options("cpu", "ios", 1, merge=0).merge_growth == 0.0
+    assert check_options("cpu", policy="ios", num_veus=1).merge_growth == 1.0
+    assert check_options("cpu", policy="wavefront", num_veus=1).merge_growth == 0.0
+    assert check_options("cpu", policy="ios", num_veus=1, merge=0).merge_growth == 0.0
     for growth in (0.5, -1.0, float("inf"), float("nan")):
         with pytest.raises(OptionError, match="merge: expected 0 for no merging, or a growth"):
-            check_options("cpu", "ios", 1, merge=growth)
+            check_options("cpu", policy="ios", num_veus=1, merge=growth)
 
 
 def test_images_that_were_merged_themselves() -> None:
@@ -232,7 +232,9 @@ def test_products_behind_views_and_in_front_of_them() -> None:
     model = build("attention", 2, "small")
     feeds = random_feeds(model, seed=3)
     expected = OnnxRuntime(model.SerializeToString(), 1).run(feeds)
-    compilation = Compilation.of_model(model, check_options("cpu", "wavefront", 2, merge=1.0))
+    compilation = Compilation.of_model(
+        model, check_options("cpu", policy="wavefront", num_veus=2, merge=1.0)
+    )
     text = compilation.emit("operators").decode()
     assert text.count("rtask.parts = [") == 2  # the weights, and the biases
     with compilation.executable() as executable:

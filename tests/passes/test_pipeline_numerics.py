@@ -7,7 +7,7 @@ import pytest
 from linalg_programs import compilation, signature
 from test_fusion import CONCAT, CONV, PAD, SOFTMAX
 
-from rammer_mlir.compiler.pipeline import CompileOptions
+from rammer_mlir.compiler.options import check_options
 
 POLICIES = ("wavefront", "sequential")
 
@@ -28,7 +28,7 @@ def convolution(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("num_veus", [1, 3])
 def test_convolution(policy: str, num_veus: int) -> None:
     x, w, b = normal(1, 8, 10, 10), normal(16, 8, 3, 3, seed=1), normal(16, seed=2)
-    options = CompileOptions(policy=policy, num_veus=num_veus)
+    options = check_options(policy=policy, num_veus=num_veus)
     described = signature({"x": x}, {"y": (1, 16, 8, 8)})
     with compilation(CONV, described, {"w": w, "b": b}, options).executable() as exe:
         np.testing.assert_allclose(exe(x), convolution(x, w, b), rtol=1e-4, atol=1e-4)
@@ -37,7 +37,7 @@ def test_convolution(policy: str, num_veus: int) -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_softmax(policy: str) -> None:
     x = 10 * normal(64, 100)
-    options = CompileOptions(policy=policy, num_veus=2)
+    options = check_options(policy=policy, num_veus=2)
     with compilation(
         SOFTMAX, signature({"x": x}, {"y": (64, 100)}), None, options
     ).executable() as e:
@@ -72,7 +72,7 @@ def test_matrix_products_of_sizes_that_no_tile_divides(
     m: int, n: int, k: int, num_veus: int
 ) -> None:
     a, b = normal(m, k), normal(k, n, seed=1)
-    options = CompileOptions(num_veus=num_veus)
+    options = check_options(num_veus=num_veus)
     described = signature({"a": a, "b": b}, {"c": (m, n)})
     with compilation(MATMUL.format(m=m, n=n, k=k), described, None, options).executable() as exe:
         expected = a.astype(np.float64) @ b.astype(np.float64)

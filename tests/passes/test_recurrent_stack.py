@@ -73,7 +73,7 @@ def test_layers_side_by_side_give_the_same(kind: str, directions: list[str], pol
 
 def depth(model: onnx.ModelProto, num_veus: int = 16) -> int:
     """Return the rOperators on the longest path of dependencies."""
-    options = check_options("cpu", "wavefront", num_veus)
+    options = check_options("cpu", policy="wavefront", num_veus=num_veus)
     graph = Compilation.of_model(model, options).task_graph()
     dependencies = Dependencies(graph)
     depths: list[int] = []

@@ -111,12 +111,12 @@ def _check(seed: int, tile: int, form: str, monkeypatch: pytest.MonkeyPatch) -> 
     passes = (f"rtask-winograd{{tile={tile} form={form}}}",)
 
     def forced(options: CompileOptions) -> tuple[str, ...]:
-        assert options.winograd
+        assert options.given["winograd"]
         return passes
 
     monkeypatch.setattr("rammer_mlir.compiler.pipeline._winograd", forced)
     case = _Case(seed)
-    options = check_options("cpu", "wavefront", 2)
+    options = check_options("cpu", policy="wavefront", num_veus=2)
     text = Compilation.of_model(case.model(), options).emit("operators")
     kind = "winograd" if form == "strips" else "winograd_product"
     expected = case.expected()

@@ -15,7 +15,7 @@ from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.frontends.onnx import import_model
-from rammer_mlir.lowering.nvvm.backend import emit_nvvm
+from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 Feeds = Mapping[str, NDArray[Any]]
@@ -28,15 +28,18 @@ class Interpreted:
         self, model: onnx.ModelProto, target: str = "nvvm:sm_80", num_veus: int = 3, **options: Any
     ) -> None:
         """Compile to PTX."""
-        checked = check_options(target, options.pop("policy", "wavefront"), num_veus, **options)
+        checked = check_options(
+            target, policy=options.pop("policy", "wavefront"), num_veus=num_veus, **options
+        )
         imported = import_model(model)
         compilation = Compilation(
             imported.bytecode, imported.constants, imported.signature, checked
         )
-        program = compilation.gpu_program()
         self.model = model
-        self.ptx = emit_nvvm(compilation.module, program.target, num_veus, "ptx").decode()
-        self.image = program.image(imported.signature, "ptx")
+        self.ptx = compilation.emit("ptx").decode()
+        image = compilation.image
+        assert isinstance(image, GpuImage)
+        self.image = image
 
     def executable(self, change: Callable[[str], str] = lambda text: text) -> GpuExecutable:
         """Return the program on an interpreter of its own."""

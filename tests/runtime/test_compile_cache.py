@@ -207,7 +207,7 @@ def test_small_programs_are_not_worth_a_file(folder: Path, monkeypatch: pytest.M
 def test_what_was_not_used_for_longest_goes(folder: Path) -> None:
     """Three programs where there is room for two: the one in the middle was not used again."""
     cache = CompileCache(folder, 1 << 40)
-    options = check_options("cpu", "sequential", 1)
+    options = check_options("cpu", policy="sequential", num_veus=1)
     keys: list[str] = []
     for seed in range(3):
         executable = compiled(product(seed), cache=False)
@@ -258,7 +258,9 @@ def test_a_folder_that_may_not_be_searched(folder: Path, monkeypatch: pytest.Mon
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "is_file", refuse)
-    key = compile_key(product(), check_options("cpu", "sequential", 1), {"x": (4, 8)})
+    key = compile_key(
+        product(), check_options("cpu", policy="sequential", num_veus=1), {"x": (4, 8)}
+    )
     assert key is not None
     assert CompileCache(folder).find(key) is None
 

@@ -20,15 +20,13 @@ from rammer_mlir.benchmarks.relay import Relay
 from rammer_mlir.benchmarks.timing import Latency
 from rammer_mlir.emulation.device.driver import EmulatedDriver
 from rammer_mlir.emulation.device.executable import NO_CODE
-from rammer_mlir.lowering.targets import GPU_BACKENDS
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 
 @pytest.mark.parametrize(("num_veus", "steps"), [(1, 5), (2, 9), (3, 7), (2, 0)])
 @pytest.mark.parametrize("target", ["nvvm:sm_90", "rocdl:gfx90a"])
 def test_a_relay_counts_its_steps(target: str, num_veus: int, steps: int) -> None:
-    kind, _, chip = target.partition(":")
-    executable = Relay(num_veus, steps).emulate(GPU_BACKENDS[kind].describe(chip))
+    executable = Relay(num_veus, steps).emulate(target)
     for start in (0.5, 3.25):
         found = executable.run({"x": np.array([start], np.float32)}) if steps else None
         assert found is None or found["y"][0] == start + steps
@@ -37,8 +35,8 @@ def test_a_relay_counts_its_steps(target: str, num_veus: int, steps: int) -> Non
 
 
 def test_relays_compile_for_both_makers() -> None:
-    for kind, chip in (("nvvm", "sm_80"), ("rocdl", "gfx942")):
-        executable = Relay(2, 256).compile(GPU_BACKENDS[kind].describe(chip))
+    for target in ("nvvm:sm_80", "rocdl:gfx942"):
+        executable = Relay(2, 256).compile(target)
         assert len(executable.code) > 0
 
 
@@ -66,8 +64,7 @@ def emulate(path: Path) -> GpuExecutable:
     loaded = kit.open_artifact(path)
     case, way = path.name.removesuffix(".rammer").rsplit(".", 1)
     if way == "relay":
-        gpu = GPU_BACKENDS["nvvm"].describe("sm_90")
-        made = Relay(*kit.RELAYS[case]).emulate(gpu)
+        made = Relay(*kit.RELAYS[case]).emulate("nvvm:sm_90")
     else:
         policy, per_operator = kit.WAYS[way]
         made = rammer_mlir.compile(

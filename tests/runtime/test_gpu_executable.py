@@ -241,7 +241,7 @@ def test_a_watchdog_tells_who_waits_for_whom(watched: EmulatedExecutable) -> Non
 
 
 def test_options_that_do_not_fit() -> None:
-    with pytest.raises(OptionError, match="watchdog: expected a number of looks, at least 0"):
+    with pytest.raises(OptionError, match="watchdog: expected a number of polls, at least 0"):
         rammer_mlir.compile(MODEL, target="nvvm", watchdog=-1)
     with pytest.raises(OptionError, match="watchdog: expected a GPU as target, found 'cpu'"):
         rammer_mlir.compile(MODEL, target="cpu", watchdog=5)  # type: ignore[call-overload]

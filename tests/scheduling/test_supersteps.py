@@ -160,7 +160,7 @@ def test_a_thousand_tiles_compute_what_onnx_runtime_does(policy: str) -> None:
     executable = rammer_mlir.compile(model, costs="ipu", policy=policy)
     feeds = random_feeds(model, 1)
     assert compare(OnnxRuntime(model).run(feeds), executable.run(feeds)).ok
-    options = check_options("cpu", policy, None, costs="ipu")
+    options = check_options("cpu", policy=policy, num_veus=None, costs="ipu")
     assert options.num_veus == 1216
     compilation = Compilation.of_model(model, options)
     kernels = compilation.emit("tasks").decode()

@@ -12,6 +12,7 @@ from rammer_mlir.benchmarks.comparison import Array
 from rammer_mlir.benchmarks.memory import peak_bytes
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
+from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.scheduling.graph import RKernel, ROperator, TaskGraph
 from rammer_mlir.timeline.spans import Timeline
 
@@ -85,7 +86,7 @@ class Ours:
         """Compile an ONNX file by a policy, for as many vEUs as there are threads."""
         base = peak_bytes()
         begin = time.perf_counter()
-        options = check_options("cpu", policy, threads)
+        options = check_options("cpu", policy=policy, num_veus=threads)
         compilation = Compilation.of_model(model, options)
         scheduled = compilation.schedule()
         # Not part of compiling: reading back what was scheduled, before lowering erases it.
@@ -93,7 +94,9 @@ class Ours:
         self._graph, plan = scheduled.builder.graph(), scheduled.plan
         self._chosen = plan.kernels
         resumed = time.perf_counter()
-        self._executable = compilation.executable()
+        executable = compilation.executable()
+        assert isinstance(executable, Executable)
+        self._executable = executable
         seconds = time.perf_counter() - resumed + paused - begin
         stats = self._executable.stats
         self._policy, self._threads = policy, threads

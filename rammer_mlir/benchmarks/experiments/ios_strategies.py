@@ -36,7 +36,9 @@ GROWTHS = {"sequential": (1.0, 2.0, 4.0), "ios": (4.0,)}
 
 def predict(model: onnx.ModelProto, target: str, policy: str, growth: float) -> float:
     """Return the predicted seconds of a model for a target."""
-    compilation = Compilation.of_model(model, check_options(target, policy, None, merge=growth))
+    compilation = Compilation.of_model(
+        model, check_options(target, policy=policy, num_veus=None, merge=growth)
+    )
     compilation.emit("program")
     return read_plan(compilation.module).plan.predicted_seconds
 

@@ -20,5 +20,5 @@ def model_graph(name: str, target: str, batch: int = 1, scale: Scale = "full") -
     Raises:
         OptionError: if there is no such model or target.
     """
-    options = check_options(target, "wavefront", None)
+    options = check_options(target, policy="wavefront", num_veus=None)
     return Compilation.of_model(build(name, batch, scale), options).task_graph()

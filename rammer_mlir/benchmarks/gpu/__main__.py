@@ -27,7 +27,7 @@ from rammer_mlir.benchmarks.models import TABLE_1, build, random_feeds
 from rammer_mlir.benchmarks.relay import Relay
 from rammer_mlir.benchmarks.timing import Latency, interleave
 from rammer_mlir.errors import RammerError, TargetError
-from rammer_mlir.lowering.targets import GPU_BACKENDS
+from rammer_mlir.lowering.targets import GPU_FAMILIES
 from rammer_mlir.runtime.gpu.driver import Driver, Peaks
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.gpu.opening import open_driver
@@ -44,7 +44,7 @@ class Result:
     error: str = ""
 
 
-def open_gpu(kinds: Sequence[str] = tuple(GPU_BACKENDS)) -> tuple[str, Driver]:
+def open_gpu(kinds: Sequence[str] = tuple(GPU_FAMILIES)) -> tuple[str, Driver]:
     """Return the first kind of target that has a device here, and its driver.
 
     Raises:
@@ -101,9 +101,7 @@ def _floor(executable: GpuExecutable, peaks: Peaks | None) -> float:
 
 def measure_relays(target: str) -> dict[str, float]:
     """Return the seconds of a launch of nothing, and of a wait for another vEU."""
-    kind, _, chip = target.partition(":")
-    gpu = GPU_BACKENDS[kind].describe(chip)
-    relays = {name: Relay(*shape).compile(gpu) for name, shape in RELAYS.items()}
+    relays = {name: Relay(*shape).compile(target) for name, shape in RELAYS.items()}
     return time_relays(relays, seconds=3.0)
 
 

@@ -17,6 +17,7 @@ from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import Scale, build, random_feeds
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
+from rammer_mlir.emulation.device.executable import EmulatedExecutable
 from rammer_mlir.emulation.device.traces import WarpAccesses, warp_accesses
 
 
@@ -25,8 +26,9 @@ def measure(
 ) -> list[WarpAccesses]:
     """Execute a model once under emulation, and return its kernel's accesses."""
     built = build(model, scale=scale)
-    compilation = Compilation.of_model(built, check_options(target, "wavefront", num_veus))
-    executable = compilation.emulated(traced=True)
+    options = check_options(target, policy="wavefront", num_veus=num_veus).emulated(traced=True)
+    executable = Compilation.of_model(built, options).executable()
+    assert isinstance(executable, EmulatedExecutable)
     executable.run(random_feeds(built, seed=1))
     (trace,) = executable.traces
     if trace.full:

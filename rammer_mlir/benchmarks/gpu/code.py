@@ -59,7 +59,7 @@ def compile_for_gpu(model: str, chip: str, scale: Scale = "full") -> CodeReport:
     try:
         target = f"{'nvvm' if chip in NVIDIA else 'rocdl'}:{chip}"
         compilation = Compilation.of_model(
-            build(model, scale=scale), check_options(target, "wavefront", None)
+            build(model, scale=scale), check_options(target, policy="wavefront", num_veus=None)
         )
         if chip in AMD:
             ptx, binary = b"", compilation.emit("hsaco")

@@ -47,7 +47,9 @@ def pack(folder: Path, target: str, models: Sequence[str], limit: int) -> list[s
         RammerError: if a model cannot be compiled for the target.
     """
     from rammer_mlir.benchmarks.models import MODELS
+    from rammer_mlir.lowering.targets import find_gpu
 
+    find_gpu(target)  # refuses others before anything is written
     folder.mkdir(parents=True, exist_ok=True)
     _pack_relays(folder, target)
     cases = [(name, "small") for name in models or MODELS]
@@ -86,13 +88,9 @@ def _pack_model(folder: Path, case: str, target: str) -> None:
 
 def _pack_relays(folder: Path, target: str) -> None:
     from rammer_mlir.benchmarks.relay import Relay
-    from rammer_mlir.lowering.targets import find_gpu
 
-    gpu = find_gpu(target)
-    if gpu is None:
-        raise OptionError(f"target '{target}': expected a GPU, found the CPU; choose nvvm or rocdl")
     for name, (num_veus, steps) in RELAYS.items():
-        Relay(num_veus, steps).compile(gpu).save(folder / f"{name}.relay.rammer")
+        Relay(num_veus, steps).compile(target).save(folder / f"{name}.relay.rammer")
 
 
 Open = Callable[[Path], GpuExecutable]

@@ -19,7 +19,15 @@ from rammer_mlir.emulation.codegen.scheduler import (
 )
 from rammer_mlir.emulation.codegen.sites import Sites
 from rammer_mlir.emulation.codegen.traces import emit_trace, trace_accesses
-from rammer_mlir.emulation.records import EmulatedKernel, Lane, SharedBuffer, TracedAccess, World
+from rammer_mlir.emulation.records import (
+    EmulatedKernel,
+    KernelArgument,
+    Lane,
+    SharedBuffer,
+    Site,
+    TracedAccess,
+    World,
+)
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
@@ -44,10 +52,51 @@ class LoweredKernel:
     traced: tuple[TracedAccess, ...]
 
 
+@dataclass(frozen=True)
+class KernelCode:
+    """A kernel for the emulator as LLVM IR of this machine, and what is known of it.
+
+    See ``EmulatedKernel``.
+    """
+
+    name: str
+    text: str
+    arguments: tuple[KernelArgument, ...]
+    shared: tuple[SharedBuffer, ...]
+    sites: tuple[Site, ...]
+    granule: int
+    stack_bytes: int
+    checked: bool
+    traced: tuple[TracedAccess, ...]
+
+
 def compile_kernel(
     module: Any, name: str, *, checked: bool, traced: bool = False
 ) -> EmulatedKernel:
-    """Compile a kernel for this process.
+    """Compile a kernel for this process, and load it: see ``lower_gpu_kernel``."""
+    code = lower_gpu_kernel(module, name, checked=checked, traced=traced)
+    return load_kernel(code, emit_object(code.text, host_machine()))
+
+
+def load_kernel(code: KernelCode, object_file: bytes) -> EmulatedKernel:
+    """Load the object that was made from a kernel's LLVM IR."""
+    library = load_object(object_file)
+    return EmulatedKernel(
+        name=code.name,
+        launch=library.address("emulator_launch"),
+        arguments=code.arguments,
+        shared=code.shared,
+        sites=code.sites,
+        granule=code.granule,
+        stack_bytes=code.stack_bytes,
+        checked=code.checked,
+        owner=library,
+        traced=code.traced,
+    )
+
+
+def lower_gpu_kernel(module: Any, name: str, *, checked: bool, traced: bool = False) -> KernelCode:
+    """Lower a kernel and the emulator's runtime to LLVM IR.
 
     Args:
         module: holds a ``gpu.module``; it stays as it is.
@@ -64,17 +113,15 @@ def compile_kernel(
     with module.context, ir.Location.unknown():
         functions = to_functions(module, name, sites)
         lowered = lower_kernel(functions, sites, machine, checked=checked, traced=traced)
-    library = load_object(emit_object(lowered.text, machine))
-    return EmulatedKernel(
+    return KernelCode(
         name=name,
-        launch=library.address("emulator_launch"),
+        text=lowered.text,
         arguments=functions.arguments,
         shared=functions.shared,
         sites=sites.all(),
         granule=lowered.granule,
         stack_bytes=lowered.stack_bytes,
         checked=checked,
-        owner=library,
         traced=lowered.traced,
     )
 

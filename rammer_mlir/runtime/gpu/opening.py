@@ -31,12 +31,24 @@ def open_driver(target: str, device: int = 0) -> Driver:
         TargetError: if the driver's bindings are not installed, or there is no driver or device.
     """
     family = target.partition(":")[0]
-    if family == "nvvm":
-        from rammer_mlir.runtime.gpu.cuda import CudaDriver
+    if family not in _DRIVERS:
+        raise TargetError(
+            f"target '{target}': expected {' or '.join(_DRIVERS)}, found no driver for another"
+        )
+    return _DRIVERS[family](device)
 
-        return CudaDriver(device)
-    if family == "rocdl":
-        from rammer_mlir.runtime.gpu.hip import HipDriver
 
-        return HipDriver(device)
-    raise TargetError(f"target '{target}': expected nvvm or rocdl, found no driver for another")
+def _open_cuda(device: int) -> Driver:
+    from rammer_mlir.runtime.gpu.cuda import CudaDriver
+
+    return CudaDriver(device)
+
+
+def _open_hip(device: int) -> Driver:
+    from rammer_mlir.runtime.gpu.hip import HipDriver
+
+    return HipDriver(device)
+
+
+_DRIVERS = {"nvvm": _open_cuda, "rocdl": _open_hip}
+"""By the family of GPUs; the vendors' packages are imported when a device is opened."""

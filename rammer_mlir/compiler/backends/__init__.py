@@ -1,0 +1,1 @@
+"""Targets: each a ``Backend``, the one place that knows its name and its tools."""

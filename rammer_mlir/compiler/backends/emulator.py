@@ -1,0 +1,87 @@
+"""A GPU's kernel, executed on this machine's processor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from rammer_mlir.compiler.backends.backend import Backend, Code
+from rammer_mlir.compiler.backends.gpu import GpuBackend
+from rammer_mlir.compiler.backends.registry import find_backend
+from rammer_mlir.compiler.options import CompileOptions
+from rammer_mlir.compiler.pipeline import emulated_stages
+from rammer_mlir.compiler.stage import Stage
+from rammer_mlir.emulation.codegen.kernel import load_kernel
+from rammer_mlir.emulation.device.executable import EmulatedExecutable
+from rammer_mlir.errors import OptionError
+from rammer_mlir.programs.gpu_image import GpuImage
+
+
+@dataclass(frozen=True)
+class EmulatorBackend(Backend):
+    """The same kernel as for a GPU, up to the gpu dialect; then native code of this machine.
+
+    Attributes:
+        emulated: the GPU.
+        checked: whether accesses are checked, at many times the run time.
+        traced: whether launches record accesses.
+    """
+
+    emulated: GpuBackend
+    checked: bool = False
+    traced: bool = False
+
+    name: ClassVar[str] = "emulator"
+    spelling: ClassVar[str] = "emulator[:GPU]"
+    is_cached: ClassVar[bool] = False
+    takes: ClassVar[frozenset[str]] = GpuBackend.takes
+    lacks: ClassVar[tuple[str, ...]] = (
+        "Its times say nothing about a GPU, and what it compiles is not saved.",
+    )
+
+    @classmethod
+    def of(cls, rest: str) -> Self:
+        """Return what emulates a GPU, ``nvvm`` by default."""
+        return cls.of_backend(find_backend(rest or "nvvm"))
+
+    @classmethod
+    def of_backend(cls, backend: Backend, *, checked: bool = False, traced: bool = False) -> Self:
+        """Return what emulates another back end's GPU.
+
+        Raises:
+            OptionError: if it is none.
+        """
+        if isinstance(backend, EmulatorBackend):
+            return cls(backend.emulated, checked, traced)
+        if not isinstance(backend, GpuBackend):
+            raise OptionError(
+                f"target '{backend.target}': expected a GPU to emulate, found none; "
+                "choose nvvm or rocdl, or do not emulate"
+            )
+        return cls(backend, checked, traced)
+
+    @property
+    def target(self) -> str:
+        """The GPU, as images name it."""
+        return self.emulated.target
+
+    @property
+    def default_veus(self) -> int:
+        """As many as the GPU has."""
+        return self.emulated.default_veus
+
+    def check(self, options: CompileOptions) -> None:
+        """Refuse what the GPU refuses."""
+        self.emulated.check(options)
+
+    def stages(self, options: CompileOptions) -> tuple[Stage, ...]:
+        """Return the way to an object of this machine."""
+        gpu = self.emulated.gpu
+        return emulated_stages(options, gpu, checked=self.checked, traced=self.traced)
+
+    def load(self, code: Code, device: int = 0) -> EmulatedExecutable:
+        """Load an object into this process."""
+        image, kernel = code.image, code.kernel
+        assert isinstance(image, GpuImage) and kernel is not None
+        loaded = load_kernel(kernel, code.binary)
+        return EmulatedExecutable(image, loaded, self.emulated.gpu.warp_size, code.stats)

@@ -1,0 +1,30 @@
+"""AMD GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.compiler.backends.gpu import GpuBackend
+from rammer_mlir.compiler.options import CompileOptions
+from rammer_mlir.compiler.pipeline import rocdl_stages
+from rammer_mlir.compiler.stage import Stage
+from rammer_mlir.lowering.rocdl.target import CHIPS
+from rammer_mlir.programs.residency import Multiprocessors
+
+
+@dataclass(frozen=True)
+class RocdlBackend(GpuBackend):
+    """An AMD GPU, by LLVM's name of its chip."""
+
+    name: ClassVar[str] = "rocdl"
+    spelling: ClassVar[str] = "rocdl[:CHIP]"
+
+    @property
+    def multiprocessors(self) -> Multiprocessors:
+        """What the usual board has."""
+        return CHIPS[self.gpu.chip].resources
+
+    def stages(self, options: CompileOptions) -> tuple[Stage, ...]:
+        """Return the way to a code object."""
+        return rocdl_stages(options, self.gpu, self.multiprocessors)

@@ -1,0 +1,168 @@
+"""The options of a compilation, declared once. The target is no option: it has a back end.
+
+``rammer_mlir.compile``, the command line, its help, the checks and the compile cache's key all take
+them from here: a new option is one entry of ``Options`` and its use.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import UnionType
+from typing import Annotated, TypedDict, Union, get_args, get_origin, get_type_hints
+
+DEFAULT_TARGET = "cpu"
+"""What models are compiled for where nobody names a target."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """What interfaces know of an option beside its name and type.
+
+    Attributes:
+        default: its value where nobody gives one.
+        help: for people, without a full stop.
+        flag: as the command line spells it; by default the name with dashes. A flag for an option
+            that is true by default begins with ``--no-``.
+        metavar: stands for the value in help.
+        words: what is expected, by default from the type: "a whole number".
+        only_for: targets that have it, in words; every target where empty. A back end lists the
+            names of those that it has.
+    """
+
+    default: object
+    help: str
+    flag: str = ""
+    metavar: str = ""
+    words: str = ""
+    only_for: str = ""
+
+
+class Options(TypedDict, total=False):
+    """What users decide about a compilation, by name."""
+
+    policy: Annotated[
+        str,
+        Option("wavefront", "how rTasks are scheduled: a policy's name"),
+    ]
+    num_veus: Annotated[
+        int | None,
+        Option(
+            None,
+            "number of virtual execution units: threads on a CPU, resident blocks on a GPU "
+            "(default: one for each core or multiprocessor)",
+            flag="--veus",
+            metavar="N",
+        ),
+    ]
+    costs: Annotated[
+        str | None,
+        Option(
+            None,
+            "device whose costs the schedule follows: a name (a100), or a file that ends with "
+            ".toml; 'measured' measures the rKernels on this processor, once, 'measured:DEVICE' "
+            "takes the rest from that device (default: one like the target)",
+            metavar="DEVICE",
+            words="a name or a file",
+        ),
+    ]
+    merge: Annotated[
+        float | None,
+        Option(
+            None,
+            "merge convolutions or products of one input where that multiplies the arithmetic by "
+            "no more than this, at least 1, with the policy ios only where it makes a stage "
+            "faster; 0 for none (default: 1 with the policy ios, else 0)",
+            metavar="GROWTH",
+        ),
+    ]
+    winograd: Annotated[
+        bool,
+        Option(
+            True,
+            "on a CPU, compute 3x3 convolutions with fewer multiplications where that is faster; "
+            "rounding errors are some ten times as large",
+            flag="--no-winograd",
+        ),
+    ]
+    watchdog: Annotated[
+        int,
+        Option(
+            0,
+            "on a GPU, stop the program when a waiting vEU has polled another one's progress this "
+            "often in vain, so that a run ends with an error instead of never; 0 for no watchdog",
+            metavar="POLLS",
+            only_for="a GPU",
+        ),
+    ]
+    per_operator: Annotated[
+        bool,
+        Option(
+            False,
+            "on a GPU, one launch for each operator instead of one for all, to compare with",
+            only_for="a GPU",
+        ),
+    ]
+
+
+@dataclass(frozen=True)
+class Declared:
+    """An option with its name and type.
+
+    Attributes:
+        name: in Python.
+        kind: ``str``, ``int``, ``float`` or ``bool``.
+        may_be_none: whether None is a value too.
+        option: the rest.
+    """
+
+    name: str
+    kind: type
+    may_be_none: bool
+    option: Option
+
+    @property
+    def flag(self) -> str:
+        """Return the option as the command line spells it."""
+        return self.option.flag or f"--{self.name.replace('_', '-')}"
+
+
+@cache
+def declared_options() -> tuple[Declared, ...]:
+    """Return all options, in order."""
+    hints = get_type_hints(Options, include_extras=True)
+    return tuple(_declared(name, hint) for name, hint in hints.items())
+
+
+def _declared(name: str, hint: object) -> Declared:
+    kind, option = get_args(hint)
+    alternatives = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    plain = [each for each in alternatives if each is not type(None)]
+    return Declared(name, plain[0], len(plain) < len(alternatives), option)
+
+
+def with_defaults(given: Mapping[str, object]) -> Options:
+    """Return complete options: those given, and the defaults of all others."""
+    complete = {declared.name: declared.option.default for declared in declared_options()}
+    return Options(**{**complete, **given})  # type: ignore[typeddict-item]
+
+
+def as_plain_values(options: Options) -> Options:
+    """Return options with Python's own numbers in place of NumPy's and the like."""
+    values: dict[str, object] = dict(options)
+    for declared in declared_options():
+        if values[declared.name] is not None:
+            values[declared.name] = declared.kind(values[declared.name])
+    return Options(**values)  # type: ignore[typeddict-item]
+
+
+def described_options() -> str:
+    """Return a paragraph for each option, for a docstring."""
+    return "\n".join(
+        textwrap.indent(
+            "\n    ".join(textwrap.wrap(f"{declared.name}: {declared.option.help}.", 86)), " " * 8
+        )
+        for declared in declared_options()
+    )

@@ -1,0 +1,121 @@
+"""Stages of a compilation, and the model on its way through them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.emulation.codegen.kernel import KernelCode
+from rammer_mlir.lowering.registry import LOWERING_PASSES
+from rammer_mlir.passes.manager import run_pipeline
+from rammer_mlir.passes.registry import PASSES
+from rammer_mlir.programs.cpu_image import CpuImage
+from rammer_mlir.programs.gpu_image import GpuImage
+from rammer_mlir.programs.signature import Signature
+
+if TYPE_CHECKING:
+    from rammer_mlir.compiler.options import CompileOptions
+
+Image = CpuImage | GpuImage
+
+_LONGEST_CONSTANT = 16
+"""Elements up to which constants are printed whole."""
+
+
+@dataclass
+class Work:
+    """A model on its way to a binary; each stage changes it in place.
+
+    Attributes:
+        module: the IR, up to the last stage that has some.
+        signature: the model's inputs and outputs.
+        constants: its weights by name.
+        options: what the user decides.
+        reached: stages that it has been through.
+        seconds: time of each stage and of other parts of the compilation.
+        stats: what stages say of their result, for people: sizes in bytes, operations.
+        image: the program's data, from the stage `target` on.
+        text: LLVM IR, later assembly, from the stage `llvm` on.
+        binary: an object or code for a device, from the first stage that gives one on.
+        kernel: what the emulator knows of the kernel, where the target is emulated.
+    """
+
+    module: ir.Module
+    signature: Signature
+    constants: Mapping[str, NDArray[np.generic]]
+    options: CompileOptions
+    reached: list[str] = field(default_factory=list[str])
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    stats: dict[str, int] = field(default_factory=dict[str, int])
+    image: Image | None = None
+    text: str = ""
+    binary: bytes = b""
+    kernel: KernelCode | None = None
+
+    @contextmanager
+    def timed(self, part: str) -> Generator[None]:
+        """Work in the module's context, and add the time to that of a part."""
+        begin = time.perf_counter()
+        with self.module.context, ir.Location.unknown():
+            yield
+        self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - begin
+
+    def printed(self) -> bytes:
+        """Return the form that the last stage gave: IR and assembly as text, binaries as such."""
+        if self.binary or self.text:
+            return self.binary or self.text.encode()
+        return self.module.operation.get_asm(
+            large_elements_limit=_LONGEST_CONSTANT, large_resource_limit=_LONGEST_CONSTANT
+        ).encode()
+
+
+Step = Callable[[Work], None]
+"""Makes a stage's form from the one before it, where passes do not."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One named form of a model, and what makes it from the form before.
+
+    Attributes:
+        name: as ``--emit`` takes it.
+        passes: run on the module, in order.
+        step: runs after them.
+    """
+
+    name: str
+    passes: tuple[str, ...] = ()
+    step: Step | None = None
+
+    @property
+    def pipeline(self) -> str:
+        """Return the passes as a textual pipeline, as `rammer-opt` takes it."""
+        return f"builtin.module({','.join(self.passes)})"
+
+    def run(self, work: Work) -> None:
+        """Take a model to this stage.
+
+        Raises:
+            RammerError: if a pass or step does not succeed.
+        """
+        with work.timed(self.name):
+            if self.passes:
+                run_pipeline(work.module, self.pipeline, passes=(*PASSES, *LOWERING_PASSES))
+            if self.step is not None:
+                self.step(work)
+        work.reached.append(self.name)
+
+
+def run_stages(work: Work, stages: Sequence[Stage], last: str) -> None:
+    """Take a model through those stages, up to ``last``, that it has not reached yet."""
+    names = [stage.name for stage in stages]
+    for stage in stages[: names.index(last) + 1]:
+        if stage.name not in work.reached:
+            stage.run(work)

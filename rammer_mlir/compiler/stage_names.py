@@ -1,0 +1,7 @@
+"""Names of stages, for help, messages, and whoever goes through stages without running them."""
+
+PORTABLE_STAGES = ("linalg", "operators", "tasks", "buffers", "program")
+"""Stages that every target has; ``linalg`` is what the front end gives."""
+
+KNOWN_STAGES = (*PORTABLE_STAGES, "target", "llvm", "object", "ptx", "cubin", "hsaco")
+"""Stages of the targets that come with the project."""

@@ -1,0 +1,169 @@
+"""Steps of the stages that passes do not make: from a scheduled module to the last binary."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rammer_mlir.compiler.stage import Step, Work
+from rammer_mlir.compiler.weights import packed_weights
+from rammer_mlir.emulation.codegen.gpu_to_func import kernel_names
+from rammer_mlir.emulation.codegen.kernel import lower_gpu_kernel
+from rammer_mlir.lowering.cpu.image import build_image, lower_program
+from rammer_mlir.lowering.gpu.llvm.to_llvm import gpu_llvm_ir
+from rammer_mlir.lowering.gpu.program.program_to_gpu import lower_to_gpu
+from rammer_mlir.lowering.gpu.target import GpuTarget
+from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.lowering.nvvm.gpu_to_nvvm import lower_to_nvvm
+from rammer_mlir.lowering.nvvm.ptx import emit_ptx
+from rammer_mlir.lowering.nvvm.ptxas import assemble
+from rammer_mlir.lowering.rocdl.gpu_to_rocdl import lower_to_rocdl
+from rammer_mlir.lowering.rocdl.hsaco import amd_machine, link_hsaco, read_resources
+from rammer_mlir.passes.ir.entry import entry_function
+from rammer_mlir.passes.program.program_ir import ScheduledModule, read_plan
+from rammer_mlir.passes.rtask_plan_memory import memory_sizes
+from rammer_mlir.programs.gpu_image import GpuCodeKind, GpuImage
+from rammer_mlir.programs.residency import (
+    BlockNeeds,
+    KernelResources,
+    Multiprocessors,
+    check_residency,
+)
+from rammer_mlir.scheduling.report import summary
+
+
+def lower_to_threads(work: Work) -> None:
+    """CPU: rKernels as LLVM functions, the schedule as a table and the code that executes it."""
+    options = work.options
+    memory = memory_sizes(entry_function(work.module))
+    weights = packed_weights(entry_function(work.module), work.constants)
+    image = build_image(work.module, weights, work.signature, options.launched_veus)
+    lower_program(work.module, image.program, host_machine())
+    work.image = image
+    work.stats |= {
+        "arena_bytes": memory.arena_bytes,
+        "intermediate_bytes": memory.sum_bytes,
+        "live_bytes": memory.live_bytes,
+        "constant_bytes": int(image.constants.nbytes),
+    }
+
+
+def translate_to_llvm(work: Work) -> None:
+    """CPU: LLVM IR as text."""
+    work.text = to_llvm_ir(work.module)
+
+
+def compile_to_object(work: Work) -> None:
+    """CPU and emulator: an object of this machine."""
+    work.binary = emit_object(work.text, host_machine())
+    work.stats["code_bytes"] = len(work.binary)
+
+
+def lower_to_blocks(gpu: GpuTarget, code_kind: GpuCodeKind) -> Step:
+    """GPU: one persistent kernel of the gpu dialect, and the table that it executes."""
+
+    def lower(work: Work) -> None:
+        options = work.options
+        scheduled = read_plan(work.module)
+        memory = memory_sizes(entry_function(work.module))
+        graph = scheduled.builder.graph()
+        work.stats["operations"] = _operations(scheduled)
+        weights = packed_weights(entry_function(work.module), work.constants)
+        program = lower_to_gpu(
+            work.module, weights, options.num_veus, gpu,
+            watchdog=options.given["watchdog"], per_operator=options.given["per_operator"],
+        )  # fmt: skip
+        words = summary(graph, scheduled.plan, memory)
+        work.image = program.image(work.signature, code_kind, summary=words)
+        work.stats["constant_bytes"] = int(program.constants.nbytes)
+
+    return lower
+
+
+def _operations(scheduled: ScheduledModule) -> int:
+    """Count the scalar operations of a run."""
+    operators, chosen = scheduled.builder.operators, scheduled.plan.kernels
+    kernels = [o.kernels[number] for o, number in zip(operators, chosen, strict=True)]
+    return sum(kernel.flops_per_rtask * kernel.num_rtasks for kernel in kernels)
+
+
+def translate_to_nvvm(work: Work) -> None:
+    """NVIDIA: the kernel in the nvvm dialect, then LLVM IR as text."""
+    lower_to_nvvm(work.module)
+    work.text = gpu_llvm_ir(work.module)
+
+
+def compile_to_ptx(chip: str) -> Step:
+    """NVIDIA: PTX, which a driver compiles where no assembler is at hand."""
+
+    def compile_text(work: Work) -> None:
+        work.text = emit_ptx(work.text, chip)
+
+    return compile_text
+
+
+def assemble_cubin(chip: str, has: Multiprocessors) -> Step:
+    """NVIDIA: a cubin, whose blocks are all resident at once."""
+
+    def run_assembler(work: Work) -> None:
+        assembled = assemble(work.text, chip)
+        _keep_device_code(work, "cubin", assembled.cubin, assembled.resources, has)
+
+    return run_assembler
+
+
+def translate_to_rocdl(chip: str) -> Step:
+    """AMD: the kernel in the rocdl dialect, then LLVM IR as text."""
+
+    def translate(work: Work) -> None:
+        lower_to_rocdl(work.module, chip)
+        work.text = gpu_llvm_ir(work.module)
+
+    return translate
+
+
+def compile_for_amd(chip: str) -> Step:
+    """AMD: an object."""
+
+    def compile_text(work: Work) -> None:
+        work.binary = emit_object(work.text, amd_machine(chip))
+
+    return compile_text
+
+
+def link_code_object(has: Multiprocessors) -> Step:
+    """AMD: a code object, whose blocks are all resident at once."""
+
+    def link(work: Work) -> None:
+        code = link_hsaco(work.binary)
+        _keep_device_code(work, "hsaco", code, read_resources(code), has)
+
+    return link
+
+
+def _keep_device_code(
+    work: Work, kind: GpuCodeKind, code: bytes, found: KernelResources, has: Multiprocessors
+) -> None:
+    """Keep code that fits the device.
+
+    Raises:
+        TargetError: if the blocks of all vEUs cannot be resident at once.
+    """
+    image = work.image
+    assert isinstance(image, GpuImage)
+    needs = BlockNeeds(image.block_threads, found.registers, found.shared_bytes)
+    # Launches of single operators may queue.
+    resident = image.num_veus if image.is_persistent else 1
+    check_residency(image.target, resident, has, needs)
+    work.binary, work.image = code, replace(image, code_kind=kind, resources=found)
+
+
+def translate_for_emulator(*, checked: bool, traced: bool) -> Step:
+    """Emulator: the persistent kernel and the emulator's runtime as LLVM IR of this machine."""
+
+    def translate(work: Work) -> None:
+        (name,) = kernel_names(work.module)
+        work.kernel = lower_gpu_kernel(work.module, name, checked=checked, traced=traced)
+        work.text = work.kernel.text
+
+    return translate
