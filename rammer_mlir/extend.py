@@ -7,6 +7,10 @@ are chosen by name, and nothing that is built in can be replaced.
 
 from __future__ import annotations
 
+from rammer_mlir.compiler.backends.backend import Backend, Code
+from rammer_mlir.compiler.backends.registry import register_target
+from rammer_mlir.compiler.options import CompileOptions
+from rammer_mlir.compiler.stage import Stage, Work
 from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.registry import register_pass
 from rammer_mlir.passes.tiling.providers import (
@@ -23,6 +27,9 @@ from rammer_mlir.scheduling.policies import Policy, get_policy, register_policy
 from rammer_mlir.scheduling.program import Plan
 
 __all__ = [
+    "Backend",
+    "Code",
+    "CompileOptions",
     "CostFunction",
     "Device",
     "DeviceDescription",
@@ -33,7 +40,9 @@ __all__ = [
     "Plan",
     "Policy",
     "RKernel",
+    "Stage",
     "TaskGraph",
+    "Work",
     "find_device",
     "get_policy",
     "register_costs",
@@ -41,4 +50,5 @@ __all__ = [
     "register_pass",
     "register_policy",
     "register_rkernels",
+    "register_target",
 ]

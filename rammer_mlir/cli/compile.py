@@ -20,6 +20,7 @@ from rammer_mlir.compiler.declared_options import DEFAULT_TARGET
 from rammer_mlir.compiler.stage_names import KNOWN_STAGES
 from rammer_mlir.errors import OptionError
 from rammer_mlir.support.atomic_file import check_writable
+from rammer_mlir.support.plugins import load_plugins
 from rammer_mlir.timeline.files import write_timelines
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def _parser() -> ArgumentParser:
 
 def _compile(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
+    load_plugins(options.plugin)
     shapes = parse_shapes(options.shape)
     compared = parse_compared(options)
     if options.emit is not None and options.timeline is not None:

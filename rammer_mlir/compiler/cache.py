@@ -24,6 +24,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from rammer_mlir.bindings import PACKAGE
+from rammer_mlir.compiler.backends.registry import is_own_target
 from rammer_mlir.compiler.options import CompileOptions
 from rammer_mlir.errors import OptionError, RammerError
 from rammer_mlir.frontends.onnx.digest import model_digest
@@ -162,12 +163,13 @@ def compile_key(
 ) -> str | None:
     """Return the key of a compilation; None if it cannot be kept.
 
-    That is so where the model or the device's file cannot be read, for policies of the user's,
-    whose source is not known, and for costs that are measured, which have a cache of their own.
+    That is so where the model or the device's file cannot be read, for policies, targets, cost
+    functions and rKernels from outside, whose source is not known, and for costs that are measured,
+    which have a cache of their own.
     """
     policy = get_policy(options.policy)
     model = model_digest(source)
-    if model is None or options.measured or not is_own_policy(options.policy):
+    if model is None or options.measured or not _has_known_source(options):
         return None
     try:
         device = repr(find_device(options.device))
@@ -183,6 +185,12 @@ def compile_key(
         "processor": [platform.machine(), *cpu_features()],
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _has_known_source(options: CompileOptions) -> bool:
+    """Whether all code that decides what a model is compiled to belongs to this project."""
+    is_own = is_own_policy(options.policy) and is_own_target(options.target)
+    return is_own and not options.costs and not options.rkernels
 
 
 @functools.cache

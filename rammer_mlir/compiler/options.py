@@ -19,7 +19,10 @@ from rammer_mlir.compiler.declared_options import (
     with_defaults,
 )
 from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS
+from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
 from rammer_mlir.scheduling.devices.catalog import find_device
+from rammer_mlir.scheduling.devices.catalog import names as device_names
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.policies.ios import Ios
 
@@ -49,6 +52,8 @@ class CompileOptions:
         num_veus: vEUs that the program is scheduled for.
         device: the device description, by name or file, whose costs schedules follow.
         measured: whether rKernels cost what was measured on this processor.
+        costs: name of the cost function that is asked first; empty for none.
+        rkernels: names of the providers that may offer rKernels.
         merge_growth: how much merged operators may multiply the arithmetic; 0 merges none.
         tile_bytes: most bytes that an rTask touches, for a bulk-synchronous device; else 0.
         fold_to: vEUs that execute what was scheduled for ``num_veus`` of a bulk-synchronous device;
@@ -61,6 +66,8 @@ class CompileOptions:
     num_veus: int
     device: str
     measured: bool = False
+    costs: str = ""
+    rkernels: tuple[str, ...] = ()
     merge_growth: float = 0.0
     tile_bytes: int = 0
     fold_to: int = 0
@@ -102,7 +109,8 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Com
     options = as_plain_values(options)
     backend = find_backend(_check_target(target))
     get_policy(options["policy"])
-    measured, costs = _split_costs(options["costs"], backend)
+    asked, costs = _split_costs(options["costs"], backend)
+    measured = asked == MEASURED
     described = backend.device if costs is None else find_device(costs)
     cores = len(os.sched_getaffinity(0))
     num_veus = options["num_veus"]
@@ -117,7 +125,8 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Com
     _check_taken(target, options, backend)
     checked = CompileOptions(
         target=target, backend=backend, given=options, num_veus=num_veus,
-        device=costs or described.name, measured=measured,
+        device=costs or described.name, measured=measured, costs="" if measured else asked,
+        rkernels=_check_rkernels(options["rkernels"]),
         merge_growth=_check_merge(options["merge"], options["policy"]),
         tile_bytes=vdevice.max_shared_memory if vdevice.is_bulk_synchronous else 0,
         fold_to=cores if vdevice.is_bulk_synchronous else 0,
@@ -212,14 +221,30 @@ def _check_merge(merge: float | None, policy: str) -> float:
     return merge
 
 
-def _split_costs(costs: str | None, backend: Backend) -> tuple[bool, str | None]:
-    """Return whether rKernels are measured, and the device whose costs the rest follows."""
-    first, _, rest = (costs or "").partition(":")
+def _check_rkernels(names: str) -> tuple[str, ...]:
+    """Return the names of providers, each of which exists."""
+    found = tuple(name.strip() for name in names.split(",")) if names else ()
+    for name in found:
+        KERNEL_PROVIDERS.get(name)
+    return found
+
+
+def _split_costs(costs: str | None, backend: Backend) -> tuple[str, str | None]:
+    """Return what is asked for costs first, and the device whose costs the rest follows.
+
+    The first is ``measured``, the name of a cost function, or empty.
+    """
+    if costs is None:
+        return "", None
+    first, _, rest = costs.partition(":")
     if first != MEASURED:
-        return False, costs
+        is_device = "." in first or first.lower() in device_names()
+        if is_device or COST_FUNCTIONS.find(first) is None:
+            return "", costs
+        return first, rest or None
     if not backend.measures:
         raise OptionError(
             f"costs '{costs}': expected target cpu, on which rKernels can be measured, found "
             f"'{backend.target}'; name a device instead"
         )
-    return True, rest or None
+    return MEASURED, rest or None

@@ -11,8 +11,13 @@ from typing import Any, ClassVar
 import pytest
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.compiler.backends.cpu import CpuBackend
+from rammer_mlir.compiler.backends.registry import TARGETS
+from rammer_mlir.compiler.cache import compile_key
+from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import OptionError, PassError, ScheduleError
 from rammer_mlir.extend import (
+    Backend,
     DeviceDescription,
     Pass,
     register_costs,
@@ -20,6 +25,7 @@ from rammer_mlir.extend import (
     register_pass,
     register_policy,
     register_rkernels,
+    register_target,
 )
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.registry import EXTENSION_PASSES
@@ -32,6 +38,7 @@ from rammer_mlir.scheduling.policies import POLICIES, get_policy, is_own_policy
 from rammer_mlir.scheduling.policies.wavefront import Wavefront
 from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.support.plugins import Registry
+from tests.cli.tools import save_layer
 from tests.passes.small_module import module
 from tests.scheduling.graphs import random_graph
 
@@ -203,6 +210,53 @@ def test_cost_functions() -> None:
     wrong: Any = 3.0
     with pytest.raises(OptionError, match=r"expected a function .rkernel, device. -> seconds"):
         register_costs("number", wrong)
+
+
+@dataclass(frozen=True)
+class Twin(CpuBackend):
+    """The target `cpu` under another name."""
+
+    name: ClassVar[str] = "twin"
+    spelling: ClassVar[str] = "twin"
+
+
+class Unfinished(Backend):
+    """A target without stages."""
+
+    name: ClassVar[str] = "unfinished"
+    spelling: ClassVar[str] = "unfinished"
+
+
+def test_targets_from_outside(tmp_path: Path) -> None:
+    model = str(save_layer(tmp_path / "layer.onnx"))
+    assert compile_key(model, check_options("cpu"), None) is not None
+    with registered(TARGETS, "twin", Twin):
+        checked = check_options("twin")
+        assert (checked.backend, checked.device) == (Twin(), "cpu")
+        with pytest.raises(OptionError, match=r"unknown target 'x': .* emulator\[:GPU\], twin$"):
+            check_options("x")
+        assert compile_key(model, checked, None) is None
+        shadow = replace(find_device("cpu"), name="shadow", targets=("twin",))
+        with registered(DEVICES, "shadow", shadow):
+            assert check_options("twin").device == "shadow"
+    with pytest.raises(OptionError, match="unknown target 'twin'"):
+        check_options("twin")
+
+
+REFUSED_TARGETS: dict[str, tuple[Any, str]] = {
+    "function": (print, "expected a subclass of Backend that defines all of its abstract methods"),
+    "object": (Twin(), "expected a subclass of Backend .* found Twin"),
+    "unfinished": (Unfinished, "expected a subclass of Backend .* found the class Unfinished"),
+    "built in": (CpuBackend, "target 'cpu' exists already: choose another name"),
+    "name": (type("Colon", (Twin,), {"name": "a:b"}), "expected a name without ':'"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_TARGETS)
+def test_targets_that_are_refused(case: str) -> None:
+    target, message = REFUSED_TARGETS[case]
+    with pytest.raises(OptionError, match=message):
+        register_target(target)
 
 
 @pytest.mark.parametrize("provider", [None, "rows", object()])

@@ -41,7 +41,7 @@ class Backend(ABC):
     """A target: its options, its stages down to the binary, and what runs that.
 
     A subclass is a frozen dataclass; ``of`` makes it from what follows the name in ``--target``.
-    It is registered by ``rammer_mlir.compiler.backends.registry.register_backend``.
+    It is registered by ``rammer_mlir.extend.register_target``.
     """
 
     name: ClassVar[str]

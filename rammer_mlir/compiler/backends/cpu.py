@@ -25,6 +25,7 @@ class CpuBackend(Backend):
     name: ClassVar[str] = "cpu"
     spelling: ClassVar[str] = "cpu"
     lacks: ClassVar[tuple[str, ...]] = ("Code is for x86-64 and Linux.",)
+    takes: ClassVar[frozenset[str]] = frozenset({"rkernels"})
     measures: ClassVar[bool] = True
     has_supersteps: ClassVar[bool] = True
 

@@ -35,6 +35,11 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FOLDER.glob(f"*{_ENDING}")))
 
 
+def all_names() -> tuple[str, ...]:
+    """Return the names of all devices, also of those from outside."""
+    return tuple(sorted({*names(), *DEVICES.names()}))
+
+
 @cache
 def _known(name: str) -> DeviceDescription:
     return read_description(_FOLDER / f"{name}{_ENDING}")
@@ -70,9 +75,9 @@ def find_device(name: str) -> DeviceDescription:
         return read_description(Path(name))
     found = DEVICES.find(name)
     if found is None:
-        known = ", ".join(sorted({*names(), *DEVICES.names()}))
         raise OptionError(
-            f"unknown device '{name}': expected one of {known}, or a file that ends with {_ENDING}"
+            f"unknown device '{name}': expected one of {', '.join(all_names())}, or a file that "
+            f"ends with {_ENDING}"
         )
     return found
 
