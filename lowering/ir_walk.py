@@ -7,12 +7,11 @@ Everything here gives ``ir.Operation``: the classes of single dialects redefine 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from rammer_mlir.bindings import ir
 
 
-def walk(operation: Any) -> Iterator[Any]:
+def walk(operation: ir.Operation | ir.OpView) -> Iterator[ir.Operation]:
     """Yield the operations nested in ``operation``, each before what it holds.
 
     The operation that was yielded last may be erased.
@@ -26,15 +25,16 @@ def walk(operation: Any) -> Iterator[Any]:
                     yield from walk(nested)
 
 
-def producer(value: Any) -> str:
+def producer(value: ir.Value) -> str:
     """Return the name of the operation that defines ``value``, '' for a block argument."""
     owner = value.owner
     return "" if isinstance(owner, ir.Block) else owner.operation.name
 
 
-def constant_integer(value: Any) -> int | None:
+def constant_integer(value: ir.Value) -> int | None:
     """Return the integer that a value is by an ``arith.constant``, None for all others."""
-    if producer(value) != "arith.constant":
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.operation.name != "arith.constant":
         return None
-    attribute = value.owner.operation.attributes["value"]
+    attribute = owner.operation.attributes["value"]
     return attribute.value if isinstance(attribute, ir.IntegerAttr) else None

@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import get_args, get_origin, get_type_hints
 
 from rammer_mlir.errors import PassError
 from rammer_mlir.passes.base import Pass
@@ -24,7 +24,7 @@ def create_pass(kind: type[Pass], options: str) -> Pass:
     """
     hints = get_type_hints(kind)
     fields = {f.name: hints[f.name] for f in dataclasses.fields(kind)}
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for key, text in _items(kind.name, options):
         field = key.replace("-", "_")
         if field not in fields:
@@ -67,23 +67,24 @@ def _unknown_option(name: str, key: str, fields: list[str]) -> str:
     return f"'{name}': unknown option '{key}': expected one of {', '.join(known)}{hint}"
 
 
-def _convert(name: str, key: str, text: str, hint: Any) -> Any:
+def _convert(name: str, key: str, text: str, hint: object) -> object:
     origin = get_origin(hint)
     if origin in (list, tuple):
         element = get_args(hint)[0]
         words = [word.strip() for word in text.split(",")] if text else []
-        return origin(_scalar(name, key, word, element) for word in words)
+        values = [_scalar(name, key, word, element) for word in words]
+        return values if origin is list else tuple(values)
     return _scalar(name, key, text, hint)
 
 
-def _scalar(name: str, key: str, text: str, kind: Any) -> Any:
-    readers: dict[Any, Callable[[str], Any]] = {
+def _scalar(name: str, key: str, text: str, kind: object) -> object:
+    readers: dict[object, Callable[[str], object]] = {
         bool: lambda word: _BOOLS[word.lower()],
         int: int,
         float: float,
         str: str,
     }
-    expected = {bool: "true or false", int: "an integer", float: "a number"}
+    expected: dict[object, str] = {bool: "true or false", int: "an integer", float: "a number"}
     try:
         return readers[kind](text)
     except (KeyError, ValueError):
@@ -91,7 +92,7 @@ def _scalar(name: str, key: str, text: str, kind: Any) -> Any:
         raise PassError(message) from None
 
 
-def _write(value: Any) -> str:
+def _write(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from rammer_mlir.compiler.declared_options import DEFAULT_TARGET, Options, described_options
 from rammer_mlir.errors import OptionError, RammerError
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from rammer_mlir.emulation.device.executable import EmulatedExecutable
+    from rammer_mlir.frontends.onnx.load import Source
     from rammer_mlir.runtime.compiled import CompiledModel
     from rammer_mlir.runtime.executable import Executable
     from rammer_mlir.runtime.gpu.executable import GpuExecutable
@@ -28,7 +29,7 @@ __version__ = "0.1.0"
 
 @overload
 def compile(
-    model: Any,
+    model: Source | bytearray | memoryview,
     *,
     target: Literal["cpu"] = "cpu",
     shapes: Mapping[str, Sequence[int]] | None = None,
@@ -41,7 +42,7 @@ def compile(
 
 @overload
 def compile(
-    model: Any,
+    model: Source | bytearray | memoryview,
     *,
     target: str,
     shapes: Mapping[str, Sequence[int]] | None = None,
@@ -53,7 +54,7 @@ def compile(
 
 @overload
 def compile(
-    model: Any,
+    model: Source | bytearray | memoryview,
     *,
     target: str,
     shapes: Mapping[str, Sequence[int]] | None = None,
@@ -66,7 +67,7 @@ def compile(
 
 
 def compile(
-    model: Any,
+    model: Source | bytearray | memoryview,
     *,
     target: str = DEFAULT_TARGET,
     shapes: Mapping[str, Sequence[int]] | None = None,

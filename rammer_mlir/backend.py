@@ -12,6 +12,7 @@ from onnx.backend.base import Backend, BackendRep
 
 import rammer_mlir
 from rammer_mlir.errors import InputError, OptionError, RammerError
+from rammer_mlir.frontends.onnx.tensors import Array
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.feeds import by_position
 
@@ -22,7 +23,7 @@ class RammerRep(BackendRep):
     def __init__(self, executable: Executable) -> None:
         self._executable = executable
 
-    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+    def run(self, inputs: object, **kwargs: object) -> tuple[Any, ...]:
         """Run on a sequence of arrays in the model's order, one array, or a mapping by name.
 
         Raises:
@@ -41,6 +42,8 @@ class RammerRep(BackendRep):
 
 class RammerBackend(Backend):
     """Compiles ONNX models for this machine's CPU."""
+
+    # Any: options are those of ``rammer_mlir.compile``, by name, and checked there.
 
     @classmethod
     def is_compatible(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
@@ -66,9 +69,9 @@ class RammerBackend(Backend):
     def run_node(
         cls,
         node: onnx.NodeProto,
-        inputs: Any,
+        inputs: object,
         device: str = "CPU",
-        outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
+        outputs_info: Sequence[tuple[np.dtype[np.generic], tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
         """Run one node on arrays in the order of those inputs that it has.
@@ -97,8 +100,8 @@ class RammerBackend(Backend):
 
 def _model_of(
     node: onnx.NodeProto,
-    arrays: Sequence[np.ndarray[Any, Any]],
-    outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]],
+    arrays: Sequence[Array],
+    outputs_info: Sequence[tuple[np.dtype[np.generic], tuple[int, ...]]],
     version: int,
 ) -> onnx.ModelProto:
     """Return a model of one node that takes arrays like these."""

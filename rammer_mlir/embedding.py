@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from rammer_mlir.bindings import ir
@@ -109,10 +107,11 @@ def _signature(host: ir.OpView) -> Signature:
     return Signature(tuple(inputs), tuple(outputs))
 
 
-def _spec(name: str, kind: Any) -> TensorSpec:
-    dtype = _DTYPES.get(str(kind.element_type)) if isinstance(kind, ir.MemRefType) else None
-    if dtype is None:
+def _spec(name: str, kind: ir.Type) -> TensorSpec:
+    memref = kind if isinstance(kind, ir.MemRefType) else None
+    dtype = None if memref is None else _DTYPES.get(str(memref.element_type))
+    if memref is None or dtype is None:
         raise UnsupportedError(
             f"argument '{name}': expected a memref of {', '.join(_DTYPES)}, found {kind}"
         )
-    return TensorSpec(name, tuple(kind.shape), np.dtype(dtype))
+    return TensorSpec(name, tuple(memref.shape), np.dtype(dtype))

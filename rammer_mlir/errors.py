@@ -9,6 +9,15 @@ class RammerError(Exception):
     """Base class of every error that bad input, a bad option or a missing tool can cause."""
 
 
+class AssemblyError(RammerError):
+    """Text of the `rtask` dialect is malformed; ``line`` counts from 1, the message is without."""
+
+    def __init__(self, line: int, message: str) -> None:
+        """Name the line, and what was expected and found there."""
+        self.line = line
+        super().__init__(message)
+
+
 class OptionError(RammerError):
     """An option's value is unknown or out of range (policy, target, number of vEUs, stage)."""
 

@@ -130,6 +130,15 @@ def test_rooms_of_the_lowering_import_downwards() -> None:
         assert all(ranks[other] < ranks[room] for other in found), (file, found)
 
 
+def test_the_readable_form_needs_only_text() -> None:
+    """It rewrites text, so the dialect's operations and verifiers are not its business."""
+    room = "rammer_mlir.dialects.rtask.assembly"
+    for file in (PACKAGE / "dialects" / "rtask" / "assembly").glob("*.py"):
+        found = {name for name in imported_modules(file) if name.startswith("rammer_mlir.")}
+        allowed = (f"{room}.", "rammer_mlir.errors.", "rammer_mlir.bindings.")
+        assert all(name.startswith(allowed) for name in found), (file, found)
+
+
 def test_every_layer_exists() -> None:
     assert {unit_of(file) for file in source_files()} == set(RANK)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.accesses import Access, read_accesses
+from rammer_mlir.dialects.rtask.assembly import get_asm, parse
 from rammer_mlir.dialects.rtask.barrier_op import BarrierOp
 from rammer_mlir.dialects.rtask.dialect import RTask
 from rammer_mlir.dialects.rtask.kernel_op import KernelOp
@@ -39,6 +40,8 @@ __all__ = [
     "RTask",
     "RunOp",
     "VeuOp",
+    "get_asm",
+    "parse",
     "read_accesses",
     "register",
 ]

@@ -5,15 +5,9 @@
 // RUN: rammer-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(convert-linalg-to-parallel-loops,scf-parallel-loop-tiling{parallel-loop-tile-sizes=4,8 no-min-max-bounds=true},gpu-map-parallel-loops),convert-parallel-loops-to-gpu,gpu-kernel-outlining,rtask-from-gpu,rtask-schedule{num-veus=2},rtask-minimize-barriers,rtask-plan-memory,rtask-lower-to-gpu,rtask-gpu-to-nvvm)' | filecheck %s --check-prefix=NVVM
 
 // 2 x 3 blocks of 4 x 8 threads fill the product's tiles; rTasks count the rows of blocks first.
-// CHECK-DAG: #[[TILE:.*]] = affine_map<(d0) -> ((d0 mod 2) * 4, (d0 floordiv 2) * 8)>
-// CHECK-DAG: #[[ROWS:.*]] = affine_map<(d0) -> ((d0 mod 2) * 4, 0)>
-// CHECK-DAG: #[[COLUMNS:.*]] = affine_map<(d0) -> (0, (d0 floordiv 2) * 8)>
-// CHECK-DAG: #[[SUMS:.*]] = affine_map<(d0) -> (d0 * 4)>
-// CHECK: "rtask.kernel"() {
-// CHECK-SAME: num_rtasks = 6
-// CHECK-SAME: reads = []
-// CHECK-SAME: threads = 32
-// CHECK-SAME: updates = [{argument = 0 : i64, offsets = #[[TILE]], sizes = array<i64: 4, 8>}]
+// CHECK: rtask.kernel @host_kernel rtasks(6) threads(32)
+// CHECK-NEXT: updates 0[(d0 mod 2) * 4 +: 4, (d0 floordiv 2) * 8 +: 8]
+// CHECK-NEXT: }
 // CHECK: func.func private @host_kernel(%[[ID:.*]]: index, %[[OUT:.*]]: memref<8x24xf32>) attributes {rtask.block_threads = 32 : i64}
 
 // The block's ids come from the rTask's, the thread's from its number in the persistent block.
@@ -26,15 +20,15 @@
 // CHECK-NOT: gpu.block_id
 
 // The product reads rows and columns, and what is in its tile already.
-// CHECK: "rtask.kernel"() {
-// CHECK-SAME: num_rtasks = 6
-// CHECK-SAME: reads = [{argument = 0 : i64, offsets = #[[ROWS]], sizes = array<i64: 4, 16>}, {argument = 1 : i64, offsets = #[[COLUMNS]], sizes = array<i64: 16, 8>}, {argument = 2 : i64, offsets = #[[TILE]], sizes = array<i64: 4, 8>}]
-// CHECK-SAME: updates = [{argument = 2 : i64, offsets = #[[TILE]], sizes = array<i64: 4, 8>}]
+// CHECK: rtask.kernel @host_kernel_0.host_kernel rtasks(6)
+// CHECK-NEXT: reads 0[(d0 mod 2) * 4 +: 4, 0 +: 16]
+// CHECK-NEXT: reads 1[0 +: 16, (d0 floordiv 2) * 8 +: 8]
+// CHECK-NEXT: reads 2[(d0 mod 2) * 4 +: 4, (d0 floordiv 2) * 8 +: 8]
+// CHECK-NEXT: updates 2[(d0 mod 2) * 4 +: 4, (d0 floordiv 2) * 8 +: 8]
 
 // Sums of rows: blocks of 4 threads, of the 32 that the persistent block has.
-// CHECK: "rtask.kernel"() {
-// CHECK-SAME: num_rtasks = 2
-// CHECK-SAME: updates = [{argument = 1 : i64, offsets = #[[SUMS]], sizes = array<i64: 4>}]
+// CHECK: rtask.kernel @host_kernel_1.host_kernel rtasks(2)
+// CHECK: updates 1[d0 * 4 +: 4]
 // CHECK: %[[THREAD:.*]] = gpu.thread_id x
 // CHECK: %[[OWN:.*]] = arith.cmpi ult, %[[THREAD]], %c4
 // CHECK: scf.if %[[OWN]] {
@@ -43,18 +37,18 @@
 // CHECK-LABEL: func.func @host
 // CHECK-SAME: %[[A:.*]]: memref<8x16xf32>, %[[B:.*]]: memref<16x24xf32>, %[[S:.*]]: memref<8xf32> {rtask.inout}
 // CHECK: %[[C:.*]] = memref.alloc() : memref<8x24xf32>
-// CHECK-NEXT: "rtask.operator"(%[[C]]) {kernels = [@host_kernel], operator_id = 0 : i64}
-// CHECK-NEXT: "rtask.operator"(%[[A]], %[[B]], %[[C]]) {{.*}}operator_id = 1 : i64}
-// CHECK-NEXT: "rtask.operator"(%[[C]], %[[S]]) {{.*}}operator_id = 2 : i64}
+// CHECK-NEXT: rtask.operator 0 @host_kernel(%[[C]])
+// CHECK-NEXT: rtask.operator 1 @host_kernel_0.host_kernel(%[[A]], %[[B]], %[[C]])
+// CHECK-NEXT: rtask.operator 2 @host_kernel_1.host_kernel(%[[C]], %[[S]])
 // CHECK-NEXT: return
 // CHECK-NOT: gpu.module
 
 // A vEU goes from a tile's fill to its product without waiting; sums wait for the row's tiles.
-// SCHEDULE: "rtask.veu"
-// SCHEDULE: "rtask.run"{{.*}} kernel = @host_kernel,
-// SCHEDULE-NEXT: "rtask.run"{{.*}} kernel = @host_kernel_0.host_kernel,
-// SCHEDULE-NEXT: "rtask.barrier"
-// SCHEDULE-NEXT: "rtask.run"{{.*}} kernel = @host_kernel_1.host_kernel,
+// SCHEDULE: veu 0 {
+// SCHEDULE: run @host_kernel[
+// SCHEDULE-NEXT: run @host_kernel_0.host_kernel[
+// SCHEDULE-NEXT: wait veu
+// SCHEDULE-NEXT: run @host_kernel_1.host_kernel[
 
 // What a flow's own launch of the kernel takes: inputs in the order of the host function's arguments,
 // memory of the sizes given, the step counters zeroed once, and the schedule as the table's values.
@@ -89,10 +83,9 @@ func.func @host(%a: memref<8x16xf32>, %b: memref<16x24xf32>, %s: memref<8xf32>) 
 
 // Blocks of 8 and of 64 threads. Around a barrier, spare threads follow the control flow, but all
 // that touches memory is left to the block's own ones; shared memory is a buffer of the block.
-// CHECK: "rtask.kernel"() {barriers = 4 : i64
-// CHECK-SAME: function = @k.sum, num_rtasks = 6 : i64
-// CHECK-SAME: reads = [{argument = 0 : i64, offsets = #{{.*}}, sizes = array<i64: 1, 32>}, 
-// CHECK-SAME: shared_memory = 32 : i64, threads = 8 : i64
+// CHECK: rtask.kernel @k.sum rtasks(6) threads(8) shared_memory(32) barriers(4)
+// CHECK-NEXT: reads 0[d0 +: 1, 0 +: 32]
+// CHECK-NEXT: {{reads|updates}}
 // CHECK-LABEL: func.func private @k.sum(
 // CHECK-SAME: %[[ID:.*]]: index, %[[X:.*]]: memref<6x32xf32>
 // CHECK: %[[TILE:.*]] = memref.alloc() : memref<8xf32>
@@ -115,10 +108,10 @@ func.func @host(%a: memref<8x16xf32>, %b: memref<16x24xf32>, %s: memref<8xf32>) 
 // CHECK-LABEL: func.func private @k.scale(
 // CHECK-NOT: scf.if
 // CHECK-LABEL: func.func private @k.scale.0(
-// CHECK: "rtask.operator"{{.*}}kernels = [@k.sum]
-// CHECK-NEXT: "rtask.operator"{{.*}}kernels = [@k.scale]
-// CHECK-NEXT: "rtask.operator"{{.*}}kernels = [@k.scale.0]
-// CHECK-NEXT: "rtask.operator"{{.*}}kernels = [@k.scale]
+// CHECK: rtask.operator {{[0-9]+}} @k.sum(
+// CHECK-NEXT: rtask.operator {{[0-9]+}} @k.scale(
+// CHECK-NEXT: rtask.operator {{[0-9]+}} @k.scale.0(
+// CHECK-NEXT: rtask.operator {{[0-9]+}} @k.scale(
 module attributes {gpu.container_module} {
 func.func @sums(%x: memref<6x32xf32>, %s: memref<6x64xf32>) {
   %c1 = arith.constant 1 : index

@@ -5,7 +5,7 @@
 
 // Measured seconds of an rTask, with its memory in cache, beyond it, and far away. The second time
 // they come from the cache, so that they are the same to the last digit.
-// CHECK: "rtask.kernel"() {{{.*}}function = @double{{.*}}seconds = array<f64: {{[0-9.eE+-]+}}, {{[0-9.eE+-]+}}, {{[0-9.eE+-]+}}>
+// CHECK: rtask.kernel @double {{.*}}seconds({{[0-9.eE+-]+}}, {{[0-9.eE+-]+}}, {{[0-9.eE+-]+}})
 "rtask.kernel"() {function = @double, num_rtasks = 2 : i64, threads = 1 : i64,
   shared_memory = 0 : i64, barriers = 0 : i64, operations = 64 : i64, bytes = 512 : i64,
   reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 64)>, sizes = array<i64: 64>}],

@@ -6,13 +6,13 @@
 
 // CHECK: func.func private @addf_0(%arg0: tensor<4xf32>) -> tensor<4xf32>
 // CHECK-LABEL: func.func @main
-// CHECK-NEXT: %0 = "rtask.operator"(%arg0) {kernels = [@addf_0]} : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK-NEXT: %0 = rtask.operator @addf_0(%arg0) : (tensor<4xf32>) -> tensor<4xf32>
 // CHECK-NEXT: return %0, %0
 
 // LOG: IR Dump After builtin.module(cse)
 // LOG: arith.addf {{.*}} loc(
 // LOG: IR Dump After rtask-form-operators
-// LOG: "rtask.operator"
+// LOG: rtask.operator
 // LOG: {{[0-9.]+}} s {{.*}}% builtin.module(cse)
 // LOG: {{[0-9.]+}} s {{.*}}% rtask-form-operators
 // LOG: {{[0-9.]+}} s 100.0% total

@@ -11,8 +11,8 @@
 // LIST-NEXT: --mark-functions{{ +}}Write an attribute on every function. [mark=seen times=1]
 
 // The file's rKernel is a candidate beside the compiler's own, and its costs prefer it.
-// ROWS: function = @double_rows_0_b, num_rtasks = 4 : i64
-// ROWS: "rtask.run"{{.*}}count = 2 : i64, first = 0 : i64, kernel = @double_rows_0_b
+// ROWS: rtask.kernel @double_rows_0_b rtasks(4)
+// ROWS: run @double_rows_0_b[0..1] of 0
 // WRONG: error: {{.*}}'func.func': provider 'wrong-rows' failed with MLIRError: {{.*}}expected every element of argument 1 in one rTask's box{{.*}}element [2, 0] in 0
 // UNKNOWN: error: unknown rKernel provider 'rows': none is registered or installed
 func.func private @double(%x: tensor<4x16xf32>) -> tensor<4x16xf32> {

@@ -2,8 +2,8 @@
 // RUN: not rammer-opt %s --rtask-apply-costs=costs=slow-kernels 2>&1 | filecheck %s --check-prefix=UNKNOWN
 
 // What the function gives stands like a measurement; of the other rKernel the device's model decides.
-// CHECK: function = @slow,{{.*}}seconds = array<f64: 2.000000e-06, 2.000000e-06, 2.000000e-06>
-// CHECK: function = @other,
+// CHECK: rtask.kernel @slow{{.*}} seconds(2.000000e-06, 2.000000e-06, 2.000000e-06)
+// CHECK: rtask.kernel @other
 // CHECK-NOT: seconds
 // UNKNOWN: error: unknown cost function 'slow-kernels'
 "rtask.kernel"() {function = @slow, num_rtasks = 4 : i64, threads = 1 : i64,

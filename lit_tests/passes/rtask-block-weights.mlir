@@ -16,7 +16,7 @@
 // CHECK-SAME: %[[W:.*]]: tensor<3x16x32xf32> {rtask.constant = "w",
 // CHECK-SAME: rtask.pack = [array<i64: 16, 3, 32>, array<i64: 1, 0, 2>]})
 // CHECK: %[[BIAS2:.*]] = tensor.expand_shape %[[B]] {{\[}}[0, 1]] output_shape [3, 32]
-// CHECK: %[[Y:.*]] = "rtask.operator"(%[[X]], %[[W]], %[[BIAS2]]) {{.*}} -> tensor<4x3x32xf32>
+// CHECK: %[[Y:.*]] = rtask.operator @matmul(%[[X]], %[[W]], %[[BIAS2]]) {{.*}} -> tensor<4x3x32xf32>
 // CHECK: tensor.collapse_shape %[[Y]] {{\[}}[0], [1, 2]] : tensor<4x3x32xf32> into tensor<4x96xf32>
 #rows = affine_map<(i, j, k) -> (i, k)>
 #columns = affine_map<(i, j, k) -> (k, j)>
@@ -51,8 +51,7 @@ func.func private @matmul(%x: tensor<4x16xf32>, %w: tensor<16x96xf32>, %b: tenso
 }
 func.func @main(%x: tensor<4x16xf32>, %w: tensor<16x96xf32> {rtask.constant = "w"},
                 %b: tensor<96xf32> {rtask.constant = "b"}) -> tensor<4x96xf32> {
-  %0 = "rtask.operator"(%x, %w, %b) {kernels = [@matmul]}
-      : (tensor<4x16xf32>, tensor<16x96xf32>, tensor<96xf32>) -> tensor<4x96xf32>
+  %0 = rtask.operator @matmul(%x, %w, %b) : (tensor<4x16xf32>, tensor<16x96xf32>, tensor<96xf32>) -> tensor<4x96xf32>
   return %0 : tensor<4x96xf32>
 }
 
@@ -77,7 +76,6 @@ func.func private @product(%x: tensor<4x16xf32>, %w: tensor<16x96xf32>, %init: t
 }
 func.func @main(%x: tensor<4x16xf32>, %w: tensor<16x96xf32>, %init: tensor<4x96xf32>)
     -> tensor<4x96xf32> {
-  %0 = "rtask.operator"(%x, %w, %init) {kernels = [@product]}
-      : (tensor<4x16xf32>, tensor<16x96xf32>, tensor<4x96xf32>) -> tensor<4x96xf32>
+  %0 = rtask.operator @product(%x, %w, %init) : (tensor<4x16xf32>, tensor<16x96xf32>, tensor<4x96xf32>) -> tensor<4x96xf32>
   return %0 : tensor<4x96xf32>
 }

@@ -4,7 +4,7 @@
 // computation on other strides is another rKernel, and a view that is read is not copied.
 // CHECK-NOT: tensor<
 // CHECK: func.func private @relu_b(%{{.*}}: index, %{{.*}}: memref<4x8xf32>, %{{.*}}: memref<4x8xf32>)
-// CHECK: function = @relu_b, num_rtasks = 2 : i64
+// CHECK: rtask.kernel @relu_b rtasks(2)
 // CHECK: func.func private @relu_b1(%{{.*}}: index, %[[A:.*]]: memref<4x8xf32>, %[[OUT:.*]]: memref<4x8xf32, strided<[16, 1]>>)
 // CHECK-DAG: %[[FROM:.*]] = memref.subview %[[A]]
 // CHECK-DAG: %[[TO:.*]] = memref.subview %[[OUT]]
@@ -13,17 +13,16 @@
 // CHECK: func.func private @relu_b2(%{{.*}}: index, %{{.*}}: memref<4x8xf32, strided<[16, 1]>>, %{{.*}}: memref<4x8xf32, strided<[16, 1]>>)
 // CHECK: func.func @main(%[[X:.*]]: memref<4x8xf32> {rtask.name = "x"}, %[[Y:.*]]: memref<4x16xf32> {rtask.name = "y", rtask.output}) {
 // CHECK-NEXT: %[[T:.*]] = memref.alloc() : memref<4x8xf32>
-// CHECK-NEXT: "rtask.operator"(%[[X]], %[[T]]) {kernels = [@relu_b], operator_id = 0 : i64}
+// CHECK-NEXT: rtask.operator 0 @relu_b(%[[X]], %[[T]])
 // CHECK-NEXT: %[[LEFT:.*]] = memref.reinterpret_cast %[[Y]] to offset: [0], sizes: [4, 8], strides: [16, 1]
-// CHECK-NEXT: "rtask.operator"(%[[T]], %[[LEFT]]) {kernels = [@relu_b1], operator_id = 1 : i64}
+// CHECK-NEXT: rtask.operator 1 @relu_b1(%[[T]], %[[LEFT]])
 // CHECK-NEXT: %[[RIGHT:.*]] = memref.reinterpret_cast %[[Y]] to offset: [8], sizes: [4, 8], strides: [16, 1]
-// CHECK-NEXT: "rtask.operator"(%[[LEFT]], %[[RIGHT]]) {kernels = [@relu_b2], operator_id = 2 : i64}
+// CHECK-NEXT: rtask.operator 2 @relu_b2(%[[LEFT]], %[[RIGHT]])
 // CHECK-NEXT: return
-"rtask.kernel"() {function = @relu, num_rtasks = 2 : i64, threads = 1 : i64,
-  shared_memory = 0 : i64, barriers = 0 : i64, operations = 16 : i64, bytes = 128 : i64,
-  reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2, 0)>, sizes = array<i64: 2, 8>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0 * 2, 0)>, sizes = array<i64: 2, 8>}]
-} : () -> ()
+rtask.kernel @relu rtasks(2) operations(16) bytes(128) {
+  reads 0[d0 * 2 +: 2, 0 +: 8]
+  writes 1[d0 * 2 +: 2, 0 +: 8]
+}
 func.func private @relu(%id: index, %a: tensor<4x8xf32>, %out: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %row = affine.apply affine_map<()[s0] -> (s0 * 2)>()[%id]
   %zero = arith.constant dense<0.0> : tensor<2x8xf32>
@@ -36,9 +35,9 @@ func.func private @relu(%id: index, %a: tensor<4x8xf32>, %out: tensor<4x8xf32>) 
   return %1 : tensor<4x8xf32>
 }
 func.func @main(%x: tensor<4x8xf32> {rtask.name = "x"}) -> (tensor<4x16xf32> {rtask.name = "y"}) {
-  %0 = "rtask.operator"(%x) {kernels = [@relu]} : (tensor<4x8xf32>) -> tensor<4x8xf32>
-  %1 = "rtask.operator"(%0) {kernels = [@relu]} : (tensor<4x8xf32>) -> tensor<4x8xf32>
-  %2 = "rtask.operator"(%1) {kernels = [@relu]} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %0 = rtask.operator @relu(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = rtask.operator @relu(%0) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %2 = rtask.operator @relu(%1) : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %y = tensor.concat dim(1) %1, %2 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x16xf32>
   return %y : tensor<4x16xf32>
 }

@@ -4,7 +4,7 @@
 // CHECK: func.func private @border_0()
 // CHECK: linalg.fill ins(%[[PADDING:.*]] : f32) outs(%{{.*}} : tensor<2x5x1xf32>)
 // CHECK: func.func @main(%[[X:.*]]: tensor<2x5x6xf32>)
-// CHECK: %[[B:.*]]:4 = "rtask.operator"() {kernels = [@border_0]} : () -> (tensor<2x5x1xf32>, tensor<2x5x1xf32>, tensor<2x1x8xf32>, tensor<2x2x8xf32>)
+// CHECK: %[[B:.*]]:4 = rtask.operator @border_0() : () -> (tensor<2x5x1xf32>, tensor<2x5x1xf32>, tensor<2x1x8xf32>, tensor<2x2x8xf32>)
 // CHECK-NEXT: %[[WIDE:.*]] = tensor.concat dim(2) %[[B]]#0, %[[X]], %[[B]]#1
 // CHECK-NEXT: %[[Y:.*]] = tensor.concat dim(1) %[[B]]#2, %[[WIDE]], %[[B]]#3
 // CHECK-NEXT: return %[[Y]] : tensor<2x8x8xf32>

@@ -6,7 +6,7 @@
 // CHECK: linalg.generic {{.*}} ins(%[[PRODUCT]], %[[B]]
 // CHECK: arith.maximumf
 // CHECK: func.func @main(%[[X:.*]]: tensor<8x16xf32>, %[[W:.*]]: tensor<16x24xf32>, %[[B:.*]]: tensor<24xf32>)
-// CHECK-NEXT: %[[Y:.*]] = "rtask.operator"(%[[X]], %[[W]], %[[B]]) {kernels = [@matmul_0]}
+// CHECK-NEXT: %[[Y:.*]] = rtask.operator @matmul_0(%[[X]], %[[W]], %[[B]])
 // CHECK-NEXT: return %[[Y]]
 #all = affine_map<(i, j) -> (i, j)>
 #column = affine_map<(i, j) -> (j)>
@@ -33,8 +33,8 @@ func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x24xf32>, %b: tensor<24xf32>)
 // Two contractions are two rOperators of one computation; a view is none.
 // CHECK-COUNT-1: func.func private @matmul_
 // CHECK: func.func @main(%[[X:.*]]: tensor<64x64xf32>, %[[W:.*]]: tensor<64x64xf32>)
-// CHECK-NEXT: %[[ONE:.*]] = "rtask.operator"(%[[X]], %[[W]]) {kernels = [@matmul_0]}
-// CHECK-NEXT: %[[TWO:.*]] = "rtask.operator"(%[[ONE]], %[[W]]) {kernels = [@matmul_0]}
+// CHECK-NEXT: %[[ONE:.*]] = rtask.operator @matmul_0(%[[X]], %[[W]])
+// CHECK-NEXT: %[[TWO:.*]] = rtask.operator @matmul_0(%[[ONE]], %[[W]])
 // CHECK-NEXT: %[[FLAT:.*]] = tensor.collapse_shape %[[TWO]]
 // CHECK-NEXT: return %[[FLAT]]
 func.func @main(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<4096xf32> {
@@ -58,7 +58,7 @@ func.func @main(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<4096xf32
 // CHECK: arith.addf
 // CHECK: arith.divf
 // CHECK: func.func @main(%[[X:.*]]: tensor<6x10xf32>)
-// CHECK-NEXT: %[[Y:.*]] = "rtask.operator"(%[[X]]) {kernels = [@reduce_0]}
+// CHECK-NEXT: %[[Y:.*]] = rtask.operator @reduce_0(%[[X]])
 // CHECK-NEXT: return %[[Y]]
 #all = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (i)>

@@ -2,49 +2,48 @@
 
 // A wait for an earlier rTask of the same vEU is implied by one for a later one, and one that was
 // met already needs no barrier. What vEU 1 has seen, vEU 2 has seen after waiting for vEU 1.
-// CHECK:      "rtask.veu"() ({
-// CHECK-NEXT:   "rtask.run"
-// CHECK-NEXT: }) {id = 0 : i64}
-// CHECK-NEXT: "rtask.veu"() ({
-// CHECK-NEXT:   "rtask.barrier"() {waits = array<i64: 0, 2>}
-// CHECK-NEXT:   "rtask.run"(%{{.*}}, %{{.*}}) {count = 3 : i64, first = 0 : i64
-// CHECK-NEXT:   "rtask.barrier"() {waits = array<i64: 0, 3>}
-// CHECK-NEXT:   "rtask.run"(%{{.*}}, %{{.*}}) {count = 1 : i64, first = 3 : i64
-// CHECK-NEXT: }) {id = 1 : i64}
-// CHECK-NEXT: "rtask.veu"() ({
-// CHECK-NEXT:   "rtask.barrier"() {waits = array<i64: 1, 3>}
-// CHECK-NEXT:   "rtask.run"
-// CHECK-NEXT: }) {id = 2 : i64}
-"rtask.kernel"() {function = @rows, num_rtasks = 4 : i64, threads = 1 : i64,
-  shared_memory = 0 : i64, barriers = 0 : i64, operations = 50000 : i64, bytes = 128 : i64,
-  reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0, 0)>, sizes = array<i64: 1, 16>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0, 0)>, sizes = array<i64: 1, 16>}]
-} : () -> ()
+// CHECK:      veu 0 {
+// CHECK-NEXT:   run @rows[0..3] of 0
+// CHECK-NEXT: }
+// CHECK-NEXT: veu 1 {
+// CHECK-NEXT:   wait veu 0 @ 2{{$}}
+// CHECK-NEXT:   run @rows[0..2] of 1
+// CHECK-NEXT:   wait veu 0 @ 3{{$}}
+// CHECK-NEXT:   run @rows[3] of 1
+// CHECK-NEXT: }
+// CHECK-NEXT: veu 2 {
+// CHECK-NEXT:   wait veu 1 @ 3{{$}}
+// CHECK-NEXT:   run @rows[0..3] of 2
+// CHECK-NEXT: }
+rtask.kernel @rows rtasks(4) operations(50000) bytes(128) {
+  reads 0[d0 +: 1, 0 +: 16]
+  writes 1[d0 +: 1, 0 +: 16]
+}
 func.func private @rows(%id: index, %a: memref<4x16xf32>, %out: memref<4x16xf32>) {
   return
 }
 func.func @main(%x: memref<4x16xf32>, %y: memref<4x16xf32> {rtask.output}) {
   %a = memref.alloc() : memref<4x16xf32>
   %b = memref.alloc() : memref<4x16xf32>
-  "rtask.program"() ({
-    "rtask.veu"() ({
-      "rtask.run"(%x, %a) {kernel = @rows, operator_id = 0 : i64, first = 0 : i64, count = 4 : i64}
-          : (memref<4x16xf32>, memref<4x16xf32>) -> ()
-    }) {id = 0 : i64} : () -> ()
-    "rtask.veu"() ({
-      "rtask.barrier"() {waits = array<i64: 0, 0, 0, 2>} : () -> ()
-      "rtask.run"(%a, %b) {kernel = @rows, operator_id = 1 : i64, first = 0 : i64, count = 3 : i64}
-          : (memref<4x16xf32>, memref<4x16xf32>) -> ()
-      "rtask.barrier"() {waits = array<i64: 0, 1>} : () -> ()
-      "rtask.barrier"() {waits = array<i64: 0, 3>} : () -> ()
-      "rtask.run"(%a, %b) {kernel = @rows, operator_id = 1 : i64, first = 3 : i64, count = 1 : i64}
-          : (memref<4x16xf32>, memref<4x16xf32>) -> ()
-    }) {id = 1 : i64} : () -> ()
-    "rtask.veu"() ({
-      "rtask.barrier"() {waits = array<i64: 0, 3, 1, 3>} : () -> ()
-      "rtask.run"(%b, %y) {kernel = @rows, operator_id = 2 : i64, first = 0 : i64, count = 4 : i64}
-          : (memref<4x16xf32>, memref<4x16xf32>) -> ()
-    }) {id = 2 : i64} : () -> ()
-  }) {device = "cpu", num_veus = 3 : i64} : () -> ()
+  rtask.program on "cpu" veus(3) buffers(
+      %x: memref<4x16xf32>,
+      %a: memref<4x16xf32>,
+      %b: memref<4x16xf32>,
+      %y: memref<4x16xf32>) {
+    veu 0 {
+      run @rows[0..3] of 0 (%x, %a)
+    }
+    veu 1 {
+      wait veu 0 @ 0, veu 0 @ 2
+      run @rows[0..2] of 1 (%a, %b)
+      wait veu 0 @ 1
+      wait veu 0 @ 3
+      run @rows[3] of 1 (%a, %b)
+    }
+    veu 2 {
+      wait veu 0 @ 3, veu 1 @ 3
+      run @rows[0..3] of 2 (%b, %y)
+    }
+  }
   return
 }

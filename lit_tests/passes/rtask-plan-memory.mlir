@@ -10,15 +10,14 @@
 // CHECK: %[[B:.*]] = memref.view %[[ARENA]][%[[SECOND]]][]
 // CHECK: %[[AGAIN:.*]] = arith.constant 0 : index
 // CHECK: %[[C:.*]] = memref.view %[[ARENA]][%[[AGAIN]]][]
-// CHECK: "rtask.run"(%[[X]], %[[A]])
-// CHECK: "rtask.run"(%[[A]], %[[B]])
-// CHECK: "rtask.run"(%[[B]], %[[C]])
-// CHECK: "rtask.run"(%[[C]], %[[Y]])
-"rtask.kernel"() {function = @rows, num_rtasks = 4 : i64, threads = 1 : i64,
-  shared_memory = 0 : i64, barriers = 0 : i64, operations = 50000 : i64, bytes = 128 : i64,
-  reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0, 0)>, sizes = array<i64: 1, 16>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0, 0)>, sizes = array<i64: 1, 16>}]
-} : () -> ()
+// CHECK: run {{.*}}(%[[X]], %[[A]])
+// CHECK: run {{.*}}(%[[A]], %[[B]])
+// CHECK: run {{.*}}(%[[B]], %[[C]])
+// CHECK: run {{.*}}(%[[C]], %[[Y]])
+rtask.kernel @rows rtasks(4) operations(50000) bytes(128) {
+  reads 0[d0 +: 1, 0 +: 16]
+  writes 1[d0 +: 1, 0 +: 16]
+}
 func.func private @rows(%id: index, %a: memref<4x16xf32>, %out: memref<4x16xf32>) {
   return
 }
@@ -29,17 +28,18 @@ func.func @main(%x: memref<4x16xf32>, %y: memref<4x16xf32> {rtask.output}) {
   %unused = memref.alloc() : memref<4x16xf32>
   %view = memref.collapse_shape %unused [[0, 1]] : memref<4x16xf32> into memref<64xf32>
   %part = memref.subview %view[0] [16] [1] : memref<64xf32> to memref<16xf32>
-  "rtask.program"() ({
-    "rtask.veu"() ({
-      "rtask.run"(%x, %a) {kernel = @rows, operator_id = 0 : i64, first = 0 : i64, count = 4 : i64}
-          : (memref<4x16xf32>, memref<4x16xf32>) -> ()
-      "rtask.run"(%a, %b) {kernel = @rows, operator_id = 1 : i64, first = 0 : i64, count = 4 : i64}
-          : (memref<4x16xf32>, memref<4x16xf32>) -> ()
-      "rtask.run"(%b, %c) {kernel = @rows, operator_id = 2 : i64, first = 0 : i64, count = 4 : i64}
-          : (memref<4x16xf32>, memref<4x16xf32>) -> ()
-      "rtask.run"(%c, %y) {kernel = @rows, operator_id = 3 : i64, first = 0 : i64, count = 4 : i64}
-          : (memref<4x16xf32>, memref<4x16xf32>) -> ()
-    }) {id = 0 : i64} : () -> ()
-  }) {device = "cpu", num_veus = 1 : i64} : () -> ()
+  rtask.program on "cpu" veus(1) buffers(
+      %x: memref<4x16xf32>,
+      %a: memref<4x16xf32>,
+      %b: memref<4x16xf32>,
+      %c: memref<4x16xf32>,
+      %y: memref<4x16xf32>) {
+    veu 0 {
+      run @rows[0..3] of 0 (%x, %a)
+      run @rows[0..3] of 1 (%a, %b)
+      run @rows[0..3] of 2 (%b, %c)
+      run @rows[0..3] of 3 (%c, %y)
+    }
+  }
   return
 }

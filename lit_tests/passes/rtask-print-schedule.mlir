@@ -12,22 +12,19 @@
 // CHECK-NEXT: {{^}}  1    2-3 {{.*}}  second               2-3     @rows
 
 // The module passes through.
-// SAME: "rtask.program"
+// SAME: rtask.program
 
 // NONE: error: {{.*}}expected at least one rtask.program, found none: run rtask-schedule first
-"rtask.kernel"() {function = @rows, num_rtasks = 4 : i64, threads = 1 : i64,
-  shared_memory = 0 : i64, barriers = 0 : i64, operations = 50000 : i64, bytes = 128 : i64,
-  reads = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0, 0)>, sizes = array<i64: 1, 16>}],
-  writes = [{argument = 1 : i64, offsets = affine_map<(d0) -> (d0, 0)>, sizes = array<i64: 1, 16>}]
-} : () -> ()
+rtask.kernel @rows rtasks(4) operations(50000) bytes(128) {
+  reads 0[d0 +: 1, 0 +: 16]
+  writes 1[d0 +: 1, 0 +: 16]
+}
 func.func private @rows(%id: index, %a: memref<4x16xf32>, %out: memref<4x16xf32>) {
   return
 }
 func.func @main(%x: memref<4x16xf32>, %y: memref<4x16xf32> {rtask.output}) {
   %t = memref.alloc() : memref<4x16xf32>
-  "rtask.operator"(%x, %t) {kernels = [@rows], operator_id = 0 : i64}
-      : (memref<4x16xf32>, memref<4x16xf32>) -> () loc("first")
-  "rtask.operator"(%t, %y) {kernels = [@rows], operator_id = 1 : i64}
-      : (memref<4x16xf32>, memref<4x16xf32>) -> () loc("second")
+  rtask.operator 0 "first" @rows(%x, %t) : (memref<4x16xf32>, memref<4x16xf32>) -> ()
+  rtask.operator 1 "second" @rows(%t, %y) : (memref<4x16xf32>, memref<4x16xf32>) -> ()
   return
 }

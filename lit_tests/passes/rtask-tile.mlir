@@ -4,28 +4,26 @@
 
 // A coarse and a fine rKernel. The fine one cuts 200 columns into tiles of 32: the last has 8, and
 // its slices have dynamic sizes. (The dialect's verifier checks that the tiles cover the output.)
-// CHECK-DAG: #[[COARSE:.*]] = affine_map<(d0) -> (d0 * 75, 0)>
-// CHECK-DAG: #[[FINE:.*]] = affine_map<(d0) -> ((d0 floordiv 7) * 50, (d0 mod 7) * 32)>
-// CHECK: "rtask.kernel"()
-// CHECK-SAME: function = @matmul_t0, num_rtasks = 4 : i64, operations = 7680000 : i64
-// CHECK-SAME: writes = [{argument = 2 : i64, offsets = #[[COARSE]], sizes = array<i64: 75, 200>}]
+// CHECK: rtask.kernel @matmul_t0 rtasks(4) operations(7680000)
+// CHECK: writes 2[d0 * 75 +: 75, 0 +: 200]
+// CHECK-NEXT: }
 // CHECK: func.func private @matmul_t0(%[[ID:.*]]: index, %{{.*}}: tensor<300x256xf32>, %{{.*}}: tensor<256x200xf32>, %[[OUT:.*]]: tensor<300x200xf32>) -> tensor<300x200xf32>
 // CHECK: %[[ROW:.*]] = affine.apply #{{.*}}()[%[[ID]]]
 // CHECK: tensor.extract_slice %[[OUT]][%[[ROW]], 0] [75, 200] [1, 1]
 // CHECK: tensor.insert_slice %{{.*}} into %[[OUT]][%[[ROW]], 0] [75, 200] [1, 1]
-// CHECK: "rtask.kernel"()
-// CHECK-SAME: function = @matmul_t1, num_rtasks = 42 : i64
-// CHECK-SAME: writes = [{argument = 2 : i64, offsets = #[[FINE]], sizes = array<i64: 50, 32>}]
+// CHECK: rtask.kernel @matmul_t1 rtasks(42)
+// CHECK: writes 2[(d0 floordiv 7) * 50 +: 50, (d0 mod 7) * 32 +: 32]
+// CHECK-NEXT: }
 // CHECK: func.func private @matmul_t1
 // CHECK: %[[WIDTH:.*]] = affine.min
 // CHECK: tensor.insert_slice %{{.*}} into %{{.*}}[%{{.*}}, %{{.*}}] [50, %[[WIDTH]]] [1, 1]
 // CHECK: func.func @main
-// CHECK: "rtask.operator"(%{{.*}}, %{{.*}}) {kernels = [@matmul_t0, @matmul_t1]}
+// CHECK: rtask.operator [@matmul_t0, @matmul_t1](%{{.*}}, %{{.*}})
 // On a GPU of 132 multiprocessors: one rKernel that occupies them least, and the fastest one.
-// DEVICE: function = @matmul_t0, num_rtasks = 42 : i64
-// DEVICE: function = @matmul_t1, num_rtasks = 84 : i64
+// DEVICE: rtask.kernel @matmul_t0 rtasks(42)
+// DEVICE: rtask.kernel @matmul_t1 rtasks(84)
 // ONE: func.func @main
-// ONE: "rtask.operator"(%{{.*}}, %{{.*}}) {kernels = [@matmul_t0]}
+// ONE: rtask.operator @matmul_t0(%{{.*}}, %{{.*}})
 func.func private @matmul(%x: tensor<300x256xf32>, %w: tensor<256x200xf32>) -> tensor<300x200xf32> {
   %zero = arith.constant 0.0 : f32
   %empty = tensor.empty() : tensor<300x200xf32>
@@ -35,17 +33,15 @@ func.func private @matmul(%x: tensor<300x256xf32>, %w: tensor<256x200xf32>) -> t
   return %0 : tensor<300x200xf32>
 }
 func.func @main(%x: tensor<300x256xf32>, %w: tensor<256x200xf32>) -> tensor<300x200xf32> {
-  %r = "rtask.operator"(%x, %w) {kernels = [@matmul]}
-      : (tensor<300x256xf32>, tensor<256x200xf32>) -> tensor<300x200xf32>
+  %r = rtask.operator @matmul(%x, %w) : (tensor<300x256xf32>, tensor<256x200xf32>) -> tensor<300x200xf32>
   return %r : tensor<300x200xf32>
 }
 
 // -----
 
 // What has no loops that can be cut is one rTask.
-// CHECK: "rtask.kernel"()
-// CHECK-SAME: function = @table_t0, num_rtasks = 1 : i64
-// CHECK-SAME: writes = [{argument = 0 : i64, offsets = #{{.*}}, sizes = array<i64: 4>}]
+// CHECK: rtask.kernel @table_t0 rtasks(1)
+// CHECK-NEXT: writes 0[0 +: 4]
 // CHECK: func.func private @table_t0(%{{.*}}: index, %[[OUT:.*]]: tensor<4xi64>)
 // CHECK: materialize_in_destination %{{.*}} in %[[OUT]]
 func.func private @table() -> tensor<4xi64> {
@@ -53,19 +49,17 @@ func.func private @table() -> tensor<4xi64> {
   return %0 : tensor<4xi64>
 }
 func.func @main() -> tensor<4xi64> {
-  %r = "rtask.operator"() {kernels = [@table]} : () -> tensor<4xi64>
+  %r = rtask.operator @table() : () -> tensor<4xi64>
   return %r : tensor<4xi64>
 }
 
 // -----
 
 // A window over an image: channels are cut, each rTask reads its channels of the whole image.
-// CHECK: #[[CHANNELS:.*]] = affine_map<(d0) -> (0, d0 * 8, 0, 0)>
-// CHECK: "rtask.kernel"()
-// CHECK: "rtask.kernel"()
-// CHECK-SAME: function = @pool_t1, num_rtasks = 8 : i64
-// CHECK-SAME: reads = [{argument = 0 : i64, offsets = #[[CHANNELS]], sizes = array<i64: 1, 8, 57, 57>}]
-// CHECK-SAME: writes = [{argument = 1 : i64, offsets = #[[CHANNELS]], sizes = array<i64: 1, 8, 28, 28>}]
+// CHECK: rtask.kernel @pool_t0
+// CHECK: rtask.kernel @pool_t1 rtasks(8)
+// CHECK-NEXT: reads 0[0 +: 1, d0 * 8 +: 8, 0 +: 57, 0 +: 57]
+// CHECK: writes 1[0 +: 1, d0 * 8 +: 8, 0 +: 28, 0 +: 28]
 #taps = affine_map<(n, c, y, x, r, s) -> (n, c, y * 2 + r, x * 2 + s)>
 #window = affine_map<(n, c, y, x, r, s) -> (r, s)>
 #image = affine_map<(n, c, y, x, r, s) -> (n, c, y, x)>
@@ -87,7 +81,6 @@ func.func private @pool(%x: tensor<1x64x57x57xf32>) -> tensor<1x64x28x28xf32> {
   return %0 : tensor<1x64x28x28xf32>
 }
 func.func @main(%x: tensor<1x64x57x57xf32>) -> tensor<1x64x28x28xf32> {
-  %r = "rtask.operator"(%x) {kernels = [@pool]}
-      : (tensor<1x64x57x57xf32>) -> tensor<1x64x28x28xf32>
+  %r = rtask.operator @pool(%x) : (tensor<1x64x57x57xf32>) -> tensor<1x64x28x28xf32>
   return %r : tensor<1x64x28x28xf32>
 }

@@ -17,18 +17,18 @@
 // STRIPS: func.func @main
 // STRIPS-SAME: %[[U:[a-z0-9]+]]: tensor<4x4x1x1x16x16xf32> {rtask.constant = "w",
 // STRIPS-SAME: dense<{{.*}}> : tensor<4x3xf64>{{.*}}dense<{{.*}}> : tensor<4x3xf64>
-// STRIPS: %[[Y:[a-z0-9_]+]] = "rtask.operator"(%{{.*}}, %[[U]], %{{.*}}) {kernels = [@winograd_0]}
+// STRIPS: %[[Y:[a-z0-9_]+]] = rtask.operator @winograd_0(%{{.*}}, %[[U]], %{{.*}})
 // STRIPS: tensor.collapse_shape %[[Y]] {{\[}}[0], [1], [2, 3], [4, 5], [6]]
 // STRIPS-SAME: into tensor<1x1x8x8x16xf32>
 
 // Three rOperators; 7 rows and columns are not whole tiles: more zeros go around the image, and the
 // result is cut.
 // THREE: func.func @main
-// THREE: %[[TILES:[a-z0-9_]+]] = "rtask.operator"({{.*}}@winograd_image_0
-// THREE: %[[SUMS:[a-z0-9_]+]] = "rtask.operator"(%[[TILES]], {{.*}}@winograd_product_0
-// THREE: "rtask.operator"(%[[SUMS]], {{.*}}@winograd_result_0
+// THREE: %[[TILES:[a-z0-9_]+]] = rtask.operator @winograd_image_0(
+// THREE: %[[SUMS:[a-z0-9_]+]] = rtask.operator @winograd_product_0(%[[TILES]],
+// THREE: rtask.operator @winograd_result_0(%[[SUMS]],
 // THREE: %[[PADDED:[a-z0-9_]+]] = tensor.pad %{{.*}} low[0, 0, 1, 1, 0] high[0, 0, 2, 2, 0]
-// THREE: "rtask.operator"(%[[PADDED]]) {{.*}}@winograd_image_0
+// THREE: rtask.operator @winograd_image_0(%[[PADDED]])
 // THREE: tensor.extract_slice %{{.*}} : tensor<1x1x8x8x16xf32> to tensor<1x1x7x7x16xf32>
 
 // For so little work, none of it pays.
@@ -95,14 +95,11 @@ func.func @main(%x: tensor<1x1x10x10x16xf32>, %y: tensor<1x1x7x7x16xf32>,
                 %b: tensor<1x16xf32> {rtask.constant = "b"})
     -> (tensor<1x1x8x8x16xf32>, tensor<1x1x7x7x16xf32>) {
   %zero = arith.constant 0.0 : f32
-  %0 = "rtask.operator"(%x, %w, %b) {kernels = [@conv]}
-      : (tensor<1x1x10x10x16xf32>, tensor<1x1x3x3x16x16xf32>, tensor<1x16xf32>)
-      -> tensor<1x1x8x8x16xf32>
+  %0 = rtask.operator @conv(%x, %w, %b) : (tensor<1x1x10x10x16xf32>, tensor<1x1x3x3x16x16xf32>, tensor<1x16xf32>) -> tensor<1x1x8x8x16xf32>
   %padded = tensor.pad %y low[0, 0, 1, 1, 0] high[0, 0, 1, 1, 0] {
   ^bb0(%n: index, %c: index, %h: index, %v: index, %l: index):
     tensor.yield %zero : f32
   } : tensor<1x1x7x7x16xf32> to tensor<1x1x9x9x16xf32>
-  %1 = "rtask.operator"(%padded, %w) {kernels = [@small]}
-      : (tensor<1x1x9x9x16xf32>, tensor<1x1x3x3x16x16xf32>) -> tensor<1x1x7x7x16xf32>
+  %1 = rtask.operator @small(%padded, %w) : (tensor<1x1x9x9x16xf32>, tensor<1x1x3x3x16x16xf32>) -> tensor<1x1x7x7x16xf32>
   return %0, %1 : tensor<1x1x8x8x16xf32>, tensor<1x1x7x7x16xf32>
 }

@@ -5,21 +5,18 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.cpu.dispatch import (
     STRAIGHT_LINE_LIMIT,
-    clock_function,
-    dispatch_loop,
-    pause_function,
-    straight_line,
+    define_dispatch_loop,
+    define_straight_line,
 )
 from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
+from rammer_mlir.lowering.cpu.runtime import runtime_module
 from rammer_mlir.lowering.kernels.functions import KERNEL_PREFIX, find_kernels
 from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.lowering.program.constants import pack_constants
@@ -30,21 +27,14 @@ from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.cpu_table import encode_for_cpu
+from rammer_mlir.programs.native_interface import ENTRY, TRACED_ENTRY
 from rammer_mlir.programs.records import Program
 from rammer_mlir.programs.signature import Signature
 from rammer_mlir.scheduling.report import summary
 from rammer_mlir.support.cpu_features import cpu_features
 
-ENTRY, TRACED_ENTRY = "rammer_veu", "rammer_veu_traced"
-"""Functions ``(vEU, context)`` that execute one vEU's share of a run."""
-
 _HIDDEN = 1
 """LLVM's number for hidden visibility."""
-
-_RUNTIME = Path(__file__).with_name("runtime.mlir")
-
-_FUTEX_SYSCALL = {"x86_64": 202, "aarch64": 98}
-"""Number of Linux' futex call."""
 
 
 def build_image(
@@ -99,29 +89,23 @@ def lower_program(
     lower_kernels(module, machine)
     _hide_kernels(module)
     _erase_all(module, "memref.global")  # what kernels use has become an LLVM global
-    (launch,) = program.launches
-    if launch.num_records <= straight_line_limit:
-        entry = straight_line(ENTRY, program)
-    else:
-        entry = dispatch_loop(ENTRY, program.kernels, traced=False)
-    traced = dispatch_loop(TRACED_ENTRY, program.kernels, traced=True)
-    architecture = machine.triple.split("-")[0]
-    if architecture not in _FUTEX_SYSCALL:
-        raise TargetError(
-            f"processor '{architecture}': expected one of {', '.join(_FUTEX_SYSCALL)}; compile for "
-            "one of these"
-        )
-    runtime = _RUNTIME.read_text().replace("FUTEX_SYSCALL", str(_FUTEX_SYSCALL[architecture]))
-    pause = pause_function(architecture == "x86_64")
-    declarations = _declarations(program)
-    text = "\n".join((declarations, clock_function(), pause, runtime, entry, traced))
     with module.context, ir.Location.unknown():
-        addition = ir.Module.parse(text)
-        for op in list(addition.body.operations):
-            if _is_declared(op, program):
-                continue
+        runtime = runtime_module(machine.triple.split("-")[0])
+        for op in list(runtime.body.operations):
             op.operation.detach_from_parent()
             module.body.append(op)
+        _define_entries(module, program, straight_line_limit)
+
+
+def _define_entries(module: ir.Module, program: Program, straight_line_limit: int) -> None:
+    """Append the functions that execute a vEU, with and without a trace."""
+    (launch,) = program.launches
+    with ir.InsertionPoint(module.body):
+        if launch.num_records <= straight_line_limit:
+            define_straight_line(ENTRY, program)
+        else:
+            define_dispatch_loop(ENTRY, program.kernels, traced=False)
+        define_dispatch_loop(TRACED_ENTRY, program.kernels, traced=True)
 
 
 def _prefix_kernels(module: ir.Module, program: Program) -> Program:
@@ -150,16 +134,3 @@ def _erase_all(module: ir.Module, name: str) -> None:
     for op in list(module.body.operations):
         if op.operation.name == name:
             op.operation.erase()
-
-
-def _declarations(program: Program) -> str:
-    """Declare the rKernels, so that code which calls them can be parsed on its own."""
-    return "\n".join(
-        f"llvm.func @{kernel.name}({', '.join(['i64', *['!llvm.ptr'] * kernel.num_arguments])})"
-        for kernel in program.kernels
-    )
-
-
-def _is_declared(op: ir.OpView, program: Program) -> bool:
-    name = ir.StringAttr(op.operation.attributes["sym_name"]).value
-    return any(kernel.name == name for kernel in program.kernels)

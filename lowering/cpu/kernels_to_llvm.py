@@ -99,7 +99,7 @@ def _symbol(operation: Any) -> str:
 
 def _globals_used(operation: Any) -> set[str]:
     return {
-        nested.attributes["name"].value
+        ir.FlatSymbolRefAttr(nested.attributes["name"]).value
         for nested in walk(operation)
         if nested.name == "memref.get_global"
     }
@@ -110,7 +110,9 @@ def _rename(constant: Any, name: str, kernels: list[Any]) -> None:
     constant.attributes["sym_name"] = ir.StringAttr.get(name)
     for kernel in kernels:
         for nested in walk(kernel):
-            if nested.name == "memref.get_global" and nested.attributes["name"].value == old:
+            if nested.name != "memref.get_global":
+                continue
+            if ir.FlatSymbolRefAttr(nested.attributes["name"]).value == old:
                 nested.attributes["name"] = ir.FlatSymbolRefAttr.get(name)
 
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref, scf
 from rammer_mlir.lowering.cpu.vectorize.prefetch import PIECE
 from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.passes.ir.structured import Structured, body_operations, element_bytes, plain_dim
+from rammer_mlir.passes.ir.structured import Structured, element_bytes, is_buffer, plain_dim
 
 _PANEL_BYTES = 20 * 1024
 """Of a panel's piece: less than half of the 48 or 32 KiB of a first level of cache."""
@@ -31,7 +30,7 @@ _LONG_PANEL_BYTES = 96 * 1024
 """Panels up to here, twice the first level of cache, come from the second one fast enough."""
 
 
-def split_long_reductions(function: Any) -> None:
+def split_long_reductions(function: ir.Operation) -> None:
     """Rewrite the long products on memrefs in a function."""
     for operation in [op for op in walk(function) if op.name == "linalg.generic"]:
         product = Structured(operation.opview)
@@ -52,13 +51,12 @@ class _Piece:
 
 def _is_product(op: Structured) -> bool:
     """Whether an operation adds up products of two operands that both move along all reductions."""
-    body = [inner.operation.name for inner in body_operations(op.op)]
+    body = [inner.operation.name for inner in op.body]
     if len(op.maps) != 3 or op.num_outputs != 1 or body[-2:] != ["arith.mulf", "arith.addf"]:
         return False
-    kinds = [value.type for value in op.op.operation.operands]
-    if not all(isinstance(kind, ir.MemRefType) and kind.has_static_shape for kind in kinds):
+    if not all(is_buffer(value) and value.type.has_static_shape for value in op.operands):
         return False
-    if not isinstance(ir.MemRefType(kinds[2]).element_type, ir.F32Type | ir.F64Type):
+    if not isinstance(op.arguments[2].type, ir.F32Type | ir.F64Type):
         return False
     # A convolution's windows overlap: what they read again is near.
     reductions = set(_reductions(op))
@@ -116,11 +114,11 @@ def _split(op: Structured, piece: _Piece) -> None:
     operation.erase()
 
 
-def _index(number: int) -> Any:
+def _index(number: int) -> ir.Value:
     return arith.constant(ir.IndexType.get(), number)
 
 
-def _part(value: ir.Value, loops: list[int | None], piece: _Piece, start: Any) -> ir.Value:
+def _part(value: ir.Value, loops: list[int | None], piece: _Piece, start: ir.Value) -> ir.Value:
     """Return a view of an operand's part that a piece of the sum reads."""
     kind = ir.MemRefType(value.type)
     strides, _ = kind.get_strides_and_offset()

@@ -1,26 +1,41 @@
 // The CPU runtime: persistent threads, one per vEU but the first, which is the caller's.
 //
-// A pool is memory that the host owns, zeroed and 64-byte aligned. Its cache lines, by byte offset:
-//     0  epoch (i32): grows by one with every launch; idle threads sleep on it
-//    64  stop (i32): not zero when the threads shall end
-//   128  the launched entry function and its context (two pointers)
-//   192  sleepers (i32): threads that sleep on the epoch
-//   256  number of vEUs (i64); looks of an idle thread before it gives way between two looks (i64),
-//        and looks before it sleeps (i64)
-//   320 + 64 * v   of thread v: the pool (pointer), v (i64), its pthread_t (i64), and
-//                  the epoch that it has finished (i32, at byte 32)
+// Names that begin with a dollar sign are symbols, offsets and sizes of the native interface
+// (rammer_mlir/programs/native_interface.py), filled in by runtime.py.
+// A pool is memory that the host owns, zeroed and aligned to cache lines; it begins with its epoch, and a thread's part
+// of it with the address of the pool.
 
+llvm.func @clock_gettime(i32, !llvm.ptr) -> i32
 llvm.func @pthread_create(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
 llvm.func @pthread_join(i64, !llvm.ptr) -> i32
 llvm.func @sched_yield() -> i32
 llvm.func @syscall(i64, ...) -> i64
 
-// Wait until the counter is at least the target: look `spins` times, then give way at each look.
+// The monotonic clock, in nanoseconds.
+llvm.func internal @rammer_nanoseconds() -> i64 {
+  %one = llvm.mlir.constant(1 : i32) : i32
+  %billion = llvm.mlir.constant(1000000000 : i64) : i64
+  %time = llvm.alloca %one x !llvm.array<2 x i64> : (i32) -> !llvm.ptr
+  %ignored = llvm.call @clock_gettime(%one, %time) : (i32, !llvm.ptr) -> i32
+  %seconds = llvm.load %time : !llvm.ptr -> i64
+  %rest_at = llvm.getelementptr %time[1] : (!llvm.ptr) -> !llvm.ptr, i64
+  %rest = llvm.load %rest_at : !llvm.ptr -> i64
+  %whole = llvm.mul %seconds, %billion : i64
+  %now = llvm.add %whole, %rest : i64
+  llvm.return %now : i64
+}
+
+// What a spinning thread calls between two polls; the compiler puts the processor's hint here.
+llvm.func internal @rammer_pause() {
+  llvm.return
+}
+
+// Wait until the counter is at least the target: poll `spins` times, then give way after each poll.
 llvm.func internal @rammer_wait(%counter: !llvm.ptr, %target: i64, %spins: i64) {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
-  llvm.br ^look(%zero : i64)
-^look(%n: i64):
+  llvm.br ^poll(%zero : i64)
+^poll(%n: i64):
   %value = llvm.load %counter atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
   %reached = llvm.icmp "sge" %value, %target : i64
   llvm.cond_br %reached, ^done, ^again
@@ -30,10 +45,10 @@ llvm.func internal @rammer_wait(%counter: !llvm.ptr, %target: i64, %spins: i64) 
 ^spin:
   llvm.call @rammer_pause() : () -> ()
   %next = llvm.add %n, %one : i64
-  llvm.br ^look(%next : i64)
+  llvm.br ^poll(%next : i64)
 ^yield:
   %ignored = llvm.call @sched_yield() : () -> i32
-  llvm.br ^look(%n : i64)
+  llvm.br ^poll(%n : i64)
 ^done:
   llvm.return
 }
@@ -42,10 +57,10 @@ llvm.func internal @rammer_wait(%counter: !llvm.ptr, %target: i64, %spins: i64) 
 llvm.func internal @rammer_sleep(%pool: !llvm.ptr, %seen: i32) {
   %one = llvm.mlir.constant(1 : i32) : i32
   %minus_one = llvm.mlir.constant(-1 : i32) : i32
-  %number = llvm.mlir.constant(FUTEX_SYSCALL : i64) : i64
+  %number = llvm.mlir.constant($futex_syscall : i64) : i64
   %wait_private = llvm.mlir.constant(128 : i64) : i64
   %null = llvm.mlir.zero : !llvm.ptr
-  %sleepers = llvm.getelementptr %pool[192] : (!llvm.ptr) -> !llvm.ptr, i8
+  %sleepers = llvm.getelementptr %pool[$pool_sleepers] : (!llvm.ptr) -> !llvm.ptr, i8
   %before = llvm.atomicrmw add %sleepers, %one seq_cst : !llvm.ptr, i32
   %ignored = llvm.call @syscall(%number, %pool, %wait_private, %seen, %null) vararg(!llvm.func<i64 (i64, ...)>) : (i64, !llvm.ptr, i64, i32, !llvm.ptr) -> i64
   %after = llvm.atomicrmw add %sleepers, %minus_one seq_cst : !llvm.ptr, i32
@@ -56,10 +71,10 @@ llvm.func internal @rammer_sleep(%pool: !llvm.ptr, %seen: i32) {
 llvm.func internal @rammer_announce(%pool: !llvm.ptr) -> i32 {
   %one = llvm.mlir.constant(1 : i32) : i32
   %zero = llvm.mlir.constant(0 : i32) : i32
-  %number = llvm.mlir.constant(FUTEX_SYSCALL : i64) : i64
+  %number = llvm.mlir.constant($futex_syscall : i64) : i64
   %wake_private = llvm.mlir.constant(129 : i64) : i64
   %everyone = llvm.mlir.constant(2147483647 : i32) : i32
-  %sleepers = llvm.getelementptr %pool[192] : (!llvm.ptr) -> !llvm.ptr, i8
+  %sleepers = llvm.getelementptr %pool[$pool_sleepers] : (!llvm.ptr) -> !llvm.ptr, i8
   %old = llvm.atomicrmw add %pool, %one seq_cst : !llvm.ptr, i32
   %epoch = llvm.add %old, %one : i32
   %asleep = llvm.load %sleepers atomic seq_cst {alignment = 4 : i64} : !llvm.ptr -> i32
@@ -79,16 +94,16 @@ llvm.func internal @rammer_worker(%self: !llvm.ptr) -> !llvm.ptr {
   %one = llvm.mlir.constant(1 : i64) : i64
   %null = llvm.mlir.zero : !llvm.ptr
   %pool = llvm.load %self : !llvm.ptr -> !llvm.ptr
-  %veu_at = llvm.getelementptr %self[8] : (!llvm.ptr) -> !llvm.ptr, i8
+  %veu_at = llvm.getelementptr %self[$thread_veu] : (!llvm.ptr) -> !llvm.ptr, i8
   %veu = llvm.load %veu_at : !llvm.ptr -> i64
-  %finished = llvm.getelementptr %self[32] : (!llvm.ptr) -> !llvm.ptr, i8
-  %stop_at = llvm.getelementptr %pool[64] : (!llvm.ptr) -> !llvm.ptr, i8
-  %entry_at = llvm.getelementptr %pool[128] : (!llvm.ptr) -> !llvm.ptr, i8
-  %context_at = llvm.getelementptr %pool[136] : (!llvm.ptr) -> !llvm.ptr, i8
-  %spins_at = llvm.getelementptr %pool[264] : (!llvm.ptr) -> !llvm.ptr, i8
+  %finished = llvm.getelementptr %self[$thread_finished] : (!llvm.ptr) -> !llvm.ptr, i8
+  %stop_at = llvm.getelementptr %pool[$pool_stop] : (!llvm.ptr) -> !llvm.ptr, i8
+  %entry_at = llvm.getelementptr %pool[$pool_entry] : (!llvm.ptr) -> !llvm.ptr, i8
+  %context_at = llvm.getelementptr %pool[$pool_context] : (!llvm.ptr) -> !llvm.ptr, i8
+  %spins_at = llvm.getelementptr %pool[$pool_spins] : (!llvm.ptr) -> !llvm.ptr, i8
   %spins = llvm.load %spins_at : !llvm.ptr -> i64
-  %looks_at = llvm.getelementptr %pool[272] : (!llvm.ptr) -> !llvm.ptr, i8
-  %looks = llvm.load %looks_at : !llvm.ptr -> i64
+  %polls_at = llvm.getelementptr %pool[$pool_idle_polls] : (!llvm.ptr) -> !llvm.ptr, i8
+  %polls = llvm.load %polls_at : !llvm.ptr -> i64
   llvm.br ^idle(%zero32, %zero : i32, i64)
 ^idle(%seen: i32, %n: i64):
   %epoch = llvm.load %pool atomic acquire {alignment = 4 : i64} : !llvm.ptr -> i32
@@ -99,7 +114,7 @@ llvm.func internal @rammer_worker(%self: !llvm.ptr) -> !llvm.ptr {
   %early = llvm.icmp "slt" %n, %spins : i64
   llvm.cond_br %early, ^spin, ^late
 ^late:
-  %awake = llvm.icmp "slt" %n, %looks : i64
+  %awake = llvm.icmp "slt" %n, %polls : i64
   llvm.cond_br %awake, ^yield, ^sleep
 ^spin:
   llvm.call @rammer_pause() : () -> ()
@@ -126,14 +141,14 @@ llvm.func internal @rammer_worker(%self: !llvm.ptr) -> !llvm.ptr {
 
 // Create the pool's threads. Returns 0, or the error of pthread_create and the threads made so far
 // in the low and high half.
-llvm.func @rammer_start(%pool: !llvm.ptr) -> i64 {
+llvm.func @$start(%pool: !llvm.ptr) -> i64 {
   %one = llvm.mlir.constant(1 : i64) : i64
   %zero32 = llvm.mlir.constant(0 : i32) : i32
   %zero = llvm.mlir.constant(0 : i64) : i64
   %half = llvm.mlir.constant(32 : i64) : i64
   %null = llvm.mlir.zero : !llvm.ptr
   %worker = llvm.mlir.addressof @rammer_worker : !llvm.ptr
-  %count_at = llvm.getelementptr %pool[256] : (!llvm.ptr) -> !llvm.ptr, i8
+  %count_at = llvm.getelementptr %pool[$pool_num_veus] : (!llvm.ptr) -> !llvm.ptr, i8
   %count = llvm.load %count_at : !llvm.ptr -> i64
   llvm.br ^next(%one : i64)
 ^next(%v: i64):
@@ -142,9 +157,9 @@ llvm.func @rammer_start(%pool: !llvm.ptr) -> i64 {
 ^create:
   %self = llvm.call @rammer_thread(%pool, %v) : (!llvm.ptr, i64) -> !llvm.ptr
   llvm.store %pool, %self : !llvm.ptr, !llvm.ptr
-  %veu_at = llvm.getelementptr %self[8] : (!llvm.ptr) -> !llvm.ptr, i8
+  %veu_at = llvm.getelementptr %self[$thread_veu] : (!llvm.ptr) -> !llvm.ptr, i8
   llvm.store %v, %veu_at : i64, !llvm.ptr
-  %handle = llvm.getelementptr %self[16] : (!llvm.ptr) -> !llvm.ptr, i8
+  %handle = llvm.getelementptr %self[$thread_handle] : (!llvm.ptr) -> !llvm.ptr, i8
   %error = llvm.call @pthread_create(%handle, %null, %worker, %self) : (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
   %failed = llvm.icmp "ne" %error, %zero32 : i32
   %following = llvm.add %v, %one : i64
@@ -160,8 +175,8 @@ llvm.func @rammer_start(%pool: !llvm.ptr) -> i64 {
 
 // The part of the pool that belongs to thread v.
 llvm.func internal @rammer_thread(%pool: !llvm.ptr, %v: i64) -> !llvm.ptr {
-  %line = llvm.mlir.constant(64 : i64) : i64
-  %first = llvm.mlir.constant(320 : i64) : i64
+  %line = llvm.mlir.constant($thread_bytes : i64) : i64
+  %first = llvm.mlir.constant($pool_bytes : i64) : i64
   %offset = llvm.mul %v, %line : i64
   %byte = llvm.add %offset, %first : i64
   %self = llvm.getelementptr %pool[%byte] : (!llvm.ptr, i64) -> !llvm.ptr, i8
@@ -169,12 +184,12 @@ llvm.func internal @rammer_thread(%pool: !llvm.ptr, %v: i64) -> !llvm.ptr {
 }
 
 // Execute an entry function on all vEUs and return when every one has finished.
-llvm.func @rammer_launch(%pool: !llvm.ptr, %entry: !llvm.ptr, %context: !llvm.ptr, %spins: i64) {
+llvm.func @$launch(%pool: !llvm.ptr, %entry: !llvm.ptr, %context: !llvm.ptr, %spins: i64) {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
-  %entry_at = llvm.getelementptr %pool[128] : (!llvm.ptr) -> !llvm.ptr, i8
-  %context_at = llvm.getelementptr %pool[136] : (!llvm.ptr) -> !llvm.ptr, i8
-  %count_at = llvm.getelementptr %pool[256] : (!llvm.ptr) -> !llvm.ptr, i8
+  %entry_at = llvm.getelementptr %pool[$pool_entry] : (!llvm.ptr) -> !llvm.ptr, i8
+  %context_at = llvm.getelementptr %pool[$pool_context] : (!llvm.ptr) -> !llvm.ptr, i8
+  %count_at = llvm.getelementptr %pool[$pool_num_veus] : (!llvm.ptr) -> !llvm.ptr, i8
   %count = llvm.load %count_at : !llvm.ptr -> i64
   llvm.store %entry, %entry_at : !llvm.ptr, !llvm.ptr
   llvm.store %context, %context_at : !llvm.ptr, !llvm.ptr
@@ -186,9 +201,9 @@ llvm.func @rammer_launch(%pool: !llvm.ptr, %entry: !llvm.ptr, %context: !llvm.pt
   llvm.cond_br %more, ^join, ^done
 ^join:
   %self = llvm.call @rammer_thread(%pool, %v) : (!llvm.ptr, i64) -> !llvm.ptr
-  %finished = llvm.getelementptr %self[32] : (!llvm.ptr) -> !llvm.ptr, i8
-  llvm.br ^look(%zero : i64)
-^look(%n: i64):
+  %finished = llvm.getelementptr %self[$thread_finished] : (!llvm.ptr) -> !llvm.ptr, i8
+  llvm.br ^poll(%zero : i64)
+^poll(%n: i64):
   %value = llvm.load %finished atomic acquire {alignment = 4 : i64} : !llvm.ptr -> i32
   %equal = llvm.icmp "eq" %value, %epoch : i32
   %following = llvm.add %v, %one : i64
@@ -198,21 +213,21 @@ llvm.func @rammer_launch(%pool: !llvm.ptr, %entry: !llvm.ptr, %context: !llvm.pt
   llvm.cond_br %early, ^spin, ^yield
 ^spin:
   llvm.call @rammer_pause() : () -> ()
-  %looked = llvm.add %n, %one : i64
-  llvm.br ^look(%looked : i64)
+  %polled = llvm.add %n, %one : i64
+  llvm.br ^poll(%polled : i64)
 ^yield:
   %ignored = llvm.call @sched_yield() : () -> i32
-  llvm.br ^look(%n : i64)
+  llvm.br ^poll(%n : i64)
 ^done:
   llvm.return
 }
 
 // End the first `count` vEUs' threads and wait until they have ended.
-llvm.func @rammer_stop(%pool: !llvm.ptr, %count: i64) {
+llvm.func @$stop(%pool: !llvm.ptr, %count: i64) {
   %one32 = llvm.mlir.constant(1 : i32) : i32
   %one = llvm.mlir.constant(1 : i64) : i64
   %null = llvm.mlir.zero : !llvm.ptr
-  %stop_at = llvm.getelementptr %pool[64] : (!llvm.ptr) -> !llvm.ptr, i8
+  %stop_at = llvm.getelementptr %pool[$pool_stop] : (!llvm.ptr) -> !llvm.ptr, i8
   llvm.store %one32, %stop_at : i32, !llvm.ptr
   %epoch = llvm.call @rammer_announce(%pool) : (!llvm.ptr) -> i32
   llvm.br ^next(%one : i64)
@@ -221,7 +236,7 @@ llvm.func @rammer_stop(%pool: !llvm.ptr, %count: i64) {
   llvm.cond_br %more, ^join, ^done
 ^join:
   %self = llvm.call @rammer_thread(%pool, %v) : (!llvm.ptr, i64) -> !llvm.ptr
-  %handle_at = llvm.getelementptr %self[16] : (!llvm.ptr) -> !llvm.ptr, i8
+  %handle_at = llvm.getelementptr %self[$thread_handle] : (!llvm.ptr) -> !llvm.ptr, i8
   %handle = llvm.load %handle_at : !llvm.ptr -> i64
   %ignored = llvm.call @pthread_join(%handle, %null) : (i64, !llvm.ptr) -> i32
   %following = llvm.add %v, %one : i64

@@ -7,7 +7,6 @@ one-dimensional, gives its ids in the launched one (RAMMER section 4.1).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rammer_mlir.bindings import arith, func, gpu, ir, memref, scf
 from rammer_mlir.lowering.from_gpu.index_range import Dim3
@@ -24,7 +23,7 @@ from rammer_mlir.lowering.kernels.affine import as_value, constant
 
 def block_function(
     launch: Launch, name: str, block_threads: int, subgroup: int, ip: ir.InsertionPoint
-) -> Any:
+) -> ir.Operation:
     """Emit the rKernel of a launch, a private ``func.func (rTask id, memrefs...)``.
 
     Args:
@@ -58,7 +57,7 @@ def block_function(
     copy.erase()
     for operation in kernel_operations[:-1]:
         _rewrite(operation, ids, block)
-    _guard_body(block, end, is_own, number)
+    _guard_body(block, end, is_own)
     return function.operation
 
 
@@ -66,7 +65,7 @@ def _integer(value: int) -> ir.IntegerAttr:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
-def _replace_arguments(launch: Launch, source: Any, buffers: Sequence[Any]) -> None:
+def _replace_arguments(launch: Launch, source: ir.Block, buffers: Sequence[ir.Value]) -> None:
     """Put buffers, constants and temporaries in the place of a kernel's arguments."""
     arguments = list(source.arguments)
     for number, buffer in zip(launch.memrefs, buffers, strict=True):
@@ -81,20 +80,22 @@ def _replace_arguments(launch: Launch, source: Any, buffers: Sequence[Any]) -> N
         shared = ir.IntegerAttr(attributes["workgroup_attributions"]).value
     for number, argument in enumerate(arguments[first:]):
         if number < shared:
-            kind = in_space(argument.type, None)
-            temporary: Any = memref.AllocOp(kind, [], []).result
+            kind = in_space(ir.MemRefType(argument.type), None)
+            temporary: ir.Value = memref.AllocOp(kind, [], []).result
             argument.replace_all_uses_with(temporary)
             propagate_space(temporary, None)
         else:
-            argument.replace_all_uses_with(_private(argument.type))
+            argument.replace_all_uses_with(_private(ir.MemRefType(argument.type)))
 
 
-def _private(kind: Any) -> Any:
+def _private(kind: ir.MemRefType) -> ir.Value:
     """Emit memory of a thread's own."""
     return memref.AllocaOp(in_space(kind, ir.Attribute.parse(PRIVATE)), [], []).result
 
 
-def _own_thread(number: Any, threads: int, block_threads: int) -> tuple[Any, Any]:
+def _own_thread(
+    number: ir.Value, threads: int, block_threads: int
+) -> tuple[ir.Value | None, ir.Value]:
     """Return whether the thread is one of the kernel's, None if all are, and its number there."""
     if threads == block_threads:
         return None, number
@@ -102,10 +103,10 @@ def _own_thread(number: Any, threads: int, block_threads: int) -> tuple[Any, Any
     return is_own, arith.select(is_own, number, constant(0))
 
 
-def _unpacked(number: Any, sizes: Dim3) -> tuple[Any, Any, Any]:
+def _unpacked(number: ir.Value, sizes: Dim3) -> tuple[ir.Value, ir.Value, ir.Value]:
     """Return the x, y and z that a number stands for, x the fastest."""
     wide = [axis for axis in reversed(range(3)) if sizes[axis] > 1]
-    found: list[Any] = [constant(0)] * 3
+    found: list[ir.Value] = [constant(0)] * 3
     for axis, value in zip(wide, unflatten(number, [sizes[axis] for axis in wide]), strict=True):
         found[axis] = as_value(value)
     return found[0], found[1], found[2]
@@ -115,11 +116,11 @@ class _Ids:
     """What the operations that read ids and sizes stand for."""
 
     def __init__(
-        self, block: Sequence[Any], thread: Sequence[Any], grid: Dim3, threads: Dim3
+        self, block: Sequence[ir.Value], thread: Sequence[ir.Value], grid: Dim3, threads: Dim3
     ) -> None:
         self._block, self._thread, self._grid, self._threads = block, thread, grid, threads
 
-    def value(self, operation: Any) -> Any:
+    def value(self, operation: ir.Operation) -> ir.Value | None:
         """Return the value, None if the operation stays as it is."""
         name = operation.name
         if name == "gpu.num_subgroups":
@@ -140,7 +141,7 @@ class _Ids:
         return constant(sizes[axis])
 
 
-def _rewrite(operation: Any, ids: _Ids, block: Any) -> None:
+def _rewrite(operation: ir.Operation, ids: _Ids, block: ir.Block) -> None:
     """Replace what depends on the launch; a thread's own memory goes to the function's begin."""
     for nested in [operation, *walk(operation)]:
         if nested.name.startswith("gpu."):
@@ -150,30 +151,39 @@ def _rewrite(operation: Any, ids: _Ids, block: Any) -> None:
                 nested.results[0].replace_all_uses_with(value)
                 nested.erase()
         elif nested.name == "memref.memory_space_cast":
-            nested.results[0].replace_all_uses_with(nested.operands[0])
-            propagate_space(nested.operands[0], nested.operands[0].type.memory_space)
+            source = nested.operands[0]
+            nested.results[0].replace_all_uses_with(source)
+            propagate_space(source, ir.MemRefType(source.type).memory_space)
             nested.erase()
-        elif nested.name == "memref.alloca" and str(nested.result.type.memory_space) != PRIVATE:
-            with ir.InsertionPoint.at_block_begin(block), nested.location:
-                memory = _private(nested.result.type)
-            nested.result.replace_all_uses_with(memory)
-            propagate_space(memory, memory.type.memory_space)
-            nested.erase()
+        elif nested.name == "memref.alloca":
+            _make_private(nested, block)
 
 
-def _guard_body(block: Any, end: Any, is_own: Any, number: Any) -> None:
+def _make_private(allocation: ir.Operation, block: ir.Block) -> None:
+    """Move an allocation to the begin of a block, and into private memory."""
+    kind = ir.MemRefType(allocation.result.type)
+    if str(kind.memory_space) == PRIVATE:
+        return
+    with ir.InsertionPoint.at_block_begin(block), allocation.location:
+        memory = _private(kind)
+    allocation.result.replace_all_uses_with(memory)
+    propagate_space(memory, ir.MemRefType(memory.type).memory_space)
+    allocation.erase()
+
+
+def _guard_body(block: ir.Block, end: ir.OpView, is_own: ir.Value | None) -> None:
     if is_own is None:
         return
+    first = ir.OpResult(is_own).owner.operation
     operations = [operation.operation for operation in block.operations]
     names = {nested.name for operation in operations for nested in [operation, *walk(operation)]}
     if names & COLLECTIVES:
-        first = is_own.owner.operation
         guard(block, is_own, operations[operations.index(first) + 1])
         return
-    body = operations[operations.index(is_own.owner.operation) + 1 : -1]
+    body = operations[operations.index(first) + 1 : -1]
     with ir.InsertionPoint(end.operation), end.operation.location:
         condition = scf.IfOp(is_own)
         with ir.InsertionPoint(condition.then_block):
-            inner: Any = scf.YieldOp([])
+            inner: ir.OpView = scf.YieldOp([])
     for operation in body:
         operation.move_before(inner.operation)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rammer_mlir.bindings import ir
 
@@ -127,7 +126,10 @@ class Arithmetic:
         return a.bounds(self.grid)[0] < 0
 
     def affine(
-        self, expression: Any, dims: Sequence[Range | None], symbols: Sequence[Range | None]
+        self,
+        expression: ir.AffineExpr,
+        dims: Sequence[Range | None],
+        symbols: Sequence[Range | None],
     ) -> Range | None:
         """Evaluate an affine expression; None where that is any value."""
         if isinstance(expression, ir.AffineConstantExpr):
@@ -136,6 +138,7 @@ class Arithmetic:
             return dims[expression.position]
         if isinstance(expression, ir.AffineSymbolExpr):
             return symbols[expression.position]
+        assert isinstance(expression, ir.AffineBinaryExpr)
         left = self.affine(expression.lhs, dims, symbols)
         right = self.affine(expression.rhs, dims, symbols)
         if left is None or right is None:

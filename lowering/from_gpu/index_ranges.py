@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.from_gpu.index_range import Arithmetic, Dim3, Range, exactly
@@ -15,10 +14,15 @@ LOOPS = ("scf.for", "affine.for")
 _WORD_BITS = 64
 
 
-def axis_of(operation: Any) -> int:
+def axis_of(operation: ir.Operation) -> int:
     """Return the dimension, from 0 for x, of an operation that reads an id or a size."""
     text = str(operation.attributes["dimension"])
     return next(number for number, axis in enumerate(_AXES) if f"dim {axis}" in text)
+
+
+def map_of(operation: ir.Operation, name: str) -> ir.AffineMap:
+    """Return the affine map that is an operation's attribute."""
+    return ir.AffineMapAttr(operation.attributes[name]).value
 
 
 class IndexRanges:
@@ -35,7 +39,7 @@ class IndexRanges:
         """Return the operations on ranges of this grid."""
         return self._arithmetic
 
-    def of(self, value: Any) -> Range | None:
+    def of(self, value: ir.Value) -> Range | None:
         """Return what an integer can be; None if nothing is known."""
         if value not in self._found:
             self._found[value] = None  # what depends on itself is not known
@@ -43,14 +47,14 @@ class IndexRanges:
             self._found[value] = found if found is None or self._fits(found, value) else None
         return self._found[value]
 
-    def _fits(self, found: Range, value: Any) -> bool:
+    def _fits(self, found: Range, value: ir.Value) -> bool:
         """Whether no value wraps around."""
         kind = value.type
         bits = kind.width if isinstance(kind, ir.IntegerType) else _WORD_BITS
         low, high = found.bounds(self._grid)
         return -(1 << (bits - 1)) <= low and high < 1 << (bits - 1)
 
-    def _compute(self, value: Any) -> Range | None:
+    def _compute(self, value: ir.Value) -> Range | None:
         if isinstance(value.owner, ir.Block):
             return self._counter(ir.BlockArgument(value))
         operation = value.owner.operation
@@ -87,17 +91,19 @@ class IndexRanges:
         factors = tuple(int(number == axis) for number in range(3))
         return Range(0, 0, (factors[0], factors[1], factors[2]))
 
-    def _affine(self, operation: Any) -> Range | None:
+    def _affine(self, operation: ir.Operation) -> Range | None:
         is_max = operation.name == "affine.max"
-        return self._bound(operation.attributes["map"].value, list(operation.operands), is_max)
+        return self._bound(map_of(operation, "map"), list(operation.operands), is_max)
 
-    def mapped(self, affine_map: Any, operands: Sequence[Any]) -> list[Range | None]:
+    def mapped(self, affine_map: ir.AffineMap, operands: Sequence[ir.Value]) -> list[Range | None]:
         """Return the range of each result of an affine map."""
         known = [self.of(operand) for operand in operands]
         dims, symbols = known[: affine_map.n_dims], known[affine_map.n_dims :]
         return [self._arithmetic.affine(r, dims, symbols) for r in affine_map.results]
 
-    def _bound(self, affine_map: Any, operands: Sequence[Any], is_max: bool) -> Range | None:
+    def _bound(
+        self, affine_map: ir.AffineMap, operands: Sequence[ir.Value], is_max: bool
+    ) -> Range | None:
         """Return the greatest or the least result of an affine map."""
         join = self._arithmetic.maximum if is_max else self._arithmetic.minimum
         found, *others = self.mapped(affine_map, operands)
@@ -105,23 +111,22 @@ class IndexRanges:
             found = None if found is None or other is None else join(found, other)
         return found
 
-    def _loop(self, loop: Any) -> tuple[Range | None, Range | None, Range | None]:
+    def _loop(self, loop: ir.Operation) -> tuple[Range | None, Range | None, Range | None]:
         """Return the first value, the end and the step of a loop's counter."""
         if loop.name == "scf.for":
             lower, upper, step = (self.of(operand) for operand in list(loop.operands)[:3])
             return lower, upper, step
         attributes, operands = loop.attributes, list(loop.operands)
-        below, above = list(attributes["operandSegmentSizes"])[:2]
+        below, above = list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))[:2]
         return (
-            self._bound(attributes["lowerBoundMap"].value, operands[:below], True),
-            self._bound(attributes["upperBoundMap"].value, operands[below : below + above], False),
+            self._bound(map_of(loop, "lowerBoundMap"), operands[:below], True),
+            self._bound(map_of(loop, "upperBoundMap"), operands[below : below + above], False),
             exactly(ir.IntegerAttr(attributes["step"]).value),
         )
 
     def _counter(self, argument: ir.BlockArgument) -> Range | None:
         """Return the range of a loop's counter."""
-        owner: Any = argument.owner
-        loop = owner.owner.operation
+        loop = argument.owner.owner.operation
         if loop.name not in LOOPS or argument.arg_number:
             return None
         lower, upper, step = self._loop(loop)
@@ -134,7 +139,7 @@ class IndexRanges:
         beyond = upper + exactly(-1)
         return self._arithmetic.hull(lower, self._arithmetic.maximum(lower, beyond))
 
-    def trips(self, loop: Any) -> int:
+    def trips(self, loop: ir.Operation) -> int:
         """Return how often a loop runs at most; 1 if that is not known."""
         lower, upper, step = self._loop(loop)
         if lower is None or upper is None or step is None or not step.constant:

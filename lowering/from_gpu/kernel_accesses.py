@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.from_gpu.index_range import NO_FACTORS, Dim3, Range, exactly
-from rammer_mlir.lowering.from_gpu.index_ranges import IndexRanges
+from rammer_mlir.lowering.from_gpu.index_ranges import IndexRanges, map_of
 from rammer_mlir.lowering.from_gpu.memory_operations import (
     MEMORY_OPERATIONS,
     VIEWS,
@@ -50,7 +49,7 @@ class _View:
 
 
 def find_accesses(
-    kernel: Any, arguments: Mapping[Any, int], ranges: IndexRanges, grid: Dim3
+    kernel: ir.Operation, arguments: Mapping[ir.BlockArgument, int], ranges: IndexRanges, grid: Dim3
 ) -> KernelAccesses:
     """Find what a block of a kernel touches.
 
@@ -63,7 +62,7 @@ def find_accesses(
     Raises:
         OperationError: if it cannot be told which argument an operation touches.
     """
-    shapes = {number: list(value.type.shape) for value, number in arguments.items()}
+    shapes = {number: ir.MemRefType(value.type).shape for value, number in arguments.items()}
     views = _Views(arguments, ranges)
     reads: dict[int, list[_Place]] = {number: [] for number in shapes}
     updates: dict[int, list[_Place]] = {number: [] for number in shapes}
@@ -81,13 +80,13 @@ def find_accesses(
 
 
 class _Views:
-    def __init__(self, arguments: Mapping[ir.Value, int], ranges: IndexRanges) -> None:
+    def __init__(self, arguments: Mapping[ir.BlockArgument, int], ranges: IndexRanges) -> None:
         self._arguments, self._ranges = arguments, ranges
 
-    def of(self, value: Any, user: Any) -> _View | None:
+    def of(self, value: ir.Value, user: ir.Operation) -> _View | None:
         """Return the argument that a memref is a part of; None if it is a block's own memory."""
         if isinstance(value.owner, ir.Block):
-            return self._of_argument(value, user)
+            return self._of_argument(ir.BlockArgument(value), user)
         operation = value.owner.operation
         if operation.name == "memref.alloca":
             return None
@@ -101,10 +100,10 @@ class _Views:
             return source
         return self._through(operation, source)
 
-    def _of_argument(self, value: Any, user: Any) -> _View | None:
+    def _of_argument(self, value: ir.BlockArgument, user: ir.Operation) -> _View | None:
         if value in self._arguments:
             number = self._arguments[value]
-            rank = len(value.type.shape)
+            rank = ir.MemRefType(value.type).rank
             return _View(number, (exactly(0),) * rank, (1,) * rank)
         owner = value.owner.owner.operation
         if owner.name == "gpu.func":
@@ -114,7 +113,7 @@ class _Views:
             f"'{owner.name}' carries; use the memref itself inside of the loop"
         )  # fmt: skip
 
-    def _through(self, operation: Any, source: _View) -> _View:
+    def _through(self, operation: ir.Operation, source: _View) -> _View:
         unknown = _View(source.argument, None)
         if operation.name in (
             "memref.cast", "memref.memory_space_cast", "memref.assume_alignment"
@@ -123,7 +122,7 @@ class _Views:
         if operation.name != "memref.subview" or source.offsets is None:
             return unknown
         rank = len(source.offsets)
-        if len(operation.result.type.shape) != rank:
+        if ir.MemRefType(operation.result.type).rank != rank:
             return unknown
         offsets, strides = self._subview(operation, rank)
         moved = tuple(
@@ -135,22 +134,26 @@ class _Views:
         product = [a * (b or 0) for a, b in zip(source.strides, strides, strict=True)]
         return _View(source.argument, moved, tuple(product))
 
-    def _subview(self, operation: Any, rank: int) -> tuple[list[Range | None], list[int | None]]:
+    def _subview(
+        self, operation: ir.Operation, rank: int
+    ) -> tuple[list[Range | None], list[int | None]]:
         """Return the offsets and the strides of a subview in its source's elements."""
         dynamic = ir.ShapedType.get_dynamic_size()
-        segments = list(operation.attributes["operandSegmentSizes"])
+        attributes = operation.attributes
+        segments = ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"])
         given = iter(list(operation.operands)[1 : 1 + segments[1]])
         offsets: list[Range | None] = []
-        for offset in operation.attributes["static_offsets"]:
+        for offset in ir.DenseI64ArrayAttr(attributes["static_offsets"]):
             is_dynamic = offset == ir.ShapedType.get_dynamic_stride_or_offset()
             offsets.append(self._ranges.of(next(given)) if is_dynamic else exactly(offset))
-        strides = [s if s != dynamic else None for s in operation.attributes["static_strides"]]
+        given_strides = ir.DenseI64ArrayAttr(attributes["static_strides"])
+        strides = [s if s != dynamic else None for s in given_strides]
         assert len(offsets) == len(strides) == rank
         return offsets, strides
 
 
 def _place(
-    operation: Any, effect: MemoryOperation, view: _View, ranges: IndexRanges, rank: int
+    operation: ir.Operation, effect: MemoryOperation, view: _View, ranges: IndexRanges, rank: int
 ) -> _Place:
     if effect.indices is None or view.offsets is None:
         return (None,) * rank
@@ -164,14 +167,14 @@ def _place(
     return tuple(place)
 
 
-def _indices(operation: Any, first: int, ranges: IndexRanges) -> list[Range | None]:
+def _indices(operation: ir.Operation, first: int, ranges: IndexRanges) -> list[Range | None]:
     """Return what the indices of an access can be, all elements of a vector included."""
     operands = [ranges.of(operand) for operand in list(operation.operands)[first:]]
     if operation.name.startswith("affine."):
-        return ranges.mapped(operation.attributes["map"].value, list(operation.operands)[first:])
+        return ranges.mapped(map_of(operation, "map"), list(operation.operands)[first:])
     kind = (operation.results[0] if len(operation.results) else operation.operands[0]).type
     if operation.name.startswith("vector."):
-        extents = list(kind.shape)
+        extents = ir.VectorType(kind).shape
         for number, extent in zip(range(-len(extents), 0), extents, strict=True):
             index = operands[number]
             operands[number] = None if index is None else index + Range(0, extent - 1)
@@ -226,7 +229,7 @@ def _moved(low: int, factors: Dim3, grid: Dim3) -> ir.AffineExpr:
 
 def _digit(before: int, size: int, grid: Dim3) -> ir.AffineExpr:
     """Return one of the block's ids: x is the fastest of rTasks' numbers."""
-    digit: Any = ir.AffineExpr.get_dim(0)
+    digit: ir.AffineExpr = ir.AffineExpr.get_dim(0)
     if before > 1:
         digit = ir.AffineExpr.get_floor_div(digit, before)
     if before * size < grid[0] * grid[1] * grid[2]:

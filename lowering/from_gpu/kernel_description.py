@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from typing import Any
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.lowering.from_gpu.index_range import exactly
+from rammer_mlir.lowering.from_gpu.index_range import Range, exactly
 from rammer_mlir.lowering.from_gpu.index_ranges import LOOPS, IndexRanges
 from rammer_mlir.lowering.from_gpu.kernel_accesses import KernelAccesses, find_accesses
 from rammer_mlir.lowering.from_gpu.launches import Launch
@@ -24,7 +23,7 @@ def describe_kernel(launch: Launch, name: str, ip: ir.InsertionPoint) -> frozens
     Without any, nothing is emitted: such a launch has no effect.
     """
     arguments = list(launch.kernel.regions[0].blocks[0].arguments)
-    known = {
+    known: dict[ir.Value, Range] = {
         arguments[number]: exactly(attribute.value)
         for number, attribute in launch.scalars.items()
         if isinstance(attribute, ir.IntegerAttr)
@@ -35,7 +34,7 @@ def describe_kernel(launch: Launch, name: str, ip: ir.InsertionPoint) -> frozens
     if not accesses.updates:
         return frozenset()
     operations, barriers = _work(launch.kernel, ranges)
-    kinds = [value.type for value in launch.memrefs.values()]
+    kinds = [ir.MemRefType(value.type) for value in launch.memrefs.values()]
     ir.Operation.create(
         "rtask.kernel",
         attributes={
@@ -80,17 +79,18 @@ def _shared_bytes(launch: Launch) -> int:
     first = len(launch.scalars) + len(launch.memrefs)
     count = ir.IntegerAttr(attributes["workgroup_attributions"]).value
     arguments = list(launch.kernel.regions[0].blocks[0].arguments)[first : first + count]
-    return sum(prod(a.type.shape) * element_bytes(a.type) for a in arguments)
+    kinds = [ir.MemRefType(argument.type) for argument in arguments]
+    return sum(prod(kind.shape) * element_bytes(kind) for kind in kinds)
 
 
-def _bytes(accesses: KernelAccesses, kinds: list[Any]) -> int:
+def _bytes(accesses: KernelAccesses, kinds: Sequence[ir.MemRefType]) -> int:
     return sum(
         min(prod(box.sizes), prod(kinds[argument].shape)) * element_bytes(kinds[argument])
         for argument, box in (*accesses.reads, *accesses.updates)
     )
 
 
-def _work(holder: Any, ranges: IndexRanges) -> tuple[int, int]:
+def _work(holder: ir.Operation, ranges: IndexRanges) -> tuple[int, int]:
     """Return the arithmetic operations and block barriers of one thread, loops counted whole."""
     operations = barriers = 0
     for region in holder.regions:

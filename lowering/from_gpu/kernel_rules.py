@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.from_gpu.launches import Launch
 from rammer_mlir.lowering.from_gpu.memory_operations import (
@@ -48,7 +46,7 @@ def uses_subgroups(launch: Launch) -> bool:
     return any(operation.name in SUBGROUP_OPERATIONS for operation in walk(launch.kernel))
 
 
-def _check_effects(launch: Launch, operation: Any) -> None:
+def _check_effects(launch: Launch, operation: ir.Operation) -> None:
     name = operation.name
     if not is_known(name):
         launch.refuse(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NoReturn
+from typing import NoReturn, Protocol, cast
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import PassError
@@ -30,6 +30,22 @@ _HOST_VIEWS = (
 _HOST_PURE = ("arith.", "affine.", "index.")
 
 
+class _LaunchView(Protocol):
+    """The bindings' view of a ``gpu.launch_func``."""
+
+    gridSizeX: ir.Value
+    gridSizeY: ir.Value
+    gridSizeZ: ir.Value
+    blockSizeX: ir.Value
+    blockSizeY: ir.Value
+    blockSizeZ: ir.Value
+    kernelOperands: ir.OpOperandList
+    asyncDependencies: ir.OpOperandList
+    asyncObject: ir.Value | None
+    clusterSizeX: ir.Value | None
+    dynamicSharedMemorySize: ir.Value | None
+
+
 @dataclass(frozen=True)
 class Launch:
     """One ``gpu.launch_func`` whose sizes and scalars are known.
@@ -42,12 +58,12 @@ class Launch:
         memrefs: the other arguments, by their numbers.
     """
 
-    operation: Any
-    kernel: Any
+    operation: ir.Operation
+    kernel: ir.Operation
     grid: Dim3
     block: Dim3
     scalars: Mapping[int, ir.Attribute]
-    memrefs: Mapping[int, Any]
+    memrefs: Mapping[int, ir.Value]
 
     @property
     def name(self) -> str:
@@ -55,8 +71,9 @@ class Launch:
         return ir.StringAttr(self.kernel.attributes["sym_name"]).value
 
     @property
-    def holder(self) -> Any:
+    def holder(self) -> ir.Operation:
         """Return the ``gpu.module`` around the kernel."""
+        assert self.kernel.parent is not None
         return self.kernel.parent.operation
 
     @property
@@ -74,7 +91,7 @@ class Launch:
         refuse_launch(self.operation, message)
 
 
-def refuse_launch(operation: Any, message: str) -> NoReturn:
+def refuse_launch(operation: ir.Operation, message: str) -> NoReturn:
     """Raise an error that names a launch by its kernel."""
     kernel = operation.attributes["kernel"]
     raise OperationError(operation, f"launch of {kernel}: {message}")
@@ -126,7 +143,7 @@ class _Reader:
         self._constants = IndexRanges((1, 1, 1), (1, 1, 1), {})
         self.launches: list[Launch] = []
 
-    def read(self, operation: Any) -> None:
+    def read(self, operation: ir.Operation) -> None:
         name = operation.name
         if name == _LAUNCH:
             self.launches.append(self._launch(operation))
@@ -146,7 +163,7 @@ class _Reader:
                 "found what else may touch memory; move it into a kernel or out of the function"
             )  # fmt: skip
 
-    def _check_allocation(self, operation: Any) -> None:
+    def _check_allocation(self, operation: ir.Operation) -> None:
         if operation.name in _DROPPED and operation.name.startswith("memref"):
             return
         results = [result.type for result in operation.results]
@@ -158,8 +175,8 @@ class _Reader:
                 "synchronously"
             )  # fmt: skip
 
-    def _launch(self, operation: Any) -> Launch:
-        view = operation.opview
+    def _launch(self, operation: ir.Operation) -> Launch:
+        view = cast(_LaunchView, operation.opview)
         self._refuse_extras(operation, view)
         kernel = self._find(operation)
         grid = self._sizes(operation, (view.gridSizeX, view.gridSizeY, view.gridSizeZ), "grid")
@@ -170,7 +187,7 @@ class _Reader:
                 f"{' x '.join(map(str, block))}; use smaller blocks"
             )  # fmt: skip
         scalars: dict[int, ir.Attribute] = {}
-        memrefs: dict[int, Any] = {}
+        memrefs: dict[int, ir.Value] = {}
         for number, operand in enumerate(view.kernelOperands):
             if is_memref(operand):
                 memrefs[number] = _static(operation, operand, number)
@@ -178,7 +195,7 @@ class _Reader:
                 scalars[number] = self._scalar(operation, operand, number)
         return Launch(operation, kernel, grid, block, scalars, memrefs)
 
-    def _refuse_extras(self, operation: Any, view: Any) -> None:
+    def _refuse_extras(self, operation: ir.Operation, view: _LaunchView) -> None:
         if len(view.asyncDependencies) or view.asyncObject is not None or len(operation.results):
             refuse_launch(
                 operation, "expected a synchronous launch, found asynchronous tokens; launch in "
@@ -192,21 +209,19 @@ class _Reader:
         if view.clusterSizeX is not None or "cooperative" in operation.attributes:
             refuse_launch(operation, "expected independent blocks, found a cluster or cooperation")
 
-    def _find(self, operation: Any) -> Any:
-        path = [str(part) for part in operation.attributes["kernel"].value]
-        found: Any = self._module.operation
-        for name in path:
+    def _find(self, operation: ir.Operation) -> ir.Operation:
+        found = self._module.operation
+        for name in ir.SymbolRefAttr(operation.attributes["kernel"]).value:
             inner = found.regions[0].blocks[0].operations
-            found = next(
-                (o.operation for o in inner if _symbol(o.operation) == name), None
-            )  # fmt: skip
-            if found is None:
+            named = [o.operation for o in inner if _symbol(o.operation) == name]
+            if not named:
                 refuse_launch(operation, f"expected a gpu.func, found no symbol '{name}'")
+            found = named[0]
         if found.name != "gpu.func":
             refuse_launch(operation, f"expected a gpu.func, found '{found.name}'")
         return found
 
-    def _sizes(self, operation: Any, values: Sequence[Any], what: str) -> Dim3:
+    def _sizes(self, operation: ir.Operation, values: Sequence[ir.Value], what: str) -> Dim3:
         sizes: list[int] = []
         for axis, value in zip("xyz", values, strict=True):
             found = self._constants.of(value)
@@ -221,9 +236,9 @@ class _Reader:
             sizes.append(size)
         return sizes[0], sizes[1], sizes[2]
 
-    def _scalar(self, operation: Any, value: Any, number: int) -> ir.Attribute:
+    def _scalar(self, operation: ir.Operation, value: ir.Value, number: int) -> ir.Attribute:
         if producer(value) == "arith.constant":
-            return value.owner.operation.attributes["value"]
+            return ir.OpResult(value).owner.attributes["value"]
         found = self._constants.of(value)
         if found is None or found.constant is None:
             refuse_launch(
@@ -233,12 +248,12 @@ class _Reader:
         return ir.IntegerAttr.get(value.type, found.constant)
 
 
-def _symbol(operation: Any) -> str:
+def _symbol(operation: ir.Operation) -> str:
     attributes = operation.attributes
     return ir.StringAttr(attributes["sym_name"]).value if "sym_name" in attributes else ""
 
 
-def _static(operation: Any, value: Any, number: int) -> Any:
+def _static(operation: ir.Operation, value: ir.Value, number: int) -> ir.Value:
     """Return a memref whose place in a buffer of known identity is static."""
     kind = value.type
     if not isinstance(kind, ir.MemRefType) or not kind.has_static_shape:

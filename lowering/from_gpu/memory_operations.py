@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rammer_mlir.bindings import ir
 
@@ -75,6 +74,6 @@ def is_known(name: str) -> bool:
     )
 
 
-def is_memref(value: Any) -> bool:
+def is_memref(value: ir.Value) -> bool:
     """Whether a value is a memref."""
     return isinstance(value.type, ir.MemRefType | ir.UnrankedMemRefType)

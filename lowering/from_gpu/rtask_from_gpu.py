@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rammer_mlir.bindings import ir, passmanager
 from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.from_gpu.block_kernel import block_function
+from rammer_mlir.lowering.from_gpu.index_range import Dim3
 from rammer_mlir.lowering.from_gpu.kernel_description import describe_kernel
 from rammer_mlir.lowering.from_gpu.kernel_rules import check_kernel, uses_subgroups
 from rammer_mlir.lowering.from_gpu.launches import Launch, host_function, read_launches
@@ -49,16 +50,20 @@ class FromGpu(Pass):
             _clean_up(module)
 
 
+_Key = tuple[ir.Operation, Dim3, Dim3, tuple[tuple[int, ir.Attribute], ...], tuple[ir.Type, ...]]
+"""What launches with one rKernel have in common: kernel, grid, block, scalars, memrefs' types."""
+
+
 class _Writer:
     def __init__(self, module: ir.Module, host: ir.OpView, subgroup: int) -> None:
         self._module, self._host, self._subgroup = module, host, subgroup
-        self._names: dict[tuple[Any, ...], tuple[str, frozenset[int]]] = {}
+        self._names: dict[_Key, tuple[str, frozenset[int]]] = {}
         self._taken = {symbol_name(function) for function in functions(module)}
 
     def write(self, launches: Sequence[Launch]) -> None:
         most = max(launch.num_threads for launch in launches)
         block_threads = -(-most // self._subgroup) * self._subgroup
-        written: set[Any] = set()
+        written: set[ir.Value] = set()
         number = 0
         for launch in launches:
             name, updated = self._kernel(launch, block_threads)
@@ -124,7 +129,7 @@ class _Writer:
             if unused and operation.operation.name != "rtask.operator":
                 operation.operation.erase()
 
-    def _mark_arguments(self, written: set[Any]) -> None:
+    def _mark_arguments(self, written: set[ir.Value]) -> None:
         arguments = ArgumentList(self._host)
         block = self._host.operation.regions[0].blocks[0]
         marks = argument_attributes(self._host)
@@ -150,7 +155,7 @@ def _clean_up(module: ir.Module) -> None:
     passes.run(module.operation)
 
 
-def _allocate(operation: Any) -> None:
+def _allocate(operation: ir.Operation) -> None:
     kind = ir.MemRefType(operation.results[0].type)
     with ir.InsertionPoint(operation):
         plain = ir.Operation.create(

@@ -8,7 +8,6 @@ by all, with the ids of thread 0 for spare ones, so that no index is out of boun
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from rammer_mlir.bindings import arith, ir, scf
 from rammer_mlir.lowering.from_gpu.memory_operations import COLLECTIVES, MEMORY_OPERATIONS
@@ -16,7 +15,7 @@ from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.passes.base import OperationError
 
 
-def guard(block: Any, is_own: Any, start: Any) -> None:
+def guard(block: ir.Block, is_own: ir.Value, start: ir.Operation) -> None:
     """Leave the operations of a kernel from ``start`` on, that touch memory, to its own threads.
 
     Args:
@@ -32,13 +31,13 @@ def guard(block: Any, is_own: Any, start: Any) -> None:
     _guard(body, is_own, uniform)
 
 
-def _from(block: Any, start: Any) -> list[Any]:
+def _from(block: ir.Block, start: ir.Operation) -> list[ir.Operation]:
     operations = [operation.operation for operation in block.operations]
     return operations[operations.index(start) :]
 
 
-def _guard(operations: list[Any], is_own: Any, uniform: set[Any]) -> None:
-    run: list[Any] = []
+def _guard(operations: list[ir.Operation], is_own: ir.Value, uniform: set[ir.Operation]) -> None:
+    run: list[ir.Operation] = []
     for operation in operations:
         if _touches_memory(operation) and not _has_collective(operation):
             if operation not in uniform:
@@ -54,20 +53,20 @@ def _guard(operations: list[Any], is_own: Any, uniform: set[Any]) -> None:
     _wrap(run, is_own)
 
 
-def _nested(operation: Any) -> Iterator[Any]:
+def _nested(operation: ir.Operation) -> Iterator[ir.Operation]:
     yield operation
     yield from walk(operation)
 
 
-def _touches_memory(operation: Any) -> bool:
+def _touches_memory(operation: ir.Operation) -> bool:
     return any(nested.name in MEMORY_OPERATIONS for nested in _nested(operation))
 
 
-def _has_collective(operation: Any) -> bool:
+def _has_collective(operation: ir.Operation) -> bool:
     return any(nested.name in COLLECTIVES for nested in _nested(operation))
 
 
-def _wrap(run: list[Any], is_own: Any) -> None:
+def _wrap(run: list[ir.Operation], is_own: ir.Value) -> None:
     """Put neighbouring operations under one condition; spare threads get zeros as results."""
     if not run:
         return
@@ -80,7 +79,7 @@ def _wrap(run: list[Any], is_own: Any) -> None:
     with ir.InsertionPoint(run[0]), run[0].location:
         condition = scf.IfOp(is_own, kinds, has_else=bool(used))
         with ir.InsertionPoint(condition.then_block):
-            end: Any = scf.YieldOp(used)
+            end: ir.OpView = scf.YieldOp(used)
         if used:
             with ir.InsertionPoint(condition.else_block):
                 scf.YieldOp([_zero(kind, run[0]) for kind in kinds])
@@ -94,15 +93,16 @@ def _wrap(run: list[Any], is_own: Any) -> None:
                 user.operands[use.operand_number] = value
 
 
-def _is_within(operation: Any, holders: set[Any]) -> bool:
-    while operation is not None and operation.name != "func.func":
+def _is_within(operation: ir.Operation, holders: set[ir.Operation]) -> bool:
+    while operation.name != "func.func":
         if operation in holders:
             return True
+        assert operation.parent is not None  # an rKernel is a function
         operation = operation.parent.operation
     return False
 
 
-def _zero(kind: Any, user: Any) -> Any:
+def _zero(kind: ir.Type, user: ir.Operation) -> ir.Value:
     if isinstance(kind, ir.VectorType | ir.RankedTensorType):
         element = kind.element_type
         splat = ir.DenseElementsAttr.get_splat(kind, _zero_attribute(element))
@@ -115,31 +115,31 @@ def _zero(kind: Any, user: Any) -> Any:
     )  # fmt: skip
 
 
-def _zero_attribute(kind: Any) -> Any:
+def _zero_attribute(kind: ir.Type) -> ir.Attribute:
     if isinstance(kind, ir.FloatType):
         return ir.FloatAttr.get(kind, 0.0)
     return ir.IntegerAttr.get(kind, 0)
 
 
-def _uniform(operations: list[Any]) -> set[Any]:
+def _uniform(operations: list[ir.Operation]) -> set[ir.Operation]:
     """Return the operations that decide about control flow around collective operations.
 
     All threads agree there, so a spare one may read what thread 0 reads.
     """
-    found: set[Any] = set()
-    pending: list[Any] = []
+    found: set[ir.Operation] = set()
+    pending: list[ir.Value] = []
     for operation in operations:
         for nested in _nested(operation):
             if nested.name not in COLLECTIVES and _has_collective(nested):
                 pending.extend(_deciding(nested))
-    seen: set[Any] = set()
+    seen: set[ir.Value] = set()
     while pending:
         value = pending.pop()
         if value in seen:
             continue
         seen.add(value)
         if isinstance(value.owner, ir.Block):
-            pending.extend(_carried(value))
+            pending.extend(_carried(ir.BlockArgument(value)))
             continue
         operation = value.owner.operation
         if _has_collective(operation):
@@ -151,7 +151,7 @@ def _uniform(operations: list[Any]) -> set[Any]:
     return found
 
 
-def _add(found: set[Any], operation: Any) -> None:
+def _add(found: set[ir.Operation], operation: ir.Operation) -> None:
     for nested in _nested(operation):
         effects = MEMORY_OPERATIONS.get(nested.name, ())
         if any(effect.writes for effect in effects):
@@ -162,7 +162,7 @@ def _add(found: set[Any], operation: Any) -> None:
     found.add(operation)
 
 
-def _deciding(operation: Any) -> list[Any]:
+def _deciding(operation: ir.Operation) -> list[ir.Value]:
     """Return the values that decide which blocks of an operation are executed, and how often."""
     if operation.name == "scf.for":
         return list(operation.operands)[:3]
@@ -171,7 +171,7 @@ def _deciding(operation: Any) -> list[Any]:
     return list(operation.operands)
 
 
-def _carried(argument: Any) -> list[Any]:
+def _carried(argument: ir.BlockArgument) -> list[ir.Value]:
     """Return the values that a block argument may stand for."""
     holder = argument.owner.owner.operation
     if holder.name == "func.func":
@@ -179,7 +179,7 @@ def _carried(argument: Any) -> list[Any]:
     return [*holder.operands, *_yielded(holder)]
 
 
-def _yielded(operation: Any) -> list[Any]:
+def _yielded(operation: ir.Operation) -> list[ir.Value]:
     return [
         value for region in operation.regions for block in region.blocks
         for value in list(block.operations)[-1].operation.operands

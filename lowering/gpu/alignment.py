@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from math import gcd
-from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.gpu.contractions.plan import WIDEST
 from rammer_mlir.lowering.ir_walk import constant_integer, producer
+from rammer_mlir.passes.ir.structured import Buffer, element_bytes, is_buffer
 
 ALIGNMENT = "rtask.alignment"
 """Attribute of an rKernel's argument: bytes that its address is always a multiple of."""
@@ -15,27 +15,32 @@ ALIGNMENT = "rtask.alignment"
 _KEEPING = ("memref.cast", "memref.extract_strided_metadata", "memref.memory_space_cast")
 
 
-def address_alignment(buffer: Any) -> int:
+def address_alignment(buffer: Buffer) -> int:
     """Return bytes that the address of a memref's first element is a multiple of, at most 16."""
     owner = buffer.owner
-    width = _element_bytes(buffer.type.element_type)
+    width = element_bytes(buffer.type)
     if isinstance(owner, ir.Block):
-        known = _argument_alignment(owner, buffer.arg_number, width)
+        known = _argument_alignment(owner, ir.BlockArgument(buffer).arg_number, width)
         offset = buffer.type.get_strides_and_offset()[1]
         dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
         return gcd(known, width if offset == dynamic else offset * width)
     operation = owner.operation
     if operation.name == "memref.view":
-        return gcd(address_alignment(operation.operands[0]), divisor(operation.operands[1]))
+        return gcd(_source_alignment(operation), divisor(operation.operands[1]))
     if operation.name in _KEEPING:
-        return address_alignment(operation.operands[0])
+        return _source_alignment(operation)
     if operation.name == "memref.reinterpret_cast":
-        source = operation.operands[0]
-        return gcd(address_alignment(source), _offset_divisor(operation) * width)
+        return gcd(_source_alignment(operation), _offset_divisor(operation) * width)
     return width
 
 
-def holds_aligned_runs(buffer: Any, width: int) -> bool:
+def _source_alignment(view: ir.Operation) -> int:
+    source = view.operands[0]
+    assert is_buffer(source)
+    return address_alignment(source)
+
+
+def holds_aligned_runs(buffer: Buffer, width: int) -> bool:
     """Whether any ``width`` elements from a multiple of it along the last dimension are aligned.
 
     They are neighbours in memory, and their address is a multiple of their size.
@@ -44,11 +49,11 @@ def holds_aligned_runs(buffer: Any, width: int) -> bool:
     return (
         strides[-1] == 1
         and all(stride > 0 and stride % width == 0 for stride in strides[:-1])
-        and address_alignment(buffer) % (width * _element_bytes(buffer.type.element_type)) == 0
+        and address_alignment(buffer) % (width * element_bytes(buffer.type)) == 0
     )
 
 
-def _argument_alignment(block: Any, number: int, width: int) -> int:
+def _argument_alignment(block: ir.Block, number: int, width: int) -> int:
     function = block.owner
     if "arg_attrs" not in function.attributes:
         return width
@@ -58,7 +63,7 @@ def _argument_alignment(block: Any, number: int, width: int) -> int:
     return gcd(WIDEST, max(width, ir.IntegerAttr(given[ALIGNMENT]).value))
 
 
-def _offset_divisor(cast: Any) -> int:
+def _offset_divisor(cast: ir.Operation) -> int:
     """Return what a reinterpret_cast's offset is a multiple of, in elements."""
     offset = next(iter(ir.DenseI64ArrayAttr(cast.attributes["static_offsets"])))
     if offset != ir.ShapedType.get_dynamic_stride_or_offset():
@@ -66,15 +71,14 @@ def _offset_divisor(cast: Any) -> int:
     return divisor(cast.operands[1])
 
 
-def divisor(value: Any) -> int:
+def divisor(value: ir.Value) -> int:
     """Return a power of two, at most 16, that an index value is always a multiple of."""
-    name = producer(value)
-    if not name:
+    if isinstance(value.owner, ir.Block):
         return 1
     known = constant_integer(value)
     if known is not None:
         return gcd(WIDEST, known)
-    operation = value.owner.operation
+    operation, name = value.owner.operation, producer(value)
     if name == "arith.muli":
         return gcd(WIDEST, divisor(operation.operands[0]) * divisor(operation.operands[1]))
     if name in ("arith.addi", "arith.subi", "arith.select", "arith.minsi", "arith.maxsi"):
@@ -83,7 +87,3 @@ def divisor(value: Any) -> int:
     if name in ("arith.index_cast", "arith.index_castui"):
         return divisor(operation.operands[0])
     return 1
-
-
-def _element_bytes(kind: Any) -> int:
-    return 8 if isinstance(kind, ir.IndexType) else max(1, kind.width // 8)

@@ -57,10 +57,15 @@ class ColumnPlan:
         return gcd(width, self.contraction.extents[self.along])
 
     @property
-    def shared_bytes(self) -> int:
-        """Return the bytes for partial results, whatever the width turns out to be."""
+    def num_partial(self) -> int:
+        """Return the partial results in shared memory, whatever the width turns out to be."""
         rows = max(self.at(width).parts for width in (1, 2, 4, 8) if self.most_width % width == 0)
-        return rows * self.num_results * 4 if rows > 1 else 0
+        return rows * self.num_results if rows > 1 else 0
+
+    @property
+    def shared_bytes(self) -> int:
+        """Return the bytes of partial results."""
+        return self.num_partial * self.contraction.result_bytes
 
     def at(self, width: int) -> Columns:
         """Return how threads share the work if each has ``width`` neighbouring results."""

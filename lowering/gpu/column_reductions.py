@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rammer_mlir.bindings import arith, gpu, ir, memref, scf, vector
 from rammer_mlir.lowering.gpu.alignment import holds_aligned_runs
-from rammer_mlir.lowering.gpu.body import Loads, emit_body, output_maps
+from rammer_mlir.lowering.gpu.body import Loads, Point, emit_body, indices_at
 from rammer_mlir.lowering.gpu.column_plan import ColumnPlan
-from rammer_mlir.lowering.gpu.iteration_space import Loops, unflatten
-from rammer_mlir.lowering.gpu.lane_reductions import WIDTH, combine, combiners, exchange, identities
+from rammer_mlir.lowering.gpu.guards import when
+from rammer_mlir.lowering.gpu.iteration_space import unflatten
+from rammer_mlir.lowering.gpu.lane_reductions import WIDTH, exchange
 from rammer_mlir.lowering.gpu.threads import Threads
-from rammer_mlir.lowering.kernels.affine import (
-    Index,
-    add,
-    as_value,
-    constant,
-    evaluate,
-    multiply,
-)
+from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant, multiply
+from rammer_mlir.lowering.kernels.combiners import find_combiners
+from rammer_mlir.passes.ir.structured import Buffer, Structured, as_buffer, element_bytes
 
 
-def emit_columns(generic: Any, plan: ColumnPlan, threads: Threads, partial: Any) -> None:
+def emit_columns(generic: Structured, plan: ColumnPlan, threads: Threads, partial: Buffer) -> None:
     """Emit a planned ``linalg.generic`` as the code of one thread of a block.
 
     Args:
@@ -37,40 +32,39 @@ def emit_columns(generic: Any, plan: ColumnPlan, threads: Threads, partial: Any)
 class _WideLoads:
     """Loads of inputs, of the widest one several neighbours at once."""
 
-    def __init__(self, generic: Any, plan: ColumnPlan, width: int) -> None:
+    def __init__(self, generic: Structured, plan: ColumnPlan, width: int) -> None:
         """Begin a straight piece of code, in which no memory is written."""
         access = plan.contraction.inputs[plan.widest]
         self._number, self._along, self._width = access.number, plan.along, width
-        self._map = generic.attributes["indexing_maps"][access.number].value
-        self._source = generic.operands[access.number]
+        self._map = generic.maps[access.number]
+        self._source = _source(generic, plan)
         self._loads = Loads(generic)
-        self._loaded: dict[tuple[Index | None, ...], Any] = {}
+        self._loaded: dict[tuple[Index | None, ...], ir.Value] = {}
         self.shift = 0
 
-    def value(self, number: int, point: Sequence[Index | None]) -> Any:
+    def value(self, number: int, point: Point) -> ir.Value:
         """Return the element of an operand at a point that lies ``shift`` behind its tile."""
         if number != self._number or self._width == 1:
             return self._loads.value(number, point)
         return vector.extract(self._wide(point), [], [self.shift])
 
-    def _wide(self, point: Sequence[Index | None]) -> Any:
+    def _wide(self, point: Point) -> ir.Value:
         others = tuple(index for loop, index in enumerate(point) if loop != self._along)
         if others not in self._loaded:
-            at = [as_value(evaluate(result, point)) for result in self._map.results]
-            element = self._source.type.element_type
-            kind = ir.VectorType.get([self._width], element)
-            self._loaded[others] = vector.load(
-                kind, self._source, at, alignment=self._width * element.width // 8
-            )
+            kind = ir.VectorType.get([self._width], self._source.type.element_type)
+            num_bytes = self._width * element_bytes(self._source.type)
+            at = indices_at(self._map, point)
+            self._loaded[others] = vector.load(kind, self._source, at, alignment=num_bytes)
         return self._loaded[others]
 
 
 class _Emitter:
-    def __init__(self, generic: Any, plan: ColumnPlan, threads: Threads, partial: Any) -> None:
+    def __init__(
+        self, generic: Structured, plan: ColumnPlan, threads: Threads, partial: Buffer
+    ) -> None:
         self._generic, self._plan, self._threads = generic, plan, threads
         self._partial = partial
-        self._loops = Loops.of(generic)
-        (self._combiner,) = combiners(generic) or []
+        (self._combiner,) = find_combiners(generic) or []
         self._width = _width(generic, plan)
         self._columns = plan.at(self._width)
         self._order = [n for n in plan.contraction.parallel if n != plan.along] + [plan.along]
@@ -85,26 +79,26 @@ class _Emitter:
         row = arith.divui(self._threads.number, constant(columns.places))
         results = self._reduce(place, row)
         if columns.in_warp:
-            results = [self._meet_in_warp(value) for value in results]
+            results = [self._combine_in_warp(value) for value in results]
         if columns.parts == 1:
             self._store(place, row, results)
         else:
-            self._meet_in_block(place, row, results)
+            self._combine_in_block(place, row, results)
 
     def _tiles_in_turns(self) -> None:
         """Emit a loop over a thread's tiles; it reduces all of their elements."""
         columns = self._columns
         loop = scf.ForOp(self._threads.number, constant(columns.tiles), constant(columns.threads))
         with ir.InsertionPoint(loop.body):
-            begin = identities([self._combiner] * self._width)
+            begin = [self._combiner.identity()] * self._width
             place = loop.induction_variable
             self._add_tile(place, self._walk(place, constant(0), begin))
             scf.YieldOp([])
 
-    def _reduce(self, place: Any, row: Any) -> list[Any]:
+    def _reduce(self, place: ir.Value, row: ir.Value) -> list[ir.Value]:
         """Emit a thread's part of its tile's results; the identity where it has none."""
         columns = self._columns
-        begin = identities([self._combiner] * self._width)
+        begin = [self._combiner.identity()] * self._width
         if columns.tiles == columns.places and columns.places * columns.rows == columns.threads:
             return self._walk(place, row, begin)
         active = arith.andi(_below(place, columns.tiles), _below(row, columns.rows))
@@ -115,7 +109,7 @@ class _Emitter:
             scf.YieldOp(begin)
         return list(choice.results)
 
-    def _walk(self, place: Any, row: Any, begin: Sequence[Any]) -> list[Any]:
+    def _walk(self, place: ir.Value, row: ir.Value, begin: Sequence[ir.Value]) -> list[ir.Value]:
         """Emit the loop over the elements of a row of threads, several at a time."""
         columns, total = self._columns, self._plan.num_reduced
         step = columns.rows * columns.unrolled
@@ -129,7 +123,7 @@ class _Emitter:
             scf.YieldOp(results)
         return list(loop.results)
 
-    def _point(self, place: Any) -> list[Index]:
+    def _point(self, place: ir.Value) -> list[Index]:
         """Return the first result of a tile, an index of each loop of ``_order``."""
         sizes: list[Index] = [self._plan.contraction.extents[loop] for loop in self._order]
         sizes[-1] = self._plan.contraction.extents[self._plan.along] // self._width
@@ -138,8 +132,8 @@ class _Emitter:
         return found
 
     def _add_element(
-        self, first: Sequence[Index], number: Any, results: Sequence[Any]
-    ) -> list[Any]:
+        self, first: Sequence[Index], number: ir.Value, results: Sequence[ir.Value]
+    ) -> list[ir.Value]:
         point: list[Index | None] = [None] * len(self._plan.contraction.extents)
         reduced = self._plan.contraction.reduced
         indices = unflatten(number, [self._plan.contraction.extents[loop] for loop in reduced])
@@ -147,7 +141,7 @@ class _Emitter:
                             *zip(reduced, indices, strict=True)):  # fmt: skip
             point[loop] = index
         loads = _WideLoads(self._generic, self._plan, self._width)
-        found: list[Any] = []
+        found: list[ir.Value] = []
         for shift, value in enumerate(results):
             loads.shift = shift
             shifted = list(point)
@@ -155,28 +149,28 @@ class _Emitter:
             found += emit_body(self._generic, shifted, [value], loads)
         return found
 
-    def _meet_in_warp(self, value: Any) -> Any:
+    def _combine_in_warp(self, value: ir.Value) -> ir.Value:
         """Emit exchanges after which all threads of a place have the results of their warp."""
         distance = self._columns.places
         while distance < WIDTH:
-            value = combine(self._combiner, value, exchange(value, distance))
+            value = self._combiner.combine(value, exchange(value, distance))
             distance *= 2
         return value
 
-    def _store(self, place: Any, row: Any, results: Sequence[Any]) -> None:
+    def _store(self, place: ir.Value, row: ir.Value, results: Sequence[ir.Value]) -> None:
         columns = self._columns
         first_row = arith.cmpi(arith.CmpIPredicate.eq, row, constant(0))
-        guard = scf.IfOp(arith.andi(first_row, _below(place, columns.tiles)))
-        with ir.InsertionPoint(guard.then_block):
+        with when(arith.andi(first_row, _below(place, columns.tiles))):
             self._add_tile(place, results)
-            scf.YieldOp([])
 
-    def _add_tile(self, place: Any, results: Sequence[Any]) -> None:
+    def _add_tile(self, place: ir.Value, results: Sequence[ir.Value]) -> None:
         first = self._point(place)
         for shift, value in enumerate(results):
             self._add_to_output([*first[:-1], add(first[-1], shift)], value)
 
-    def _meet_in_block(self, place: Any, row: Any, results: Sequence[Any]) -> None:
+    def _combine_in_block(
+        self, place: ir.Value, row: ir.Value, results: Sequence[ir.Value]
+    ) -> None:
         """Combine partial results in shared memory, and add them to the output."""
         columns, total = self._columns, self._plan.num_results
         writes = _below(place, columns.tiles)
@@ -185,12 +179,10 @@ class _Emitter:
             part = arith.divui(self._threads.number, constant(WIDTH))
             lane = arith.remui(self._threads.number, constant(WIDTH))
             writes = arith.andi(_below(lane, columns.places), writes)
-        guard = scf.IfOp(arith.andi(writes, _below(part, columns.parts)))
-        with ir.InsertionPoint(guard.then_block):
+        with when(arith.andi(writes, _below(part, columns.parts))):
             base = add(multiply(part, total), multiply(place, self._width))
             for shift, value in enumerate(results):
                 memref.store(value, self._partial, [as_value(add(base, shift))])
-            scf.YieldOp([])
         gpu.barrier()
         sizes: list[Index] = [self._plan.contraction.extents[loop] for loop in self._order]
         loop = scf.ForOp(self._threads.number, constant(total), constant(columns.threads))
@@ -199,31 +191,36 @@ class _Emitter:
             whole = memref.load(self._partial, [number])
             for n in range(1, columns.parts):
                 value = memref.load(self._partial, [as_value(add(number, n * total))])
-                whole = combine(self._combiner, whole, value)
+                whole = self._combiner.combine(whole, value)
             self._add_to_output(unflatten(number, sizes), whole)
             scf.YieldOp([])
 
-    def _add_to_output(self, at: Sequence[Index], value: Any) -> None:
+    def _add_to_output(self, at: Sequence[Index], value: ir.Value) -> None:
         point: list[Index] = [0] * len(self._plan.contraction.extents)
         for loop, index in zip(self._order, at, strict=True):
             point[loop] = index
-        ((buffer, access),) = output_maps(self._generic)
-        place = [as_value(evaluate(result, point)) for result in access.results]
+        (buffer,), (map_,) = self._generic.outputs, self._generic.output_maps
+        place = indices_at(map_, point)
         old = memref.load(buffer, place)
-        memref.store(combine(self._combiner, old, value), buffer, place)
+        memref.store(self._combiner.combine(old, value), buffer, place)
 
 
-def _below(number: Any, limit: int) -> Any:
+def _below(number: ir.Value, limit: int) -> ir.Value:
     return arith.cmpi(arith.CmpIPredicate.ult, number, constant(limit))
 
 
-def _width(generic: Any, plan: ColumnPlan) -> int:
+def _width(generic: Structured, plan: ColumnPlan) -> int:
     """Return how many neighbours a thread may load at once, as far as alignment is provable."""
     access = plan.contraction.inputs[plan.widest]
-    source = generic.operands[access.number]
+    source = _source(generic, plan)
     width = plan.most_width
     while width > 1 and not (
         access.constants[-1] % width == 0 and holds_aligned_runs(source, width)
     ):
         width //= 2
     return width
+
+
+def _source(generic: Structured, plan: ColumnPlan) -> Buffer:
+    """Return the operand with the most elements."""
+    return as_buffer(generic.operands[plan.contraction.inputs[plan.widest].number])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from typing import Any
 
 from rammer_mlir.bindings import arith, ir, scf
 from rammer_mlir.lowering.kernels.affine import Index, as_value
 
 
 @contextmanager
-def when(condition: Any) -> Generator[None]:
+def when(condition: ir.Value | None) -> Generator[None]:
     """Emit what follows for the case that an i1 holds; for every case if it is None."""
     if condition is None:
         yield
@@ -22,9 +21,9 @@ def when(condition: Any) -> Generator[None]:
         scf.YieldOp([])
 
 
-def all_below(pairs: Iterable[tuple[Index, Index]]) -> Any:
+def all_below(pairs: Iterable[tuple[Index, Index]]) -> ir.Value | None:
     """Emit whether each index is below its bound, unsigned; None if there are none."""
-    result = None
+    result: ir.Value | None = None
     for index, bound in pairs:
         found = arith.cmpi(arith.CmpIPredicate.ult, as_value(index), as_value(bound))
         result = found if result is None else arith.andi(result, found)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref
-from rammer_mlir.lowering.kernels.affine import Index, add, constant, multiply
+from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant, multiply
+from rammer_mlir.passes.ir.structured import LoopDimension, Structured
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,10 @@ class Loops:
     reduced: tuple[int, ...]
 
     @staticmethod
-    def of(generic: Any) -> Loops:
+    def of(generic: Structured) -> Loops:
         """Read the loops, and emit those bounds that are not static."""
-        kinds = [str(kind) for kind in generic.attributes["iterator_types"]]
-        return Loops(
-            tuple(loop_bounds(generic)),
-            tuple(n for n, kind in enumerate(kinds) if "parallel" in kind),
-            tuple(n for n, kind in enumerate(kinds) if "parallel" not in kind),
-        )
+        bounds = tuple(_bound(source) for source in generic.extent_sources)
+        return Loops(bounds, generic.parallel_loops, generic.reduction_loops)
 
     @property
     def sizes(self) -> list[Index]:
@@ -66,27 +62,11 @@ def _static_product(sizes: Sequence[Index]) -> int | None:
     return total
 
 
-def loop_bounds(generic: Any) -> list[Index]:
-    """Return the number of iterations of each loop, an int where it is static.
-
-    A loop is as long as the dimension of an operand that it indexes by itself; linalg's verifier
-    guarantees that there is one.
-    """
-    maps = [attribute.value for attribute in generic.attributes["indexing_maps"]]
-    bounds: list[Index] = [None] * maps[0].n_dims
-    for operand, access in zip(generic.operands, maps, strict=True):
-        for dimension, result in enumerate(access.results):
-            if not isinstance(result, ir.AffineDimExpr):
-                continue
-            if bounds[result.position] is None or not isinstance(bounds[result.position], int):
-                bounds[result.position] = _size(operand, dimension)
-    return bounds
-
-
-def _size(operand: Any, dimension: int) -> Index:
-    if operand.type.is_dynamic_dim(dimension):
-        return memref.dim(operand, constant(dimension))
-    return operand.type.shape[dimension]
+def _bound(source: LoopDimension) -> Index:
+    """Return the number of iterations of a loop, an int where it is static."""
+    if source.is_static:
+        return source.size
+    return memref.dim(source.value, constant(source.dimension))
 
 
 def product(sizes: Sequence[Index]) -> Index:
@@ -97,7 +77,7 @@ def product(sizes: Sequence[Index]) -> Index:
     return total
 
 
-def unflatten(number: Any, sizes: Sequence[Index], shift: int = 0) -> list[Index]:
+def unflatten(number: ir.Value, sizes: Sequence[Index], shift: int = 0) -> list[Index]:
     """Return the indices of point ``number + shift``, the last one fastest.
 
     Points with one number and different shifts have in common what they can: where a shift is a
@@ -114,22 +94,22 @@ def unflatten(number: Any, sizes: Sequence[Index], shift: int = 0) -> list[Index
         if size == 1:
             indices.insert(0, 0)
             continue
-        if not isinstance(size, int) or shift % size:
-            rest, shift = _shifted(rest, shift), 0
-        divisor = _narrow(constant(size) if isinstance(size, int) else size)
+        left = shift // size if isinstance(size, int) and shift % size == 0 else 0
+        if shift and not left:
+            rest = _shifted(rest, shift)
+        divisor = _narrow(as_value(size))
         indices.insert(0, _widen(arith.remui(rest, divisor)))
-        rest = arith.divui(rest, divisor)
-        shift = shift // size if shift else 0
+        rest, shift = arith.divui(rest, divisor), left
     return [add(_widen(rest), shift), *indices] if sizes else []
 
 
-def _shifted(narrow: Any, shift: int) -> Any:
+def _shifted(narrow: ir.Value, shift: int) -> ir.Value:
     return arith.addi(narrow, arith.constant(narrow.type, shift)) if shift else narrow
 
 
-def _narrow(value: Any) -> Any:
+def _narrow(value: ir.Value) -> ir.Value:
     return arith.index_cast(ir.IntegerType.get_signless(32), value)
 
 
-def _widen(value: Any) -> Any:
+def _widen(value: ir.Value) -> ir.Value:
     return arith.index_castui(ir.IndexType.get(), value)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from rammer_mlir.bindings import passmanager
+from rammer_mlir.bindings import ir, passmanager
 from rammer_mlir.lowering.gpu.contractions.find import plan_contractions
 from rammer_mlir.lowering.gpu.contractions.matrix_unit import MatrixUnit
 from rammer_mlir.lowering.gpu.contractions.staging import AsyncCopies, RegisterCopies
@@ -21,6 +20,7 @@ from rammer_mlir.lowering.kernels.buffers import (
     store_boolean_constants_as_bytes,
     store_booleans_as_bytes,
 )
+from rammer_mlir.passes.ir.structured import as_buffer
 
 BLOCK_THREADS = "rtask.block_threads"
 """Attribute of an rKernel that is written for the threads of a block, and for how many."""
@@ -64,8 +64,8 @@ class MappedKernels:
 
 
 def map_kernels(
-    module: Any,
-    kernels: Sequence[Any],
+    module: ir.Module,
+    kernels: Sequence[ir.Operation],
     shared_limit: int,
     block_threads: int,
     *,
@@ -89,16 +89,16 @@ def map_kernels(
         UnsupportedError: if a temporary has no static bound.
     """
     run_passes(module, "linalg-generalize-named-ops")
-    spread = [kernel for kernel in kernels if BLOCK_THREADS not in kernel.attributes]
-    for kernel in spread:
+    distributed = [kernel for kernel in kernels if BLOCK_THREADS not in kernel.attributes]
+    for kernel in distributed:
         expand_copies(kernel)
         store_booleans_as_bytes(kernel)
-    store_boolean_constants_as_bytes(module, spread)
+    store_boolean_constants_as_bytes(module, distributed)
     signatures = {symbol(kernel): _buffer_types(kernel) for kernel in kernels}
     memories = [place_temporaries(kernel, shared_limit) for kernel in kernels]
     copies = AsyncCopies() if async_copies else RegisterCopies()
 
-    def staging_of(kernel: Any, temporaries: int) -> Staging:
+    def staging_of(kernel: ir.Operation, temporaries: int) -> Staging:
         left = shared_limit - temporaries
         plans = plan_contractions(kernel, block_threads, left, matrix_unit=matrix_unit)
         return Staging(plans, temporaries, copies)
@@ -115,7 +115,7 @@ def map_kernels(
     for kernel, staging in zip(kernels, stagings, strict=True):
         *_, shared_buffer, _ = kernel.regions[0].blocks[0].arguments
         if BLOCK_THREADS not in kernel.attributes:
-            map_to_threads(kernel, shared_buffer, block_threads, staging)
+            map_to_threads(kernel, as_buffer(shared_buffer), block_threads, staging)
         if "arg_attrs" in kernel.attributes:
             del kernel.attributes["arg_attrs"]
     busy = frozenset(
@@ -126,19 +126,20 @@ def map_kernels(
     return MappedKernels(signatures, busy, shared, scratch)
 
 
-def symbol(operation: Any) -> str:
+def symbol(operation: ir.Operation | ir.OpView) -> str:
     """Return the name of a symbol operation."""
-    return operation.attributes["sym_name"].value
+    return ir.StringAttr(operation.attributes["sym_name"]).value
 
 
-def run_passes(module: Any, pipeline: str) -> None:
+def run_passes(module: ir.Module, pipeline: str) -> None:
     """Run upstream passes on a module."""
-    passes: Any = passmanager.PassManager.parse(f"builtin.module({pipeline})")
+    passes = passmanager.PassManager.parse(f"builtin.module({pipeline})")
     passes.run(module.operation)
 
 
-def _buffer_types(kernel: Any) -> list[BufferType]:
-    kinds = kernel.attributes["function_type"].value.inputs
+def _buffer_types(kernel: ir.Operation) -> list[BufferType]:
+    arguments = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).inputs
+    kinds = [ir.MemRefType(kind) for kind in arguments[1:]]
     return [
         BufferType(
             text=str(kind),
@@ -147,5 +148,5 @@ def _buffer_types(kernel: Any) -> list[BufferType]:
             strides=tuple(kind.get_strides_and_offset()[0]),
             offset=kind.get_strides_and_offset()[1],
         )
-        for kind in list(kinds)[1:]
+        for kind in kinds
     ]

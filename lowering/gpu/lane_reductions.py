@@ -8,44 +8,35 @@ stores. The loop over results is uniform, because a shuffle needs all lanes of a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any
 
 from rammer_mlir.bindings import arith, gpu, ir
+from rammer_mlir.lowering.kernels.combiners import Combiner
 
 WIDTH = 32
 """Lanes that exchange values: a warp, and half of a wave of 64."""
 
-_FLOAT_IDENTITIES = {
-    "arith.addf": -0.0,
-    "arith.mulf": 1.0,
-    "arith.maximumf": -math.inf,
-    "arith.minimumf": math.inf,
-}
-_INTEGER_IDENTITIES = {
-    "arith.addi": 0,
-    "arith.muli": 1,
-    "arith.maxsi": -(2**31),
-    "arith.minsi": 2**31 - 1,
-    "arith.andi": -1,
-    "arith.ori": 0,
-    "arith.xori": 0,
-}
+_FLOATS = (ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type)
+_INTEGER_BITS = (8, 16, 32, 64)
+_SHUFFLED_BITS = 32
+"""Bits of a register: narrower values are widened for an exchange."""
 
 
 def choose_lanes(
-    generic: Any, num_results: int | None, num_reduced: int | None, block_threads: int
+    combiners: Sequence[Combiner] | None,
+    num_results: int | None,
+    num_reduced: int | None,
+    block_threads: int,
 ) -> int:
     """Return how many lanes share a result: a power of two, 1 where one thread does it all.
 
     Args:
-        generic: a ``linalg.generic`` with reductions.
+        combiners: of each result of the reduction; None if one is not known.
         num_results: points of its parallel space; None if not static.
         num_reduced: points of its reduction space; None if not static.
         block_threads: threads of the block.
     """
-    if num_results is None or num_reduced is None or combiners(generic) is None:
+    if num_results is None or num_reduced is None or not can_exchange(combiners):
         return 1
     lanes = 1
     while lanes < WIDTH and 2 * lanes * num_results <= block_threads and 4 * lanes <= num_reduced:
@@ -53,62 +44,39 @@ def choose_lanes(
     return lanes
 
 
-def combiners(generic: Any) -> list[Any] | None:
-    """Return the operation that folds into each output, None if one has no known combiner.
-
-    The accumulator must be used by it alone, and it must be what the body yields.
-    """
-    body = generic.regions[0].blocks[0]
-    yielded = list(body.operations[len(body.operations) - 1].operands)
-    first_output = len(body.arguments) - len(yielded)
-    found: list[Any] = []
-    for value, accumulator in zip(yielded, list(body.arguments)[first_output:], strict=True):
-        uses = list(accumulator.uses)
-        if isinstance(value.owner, ir.Block) or len(uses) != 1:
-            return None
-        combiner = value.owner.operation
-        if uses[0].owner.operation != combiner or _identity(combiner) is None:
-            return None
-        if len(list(value.uses)) != 1:
-            return None
-        found.append(combiner)
-    return found
+def can_exchange(combiners: Sequence[Combiner] | None) -> bool:
+    """Whether all combiners are known, and lanes can exchange their partial results."""
+    return combiners is not None and all(_has_exchange(c.element) for c in combiners)
 
 
-def _identity(combiner: Any) -> Any:
-    """Return the attribute of the combiner's identity on 32-bit types, else None."""
-    kind = combiner.results[0].type
-    if isinstance(kind, ir.F32Type) and combiner.name in _FLOAT_IDENTITIES:
-        return ir.FloatAttr.get(kind, _FLOAT_IDENTITIES[combiner.name])
-    if isinstance(kind, ir.IntegerType) and kind.width == 32:
-        if combiner.name in _INTEGER_IDENTITIES:
-            return ir.IntegerAttr.get(kind, _INTEGER_IDENTITIES[combiner.name])
-    return None
+def _has_exchange(element: ir.Type) -> bool:
+    if isinstance(element, ir.IntegerType):
+        return element.width in _INTEGER_BITS
+    return isinstance(element, _FLOATS)
 
 
-def identities(found: Sequence[Any]) -> list[Any]:
-    """Emit the values that partial results begin with."""
-    return [arith.constant(c.results[0].type, _identity(c)) for c in found]
-
-
-def combine(combiner: Any, left: Any, right: Any) -> Any:
-    """Emit the combiner on two values."""
-    copy = combiner.clone()
-    copy.operation.operands[0], copy.operation.operands[1] = left, right
-    return copy.operation.results[0]
-
-
-def butterfly(combiner: Any, value: Any, lanes: int) -> Any:
+def butterfly(combiner: Combiner, value: ir.Value, lanes: int) -> ir.Value:
     """Emit the exchange after which each lane of a group has the whole group's result."""
     distance = lanes // 2
     while distance:
-        value = combine(combiner, value, exchange(value, distance))
+        value = combiner.combine(value, exchange(value, distance))
         distance //= 2
     return value
 
 
-def exchange(value: Any, distance: int) -> Any:
+def exchange(value: ir.Value, distance: int) -> ir.Value:
     """Emit the value of the lane whose number differs in one bit, ``distance``."""
+    kind = value.type
+    assert isinstance(kind, ir.IntegerType | ir.FloatType)
+    if kind.width >= _SHUFFLED_BITS:  # the conversions of both targets split 64 bits
+        return _shuffle(value, distance)
+    bits, word = (ir.IntegerType.get_signless(n) for n in (kind.width, _SHUFFLED_BITS))
+    narrow = value if isinstance(kind, ir.IntegerType) else arith.bitcast(bits, value)
+    received = arith.trunci(bits, _shuffle(arith.extui(word, narrow), distance))
+    return received if isinstance(kind, ir.IntegerType) else arith.bitcast(kind, received)
+
+
+def _shuffle(value: ir.Value, distance: int) -> ir.Value:
     integer = ir.IntegerType.get_signless(32)
     width, offset = arith.constant(integer, WIDTH), arith.constant(integer, distance)
     return gpu.shuffle(value, offset, width, gpu.ShuffleMode.XOR)[0]

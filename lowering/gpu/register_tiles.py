@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product as combinations
-from typing import Any
 
-from rammer_mlir.lowering.gpu.body import used_dimensions
 from rammer_mlir.lowering.gpu.iteration_space import Loops
 from rammer_mlir.lowering.kernels.affine import Index
+from rammer_mlir.passes.ir.structured import Structured
 
 _MOST_ALONG_A_LOOP = 8
 _NEIGHBOURS = 16
@@ -26,17 +25,15 @@ Tile = tuple[int, ...]
 """Results of one thread along each parallel loop."""
 
 
-def choose_tile(generic: Any, loops: Loops, block_threads: int) -> Tile:
+def choose_tile(generic: Structured, loops: Loops, block_threads: int) -> Tile:
     """Return the tile of a thread; ones where nothing would be loaded less often."""
     tile = [1] * len(loops.parallel)
     if not loops.reduced or loops.num_points is None:
         return tuple(tile)
-    maps = [attribute.value for attribute in generic.attributes["indexing_maps"]]
-    used = [set(used_dimensions(access)) for access in maps]
     reused = [
         position
         for position, loop in enumerate(loops.parallel)
-        if any(loop not in dims for dims in used)
+        if any(loop not in used for used in generic.used_loops)
     ]
     results = loops.num_points
     while True:

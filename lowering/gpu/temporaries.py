@@ -7,7 +7,6 @@ bytes of its own at a static offset; the buffers themselves are two arguments of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref
 from rammer_mlir.errors import UnsupportedError
@@ -15,7 +14,7 @@ from rammer_mlir.lowering.gpu.alignment import ALIGNMENT as ALIGNED
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.kernels.affine import upper_bound
 from rammer_mlir.lowering.kernels.buffers import contiguous_view
-from rammer_mlir.passes.ir.structured import element_bytes
+from rammer_mlir.passes.ir.structured import Buffer, as_buffer, element_bytes
 
 ALIGNMENT = 16
 """Bytes: the widest access of one thread."""
@@ -35,7 +34,7 @@ _VIEWS = frozenset(
 class Placement:
     """A temporary's allocation, its most elements, and its place in one of the two buffers."""
 
-    allocation: Any
+    allocation: ir.Operation
     elements: int
     shared: bool
     offset: int
@@ -50,15 +49,15 @@ class TemporaryMemory:
     scratch_bytes: int
 
 
-def place_temporaries(kernel: Any, shared_limit: int) -> TemporaryMemory:
+def place_temporaries(kernel: ir.Operation, shared_limit: int) -> TemporaryMemory:
     """Give every temporary a place, the smallest ones in shared memory.
 
     Raises:
         UnsupportedError: if a temporary has no static bound.
     """
-    sizes: list[tuple[int, int, Any]] = []
+    sizes: list[tuple[int, int, ir.Operation]] = []
     for operation in walk(kernel):
-        if operation.name in ("memref.alloc", "memref.alloca") and not _is_private(operation):
+        if operation.name in ("memref.alloc", "memref.alloca") and not is_private(operation):
             elements = _bounded_elements(kernel, operation)
             width = element_bytes(operation.result.type)
             sizes.append((_align(elements * width), elements, operation))
@@ -72,12 +71,13 @@ def place_temporaries(kernel: Any, shared_limit: int) -> TemporaryMemory:
     return TemporaryMemory(tuple(placements), shared, scratch)
 
 
-def _is_private(allocation: Any) -> bool:
-    return str(allocation.result.type.memory_space) == PRIVATE
+def is_private(allocation: ir.Operation) -> bool:
+    """Whether an allocation is in a thread's own memory."""
+    return str(_type(allocation).memory_space) == PRIVATE
 
 
 def add_buffers(
-    kernel: Any, memory: TemporaryMemory, shared_bytes: int, scratch_bytes: int
+    kernel: ir.Operation, memory: TemporaryMemory, shared_bytes: int, scratch_bytes: int
 ) -> None:
     """Append the two buffers to an rKernel's arguments and replace its allocations by views.
 
@@ -106,15 +106,15 @@ def add_buffers(
     for placement in memory.placements:
         # The first operation may be one that was replaced, and the point refers to it.
         entry = ir.InsertionPoint.at_block_begin(block)
-        _replace(placement, shared if placement.shared else scratch, entry)
+        _replace(placement, as_buffer(shared if placement.shared else scratch), entry)
     for operation in walk(kernel):
         if operation.name == "memref.dealloc":
             operation.erase()
 
 
-def _replace(placement: Placement, buffer: Any, entry: Any) -> None:
+def _replace(placement: Placement, buffer: Buffer, entry: ir.InsertionPoint) -> None:
     allocation = placement.allocation
-    kind = allocation.result.type
+    kind = _type(allocation)
     space = buffer.type.memory_space
     shape = list(kind.shape) if kind.has_static_shape else [placement.elements]
     flat = ir.MemRefType.get(shape, kind.element_type, memory_space=space)
@@ -131,12 +131,16 @@ def _replace(placement: Placement, buffer: Any, entry: Any) -> None:
     propagate_space(view, space)
 
 
-def in_space(kind: Any, space: Any) -> Any:
+def _type(allocation: ir.Operation) -> ir.MemRefType:
+    return ir.MemRefType(allocation.result.type)
+
+
+def in_space(kind: ir.MemRefType, space: ir.Attribute | None) -> ir.MemRefType:
     """Return a memref type in another memory space."""
     return ir.MemRefType.get(kind.shape, kind.element_type, kind.layout, space)
 
 
-def propagate_space(value: Any, space: Any) -> None:
+def propagate_space(value: ir.Value, space: ir.Attribute | None) -> None:
     """Give all views of a buffer its memory space, None for the device's."""
     for use in value.uses:
         user = use.owner.operation
@@ -149,11 +153,11 @@ def propagate_space(value: Any, space: Any) -> None:
                 propagate_space(result, space)
 
 
-def _bounded_elements(kernel: Any, allocation: Any) -> int:
+def _bounded_elements(kernel: ir.Operation, allocation: ir.Operation) -> int:
     """Return the most elements that an allocation can have."""
     dynamic = ir.ShapedType.get_dynamic_size()
     elements, rest = 1, iter(allocation.operands)
-    for size in allocation.result.type.shape:
+    for size in _type(allocation).shape:
         bound = upper_bound(next(rest)) if size == dynamic else size
         if bound is None:
             raise UnsupportedError(

@@ -1,15 +1,14 @@
 """Map an rKernel's tile to the threads of one block.
 
-An rKernel is executed by all threads of a block together: each ``linalg.generic`` is spread over
-them, or computed as a contraction with staged operands, and a block barrier follows every operation
-that writes memory. Control flow and scalars
-around it are uniform: every thread computes them, and a store outside of ``linalg`` is left to one.
+An rKernel is executed by all threads of a block together: each ``linalg.generic`` is distributed
+over them, or computed as a contraction with staged operands, and a block barrier follows every
+operation that writes memory. Control flow and scalars around it are uniform: every thread computes
+them, and a store outside of ``linalg`` is left to one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from rammer_mlir.bindings import arith, gpu, ir, scf
 from rammer_mlir.lowering.gpu.column_plan import ColumnPlan
@@ -17,11 +16,12 @@ from rammer_mlir.lowering.gpu.column_reductions import emit_columns
 from rammer_mlir.lowering.gpu.contractions.contraction import StagingMemory, emit_contraction
 from rammer_mlir.lowering.gpu.contractions.find import PLAN, Plan
 from rammer_mlir.lowering.gpu.contractions.staging import Copies
-from rammer_mlir.lowering.gpu.spread import spread
+from rammer_mlir.lowering.gpu.thread_distribution import distribute
 from rammer_mlir.lowering.gpu.threads import Threads
 from rammer_mlir.lowering.gpu.transposition import emit_transposition
 from rammer_mlir.lowering.gpu.transposition_plan import ROW, SIDE, TranspositionPlan
 from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.passes.ir.structured import Buffer, Structured
 
 _WRITERS = frozenset(("memref.store", "memref.atomic_rmw", "memref.generic_atomic_rmw"))
 
@@ -46,7 +46,9 @@ class Staging:
         return self.offset + max([0, *(plan.shared_bytes for plan in self.plans)])
 
 
-def map_to_threads(kernel: Any, shared: Any, block_threads: int, staging: Staging) -> None:
+def map_to_threads(
+    kernel: ir.Operation, shared: Buffer, block_threads: int, staging: Staging
+) -> None:
     """Rewrite the body of an rKernel (``func.func`` on memrefs, linalg generalised), in place.
 
     The result ends without a block barrier: its caller orders it against what comes after.
@@ -70,7 +72,7 @@ class _Mapper:
     memory: StagingMemory
     staging: Staging
 
-    def map_block(self, block: Any) -> None:
+    def map_block(self, block: ir.Block) -> None:
         for operation in [op.operation for op in block.operations]:
             if operation.name == "linalg.generic":
                 with ir.InsertionPoint(operation), operation.location:
@@ -84,26 +86,27 @@ class _Mapper:
             elif len(operation.regions):
                 self._regions(operation)
 
-    def _generic(self, generic: Any) -> None:
-        if PLAN not in generic.attributes:
-            spread(generic, self.threads)
+    def _generic(self, operation: ir.Operation) -> None:
+        generic = Structured(operation.opview)
+        if PLAN not in operation.attributes:
+            distribute(generic, self.threads)
             return
-        plan = self.staging.plans[ir.IntegerAttr(generic.attributes[PLAN]).value]
+        plan = self.staging.plans[ir.IntegerAttr(operation.attributes[PLAN]).value]
         if isinstance(plan, ColumnPlan):
-            element = generic.operands[len(generic.operands) - 1].type.element_type
-            partial = self.memory.view(0, plan.shared_bytes // 4, element)
+            element = ir.MemRefType(generic.outputs[0].type).element_type
+            partial = self.memory.view(0, plan.num_partial, element)
             emit_columns(generic, plan, self.threads, partial)
         elif isinstance(plan, TranspositionPlan):
-            kinds = [generic.operands[turned.number].type for turned in plan.operands]
+            kinds = [generic.arguments[operand.number].type for operand in plan.operands]
             squares = [
-                self.memory.view(turned.offset, SIDE * ROW, kind.element_type)
-                for turned, kind in zip(plan.operands, kinds, strict=True)
+                self.memory.view(operand.offset, SIDE * ROW, kind)
+                for operand, kind in zip(plan.operands, kinds, strict=True)
             ]
             emit_transposition(generic, plan, self.threads, squares)
         else:
             emit_contraction(generic, plan, self.threads, self.memory, self.staging.copies)
 
-    def _regions(self, operation: Any) -> None:
+    def _regions(self, operation: ir.Operation) -> None:
         names = {nested.name for nested in walk(operation)}
         if not len(operation.results) and "linalg.generic" not in names and names & _WRITERS:
             _by_one_thread(operation, self.threads)
@@ -113,7 +116,7 @@ class _Mapper:
                 self.map_block(block)
 
 
-def _by_one_thread(operation: Any, threads: Threads) -> None:
+def _by_one_thread(operation: ir.Operation, threads: Threads) -> None:
     """Let the first thread of the block execute an operation without results."""
     with ir.InsertionPoint(operation), operation.location:
         zero = arith.constant(ir.IndexType.get(), 0)
@@ -125,13 +128,13 @@ def _by_one_thread(operation: Any, threads: Threads) -> None:
     operation.move_before(end.operation)
 
 
-def _barrier_after(operation: Any) -> None:
+def _barrier_after(operation: ir.Operation) -> None:
     """Keep a uniform load of all threads before any later store of one of them."""
     with ir.InsertionPoint.after(operation), operation.location:
         gpu.barrier()
 
 
-def _drop_last_barrier(block: Any) -> None:
+def _drop_last_barrier(block: ir.Block) -> None:
     operations = list(block.operations)
     if len(operations) > 1 and operations[-2].operation.name == "gpu.barrier":
         operations[-2].operation.erase()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from rammer_mlir.bindings import ir
 
 
 @dataclass(frozen=True)
 class Threads:
     """A thread's number in its block, an ``index`` value, and the block's size."""
 
-    number: Any
+    number: ir.Value
     count: int

@@ -1,12 +1,17 @@
-"""The code of an element-wise operation that turns operands: squares of them in shared memory."""
+"""The code of an element-wise operation that transposes operands, in squares in shared memory."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any
 
 from rammer_mlir.bindings import arith, gpu, ir, memref, scf
-from rammer_mlir.lowering.gpu.body import Loads, emit_body, initial_values, output_places
+from rammer_mlir.lowering.gpu.body import (
+    Loads,
+    Point,
+    emit_body,
+    initial_values,
+    output_places,
+)
 from rammer_mlir.lowering.gpu.guards import all_below, when
 from rammer_mlir.lowering.gpu.iteration_space import Loops, product, unflatten
 from rammer_mlir.lowering.gpu.threads import Threads
@@ -18,10 +23,14 @@ from rammer_mlir.lowering.kernels.affine import (
     constant,
     multiply,
 )
+from rammer_mlir.passes.ir.structured import Buffer, Structured
 
 
 def emit_transposition(
-    generic: Any, plan: TranspositionPlan, threads: Threads, squares: Sequence[Any]
+    generic: Structured,
+    plan: TranspositionPlan,
+    threads: Threads,
+    squares: Sequence[Buffer],
 ) -> None:
     """Emit an element-wise ``linalg.generic`` on memrefs as the code of one thread of a block.
 
@@ -29,14 +38,18 @@ def emit_transposition(
         generic: the operation.
         plan: how to compute it.
         threads: of the block, whole warps.
-        squares: shared memory for each turned operand, ``SIDE * ROW`` elements.
+        squares: shared memory for each transposed operand, ``SIDE * ROW`` elements.
     """
     _Emitter(generic, plan, threads, squares).emit()
 
 
 class _Emitter:
     def __init__(
-        self, generic: Any, plan: TranspositionPlan, threads: Threads, squares: Sequence[Any]
+        self,
+        generic: Structured,
+        plan: TranspositionPlan,
+        threads: Threads,
+        squares: Sequence[Buffer],
     ) -> None:
         self._generic, self._plan, self._squares = generic, plan, squares
         self._loops = Loops.of(generic)
@@ -47,15 +60,15 @@ class _Emitter:
 
     def emit(self) -> None:
         """Emit a loop over squares, the same for all threads."""
-        turned = (self._plan.across, self._plan.along)
+        square = (self._plan.across, self._plan.along)
         counts = [
-            _squares(bound) if loop in turned else bound
+            _squares(bound) if loop in square else bound
             for loop, bound in enumerate(self._loops.bounds)
         ]
         loop = scf.ForOp(constant(0), as_value(product(counts)), constant(1))
         with ir.InsertionPoint(loop.body):
             at = unflatten(loop.induction_variable, counts)
-            origin = [multiply(n, SIDE) if k in turned else n for k, n in enumerate(at)]
+            origin = [multiply(n, SIDE) if k in square else n for k, n in enumerate(at)]
             for line in self._rows():
                 self._fetch(origin, line)
             gpu.barrier()
@@ -69,8 +82,8 @@ class _Emitter:
         for first in range(0, SIDE, self._lines):
             yield add(self._line, first)
 
-    def _point(self, origin: Sequence[Index], across: Index, along: Index) -> list[Index | None]:
-        point: list[Index | None] = list(origin)
+    def _point(self, origin: Sequence[Index], across: Index, along: Index) -> list[Index]:
+        point = list(origin)
         point[self._plan.across] = add(origin[self._plan.across], across)
         point[self._plan.along] = add(origin[self._plan.along], along)
         return point
@@ -89,17 +102,17 @@ class _Emitter:
         point = self._point(origin, self._lane, line)
         with when(self._inside(point)):
             place = as_value(add(multiply(self._lane, ROW), line))
-            turned = {
+            known = {
                 operand.number: memref.load(square, [place])
                 for operand, square in zip(self._plan.operands, self._squares, strict=True)
             }
             places = output_places(self._generic, point)
             before = initial_values(self._generic, places, needed=False)
-            found = emit_body(self._generic, point, before, _Turned(self._generic, turned))
+            found = emit_body(self._generic, point, before, _KnownElements(self._generic, known))
             for value, (buffer, at) in zip(found, places, strict=True):
                 memref.store(value, buffer, at)
 
-    def _inside(self, point: Sequence[Index | None]) -> Any:
+    def _inside(self, point: Sequence[Index]) -> ir.Value | None:
         """Emit whether a point exists; None where all of a square do."""
         loops = (self._plan.across, self._plan.along)
         bounds = [(point[loop], self._loops.bounds[loop]) for loop in loops]
@@ -108,14 +121,14 @@ class _Emitter:
         )
 
 
-class _Turned(Loads):
-    """Loads of a body's elements, of which some are at hand."""
+class _KnownElements(Loads):
+    """Loads of a body's elements, of which some are in registers already."""
 
-    def __init__(self, generic: Any, known: dict[int, Any]) -> None:
+    def __init__(self, generic: Structured, known: dict[int, ir.Value]) -> None:
         super().__init__(generic)
         self._known = known
 
-    def value(self, number: int, point: Sequence[Index | None]) -> Any:
+    def value(self, number: int, point: Point) -> ir.Value:
         """Return the element of an operand at a point."""
         return self._known[number] if number in self._known else super().value(number, point)
 

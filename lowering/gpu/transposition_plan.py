@@ -1,8 +1,8 @@
-"""Element-wise operations that turn an operand: which ones, and how a block stages it.
+"""Element-wise operations that transpose an operand: which ones, and how a block stages it.
 
 Neighbouring lanes compute neighbours of the result. Where an operand's neighbours lie along another
 loop, each lane would fetch a sector of memory for one element of it; so the block loads squares of
-the operand along *its* neighbours, and turns them in shared memory. A plan, without any IR.
+the operand along *its* neighbours, and transposes them in shared memory. A plan, without any IR.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LEAST_EXTENT = 16
 
 
 @dataclass(frozen=True)
-class TurnedOperand:
+class TransposedOperand:
     """An operand whose neighbours lie along another loop than the result's.
 
     Attributes:
@@ -34,25 +34,25 @@ class TurnedOperand:
 
 @dataclass(frozen=True)
 class TranspositionPlan:
-    """How a block computes an element-wise operation that turns operands.
+    """How a block computes an element-wise operation that transposes operands.
 
     Attributes:
         across: the loop along which neighbours of the result lie.
-        along: the loop along which the turned operands' neighbours lie.
-        operands: those that are turned.
+        along: the loop along which the transposed operands' neighbours lie.
+        operands: those that are transposed.
         shared_bytes: of their squares.
     """
 
     across: int
     along: int
-    operands: tuple[TurnedOperand, ...]
+    operands: tuple[TransposedOperand, ...]
     shared_bytes: int
 
 
 def plan_transposition(
     across: int, along: int, element_bytes: dict[int, int], shared_limit: int
 ) -> TranspositionPlan | None:
-    """Return the plan for turned operands, None if their squares do not fit.
+    """Return the plan for transposed operands, None if their squares do not fit.
 
     Args:
         across: the loop along which neighbours of the result lie.
@@ -60,10 +60,10 @@ def plan_transposition(
         element_bytes: size of an element, by the operand's number.
         shared_limit: bytes of shared memory for squares.
     """
-    operands: list[TurnedOperand] = []
+    operands: list[TransposedOperand] = []
     offset = 0
     for number, size in element_bytes.items():
-        operands.append(TurnedOperand(number, offset))
+        operands.append(TransposedOperand(number, offset))
         offset += -(-SIDE * ROW * size // 16) * 16
     if offset > shared_limit:
         return None

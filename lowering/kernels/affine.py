@@ -1,48 +1,28 @@
-"""Affine expressions: their linear form, and their value in scalar or vector arithmetic."""
+"""Affine expressions over indices: their value in scalar or vector arithmetic."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeAlias
 
 from rammer_mlir.bindings import arith, ir, vector
 from rammer_mlir.lowering.ir_walk import constant_integer, producer
 
-Index = Any
+Index: TypeAlias = "int | ir.Value"
 """An index: a Python int where it is known, else an ``index`` value (or a vector of them)."""
 
 
-def linear_form(expression: Any, dims: int) -> tuple[list[int], int] | None:
-    """Return the coefficient of each dimension and the constant, or None if it is not linear."""
-    zeros = [0] * dims
-    if isinstance(expression, ir.AffineConstantExpr):
-        return zeros, expression.value
-    if isinstance(expression, ir.AffineDimExpr):
-        zeros[expression.position] = 1
-        return zeros, 0
-    if not isinstance(expression, ir.AffineAddExpr | ir.AffineMulExpr):
-        return None
-    left, right = linear_form(expression.lhs, dims), linear_form(expression.rhs, dims)
-    if left is None or right is None:
-        return None
-    if isinstance(expression, ir.AffineAddExpr):
-        return [a + b for a, b in zip(left[0], right[0], strict=True)], left[1] + right[1]
-    (factors, _), (_, scale) = (right, left) if not any(left[0]) else (left, right)
-    constant = left[1] * right[1]
-    return [factor * scale for factor in factors], constant
-
-
-def constant(value: int) -> Any:
+def constant(value: int) -> ir.Value:
     """Emit an ``index`` constant."""
     return arith.constant(ir.IndexType.get(), value)
 
 
-def as_value(index: Index) -> Any:
+def as_value(index: Index) -> ir.Value:
     """Emit ``index`` as a value if it is a Python int."""
     return constant(index) if isinstance(index, int) else index
 
 
-def _same_shape(left: Index, right: Index) -> tuple[Any, Any]:
+def _same_shape(left: Index, right: Index) -> tuple[ir.Value, ir.Value]:
     """Emit both as values, and broadcast a scalar that meets a vector."""
     values = [as_value(left), as_value(right)]
     shaped = [value.type for value in values if isinstance(value.type, ir.VectorType)]
@@ -91,7 +71,7 @@ def modulo(left: Index, right: Index) -> Index:
     return add(left, multiply(multiply(floor_divide(left, right), right), -1))
 
 
-_OPERATIONS: tuple[tuple[Any, Callable[[Index, Index], Index]], ...] = (
+_OPERATIONS: Sequence[tuple[type[ir.AffineBinaryExpr], Callable[[Index, Index], Index]]] = (
     (ir.AffineAddExpr, add),
     (ir.AffineMulExpr, multiply),
     (ir.AffineModExpr, modulo),
@@ -100,19 +80,21 @@ _OPERATIONS: tuple[tuple[Any, Callable[[Index, Index], Index]], ...] = (
 )
 
 
-def evaluate(expression: Any, dims: Sequence[Index]) -> Index:
+def evaluate(expression: ir.AffineExpr, dims: Sequence[Index | None]) -> Index:
     """Emit an affine expression over the given indices (ints, ``index`` values or vectors)."""
     if isinstance(expression, ir.AffineConstantExpr):
         return expression.value
     if isinstance(expression, ir.AffineDimExpr):
-        return dims[expression.position]
+        index = dims[expression.position]
+        assert index is not None, "the point has an index of every loop that the map uses"
+        return index
     for kind, operation in _OPERATIONS:
         if isinstance(expression, kind):
             return operation(evaluate(expression.lhs, dims), evaluate(expression.rhs, dims))
     raise AssertionError(f"an indexing map has no symbols: {expression}")
 
 
-def upper_bound(value: Any) -> int | None:
+def upper_bound(value: ir.Value) -> int | None:
     """Return a static upper bound of an ``index`` value, or None.
 
     Understands constants, ``affine.min`` with a constant result, and minima of ``arith``.
@@ -121,11 +103,13 @@ def upper_bound(value: Any) -> int | None:
     if known is not None:
         return known
     owner, name = value.owner, producer(value)
+    if isinstance(owner, ir.Block):
+        return None
     if name == "affine.min":
-        results = owner.attributes["map"].value.results
+        results = ir.AffineMapAttr(owner.attributes["map"]).value.results
         bounds = [r.value for r in results if isinstance(r, ir.AffineConstantExpr)]
         return min(bounds) if bounds else None
     if name in ("arith.minsi", "arith.minui"):
-        known = [b for b in map(upper_bound, owner.operands) if b is not None]
-        return min(known) if known else None
+        bounds = [b for b in map(upper_bound, owner.operands) if b is not None]
+        return min(bounds) if bounds else None
     return None

@@ -6,14 +6,21 @@ Three steps in front of the vectoriser, each on one kernel function (``func.func
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
 from rammer_mlir.bindings import arith, ir, linalg, memref
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.lowering.kernels.affine import multiply, upper_bound
+from rammer_mlir.lowering.kernels.affine import Index, multiply, upper_bound
+from rammer_mlir.passes.ir.generics import indexing_maps, iterator_types
+from rammer_mlir.passes.ir.structured import (
+    Buffer,
+    Structured,
+    as_buffer,
+    element_bytes,
+    is_buffer,
+)
 
 STACK_LIMIT = 4 << 20
 """Most bytes of temporaries in one kernel: threads have stacks of 8 MiB."""
@@ -21,30 +28,27 @@ STACK_LIMIT = 4 << 20
 _ALIGNMENT = 64  # bytes: a cache line, and an AVX-512 register
 
 
-def expand_copies(kernel: Any) -> None:
+def expand_copies(kernel: ir.Operation) -> None:
     """Turn ``memref.copy`` into a ``linalg.generic``, so that no runtime library is called."""
     for operation in walk(kernel):
         if operation.name == "memref.copy":
-            source, target = operation.operands
+            source, target = map(as_buffer, operation.operands)
             with ir.InsertionPoint(operation), operation.location:
                 _copy_generic(source, target)
             operation.erase()
 
 
-def _copy_generic(source: Any, target: Any) -> None:
+def _copy_generic(source: Buffer, target: Buffer) -> None:
     rank = target.type.rank
-    identity = ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))
-    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    copy = linalg.GenericOp(
-        [], [source], [target],
-        ir.ArrayAttr.get([identity, identity]), ir.ArrayAttr.get([parallel] * rank),
-    )  # fmt: skip
+    identity = ir.AffineMap.get_identity(rank)
+    maps, loops = indexing_maps([identity, identity]), iterator_types([True] * rank)
+    copy = linalg.GenericOp([], [source], [target], maps, loops)
     block = copy.regions[0].blocks.append(source.type.element_type, target.type.element_type)
     with ir.InsertionPoint(block):
         linalg.YieldOp([block.arguments[0]])
 
 
-def allocate_on_stack(kernel: Any) -> None:
+def allocate_on_stack(kernel: ir.Operation) -> None:
     """Move every temporary to the stack frame, at the size it has at most.
 
     Raises ``UnsupportedError`` for a temporary without a static bound, or beyond ``STACK_LIMIT``.
@@ -56,7 +60,7 @@ def allocate_on_stack(kernel: Any) -> None:
             operation.erase()
         elif operation.name in ("memref.alloc", "memref.alloca"):
             elements = _bounded_elements(kernel, operation)
-            total += elements * _bytes(operation.result.type.element_type)
+            total += elements * element_bytes(operation.result.type)
             if total > STACK_LIMIT:
                 raise UnsupportedError(
                     f"rKernel {kernel.attributes['sym_name']}: expected at most {STACK_LIMIT} "
@@ -67,7 +71,7 @@ def allocate_on_stack(kernel: Any) -> None:
             _replace_allocation(operation, elements, entry)
 
 
-def _bounded_elements(kernel: Any, allocation: Any) -> int:
+def _bounded_elements(kernel: ir.Operation, allocation: ir.Operation) -> int:
     """Return the most elements that an allocation can have."""
     bounds = [upper_bound(size) for size in allocation.operands]
     for size, bound in zip(allocation.operands, bounds, strict=True):
@@ -78,13 +82,13 @@ def _bounded_elements(kernel: Any, allocation: Any) -> int:
             )
     dynamic = ir.ShapedType.get_dynamic_size()
     elements, rest = 1, iter(bounds)
-    for size in allocation.result.type.shape:
+    for size in ir.MemRefType(allocation.result.type).shape:
         elements *= (next(rest) or 0) if size == dynamic else size
     return elements
 
 
-def _replace_allocation(allocation: Any, elements: int, entry: Any) -> None:
-    kind = allocation.result.type
+def _replace_allocation(allocation: ir.Operation, elements: int, entry: ir.InsertionPoint) -> None:
+    kind = ir.MemRefType(allocation.result.type)
     alignment = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _ALIGNMENT)
     flat = ir.MemRefType.get([elements], kind.element_type)
     with entry, allocation.location:
@@ -99,12 +103,14 @@ def _replace_allocation(allocation: Any, elements: int, entry: Any) -> None:
     allocation.erase()
 
 
-def contiguous_view(flat: Any, kind: Any, dynamic_sizes: list[Any]) -> Any:
+def contiguous_view(
+    flat: ir.Value, kind: ir.MemRefType, dynamic_sizes: Iterable[ir.Value]
+) -> Buffer:
     """Emit ``kind``, contiguous with the given run-time sizes, over a flat buffer."""
     dynamic = ir.ShapedType.get_dynamic_size()
     rest = iter(dynamic_sizes)
-    sizes = [next(rest) if size == dynamic else size for size in kind.shape]
-    strides: list[Any] = [1]
+    sizes: list[Index] = [next(rest) if size == dynamic else size for size in kind.shape]
+    strides: list[Index] = [1]
     for size in reversed(sizes[1:]):
         strides.insert(0, multiply(strides[0], size))
     return memref.ReinterpretCastOp(
@@ -117,15 +123,7 @@ def contiguous_view(flat: Any, kind: Any, dynamic_sizes: list[Any]) -> Any:
     ).result  # fmt: skip
 
 
-def _bytes(element: Any) -> int:
-    if isinstance(element, ir.IndexType):
-        return 8
-    if isinstance(element, ir.ComplexType):
-        return 2 * _bytes(element.element_type)
-    return max(1, element.width // 8)
-
-
-def store_booleans_as_bytes(kernel: Any) -> None:
+def store_booleans_as_bytes(kernel: ir.Operation) -> None:
     """Give ``memref<..xi1>`` the element type ``i8``: vectors of i1 in memory would be packed.
 
     Loads compare with zero; stores write 0 or 1.
@@ -139,7 +137,7 @@ def store_booleans_as_bytes(kernel: Any) -> None:
         for result in operation.results:
             _retype(result)
         if operation.name == "linalg.generic":
-            _generic_booleans(operation)
+            _generic_booleans(Structured(operation.opview))
         elif operation.name == "memref.load" and _is_boolean(operation.result.type):
             operation.result.set_type(_byte())
             _from_byte(operation.result, ir.InsertionPoint.after(operation))
@@ -148,10 +146,10 @@ def store_booleans_as_bytes(kernel: Any) -> None:
                 operation.operands[0] = arith.extui(_byte(), operation.operands[0])
 
 
-def store_boolean_constants_as_bytes(module: Any, kernels: Iterable[Any]) -> None:
+def store_boolean_constants_as_bytes(module: ir.Module, kernels: Iterable[ir.Operation]) -> None:
     """Give the globals that kernels read the bytes of ``store_booleans_as_bytes``, once for all."""
     read = {
-        operation.attributes["name"].value
+        ir.FlatSymbolRefAttr(operation.attributes["name"]).value
         for kernel in kernels
         for operation in walk(kernel)
         if operation.name == "memref.get_global"
@@ -159,13 +157,14 @@ def store_boolean_constants_as_bytes(module: Any, kernels: Iterable[Any]) -> Non
     for operation in module.body.operations:
         if operation.operation.name != "memref.global":
             continue
-        kind = operation.attributes["type"].value
-        if operation.attributes["sym_name"].value in read and _is_boolean(kind.element_type):
+        kind = ir.MemRefType(ir.TypeAttr(operation.attributes["type"]).value)
+        name = ir.StringAttr(operation.attributes["sym_name"]).value
+        if name in read and _is_boolean(kind.element_type):
             _global_of_bytes(operation, kind)
 
 
-def _global_of_bytes(operation: Any, kind: Any) -> None:
-    given: Any = ir.DenseIntElementsAttr(operation.attributes["initial_value"])
+def _global_of_bytes(operation: ir.OpView, kind: ir.MemRefType) -> None:
+    given = ir.DenseIntElementsAttr(operation.attributes["initial_value"])
     tensor = ir.RankedTensorType.get(kind.shape, _byte())
     values = np.array([bool(value) for value in given], np.uint8).reshape(kind.shape)
     operation.attributes["initial_value"] = ir.DenseElementsAttr.get(values, type=tensor)
@@ -173,36 +172,36 @@ def _global_of_bytes(operation: Any, kind: Any) -> None:
     operation.attributes["type"] = ir.TypeAttr.get(bytes_of)
 
 
-def _generic_booleans(operation: Any) -> None:
-    block = operation.regions[0].blocks[0]
-    for operand, argument in zip(operation.operands, block.arguments, strict=True):
-        if isinstance(operand.type, ir.MemRefType) and _is_boolean(argument.type):
+def _generic_booleans(generic: Structured) -> None:
+    block = generic.block
+    for operand, argument in zip(generic.operands, generic.arguments, strict=True):
+        if is_buffer(operand) and _is_boolean(argument.type):
             argument.set_type(_byte())
             _from_byte(argument, ir.InsertionPoint.at_block_begin(block))
-    terminator = block.operations[len(block.operations) - 1]
+    terminator = block.operations[len(block.operations) - 1].operation
     for number, value in enumerate(terminator.operands):
         if _is_boolean(value.type):
             with ir.InsertionPoint(terminator), terminator.location:
                 terminator.operands[number] = arith.extui(_byte(), value)
 
 
-def _from_byte(value: Any, point: Any) -> None:
+def _from_byte(value: ir.Value, point: ir.InsertionPoint) -> None:
     """Emit ``value != 0`` at ``point`` for all the uses of a byte that was a boolean."""
     with point, value.location:
         zero = arith.constant(_byte(), 0)
         truth = arith.cmpi(arith.CmpIPredicate.ne, value, zero)
-    value.replace_all_uses_except(truth, truth.owner.operation)
+    value.replace_all_uses_except(truth, [truth.owner.operation])
 
 
-def _byte() -> Any:
+def _byte() -> ir.IntegerType:
     return ir.IntegerType.get_signless(8)
 
 
-def _is_boolean(kind: Any) -> bool:
+def _is_boolean(kind: ir.Type) -> bool:
     return isinstance(kind, ir.IntegerType) and kind.width == 1
 
 
-def _retype(value: Any) -> None:
+def _retype(value: ir.Value) -> None:
     kind = value.type
     if isinstance(kind, ir.MemRefType) and _is_boolean(kind.element_type):
         value.set_type(ir.MemRefType.get(kind.shape, _byte(), kind.layout, kind.memory_space))

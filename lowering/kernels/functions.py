@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from rammer_mlir.bindings import ir
 
@@ -11,12 +10,12 @@ KERNEL_PREFIX = "rkernel."
 """Begins the symbols of rKernels in native code."""
 
 
-def find_kernels(module: Any) -> Iterator[Any]:
+def find_kernels(module: ir.Module) -> Iterator[ir.Operation]:
     """Yield the rKernels: functions with a body, an index first, then memrefs, and no result."""
     for operation in (o.operation for o in module.body.operations):
         if operation.name != "func.func" or not len(operation.regions[0].blocks):
             continue
-        kind = operation.attributes["function_type"].value
+        kind = ir.FunctionType(ir.TypeAttr(operation.attributes["function_type"]).value)
         first, *rest = [*kind.inputs] or [None]
         if isinstance(first, ir.IndexType) and not list(kind.results):
             if all(isinstance(t, ir.MemRefType) for t in rest):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import llvmlite.binding as llvm
 
+from rammer_mlir.bindings import ir
 from rammer_mlir.bindings import llvm as llvm_dialect
 from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.ir_walk import walk
@@ -16,7 +15,7 @@ _DIALECTS = frozenset(("llvm", "nvvm", "rocdl"))
 """Dialects that the translation to LLVM IR knows."""
 
 
-def to_llvm_ir(module: Any) -> str:
+def to_llvm_ir(module: ir.Module | ir.Operation) -> str:
     """Translate a module of the LLVM dialect to LLVM IR text that llvmlite parses.
 
     The module is a ``builtin.module``, or a ``gpu.module`` that also holds its target's intrinsics.

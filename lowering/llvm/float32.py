@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from rammer_mlir.bindings import arith, ir
 
@@ -13,7 +13,7 @@ Number = TypeVar("Number", "Bits", "Float")
 class Mask:
     """An i1 value, or a vector of them."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: ir.Value) -> None:
         self.value = value
 
     def choose(self, when_true: Number, when_false: Number) -> Number:
@@ -24,7 +24,7 @@ class Mask:
 class Bits:
     """An i32 value, or a vector of them, that stands for the bits of an f32."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: ir.Value) -> None:
         self.value = value
 
     def constant(self, number: int) -> Bits:
@@ -62,14 +62,14 @@ class Bits:
         """Convert the signed number."""
         return Float(arith.sitofp(shaped_like(self.value.type, ir.F32Type.get()), self.value))
 
-    def _lift(self, other: Bits | int) -> Any:
+    def _lift(self, other: Bits | int) -> ir.Value:
         return other.value if isinstance(other, Bits) else self.constant(other).value
 
 
 class Float:
     """An f32 value, or a vector of them. A product and a sum may become one rounding."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: ir.Value) -> None:
         self.value = value
 
     def constant(self, number: float) -> Float:
@@ -123,28 +123,41 @@ class Float:
         integer = ir.IntegerType.get_signless(32)
         return Bits(arith.bitcast(shaped_like(self.value.type, integer), self.value))
 
-    def _compare(self, predicate: Any, other: Float | float) -> Mask:
+    def _compare(self, predicate: object, other: Float | float) -> Mask:
         return Mask(arith.cmpf(predicate, self.value, self._lift(other)))
 
-    def _lift(self, other: Float | float) -> Any:
+    def _lift(self, other: Float | float) -> ir.Value:
         return other.value if isinstance(other, Float) else self.constant(other).value
 
 
-def element_type(kind: Any) -> Any:
+def expand(operation: ir.Operation, expansion: Callable[..., Float]) -> None:
+    """Replace an operation on f32 by arithmetic, one on narrower floats by way of f32."""
+    kind = operation.results[0].type
+    is_narrow = not isinstance(element_type(kind), ir.F32Type)
+    with ir.InsertionPoint(operation), operation.location:
+        single = shaped_like(kind, ir.F32Type.get())
+        operands = [arith.extf(single, v) if is_narrow else v for v in operation.operands]
+        result = expansion(*map(Float, operands)).value
+        result = arith.truncf(kind, result) if is_narrow else result
+    operation.results[0].replace_all_uses_with(result)
+    operation.erase()
+
+
+def element_type(kind: ir.Type) -> ir.Type:
     """Return the element type of a vector type; a scalar type is its own."""
     return kind.element_type if isinstance(kind, ir.VectorType) else kind
 
 
-def shaped_like(shape: Any, element: Any) -> Any:
+def shaped_like(shape: ir.Type, element: ir.Type) -> ir.Type:
     """Return the type ``element`` in the shape of the type ``shape``."""
     if isinstance(shape, ir.VectorType):
         return ir.VectorType.get(shape.shape, element)
     return element
 
 
-def _constant(shape: Any, element: Any, number: float) -> Any:
+def _constant(shape: ir.Type, element: ir.Type, number: float) -> ir.Value:
     kind = shaped_like(shape, element)
-    attribute = (
+    attribute: ir.Attribute = (
         ir.FloatAttr.get(element, number)
         if isinstance(element, ir.FloatType)
         else ir.IntegerAttr.get(element, int(number))
@@ -154,5 +167,5 @@ def _constant(shape: Any, element: Any, number: float) -> Any:
     return arith.constant(kind, attribute)
 
 
-def _contract() -> Any:
+def _contract() -> object:
     return arith.FastMathFlags.contract

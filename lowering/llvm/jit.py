@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-from typing import Any
 
 import llvmlite.binding as llvm
 
@@ -12,7 +11,7 @@ from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.llvm.machine import LLVM_LOCK, initialize_llvm
 
 _numbers = itertools.count()
-_jits: list[Any] = []
+_jits: list[llvm.LLJIT] = []
 
 
 class Library:
@@ -22,7 +21,7 @@ class Library:
     that was made from it.
     """
 
-    def __init__(self, jit: Any, name: str, tracker: Any) -> None:
+    def __init__(self, jit: llvm.LLJIT, name: str, tracker: llvm.ResourceTracker) -> None:
         self._jit = jit
         self._name = name
         self._trackers = [tracker]
@@ -64,7 +63,7 @@ def load_object(object_file: bytes) -> Library:
     return Library(jit, name, tracker)
 
 
-def _process_jit() -> Any:
+def _process_jit() -> llvm.LLJIT:
     """Return the one JIT of this process. It is never closed, so libraries may outlive callers."""
     if not _jits:
         initialize_llvm()

@@ -6,11 +6,10 @@ runtime library and not in a process that only loads kernels.
 
 from __future__ import annotations
 
-from typing import Any
-
 from rammer_mlir.bindings import arith, ir
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.float32 import Bits, Float, element_type, shaped_like
+from rammer_mlir.passes.ir.structured import element_bytes
 
 _TWO_TO_112 = 5192296858534827628530496329220096.0  # the exponent biases differ by 112
 _SMALLEST_NORMAL = 0x38800000  # 2**-14 as f32
@@ -18,7 +17,7 @@ _FIRST_INFINITE = 0x477FF000  # 65520 as f32: rounds to infinity
 _HALF = 0x3F000000  # 0.5 as f32: the last place of numbers near it is f16's smallest number
 
 
-def convert_through_f32(module: Any) -> None:
+def convert_through_f32(module: ir.Module) -> None:
     """Convert between f64 and f16 or bf16 in two steps, because no processor does it in one.
 
     Rounding twice can differ by one unit in the last place of the narrow type.
@@ -27,8 +26,8 @@ def convert_through_f32(module: Any) -> None:
         if operation.name not in ("arith.extf", "arith.truncf"):
             continue
         source, target = operation.operands[0], operation.result
-        widths = {element_type(source.type).width, element_type(target.type).width}
-        if widths != {16, 64}:
+        sizes = {element_bytes(element_type(value.type)) for value in (source, target)}
+        if sizes != {2, 8}:
             continue
         with ir.InsertionPoint(operation), operation.location:
             convert = arith.extf if operation.name == "arith.extf" else arith.truncf
@@ -36,7 +35,7 @@ def convert_through_f32(module: Any) -> None:
             operation.operands[0] = middle
 
 
-def expand_half_conversions(module: Any) -> None:
+def expand_half_conversions(module: ir.Module) -> None:
     """Replace conversions between f16 and f32 by integer arithmetic, in place. Exact."""
     for operation in walk(module.operation):
         expansion = {"arith.extf": _extend, "arith.truncf": _truncate}.get(operation.name)
@@ -52,7 +51,7 @@ def expand_half_conversions(module: Any) -> None:
         operation.erase()
 
 
-def _extend(half: Any) -> Any:
+def _extend(half: ir.Value) -> ir.Value:
     """Scale the shifted bits, which also turns denormals into normal numbers."""
     shape = half.type
     short = arith.bitcast(shaped_like(shape, ir.IntegerType.get_signless(16)), half)
@@ -63,7 +62,7 @@ def _extend(half: Any) -> Any:
     return (infinite + ((bits & 0x8000) << 16)).as_float().value
 
 
-def _truncate(single: Any) -> Any:
+def _truncate(single: ir.Value) -> ir.Value:
     """Round to nearest, ties to even, in three ranges."""
     bits = Float(single).bits()
     size = bits & 0x7FFFFFFF

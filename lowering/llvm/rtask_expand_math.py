@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.lowering.llvm.math_to_arith import convert_math
+from rammer_mlir.lowering.llvm.expand_exponentials import expand_exponentials
 from rammer_mlir.passes.base import Pass
 
 
@@ -19,4 +19,4 @@ class ExpandMath(Pass):
     def run(self, module: ir.Module) -> None:
         """Expand the functions everywhere in the module, on scalars and on vectors."""
         with ir.Location.unknown(module.context):
-            convert_math(module)
+            expand_exponentials(module)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from rammer_mlir.bindings import passmanager
+from rammer_mlir.bindings import ir, passmanager
+from rammer_mlir.lowering.llvm.expand_exponentials import expand_exponentials
 from rammer_mlir.lowering.llvm.machine import Machine
-from rammer_mlir.lowering.llvm.math_to_arith import convert_math
 from rammer_mlir.lowering.llvm.narrow_floats import convert_through_f32, expand_half_conversions
 
 
@@ -17,9 +16,9 @@ class Step:
     """One step of the lowering: an upstream pipeline as text, or a function on the module."""
 
     name: str
-    run: str | Callable[[Any], None]
+    run: str | Callable[[ir.Module], None]
 
-    def apply(self, module: Any) -> None:
+    def apply(self, module: ir.Module) -> None:
         """Run the step on a module, in place."""
         if callable(self.run):
             self.run(module)
@@ -37,7 +36,7 @@ def llvm_steps(machine: Machine) -> list[Step]:
         Step("narrow-floats", f"arith-emulate-unsupported-floats{{{narrow}}}"),
         Step("wide-floats", convert_through_f32),
         *([] if machine.has_half_conversions else [Step("half", expand_half_conversions)]),
-        Step("math", convert_math),
+        Step("exponentials", expand_exponentials),
         Step("expand-arith", "func.func(arith-expand{include-bf16=true})"),
         Step("loops", "convert-scf-to-cf"),
         Step("powers", "math-expand-ops{ops=clampf},convert-math-to-funcs"),

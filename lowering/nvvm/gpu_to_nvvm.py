@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.gpu.llvm.buffer_addresses import read_addresses_anew
@@ -52,7 +51,7 @@ def nvvm_steps(index_bits: int) -> list[Step]:
     ]
 
 
-def _one_block_at_a_time(module: Any) -> None:
+def _one_block_at_a_time(module: ir.Module) -> None:
     """Ask for one resident block on a multiprocessor, so that ptxas may use all registers."""
     one = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1)
     for operation in walk(module.operation):
@@ -60,6 +59,6 @@ def _one_block_at_a_time(module: Any) -> None:
             operation.attributes["nvvm.minctasm"] = one
 
 
-def lower_to_nvvm(module: Any) -> None:
+def lower_to_nvvm(module: ir.Module) -> None:
     """Lower the gpu module of a module to the LLVM dialect, in place."""
     lower_steps(module, nvvm_steps(index_width(module)))

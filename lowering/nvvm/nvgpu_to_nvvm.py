@@ -7,11 +7,16 @@ many. So what accesses memory is lowered here, and the rest, on registers, is le
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from rammer_mlir.bindings import arith, ir, llvm, nvvm
 from rammer_mlir.lowering.gpu.llvm.pointers import Pointers
 from rammer_mlir.lowering.ir_walk import constant_integer, producer, walk
+from rammer_mlir.lowering.nvvm.nvgpu_views import (
+    async_copy,
+    copied_bytes,
+    matrix_load,
+    pending_groups,
+)
 
 _GLOBAL = "!llvm.ptr<1>"
 _SELECT = "arith.select"
@@ -19,7 +24,7 @@ _REGISTER = 32
 """Bits."""
 
 
-def lower_shared_memory(module: Any, index_bits: int) -> None:
+def lower_shared_memory(module: ir.Module, index_bits: int) -> None:
     """Replace nvgpu's asynchronous copies, their groups and waits, and loads of matrices.
 
     Args:
@@ -31,58 +36,59 @@ def lower_shared_memory(module: Any, index_bits: int) -> None:
         lower = _LOWERINGS.get(operation.name)
         if lower is not None:
             with ir.InsertionPoint(operation), operation.location:
-                lower(operation.opview, pointers)
+                lower(operation, pointers)
             operation.erase()
 
 
-def _copy(operation: Any, pointers: Pointers) -> None:
+def _copy(operation: ir.Operation, pointers: Pointers) -> None:
     """Copy 4, 8 or 16 bytes, of which those beyond ``srcElements`` become zeros.
 
     Where it is zero, nothing is read: an index that is chosen to be inside for that case alone may
     then stay outside, as in CUTLASS (``cp_async_zfill``).
     """
-    width = operation.dst.type.element_type.width // 8
-    size = operation.dstElements.value * width
-    to = pointers.element(operation.dst, list(operation.dstIndices))
-    at = [_read_index(index, operation.srcElements) for index in operation.srcIndices]
-    source = pointers.element(operation.src, at)
+    copy = async_copy(operation)
+    width = copied_bytes(copy)
+    size = copy.dstElements.value * width
+    to = pointers.element(copy.dst, list(copy.dstIndices))
+    at = [_read_index(index, copy.srcElements) for index in copy.srcIndices]
+    source = pointers.element(copy.src, at)
     source = llvm.addrspacecast(ir.Type.parse(_GLOBAL), source)
-    taken = operation.srcElements
+    taken = copy.srcElements
     if taken is not None:
         read = arith.muli(taken, arith.constant(taken.type, width))
         taken = arith.index_cast(ir.IntegerType.get_signless(_REGISTER), read)
     caches = nvvm.LoadCacheModifierKind
-    modifier = caches.CG if operation.bypassL1 else caches.CA
+    modifier = caches.CG if copy.bypassL1 else caches.CA
     nvvm.cp_async_shared_global(to, source, size, modifier, cp_size=taken)
 
 
-def _read_index(index: Any, taken: Any) -> Any:
+def _read_index(index: ir.Value, taken: ir.Value | None) -> ir.Value:
     """Return what an index is where anything is read."""
     if taken is None or not producer(index) == producer(taken) == _SELECT:
         return index
-    condition, inside, _ = index.owner.operands
-    read, _, nothing = taken.owner.operands
+    condition, inside, _ = ir.OpResult(index).owner.operands
+    read, _, nothing = ir.OpResult(taken).owner.operands
     return inside if condition == read and constant_integer(nothing) == 0 else index
 
 
-def _group(operation: Any, pointers: Pointers) -> None:
+def _group(operation: ir.Operation, pointers: Pointers) -> None:
     nvvm.cp_async_commit_group()
 
 
-def _wait(operation: Any, pointers: Pointers) -> None:
-    pending = operation.numGroups
-    nvvm.cp_async_wait_group(0 if pending is None else pending.value)
+def _wait(operation: ir.Operation, pointers: Pointers) -> None:
+    nvvm.cp_async_wait_group(pending_groups(operation))
 
 
-def _matrices(operation: Any, pointers: Pointers) -> None:
+def _matrices(operation: ir.Operation, pointers: Pointers) -> None:
     """Load matrices of 8 by 8 elements of 16 bits, of each of which a lane has one register."""
-    count = operation.numTiles.value
-    fragment = operation.res.type
+    load = matrix_load(operation)
+    count = load.numTiles.value
+    fragment = load.res.type
     register = ir.IntegerType.get_signless(_REGISTER)
     loaded = nvvm.ldmatrix(
-        pointers.element(operation.srcMemref, list(operation.indices)),
+        pointers.element(load.srcMemref, list(load.indices)),
         count,
-        ir.Attribute.parse(f"#nvvm.mma_layout<{'col' if operation.transpose.value else 'row'}>"),
+        ir.Attribute.parse(f"#nvvm.mma_layout<{'col' if load.transpose.value else 'row'}>"),
         ir.Attribute.parse("#nvvm.ld_st_matrix_shape<m = 8, n = 8>"),
         ir.Attribute.parse("#nvvm.ld_st_matrix_elt_type<b16>"),
         results=[_struct(register, count)],
@@ -96,17 +102,17 @@ def _matrices(operation: Any, pointers: Pointers) -> None:
     cast = ir.Operation.create(
         "builtin.unrealized_conversion_cast", results=[fragment], operands=[array]
     )
-    operation.res.replace_all_uses_with(cast.result)
+    load.res.replace_all_uses_with(cast.result)
 
 
-def _struct(kind: Any, count: int) -> Any:
+def _struct(kind: ir.Type, count: int) -> ir.Type:
     """Return the type of several registers; one is not in a struct."""
     if count == 1:
         return kind
     return ir.Type.parse(f"!llvm.struct<({', '.join([str(kind)] * count)})>")
 
 
-_LOWERINGS: dict[str, Callable[[Any, Pointers], None]] = {
+_LOWERINGS: dict[str, Callable[[ir.Operation, Pointers], None]] = {
     "nvgpu.device_async_copy": _copy,
     "nvgpu.device_async_create_group": _group,
     "nvgpu.device_async_wait": _wait,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.ir_walk import walk
@@ -62,5 +61,6 @@ def isolate(module: ir.Module, function: ir.OpView, num_rtasks: int) -> KernelSo
         return KernelSource(str(alone), num_rtasks)
 
 
-def _constants_used(kernel: Any) -> set[str]:
-    return {op.attributes["name"].value for op in walk(kernel) if op.name == "memref.get_global"}
+def _constants_used(kernel: ir.Operation) -> set[str]:
+    readers = (op for op in walk(kernel) if op.name == "memref.get_global")
+    return {ir.FlatSymbolRefAttr(op.attributes["name"]).value for op in readers}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
+from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.gpu.llvm.index_width import index_width, rule_out_overflow
 from rammer_mlir.lowering.gpu.llvm.memory_accesses import lower_memory_accesses
 from rammer_mlir.lowering.gpu.llvm.pointers import keep_addresses_whole
@@ -44,6 +44,6 @@ def rocdl_steps(chip: str, index_bits: int) -> list[Step]:
     ]
 
 
-def lower_to_rocdl(module: Any, chip: str) -> None:
+def lower_to_rocdl(module: ir.Module, chip: str) -> None:
     """Lower the gpu module of a module to the LLVM dialect, in place."""
     lower_steps(module, rocdl_steps(chip, index_width(module)))

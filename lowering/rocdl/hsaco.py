@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rammer_mlir.lowering.llvm.codegen import emit_assembly
 from rammer_mlir.lowering.llvm.link import link_shared
 from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.programs.residency import KernelResources
@@ -13,11 +12,6 @@ TRIPLE = "amdgcn-amd-amdhsa"
 def amd_machine(chip: str) -> Machine:
     """Describe a chip to LLVM; the size of a wave is the chip's own."""
     return Machine(TRIPLE, chip, "", 128)
-
-
-def emit_isa(ir_text: str, chip: str) -> str:
-    """Optimise LLVM IR text and compile it to AMD assembly text."""
-    return emit_assembly(ir_text, amd_machine(chip))
 
 
 def link_hsaco(object_file: bytes) -> bytes:

@@ -1,10 +1,10 @@
 """Which activations get further channels, so that they divide into blocks, and how operations do.
 
-A value whose channels are no multiple of a block cannot be stored in blocks (``channel_layout``).
-It is *padded*: further channels stand behind its own, which weights padded with zeros compute, and
-which the weights of the next convolution multiply by zero. What is in them is known when the
-network is compiled (``further_channels``); it has to be finite, because zero times infinity is no
-zero.
+A value whose channels are no multiple of a block cannot be stored in blocks
+(``channels/layout.py``). It is *padded*: further channels stand behind its own, which weights
+padded with zeros compute, and which the weights of the next convolution multiply by zero. What is
+in them is known when the network is compiled (``channels/further.py``); it has to be finite,
+because zero times infinity is no zero.
 
 A concatenation of padded values has several *runs* of channels, each with further ones behind it.
 """

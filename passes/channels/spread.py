@@ -1,10 +1,10 @@
 """How a change along channels spreads through a network.
 
 What becomes of a value along one dimension is its *change*: it is stored in blocks
-(``channel_layout``), or further channels stand behind its own (``channel_padding``). Changes begin
-at the results of contractions with constant weights. Operations that read changed values go along
-if the change's rules allow it; where they do not, the value is brought back to its plain form. A
-plain value that is concatenated with changed ones may be *converted*, by a copy.
+(``channels/layout.py``), or further channels stand behind its own (``channels/padding.py``).
+Changes begin at the results of contractions with constant weights. Operations that read changed
+values go along if the change's rules allow it; where they do not, the value is brought back to its
+plain form. A plain value that is concatenated with changed ones may be *converted*, by a copy.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.structured import (
@@ -92,7 +91,7 @@ def _is_step(reading: Structured, source: ir.Value, weights: DerivedWeights) -> 
 def body_key(op: ir.OpView) -> object:
     """Return a body's operations with their operands' origins; equal bodies compute the same."""
     block = op.operation.regions[0].blocks[0]
-    names: dict[Any, object] = {argument: n for n, argument in enumerate(block.arguments)}
+    names: dict[ir.Value, object] = {argument: n for n, argument in enumerate(block.arguments)}
     key: list[object] = [str(op.operation.attributes["indexing_maps"])]
     for number, inner in enumerate(block.operations):
         operation = inner.operation

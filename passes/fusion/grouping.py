@@ -1,15 +1,16 @@
 """Which operations of the data-flow graph become one rOperator.
 
 A greedy walk in def-before-use order: an operation joins the groups that produce its operands when
-the union still cuts into independent rTasks (see ``tile_space``), holds at most one contraction,
-loses no parallelism that matters, and leaves the graph acyclic. This is the fusion that RAMMER
-section 4 and Dali's boundaries ask for, decided on the loops instead of on operator names.
+the union still cuts into independent rTasks (see ``tiling/space.py``), holds at most one
+contraction, loses no parallelism that matters, and leaves the graph acyclic. This is the fusion
+that RAMMER section 4 and Dali's boundaries ask for, decided on the loops instead of on operator
+names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.fusion.spaces import FusedSpace, FusedSpaces
@@ -43,7 +44,6 @@ class Group:
     operations: list[ir.OpView]
     start: int
     space: FusedSpace | None
-    users_outside: set[int] = field(default_factory=set[int])
 
     @property
     def is_opaque(self) -> bool:

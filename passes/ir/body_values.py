@@ -49,7 +49,7 @@ def _evaluate(op: ir.Operation, known: Mapping[ir.Value, float]) -> float | None
         return None
 
 
-def _comparison(op: ir.Operation) -> Callable[..., Any]:
+def _comparison(op: ir.Operation) -> Callable[..., float]:
     """Return the function of an ``arith.cmpf``: 1 for true, 0 for false."""
     ordered, unordered = _PREDICATES[ir.IntegerAttr(op.attributes["predicate"]).value]
 

@@ -41,6 +41,10 @@ class Linear:
     coefficients: Mapping[int, int]
     constant: int
 
+    def factors(self, dims: int) -> list[int]:
+        """Return the coefficient of each of ``dims`` dimensions."""
+        return [self.coefficients.get(dim, 0) for dim in range(dims)]
+
 
 def linear_form(expr: ir.AffineExpr) -> Linear | None:
     """Return the expression as a linear form of dimensions, or None when it is none."""

@@ -1,4 +1,4 @@
-"""A reading of ``linalg.generic``: iteration domain, indexing maps, cost."""
+"""Read ``linalg.generic``, on tensors or buffers: iteration domain, indexing maps, body, cost."""
 
 from __future__ import annotations
 
@@ -6,8 +6,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import NamedTuple, TypeAlias, TypeGuard
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.boxes import loops_in
+
+Buffer: TypeAlias = "ir.Value[ir.MemRefType]"
+"""A value in memory."""
+
+
+def is_buffer(value: ir.Value) -> TypeGuard[Buffer]:
+    """Whether a value is a memref."""
+    return isinstance(value.type, ir.MemRefType)
+
+
+def as_buffer(value: ir.Value) -> Buffer:
+    """Return a value that is known to be a memref."""
+    assert is_buffer(value), f"expected a memref, found {value.type}"
+    return value
 
 
 def is_generic(op: ir.OpView) -> bool:
@@ -64,9 +80,27 @@ def body_operations(op: ir.OpView) -> Iterator[ir.OpView]:
     yield from operations[:-1]
 
 
+class LoopDimension(NamedTuple):
+    """A dimension of an operand, by its number and its value, that one loop indexes by itself."""
+
+    loop: int
+    operand: int
+    value: ir.Value
+    dimension: int
+    size: int
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the size is known at compile time."""
+        return not ir.ShapedType.is_dynamic_size(self.size)
+
+
 @dataclass(frozen=True)
 class Structured:
-    """One ``linalg.generic`` and the facts that tiling and fusion ask about it."""
+    """One ``linalg.generic`` and the facts that passes and lowerings ask about it.
+
+    Facts are read once: an operation that was changed is to be read again.
+    """
 
     op: ir.OpView
 
@@ -88,49 +122,119 @@ class Structured:
         return ["parallel" in kind for kind in kinds if "iterator_type" in kind]
 
     @cached_property
+    def parallel_loops(self) -> tuple[int, ...]:
+        """Numbers of the parallel loops."""
+        return tuple(loop for loop, parallel in enumerate(self.parallel) if parallel)
+
+    @cached_property
+    def reduction_loops(self) -> tuple[int, ...]:
+        """Numbers of the reduction loops."""
+        return tuple(loop for loop, parallel in enumerate(self.parallel) if not parallel)
+
+    @cached_property
     def num_outputs(self) -> int:
         """Number of destination operands; on tensors, that of results."""
         return ir.DenseI32ArrayAttr(self.op.operation.attributes["operandSegmentSizes"])[1]
 
     @property
+    def operands(self) -> list[ir.Value]:
+        """All operands, inputs first, then outputs."""
+        return list(self.op.operation.operands)
+
+    @property
     def inputs(self) -> list[ir.Value]:
         """Input operands."""
-        return list(self.op.operation.operands)[: -self.num_outputs]
+        return self.operands[: -self.num_outputs]
 
     @property
     def outputs(self) -> list[ir.Value]:
         """Destination operands."""
-        return list(self.op.operation.operands)[-self.num_outputs :]
+        return self.operands[-self.num_outputs :]
+
+    @property
+    def output_maps(self) -> list[ir.AffineMap]:
+        """Indexing maps of the destination operands."""
+        return self.maps[-self.num_outputs :]
+
+    @cached_property
+    def block(self) -> ir.Block:
+        """The body's only block."""
+        return self.op.operation.regions[0].blocks[0]
+
+    @cached_property
+    def arguments(self) -> list[ir.BlockArgument]:
+        """The body's arguments, one for each operand."""
+        return list(self.block.arguments)
+
+    @cached_property
+    def body(self) -> list[ir.OpView]:
+        """Operations of the body without its terminator."""
+        return list(body_operations(self.op))
+
+    @cached_property
+    def yielded(self) -> list[ir.Value]:
+        """Values that the body yields, one for each output."""
+        operations = self.block.operations
+        return list(operations[len(operations) - 1].operation.operands)
+
+    @cached_property
+    def used_loops(self) -> list[tuple[int, ...]]:
+        """For each operand, the loops that its indexing map depends on."""
+        return [
+            tuple(sorted(set[int]().union(*(loops_in(expr) for expr in map_.results))))
+            for map_ in self.maps
+        ]
+
+    @cached_property
+    def loop_dimensions(self) -> list[LoopDimension]:
+        """The dimensions of operands that one loop indexes by itself."""
+        return [
+            LoopDimension(loop, operand, value, dimension, size)
+            for operand, (map_, value) in enumerate(zip(self.maps, self.operands, strict=True))
+            for dimension, (expr, size) in enumerate(
+                zip(map_.results, shape_of(value), strict=True)
+            )
+            if (loop := plain_dim(expr)) is not None
+        ]
+
+    @cached_property
+    def extent_sources(self) -> list[LoopDimension]:
+        """For each loop, a dimension that is as long as the loop, a static one if there is any.
+
+        Every loop has one, which linalg's verifier guarantees.
+        """
+        found: dict[int, LoopDimension] = {}
+        for source in self.loop_dimensions:
+            if source.loop not in found or not found[source.loop].is_static:
+                found[source.loop] = source
+        return [found[loop] for loop in range(len(self.parallel))]
 
     @cached_property
     def extents(self) -> list[int]:
-        """Trip count of each loop, read off the operands' shapes."""
-        found: dict[int, int] = {}
-        for map_, value in zip(self.maps, self.op.operation.operands, strict=True):
-            for expr, size in zip(map_.results, shape_of(value), strict=True):
-                dim = plain_dim(expr)
-                if dim is not None:
-                    found[dim] = size
-        return [found[dim] for dim in range(len(self.parallel))]
+        """Trip count of each loop, a dynamic size where no operand gives a static one."""
+        return [source.size for source in self.extent_sources]
 
     def result_dims(self, result: int) -> list[int] | None:
         """Loops that index the given result, or None if its map is not a projected permutation."""
-        dims = [plain_dim(expr) for expr in self.maps[len(self.inputs) + result].results]
+        return self.operand_dims(len(self.maps) - self.num_outputs + result)
+
+    def operand_dims(self, number: int) -> list[int] | None:
+        """Loops that index the given operand, or None if one dimension has an expression."""
+        dims = [plain_dim(expr) for expr in self.maps[number].results]
         return None if None in dims else [dim for dim in dims if dim is not None]
 
     def reads_input(self, position: int) -> bool:
         """Whether the body uses an input's elements; not those of a window that only has a size."""
-        argument = self.op.operation.regions[0].blocks[0].arguments[position]
-        return any(True for _ in argument.uses)
+        return any(True for _ in self.block.arguments[position].uses)
 
     def reads_output(self, result: int) -> bool:
         """Whether the body uses the destination's old value."""
-        return self.reads_input(len(self.inputs) + result)
+        return self.reads_input(len(self.maps) - self.num_outputs + result)
 
     @cached_property
     def uses_index(self) -> bool:
         """Whether the body asks where in the iteration domain it is."""
-        return any(inner.operation.name == "linalg.index" for inner in body_operations(self.op))
+        return any(inner.operation.name == "linalg.index" for inner in self.body)
 
     @cached_property
     def is_elementwise(self) -> bool:
@@ -150,7 +254,7 @@ class Structured:
             for map_, value in zip(self.maps, self.inputs, strict=False)
             if map_.n_dims and len(map_.results) and not is_constant(value)
         )
-        names = {inner.operation.name for inner in body_operations(self.op)}
+        names = {inner.operation.name for inner in self.body}
         return reads >= 2 and bool(names & {"arith.mulf", "arith.muli"})
 
     @cached_property
@@ -166,10 +270,7 @@ class Structured:
     @cached_property
     def operations(self) -> int:
         """Scalar operations over the whole domain (a transcendental counts as sixteen)."""
-        weights = (
-            16 if inner.operation.name.startswith("math.") else 1
-            for inner in body_operations(self.op)
-        )
+        weights = (16 if inner.operation.name.startswith("math.") else 1 for inner in self.body)
         return self._evaluations * max(1, sum(weights))
 
     @cached_property

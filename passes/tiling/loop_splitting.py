@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.ir.boxes import loops_in
@@ -11,6 +12,8 @@ from rammer_mlir.passes.ir.generics import indexing_maps
 from rammer_mlir.passes.ir.structured import Structured, plain_dim
 from rammer_mlir.passes.tiling.kernel import Computation
 from rammer_mlir.passes.tiling.space import TileClass
+
+_Of = TypeVar("_Of")
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Panels:
     argument: int
     leading: int
 
-    def arrange(self, dims: list[Any], blocks: Any, points: Any) -> list[Any]:
+    def arrange(self, dims: Sequence[_Of], blocks: _Of, points: _Of) -> list[_Of]:
         """Order what belongs to the weight's dimensions, without the one that is split."""
         return [*dims[: self.leading], blocks, *dims[self.leading :], points]
 

@@ -30,9 +30,6 @@ _GROUPED_MAPS = (
 )
 """The same of a convolution in groups, each with channels and results of its own."""
 
-_PLAIN_RANK = 5
-"""Dimensions of images and results without groups."""
-
 
 @dataclass(frozen=True)
 class BlockedConvolution:
@@ -61,11 +58,6 @@ class BlockedConvolution:
     def shape(self) -> list[int]:
         """Shape of the result."""
         return shape_of(self.result)
-
-    @property
-    def is_grouped(self) -> bool:
-        """Whether its channels are divided into groups."""
-        return len(self.shape) > _PLAIN_RANK
 
 
 def read_convolution(function: ir.OpView) -> BlockedConvolution | None:

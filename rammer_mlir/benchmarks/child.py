@@ -6,7 +6,7 @@ import multiprocessing
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from rammer_mlir.errors import RammerError
 
@@ -51,7 +51,7 @@ def in_child(
         child.join()
 
 
-def _child(work: Callable[[Any], Any], argument: Any, sender: Connection) -> None:
+def _child(work: Callable[[_Argument], object], argument: _Argument, sender: Connection) -> None:
     try:
         sender.send(_Success(work(argument)))
     except RammerError as error:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Mapping
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from collections.abc import Mapping, Sequence
+from typing import TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 _Kind = TypeVar("_Kind")
 
@@ -16,22 +16,25 @@ def decode(kind: type[_Kind], value: object) -> _Kind:
     Raises:
         TypeError: if the value does not fit the annotations.
     """
-    return _decode(kind, value)
+    return cast(_Kind, _decode(kind, value))
 
 
-def _decode(kind: Any, value: Any) -> Any:
+def _decode(kind: object, value: object) -> object:
     origin, arguments = get_origin(kind), get_args(kind)
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _decode_dataclass(kind, value)
     if origin in (Union, types.UnionType):
         return None if value is None else _decode(_first_fitting(arguments, value), value)
     if origin is list:
-        return [_decode(arguments[0], one) for one in value]
+        return [_decode(arguments[0], one) for one in _items(value)]
     if origin is tuple:
-        inner = arguments[:1] * len(value) if arguments[-1] is ... else arguments
-        return tuple(_decode(one, part) for one, part in zip(inner, value, strict=True))
+        parts = _items(value)
+        inner = arguments[:1] * len(parts) if arguments[-1] is ... else arguments
+        return tuple(_decode(one, part) for one, part in zip(inner, parts, strict=True))
     if origin is dict:
-        return {arguments[0](key): _decode(arguments[1], one) for key, one in value.items()}
+        return {
+            arguments[0](key): _decode(arguments[1], one) for key, one in _entries(value).items()
+        }
     if kind is float and isinstance(value, int):
         return float(value)
     if isinstance(kind, type) and not isinstance(value, kind):
@@ -39,14 +42,26 @@ def _decode(kind: Any, value: Any) -> Any:
     return value
 
 
-def _first_fitting(kinds: tuple[Any, ...], value: object) -> Any:
+def _items(value: object) -> Sequence[object]:
+    if not isinstance(value, list | tuple):
+        raise TypeError(f"expected a list, found {value!r}")
+    return cast(Sequence[object], value)
+
+
+def _entries(value: object) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"expected an object, found {value!r}")
+    return cast(Mapping[str, object], value)
+
+
+def _first_fitting(kinds: tuple[object, ...], value: object) -> object:
     """Choose a plain type that the value has, or else the only one that is not None."""
     others = [kind for kind in kinds if kind is not type(None)]
     return next((k for k in others if isinstance(k, type) and isinstance(value, k)), others[0])
 
 
-def _decode_dataclass(kind: Any, value: Any) -> Any:
+def _decode_dataclass(kind: type, value: object) -> object:
     if not isinstance(value, Mapping):
         raise TypeError(f"expected the fields of {kind.__name__}, found {value!r}")
     hints = get_type_hints(kind)
-    return kind(**{name: _decode(hints[name], part) for name, part in value.items()})
+    return kind(**{name: _decode(hints[name], part) for name, part in _entries(value).items()})

@@ -19,7 +19,7 @@ from functools import partial
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar, cast
 
 from rammer_mlir.benchmarks.comparison import Array
 from rammer_mlir.benchmarks.contenders.protocol import Contender, Open
@@ -78,7 +78,9 @@ class Lane:
         self._answer(timeout)
         self._stop()
 
-    def call(self, function: Callable[[Any, Feeds], _Result], timeout: float = 600) -> _Result:
+    def call(
+        self, function: Callable[[Contender, Feeds], _Result], timeout: float = 600
+    ) -> _Result:
         """Return ``function(contender, feeds)``, computed over there.
 
         Raises:
@@ -89,9 +91,9 @@ class Lane:
             self._pipe.send(function)
         answer = self._answer(timeout)
         self._stop()
-        return answer
+        return cast(_Result, answer)
 
-    def _answer(self, timeout: float) -> Any:
+    def _answer(self, timeout: float) -> object:
         if not self._pipe.poll(timeout):
             raise TargetError(f"{self._name}: no result after {timeout:.0f} s")
         try:

@@ -94,7 +94,7 @@ def measure_launch(
             out by default.
     """
     image, code, object_file = empty_program(num_veus)
-    image = replace(data or image, num_veus=num_veus)
+    image = replace(data or image, program=image.program)
     inputs, outputs = (
         [np.zeros(spec.shape, spec.dtype) for spec in specs]
         for specs in (image.signature.inputs, image.signature.outputs)

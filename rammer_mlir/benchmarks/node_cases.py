@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from rammer_mlir.errors import RammerError
+
+if TYPE_CHECKING:
+    from onnx.backend.test.case.test_case import TestCase
 
 Array = NDArray[np.generic]
 
@@ -108,13 +111,18 @@ def node_tests(only: str = "") -> Iterator[NodeTest]:
         warnings.simplefilter("ignore")
         from onnx.backend.test.case.node import collect_testcases
 
-        cases: list[Any] = collect_testcases(None)  # type: ignore[arg-type]
-    parameters = {case.name: _parameters(case.model.graph) for case in cases}
+        cases: list[TestCase] = collect_testcases(None)  # type: ignore[arg-type]
+    parameters = {case.name: _parameters(_model(case).graph) for case in cases}
     for case in cases:
-        if only in case.name and "training" not in case.name and _is_taken(case.model):
+        if only in case.name and "training" not in case.name and _is_taken(_model(case)):
             # What an operator's definition makes of its parameters are not its parameters.
             original = case.name.partition("_expanded")[0]
             yield from _tests(case, parameters.get(original) or parameters[case.name])
+
+
+def _model(case: TestCase) -> onnx.ModelProto:
+    assert case.model is not None
+    return case.model
 
 
 def _is_taken(model: onnx.ModelProto) -> bool:
@@ -127,10 +135,10 @@ def _is_taken(model: onnx.ModelProto) -> bool:
     )
 
 
-def _tests(case: Any, parameters: set[str]) -> Iterator[NodeTest]:
-    for inputs, outputs in case.data_sets[:1]:
+def _tests(case: TestCase, parameters: set[str]) -> Iterator[NodeTest]:
+    for inputs, outputs in (case.data_sets or ())[:1]:
         model = onnx.ModelProto()
-        model.CopyFrom(case.model)
+        model.CopyFrom(_model(case))
         names = [value.name for value in model.graph.input]
         feeds = {n: _array(value) for n, value in zip(names, inputs, strict=True)}
         expected = {
@@ -141,7 +149,7 @@ def _tests(case: Any, parameters: set[str]) -> Iterator[NodeTest]:
         yield NodeTest(case.name, model, feeds, expected, case.rtol, case.atol)
 
 
-def _array(value: Any) -> Array:
+def _array(value: object) -> Array:
     return (
         numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
     )

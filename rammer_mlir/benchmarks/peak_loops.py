@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.jit import Library, load_object
@@ -28,15 +29,17 @@ class PeakLoops:
         self._code: Library = load_object(emit_object(_text(lanes), machine))
         pointer, word, number = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
         fma, read = (self._code.address(name) for name in ("fma_peak", "read_peak"))
-        self._fma: Any = ctypes.CFUNCTYPE(number, word, number)(fma)
-        self._read: Any = ctypes.CFUNCTYPE(number, pointer, word, word)(read)
+        self._fma: Callable[[int, float], float] = ctypes.CFUNCTYPE(number, word, number)(fma)
+        self._read: Callable[[int, int, int], float] = ctypes.CFUNCTYPE(
+            number, pointer, word, word
+        )(read)
         self._step = lanes * _CHAINS
 
     def multiply_add(self) -> float:
         """Do ``flops`` operations."""
         return self._fma(_TRIPS, 0.5)
 
-    def read(self, data: np.ndarray[Any, np.dtype[np.float32]], sweeps: int) -> float:
+    def read(self, data: NDArray[np.float32], sweeps: int) -> float:
         """Read an array several times; up to one step of its end is left out."""
         return self._read(data.ctypes.data, data.size // self._step * self._step, sweeps)
 

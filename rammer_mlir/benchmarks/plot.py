@@ -25,7 +25,7 @@ def plot_ratios(results: Sequence[Result], path: Path) -> None:
     Raises:
         TargetError: if matplotlib is not installed.
     """
-    matplotlib: Any = required("matplotlib")
+    matplotlib = required("matplotlib")
     required("matplotlib.figure")
     policy, found = policies_of(results)[0], ratios(results)
     models = [result.request.model for result in results][::-1]
@@ -49,6 +49,7 @@ def plot_ratios(results: Sequence[Result], path: Path) -> None:
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
+# Any: matplotlib is not there when types are checked.
 def _decorate(panel: Any, threads: int, policy: str) -> None:
     panel.set_xscale("log", base=2)
     panel.axvline(1.0, color="black", linewidth=0.8)

@@ -13,10 +13,10 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 
 import rammer_mlir
 from rammer_mlir.benchmarks.cache_ends import cache_ends
@@ -99,7 +99,9 @@ def _bandwidth(num_veus: int, repeats: int) -> float:
         return 2 * a.nbytes / _low(lambda: executable.run({"a": a}, out), repeats, num_veus)
 
 
-def _model(operator: str, shape: list[int], weights: dict[str, Any]) -> onnx.ModelProto:
+def _model(
+    operator: str, shape: list[int], weights: dict[str, NDArray[np.float32]]
+) -> onnx.ModelProto:
     info, kind = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
     node = onnx.helper.make_node(operator, ["a", *weights], ["y"])
     constants = [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()]

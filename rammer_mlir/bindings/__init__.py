@@ -13,7 +13,6 @@ import importlib.util
 import os
 import sys
 from types import ModuleType
-from typing import Any
 
 _VARIABLE = "RAMMER_MLIR_BINDINGS"
 _CANDIDATES = ("mlir", "torch_mlir")
@@ -61,10 +60,10 @@ def submodule(name: str) -> ModuleType:
     return importlib.import_module(f"{PACKAGE}.{name}")
 
 
-ir: Any = submodule("ir")
+ir = submodule("ir")
 # Makes `from rammer_mlir.bindings.ir import Module` mean the bindings' own module.
 sys.modules[f"{__name__}.ir"] = ir
-passmanager: Any = submodule("passmanager")
+passmanager = submodule("passmanager")
 
 # On every access to an operation the bindings look for its dialect's Python module until they have
 # found it once. Without this they never find ours, and a failing import costs more than all else.

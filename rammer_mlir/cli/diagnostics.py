@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.errors import PassError, RammerError
+from rammer_mlir.errors import AssemblyError, PassError, RammerError
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.manager import MlirError
 
@@ -47,8 +47,7 @@ def of_error(error: RammerError | ir.MLIRError) -> list[Diagnostic]:
         return [found for info in error.error_diagnostics for found in of_info("error", info)]
     if isinstance(error, MlirError) and error.diagnostics:
         return [found for info in error.diagnostics for found in of_info("error", info)]
-    line = line_of(error.location) if isinstance(error, OperationError) else 0
-    return [Diagnostic("error", line, str(error))]
+    return [Diagnostic("error", line_of_error(error), str(error))]
 
 
 def of_info(kind: str, info: ir.DiagnosticInfo | ir.Diagnostic) -> Iterator[Diagnostic]:
@@ -56,6 +55,13 @@ def of_info(kind: str, info: ir.DiagnosticInfo | ir.Diagnostic) -> Iterator[Diag
     yield Diagnostic(kind, line_of(info.location), str(info.message))
     for note in info.notes:
         yield from of_info("note", note)
+
+
+def line_of_error(error: RammerError) -> int:
+    """Return the line of the input that an error of ours is about, or 0."""
+    if isinstance(error, AssemblyError):
+        return error.line
+    return line_of(error.location) if isinstance(error, OperationError) else 0
 
 
 def line_of(location: ir.Location) -> int:

@@ -46,13 +46,13 @@ def add_model_options(parser: ArgumentParser) -> None:
 
 def _describe_names() -> str:
     """Return the names that options take, also those of installed packages."""
-    from rammer_mlir.compiler.backends.registry import target_names
+    from rammer_mlir.compiler.backends.registry import backend_names
     from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
     from rammer_mlir.scheduling.devices.catalog import all_names
     from rammer_mlir.scheduling.policies import POLICIES
 
     costs = (*all_names(), *COST_FUNCTIONS.names(), "measured")
-    kinds = {"targets": target_names(), "policies": POLICIES.names(), "costs": costs}
+    kinds = {"targets": backend_names(), "policies": POLICIES.names(), "costs": costs}
     return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items())
 
 

@@ -22,7 +22,6 @@ from rammer_mlir.cli.common import (
 )
 from rammer_mlir.errors import OptionError, PassError, RammerError
 from rammer_mlir.lowering.registry import LOWERING_PASSES
-from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.manager import AfterPass, check_pipeline, pipeline_of_flags, run_pipeline
 from rammer_mlir.passes.options import describe_options
 from rammer_mlir.passes.registry import EXTENSION_PASSES, PASSES, help_line
@@ -78,6 +77,8 @@ def _parser() -> ArgumentParser:
     add("--allow-unregistered-dialect", action="store_true", help="accept unknown operations")
     add("--mlir-print-ir-after-all", action="store_true", help="print the IR after every pass")
     add("--mlir-print-debuginfo", action="store_true", help="print locations")
+    add("--mlir-print-op-generic", action="store_true", help="print all operations generically")
+    add("--print-rtask-generic", action="store_true", help="print rtask operations generically")
     add("--mlir-timing", action="store_true", help="print the time of every pass")
     add("--emit-bytecode", action="store_true", help="write bytecode instead of text")
     add("--debug", action="store_true", help="print a traceback with an error")
@@ -178,7 +179,7 @@ class _Job:
 
     def _process(self, chunk: str | bytes, context: ir.Context) -> bytes:
         with context, ir.Location.unknown():
-            module = ir.Module.parse(chunk)
+            module = dialects.parse(chunk)
             after: AfterPass | None = None
             if self.options.mlir_print_ir_after_all:
                 after = self._print_after
@@ -216,7 +217,14 @@ class _Job:
         print(self._text(module), file=sys.stderr)
 
     def _text(self, module: ir.Module) -> str:
-        return module.operation.get_asm(enable_debug_info=self.options.mlir_print_debuginfo)
+        """Return the module, which the pipeline has verified, in the form that was asked for."""
+        debug_info = self.options.mlir_print_debuginfo
+        all_generic = self.options.mlir_print_op_generic
+        if not all_generic and not self.options.print_rtask_generic:
+            return dialects.get_asm(module, enable_debug_info=debug_info, assume_verified=True)
+        return module.operation.get_asm(
+            enable_debug_info=debug_info, print_generic_op_form=all_generic, assume_verified=True
+        )
 
     def _write(self, module: ir.Module) -> bytes:
         if not self.options.emit_bytecode:
@@ -232,7 +240,7 @@ class _Job:
             if not found:
                 return str(error)
             return f"{self.options.input}:{found[0].line}: {found[0].message}"
-        line = diagnostics.line_of(error.location) if isinstance(error, OperationError) else 0
+        line = diagnostics.line_of_error(error)
         return f"{self.options.input}:{line}: {error}" if line else str(error)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.emulation.codegen.kernel import KernelCode
 from rammer_mlir.lowering.registry import LOWERING_PASSES
@@ -71,8 +72,10 @@ class Work:
         """Return the form that the last stage gave: IR and assembly as text, binaries as such."""
         if self.binary or self.text:
             return self.binary or self.text.encode()
-        return self.module.operation.get_asm(
-            large_elements_limit=_LONGEST_CONSTANT, large_resource_limit=_LONGEST_CONSTANT
+        return dialects.get_asm(
+            self.module,
+            large_elements_limit=_LONGEST_CONSTANT,
+            large_resource_limit=_LONGEST_CONSTANT,
         ).encode()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Literal
 
 import numpy as np
@@ -15,27 +14,6 @@ from rammer_mlir.programs.residency import KernelResources
 from rammer_mlir.programs.signature import Signature
 
 GpuCodeKind = Literal["cubin", "ptx", "hsaco"]
-
-
-class WatchWord(IntEnum):
-    """Places in the watchdog's buffer, before the word of each vEU: whether it was stopped.
-
-    CLAIMS counts threads that lost patience; the first one says its vEU, which vEU it awaits, the
-    steps that it expects of that one and sees since the first run, the position in the task table
-    of what it waits for, and the run.
-    """
-
-    CLAIMS = 0
-    VEU = 1
-    AWAITED = 2
-    EXPECTED = 3
-    SEEN = 4
-    POSITION = 5
-    RUN = 6
-
-
-WATCH_HEADER = 8
-"""Words before the vEUs'."""
 
 
 @dataclass(frozen=True)

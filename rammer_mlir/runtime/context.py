@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.programs.cpu_image import CpuImage
+from rammer_mlir.programs.native_interface import CACHE_LINE, ContextWord
 from rammer_mlir.support.aligned import address_of, aligned_bytes
 
-_WORDS = ("pointers", "steps", "run", "traces", "spins", "records", "arguments", "starts", "totals")
-"""Words of the context that native code reads, in order (see lowering/cpu/dispatch)."""
-
-_RUN, _TRACES = _WORDS.index("run"), _WORDS.index("traces")
-
-_LINE = 64
+# Every run writes these two: looking up an enumeration's members takes longer than the writing.
+_RUN, _TRACES = ContextWord.RUN.value, ContextWord.TRACES.value
 
 
 class Context:
@@ -25,15 +21,14 @@ class Context:
     def __init__(self, image: CpuImage, spins: int) -> None:
         """Allocate the arena and fill in every pointer but those of inputs and outputs."""
         self._image = image
-        self._arena = aligned_bytes(max(image.arena_bytes, _LINE))
-        self._steps = aligned_bytes(_LINE * image.num_veus)
+        self._arena = aligned_bytes(max(image.arena_bytes, CACHE_LINE))
+        self._steps = aligned_bytes(CACHE_LINE * image.num_veus)
         self._pointers = np.zeros(max(len(image.table.slots), 1), dtype=np.uint64)
-        self._words = np.zeros(len(_WORDS), dtype=np.int64)
+        self._words = np.zeros(len(ContextWord), dtype=np.int64)
         self._address = self._words.ctypes.data
         # Python writes single words through views in a third of the time that NumPy takes.
-        words: Any = self._words
-        pointers: Any = self._pointers
-        self._word_view, self._pointer_view = memoryview(words), memoryview(pointers)
+        words = self._word_view = self._words.data
+        self._pointer_view = self._pointers.data
         bases = {"arena": self._arena.ctypes.data, "constant": image.constants.ctypes.data}
         self._moving: list[tuple[int, int, int]] = []
         first = {"input": 0, "output": len(image.signature.inputs)}
@@ -43,16 +38,13 @@ class Context:
             else:
                 self._moving.append((number, first[slot.base] + slot.index, slot.offset))
         table = image.table
-        self._set("pointers", self._pointers.ctypes.data)
-        self._set("steps", self._steps.ctypes.data)
-        self._set("spins", spins)
-        self._set("records", table.records.ctypes.data)
-        self._set("arguments", table.arguments.ctypes.data)
-        self._set("starts", table.starts.ctypes.data)
-        self._set("totals", table.totals.ctypes.data)
-
-    def _set(self, word: str, value: int) -> None:
-        self._words[_WORDS.index(word)] = value
+        words[ContextWord.POINTERS] = self._pointers.ctypes.data
+        words[ContextWord.STEPS] = self._steps.ctypes.data
+        words[ContextWord.SPINS] = spins
+        words[ContextWord.RECORDS] = table.records.ctypes.data
+        words[ContextWord.ARGUMENTS] = table.arguments.ctypes.data
+        words[ContextWord.STARTS] = table.starts.ctypes.data
+        words[ContextWord.TOTALS] = table.totals.ctypes.data
 
     @property
     def address(self) -> int:

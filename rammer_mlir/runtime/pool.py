@@ -13,22 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.errors import TargetError
+from rammer_mlir.programs.native_interface import (
+    ENTRY,
+    LAUNCH,
+    POOL,
+    START,
+    STOP,
+    THREAD,
+    TRACED_ENTRY,
+)
 from rammer_mlir.support.aligned import address_of, aligned_bytes
 
-_LINE = 64
-_HEADER = 320
-_THREAD = 2
-"""Where a thread's handle stands among the 64-bit words of its line of the pool's memory."""
-
 _SPINS = 16
-"""Looks of a waiting vEU before it gives way between two looks: about a microsecond.
+"""How often a waiting vEU polls before it gives way between two polls: about a microsecond.
 
 More gains little on idle cores, where giving way is a short system call, and costs a lot where
 vEUs or other processes share cores: whoever is waited for needs the core.
 """
 
-_IDLE_LOOKS = 200
-"""Looks of an idle thread before it sleeps: some tens of microseconds."""
+_IDLE_POLLS = 200
+"""How often an idle thread polls before it sleeps: some tens of microseconds."""
 
 AddressOf = Callable[[str], int]
 """Looks up an exported function of the native code."""
@@ -50,11 +54,11 @@ def native_code(address_of: AddressOf, owner: object) -> NativeCode:
     """Bind the runtime's functions by their addresses."""
     pointer, word = ctypes.c_void_p, ctypes.c_int64
     return NativeCode(
-        start=ctypes.CFUNCTYPE(word, pointer)(address_of("rammer_start")),
-        launch=ctypes.CFUNCTYPE(None, pointer, pointer, pointer, word)(address_of("rammer_launch")),
-        stop=ctypes.CFUNCTYPE(None, pointer, word)(address_of("rammer_stop")),
-        entry=address_of("rammer_veu"),
-        traced_entry=address_of("rammer_veu_traced"),
+        start=ctypes.CFUNCTYPE(word, pointer)(address_of(START)),
+        launch=ctypes.CFUNCTYPE(None, pointer, pointer, pointer, word)(address_of(LAUNCH)),
+        stop=ctypes.CFUNCTYPE(None, pointer, word)(address_of(STOP)),
+        entry=address_of(ENTRY),
+        traced_entry=address_of(TRACED_ENTRY),
         owner=owner,
     )
 
@@ -71,11 +75,12 @@ class ThreadPool:
         Raises:
             TargetError: if the system refuses to create them.
         """
-        self._memory = aligned_bytes(_HEADER + _LINE * num_veus)
+        self._memory = aligned_bytes(POOL.itemsize + THREAD.itemsize * num_veus)
         self._address = address_of(self._memory)
         self._code = code
         self.spins = _SPINS
-        self._memory[256:280].view(np.int64)[:] = (num_veus, _SPINS, _IDLE_LOOKS)
+        head = self._memory[: POOL.itemsize].view(POOL)
+        head["num_veus"], head["spins"], head["idle_polls"] = num_veus, _SPINS, _IDLE_POLLS
         self._launching = threading.Lock()
         # Before the threads begin: an interrupt between the two must not free their memory.
         self._finalizer = weakref.finalize(
@@ -93,7 +98,7 @@ class ThreadPool:
     @property
     def handles(self) -> list[int]:
         """The ``pthread_t`` of each thread: those of all vEUs but the first."""
-        return self._memory[_HEADER:].view(np.int64)[_THREAD :: _LINE // 8][1:].tolist()
+        return _threads(self._memory)["handle"][1:].tolist()
 
     def launch(self, entry: int, context: int) -> None:
         """Execute an entry function on every vEU; the caller's thread is vEU 0."""
@@ -114,5 +119,10 @@ def _stop(
     them could last for ever, and the system ends them with the process.
     """
     if os.getpid() == process and launching.acquire(blocking=False):
-        threads = memory[_HEADER:].view(np.int64)[_THREAD :: _LINE // 8]
-        code.stop(memory.ctypes.data, 1 + int(np.count_nonzero(threads)))
+        created = int(np.count_nonzero(_threads(memory)["handle"]))
+        code.stop(memory.ctypes.data, 1 + created)
+
+
+def _threads(memory: NDArray[np.uint8]) -> NDArray[np.void]:
+    """Return the threads' parts of a pool's memory."""
+    return memory[POOL.itemsize :].view(THREAD)

@@ -56,10 +56,6 @@ class SharedConstants:
         total = sum(self._graph.buffers[buffer].num_bytes for buffer in self._shared)
         return 0 < self._device.cache_bytes < total
 
-    def are_read_by(self, number: int) -> bool:
-        """Whether an operator reads some of them."""
-        return not self._shared.isdisjoint(_reads(self._graph, number))
-
     def costs(self, number: int, choice: int) -> Sequence[TaskCost]:
         """Return what each rTask of an operator costs with one of its rKernels."""
         operator = self._graph.operators[number]

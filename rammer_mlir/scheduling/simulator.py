@@ -39,11 +39,6 @@ class Simulation:
         """Time that vEUs spend in barriers, summed over them."""
         return sum(e.end - e.start for e in self.events if isinstance(e.item, Barrier))
 
-    @property
-    def working_seconds(self) -> float:
-        """Time that vEUs spend in rTasks, summed over them."""
-        return sum(e.end - e.start for e in self.events if not isinstance(e.item, Barrier))
-
 
 @dataclass
 class _Timeline:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from rammer_mlir.errors import OptionError
 
 
-def path_of(given: Any, what: str) -> Path:
+def path_of(given: object, what: str) -> Path:
     """Return a path that a caller gave for something.
 
     Raises:
         OptionError: if it is no path, empty, or has a character that no path has.
     """
     try:
-        path = Path(given)
+        path = Path(cast(str, given))  # refuses what is no path
     except TypeError:
         path = None
     if path is None or given == "" or "\0" in str(path):

@@ -183,7 +183,7 @@ def check_name(name: str, own: object) -> None:
 
 
 def load_plugin(name: str) -> None:
-    """Import a module, or execute a file that ends with ``.py``; a file is executed once.
+    """Import a module, or execute a Python file; a file is executed once.
 
     Raises:
         OptionError: if that fails, with what it raised.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from rammer_mlir.timeline.critical_path import Segment, critical_path
 from rammer_mlir.timeline.spans import Span, Timeline
@@ -22,7 +21,7 @@ def page(timelines: Sequence[Timeline]) -> bytes:
     return template.replace(_PLACE, data.replace("<", "\\u003c")).encode()
 
 
-def _timeline(timeline: Timeline) -> dict[str, Any]:
+def _timeline(timeline: Timeline) -> dict[str, object]:
     names = _Numbers()
     shares = timeline.shares
     path = critical_path(timeline)
@@ -44,7 +43,7 @@ def _path_seconds(timeline: Timeline, path: Iterable[Segment]) -> float:
     return sum(s.end - s.start for s in path if timeline.veus[s.veu][s.index].kind == "rtask")
 
 
-def _span(span: Span, names: _Numbers) -> list[Any]:
+def _span(span: Span, names: _Numbers) -> list[object]:
     """Write a span briefly: a long program has a hundred thousand of them."""
     times = _round(span.start), _round(span.end)
     if span.kind == "rtask":

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from rammer_mlir.timeline.spans import Span, Timeline
 
 
 def trace_events(timelines: Sequence[Timeline]) -> bytes:
     """Return a JSON file: a process for each timeline, a thread for each vEU, microseconds."""
-    events: list[dict[str, Any]] = []
+    events: list[dict[str, object]] = []
     for process, timeline in enumerate(timelines):
         name = {"name": timeline.title}
         events.append({"ph": "M", "name": "process_name", "pid": process, "args": name})
@@ -22,8 +21,8 @@ def trace_events(timelines: Sequence[Timeline]) -> bytes:
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}).encode()
 
 
-def _event(process: int, span: Span) -> dict[str, Any]:
-    event: dict[str, Any] = {
+def _event(process: int, span: Span) -> dict[str, object]:
+    event: dict[str, object] = {
         "ph": "X",
         "pid": process,
         "tid": span.veu,

@@ -17,7 +17,7 @@ import rammer_mlir
 from rammer_mlir.bindings import ir
 from rammer_mlir.cli.compile import main
 from rammer_mlir.compiler.options import check_options
-from rammer_mlir.dialects import register
+from rammer_mlir.dialects import parse, register
 from rammer_mlir.lowering.nvvm.ptxas import find_ptxas
 from tests.cli.tools import Tool, save_layer
 
@@ -48,7 +48,7 @@ OPERATIONS = {
     "operators": "rtask.operator",
     "tasks": "rtask.kernel",
     "buffers": "memref",
-    "program": "rtask.run",
+    "program": "run @",
     "target": "llvm.func @rammer_veu",
     "llvm": "define void @rammer_veu",
 }
@@ -77,7 +77,7 @@ def test_stages_are_printed(stage: str, tool: Tool, model: Path, folder: Path) -
     if stage in MLIR_STAGES:
         context = ir.Context()
         register(context)
-        assert ir.Module.parse(text, context).operation.verify()
+        assert parse(text, context).operation.verify()
 
 
 def test_node_names_reach_the_timeline(tool: Tool, model: Path, folder: Path) -> None:

@@ -65,6 +65,17 @@ def test_an_error_at_an_operation_names_it_and_its_line(
     assert opt.main([str(source), "--refuse", "--verify-diagnostics"]) == 0
 
 
+@pytest.mark.parametrize("flags", [[], ["--split-input-file"], ["--verify-diagnostics"]])
+def test_an_error_in_the_readable_form_names_its_line(
+    flags: list[str], source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source.write_text("func.func private @f()\n// -----\n\nrtask.kernel k\n")
+    what = "unexpected error: " if "--verify-diagnostics" in flags else ""
+    assert error_of(capsys, source, *flags) == (
+        f"{source}:4: {what}expected the symbol of an rKernel, found 'k'"
+    )
+
+
 def test_list_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert opt.main(["--list-passes"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -95,7 +106,7 @@ def test_output_files_are_whole_or_absent(
     target = tmp_path / "out.mlir"
     assert opt.main([str(source), "--rtask-form-operators", "-o", str(target)]) == 0
     whole = target.read_text()
-    assert '"rtask.operator"' in whole
+    assert "= rtask.operator @" in whole
     error_of(capsys, source, "--rtask-plan-memory", "-o", target)
     assert target.read_text() == whole
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.mlir", "out.mlir"]

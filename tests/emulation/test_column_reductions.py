@@ -11,13 +11,18 @@ import pytest
 from mapped_kernels import compile_mapped
 from numpy.typing import NDArray
 
+from rammer_mlir.bindings import ir
 from rammer_mlir.emulation.device.emulator import Grid, launch
 from rammer_mlir.emulation.device.traces import warp_accesses
-from rammer_mlir.lowering.gpu.column_plan import plan_columns
+from rammer_mlir.lowering.gpu.column_plan import ColumnPlan, plan_columns
+from rammer_mlir.lowering.gpu.contractions.find import plan_contractions
 from rammer_mlir.lowering.gpu.contractions.plan import Access, Contraction
 
 THREADS = 128
-DTYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
+DTYPES: dict[str, Any] = {
+    "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f64": np.float64
+}  # fmt: skip
+ERRORS = {"f32": 1e-3, "f16": 0.2, "bf16": 1.0, "f64": 1e-12}
 
 Array = NDArray[Any]
 
@@ -31,6 +36,7 @@ class Columns:
     element: str = "f32"
     times: bool = True
     alignment: int = 16
+    result: str = "f32"
 
     @property
     def matrix(self) -> str:
@@ -40,19 +46,25 @@ class Columns:
     @property
     def types(self) -> list[str]:
         """Return the types of the buffers."""
-        return [f"memref<{self.rows}x{self.element}>", self.matrix, f"memref<{self.columns}xf32>"]
+        return [
+            f"memref<{self.rows}x{self.element}>",
+            self.matrix,
+            f"memref<{self.columns}x{self.result}>",
+        ]
 
     @property
     def source(self) -> str:
         """Return the rKernel."""
         vector, matrix, result = self.types
         aligned = f"{{rtask.alignment = {self.alignment} : i64}}"
-        narrow, body = self.element != "f32", ["%r = arith.addf %c, %p : f32"]
-        widen = [f"%{v}w = arith.extf %{v} : {self.element} to f32" for v in "vm"] if narrow else []
+        kind, narrow = self.result, self.element != self.result
+        body = [f"%r = arith.addf %c, %p : {kind}"]
+        widen = [f"%{v}w = arith.extf %{v} : {self.element} to {kind}" for v in "vm"]
+        widen = widen if narrow else []
         v, m = ("%vw", "%mw") if narrow else ("%v", "%m")
-        factor = f"%p = arith.mulf {v}, {m} : f32"
+        factor = f"%p = arith.mulf {v}, {m} : {kind}"
         if not self.times:
-            factor, body = "", [f"%r = arith.addf %c, {m} : f32"]
+            factor, body = "", [f"%r = arith.addf %c, {m} : {kind}"]
         lines = "\n    ".join([*widen, factor, *body])
         return f"""
 func.func @kernel(%id: index, %x: {vector} {aligned}, %w: {matrix} {aligned},
@@ -60,9 +72,9 @@ func.func @kernel(%id: index, %x: {vector} {aligned}, %w: {matrix} {aligned},
   linalg.generic {{indexing_maps = [affine_map<(n, k) -> (k)>, affine_map<(n, k) -> (k, n)>,
       affine_map<(n, k) -> (n)>], iterator_types = ["parallel", "reduction"]}}
       ins(%x, %w : {vector}, {matrix}) outs(%y : {result}) {{
-  ^bb0(%v: {self.element}, %m: {self.element}, %c: f32):
+  ^bb0(%v: {self.element}, %m: {self.element}, %c: {kind}):
     {lines}
-    linalg.yield %r : f32
+    linalg.yield %r : {kind}
   }}
   return
 }}"""
@@ -74,15 +86,16 @@ def run(case: Columns, *, traced: bool = False) -> tuple[Array, Array, Any]:
     dtype = DTYPES[case.element]
     x = rng.standard_normal(case.rows).astype(dtype)
     w = rng.standard_normal((case.rows, case.columns)).astype(dtype)
-    y = rng.standard_normal(case.columns).astype(np.float32)
+    y = rng.standard_normal(case.columns).astype(DTYPES[case.result])
     wide = w.astype(np.float64)
-    expected = y + (x.astype(np.float64) @ wide if case.times else wide.sum(0))
+    columns = x.astype(np.float64) @ wide if case.times else wide.sum(0)
+    expected = y.astype(np.float64) + columns
     kernel, mapped = compile_mapped(
         case.source, case.types, THREADS, lambda kernel: None, traced=traced
     )
     scratch = np.zeros(mapped.scratch_bytes, np.uint8)
     trace = launch(kernel, [x, w, y, scratch], Grid(1, THREADS, 32))
-    return y, expected, trace
+    return y.astype(np.float64), expected, trace
 
 
 CASES = [
@@ -99,13 +112,29 @@ CASES = [
     Columns(128, 64, "bf16"),
     Columns(96, 24, times=False),
     Columns(96, 24, alignment=4),  # nothing is known of addresses
+    Columns(128, 64, "f16", result="f16"),
+    Columns(128, 16, "bf16", result="bf16"),
+    Columns(96, 24, "f64", result="f64"),
+    Columns(200, 3, "f16", times=False, result="f64"),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_columns(case: Columns) -> None:
     found, expected, _ = run(case)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=ERRORS[case.result])
+
+
+@pytest.mark.parametrize("result", ["f16", "f64"])
+def test_results_of_other_widths_are_planned(result: str) -> None:
+    """Partial results meet in shared memory, which has room for as many of their size."""
+    case = Columns(256, 32, result, result=result)
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(case.source)
+        kernel = module.body.operations[0].operation
+        (plan,) = plan_contractions(kernel, THREADS, 1 << 15)
+    assert isinstance(plan, ColumnPlan)
+    assert plan.shared_bytes == plan.num_partial * np.dtype(DTYPES[result]).itemsize > 0
 
 
 @pytest.mark.slow

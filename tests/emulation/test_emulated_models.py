@@ -177,7 +177,7 @@ def drop_waits(module: Any) -> int:
     count = 0
     for operation in walk(module.operation):
         if operation.name == "scf.condition":
-            inside = operation.parent.operation
+            inside: Any = operation.parent
             if any(o.name == "llvm.load" for o in walk(inside)):
                 with ir.InsertionPoint(operation), operation.location:
                     truth = arith.constant(ir.IntegerType.get_signless(1), 0)

@@ -1,9 +1,12 @@
-"""Read what a test needs of an AMD code object: symbols, flags, kernel descriptors, notes."""
+"""Read AMD code objects: symbols, flags, kernel descriptors, notes; and emit AMD assembly."""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+
+from rammer_mlir.lowering.llvm.codegen import emit_assembly
+from rammer_mlir.lowering.rocdl.hsaco import amd_machine
 
 _SYMBOLS = (2, 11)  # SHT_SYMTAB, SHT_DYNSYM
 _NOTE = 7
@@ -65,6 +68,11 @@ def read_code_object(data: bytes) -> CodeObject:
         for h, content in zip(headers, contents, strict=True)
     )
     return CodeObject(machine, flags, sections, tuple(_symbols(sections)))
+
+
+def emit_isa(ir_text: str, chip: str) -> str:
+    """Optimise LLVM IR text and compile it to AMD assembly text."""
+    return emit_assembly(ir_text, amd_machine(chip))
 
 
 def _symbols(sections: tuple[Section, ...]) -> list[Symbol]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from kernel_harness import assembly, lower_text
+from machines import AARCH64, X86_64_AVX2, X86_64_AVX512, X86_64_BASELINE
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import TargetError
@@ -125,7 +126,7 @@ def test_float_literals_take_the_type_before_them() -> None:
 
 @pytest.mark.parametrize(
     ("target", "register", "least"),
-    [(machine.X86_64_AVX512, "zmm", 20), (machine.X86_64_AVX2, "ymm", 8)],
+    [(X86_64_AVX512, "zmm", 20), (X86_64_AVX2, "ymm", 8)],
 )
 def test_matmul_keeps_its_accumulators(target: machine.Machine, register: str, least: int) -> None:
     """Enough chains for two fused multiply-adds a cycle, each done in four, and nothing spilled."""
@@ -135,7 +136,7 @@ def test_matmul_keeps_its_accumulators(target: machine.Machine, register: str, l
     assert not re.search(rf"vmovups?\t%{register}\d+, -?\d*\(%rsp\)", text)
 
 
-@pytest.mark.parametrize("target", [machine.X86_64_BASELINE, machine.AARCH64])
+@pytest.mark.parametrize("target", [X86_64_BASELINE, AARCH64])
 def test_baseline_targets_compile(target: machine.Machine) -> None:
     text = assembly(_MATMUL, target)
     assert re.search(r"\bmulps\b|\bfmla\b", text)
@@ -143,7 +144,7 @@ def test_baseline_targets_compile(target: machine.Machine) -> None:
 
 def test_half_conversions_need_no_library() -> None:
     source = _MATMUL.replace("f32", "f16")
-    for target in (machine.X86_64_BASELINE, machine.X86_64_AVX2):
+    for target in (X86_64_BASELINE, X86_64_AVX2):
         assert "hfsf2" not in assembly(source, target)
         assert "bfsf2" not in assembly(source.replace("f16", "bf16"), target)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from code_objects import CodeObject, read_code_object
+from code_objects import CodeObject, emit_isa, read_code_object
 from onnx import TensorProto, helper, numpy_helper
 
 from rammer_mlir.benchmarks.gpu.code import AMD, NVIDIA, compile_for_gpu
@@ -20,7 +20,7 @@ from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import OptionError, TargetError, UnsupportedError
 from rammer_mlir.lowering.nvvm.ptxas import assemble, find_ptxas, read_report
 from rammer_mlir.lowering.nvvm.target import CHIPS
-from rammer_mlir.lowering.rocdl.hsaco import emit_isa, read_resources
+from rammer_mlir.lowering.rocdl.hsaco import read_resources
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.programs.residency import (
     BlockNeeds,

@@ -12,7 +12,7 @@ from kernel_harness import kernel_of
 
 from rammer_mlir.bindings import ir, passmanager
 from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
-from rammer_mlir.lowering.gpu.llvm.math_to_arith import EXPANSIONS, expand_gpu_math
+from rammer_mlir.lowering.gpu.llvm.expand_libm_functions import EXPANSIONS, expand_libm_functions
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.machine import host_machine
@@ -53,7 +53,7 @@ func.func private @k(%id: index, {kinds}, %out: memref<{COUNT}xf32>) {{
     result = np.zeros(COUNT, np.float32)
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        expand_gpu_math(module)
+        expand_libm_functions(module)
         passmanager.PassManager.parse("builtin.module(canonicalize)").run(module.operation)
         assert not re.search(r"math\.(?!sqrt|trunc|fma)|remf", str(module))
         lower_kernels(module, host_machine())

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from code_objects import emit_isa
 from kernel_harness import kernel_of
 
 from rammer_mlir.bindings import ir
@@ -20,7 +21,6 @@ from rammer_mlir.lowering.llvm.steps import llvm_steps
 from rammer_mlir.lowering.nvvm.gpu_to_nvvm import lower_to_nvvm
 from rammer_mlir.lowering.nvvm.ptx import emit_ptx
 from rammer_mlir.lowering.rocdl.gpu_to_rocdl import lower_to_rocdl
-from rammer_mlir.lowering.rocdl.hsaco import emit_isa
 
 _SHARED = "#gpu.address_space<workgroup>"
 

@@ -9,14 +9,9 @@ from functools import cache
 import numpy as np
 import pytest
 from kernel_harness import Array, assembly, compile_kernel, from_bfloat16, to_bfloat16
+from machines import X86_64_AVX2, X86_64_AVX512, X86_64_BASELINE
 
-from rammer_mlir.lowering.llvm.machine import (
-    X86_64_AVX2,
-    X86_64_AVX512,
-    X86_64_BASELINE,
-    Machine,
-    host_machine,
-)
+from rammer_mlir.lowering.llvm.machine import Machine, host_machine
 
 _COUNT = 40000
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from machines import X86_64_AVX2, X86_64_AVX512
 from onnx import helper
 
 import rammer_mlir
@@ -15,7 +16,6 @@ from rammer_mlir.cli.compile import main
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import OptionError
-from rammer_mlir.lowering.llvm.machine import X86_64_AVX2, X86_64_AVX512
 from rammer_mlir.lowering.profiling.isolate import KernelSource, isolate
 from rammer_mlir.lowering.profiling.measure import Loop, measure
 from rammer_mlir.lowering.profiling.profiler import profile_kernels

@@ -6,7 +6,7 @@ import pytest
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.vectorize.fills import fill_scalar, known_fills
-from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.lowering.ir_walk import producer, walk
 
 _SCALAR = """linalg.generic {indexing_maps = [affine_map<(i) -> ()>, affine_map<(i) -> (i)>],
       iterator_types = ["parallel"]} ins(%zero : f32) outs(%y : memref<8xf32>) {
@@ -46,4 +46,4 @@ func.func private @k(%id: index, %x: memref<8x5xf32>, %y: memref<8xf32>, %z: mem
         (found,) = known_fills(reduction)
         assert (found is not None) == is_known
         if found is not None:
-            assert fill_scalar(found).owner.name == "arith.constant"
+            assert producer(fill_scalar(found)) == "arith.constant"

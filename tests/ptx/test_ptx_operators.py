@@ -155,6 +155,23 @@ def test_reductions(axis: int) -> None:
     check_runs(model, feeds)
 
 
+@pytest.mark.parametrize(
+    ("kind", "element", "shuffles"),
+    [("ReduceMax", np.int8, 5), ("ReduceMin", np.uint8, 5), ("ReduceMax", np.float16, 5),
+     ("ReduceMin", ml_dtypes.bfloat16, 5), ("ReduceMax", np.int64, 10),
+     ("ReduceMin", np.float64, 10)],
+)  # fmt: skip
+def test_reductions_of_other_widths(kind: str, element: Any, shuffles: int) -> None:
+    """Lanes exchange narrow values in registers of 32 bits, and wide ones in halves."""
+    x = (40 * floats(3, 200)).astype(element)
+    model, feeds = one_node(kind, x, (), [3], axes=[1], keepdims=0)
+    interpreted = Interpreted(model, num_veus=2)
+    assert interpreted.ptx.count("shfl.sync") == shuffles
+    (found,) = interpreted.executable().run(feeds).values()
+    expected = x.max(1) if kind == "ReduceMax" else x.min(1)
+    np.testing.assert_array_equal(np.asarray(found), expected)
+
+
 def test_layer_normalization() -> None:
     x = floats(6, 200)
     model, feeds = one_node("LayerNormalization", x, (floats(200), floats(200)), x.shape)

@@ -7,15 +7,18 @@ import inspect
 import re
 import subprocess
 import sys
-from types import ModuleType
+from dataclasses import astuple
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rammer_mlir.errors import TargetError
 from rammer_mlir.runtime.gpu import cuda, hip
 from rammer_mlir.runtime.gpu.driver import Argument, Driver, KernelPointers, Launch
 from rammer_mlir.runtime.gpu.opening import open_driver
+from rammer_mlir.runtime.gpu.vendor_driver import VendorDriver
 
 
 def bindings(name: str) -> Any:
@@ -25,18 +28,27 @@ def bindings(name: str) -> Any:
         pytest.skip(f"needs the bindings of {name}: pip install 'rammer-mlir[cuda,rocm]'")
 
 
-@pytest.mark.parametrize("module", [cuda, hip])
-def test_every_function_exists_in_the_bindings(module: ModuleType) -> None:
-    name = module.__name__.rpartition(".")[2]
-    found = bindings(name)
-    api = found if name == "cuda" else found.hip
-    source = inspect.getsource(module)
-    functions = set(re.findall(r'_do\(\s*"(\w+)"', source))
-    assert len(functions) > 20
+def api_of(driver: type[VendorDriver]) -> Any:
+    return bindings("cuda") if driver is cuda.CudaDriver else bindings("hip").hip
+
+
+DRIVERS = pytest.mark.parametrize("driver", [cuda.CudaDriver, hip.HipDriver])
+
+
+@DRIVERS
+def test_every_name_exists_in_the_bindings(driver: type[VendorDriver]) -> None:
+    api, vendor = api_of(driver), driver.vendor
+    source = inspect.getsource(sys.modules[driver.__module__])
+    functions = {*astuple(vendor.functions), *re.findall(r'_do\(\s*"(\w+)"', source)}
     missing = sorted(function for function in functions if not hasattr(api, function))
     assert not missing
-    for kind, member in re.findall(r"self\._(?:cuda|hip)\.(\w+)\.(\w+)", source):
+    members = re.findall(r"self\._api\.(\w+)\.(\w+)", source)
+    assert members
+    for kind, member in (*members, vendor.success):
         assert hasattr(getattr(api, kind), member), f"{kind}.{member}"
+    statuses = getattr(api, vendor.success[0])
+    for status in (vendor.out_of_memory, *vendor.advice):
+        assert hasattr(statuses, status), status
 
 
 @pytest.mark.parametrize(
@@ -78,15 +90,13 @@ def test_attributes_of_hip() -> None:
 class Recorded:
     """Bindings that record calls and answer from a table: success and a number otherwise."""
 
-    class CUresult:
-        CUDA_SUCCESS = 0
-
-    def __init__(self, real: Any, answers: dict[str, Any]) -> None:
+    def __init__(self, real: Any, success: tuple[str, str], answers: dict[str, Any]) -> None:
         self._real, self._answers = real, answers
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
+        setattr(self, success[0], SimpleNamespace(**{success[1]: 0}))
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("cu") or not name[2].isupper():
+        if not re.match(r"(cu|hip)[A-Z]\w*$", name) or inspect.isclass(getattr(self._real, name)):
             return getattr(self._real, name)
 
         def call(*arguments: Any) -> tuple[Any, ...]:
@@ -98,10 +108,8 @@ class Recorded:
         return call
 
 
-@pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
-    real = bindings("cuda")
-    attributes = real.CUdevice_attribute
+def cuda_answers() -> dict[str, Any]:
+    attributes = bindings("cuda").CUdevice_attribute
     values = {
         attributes.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: 9,
         attributes.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: 0,
@@ -115,7 +123,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     def attribute_of(attribute: Any, _device: object) -> int:
         return values[attribute]
 
-    answers: dict[str, Any] = {
+    return {
         "cuInit": (),
         "cuDeviceGetCount": 1,
         "cuDeviceGetName": b"H200\0\0",
@@ -123,9 +131,37 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
         "cuOccupancyMaxActiveBlocksPerMultiprocessor": 2,
         "cuEventElapsedTime": 1.5,
     }
-    fake = Recorded(real, answers)
-    monkeypatch.setattr(cuda, "_bindings", lambda: fake)
+
+
+def hip_answers() -> dict[str, Any]:
+    properties = SimpleNamespace(
+        name="MI210",
+        gcnArchName="gfx90a:sramecc+:xnack-",
+        multiProcessorCount=104,
+        cooperativeLaunch=1,
+        clockRate=1_700_000,
+        memoryClockRate=1_600_000,
+        memoryBusWidth=4096,
+    )
+    return {
+        "hipInit": (),
+        "hipGetDeviceCount": 1,
+        "hipGetDeviceProperties": properties,
+        "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor": 2,
+        "hipEventElapsedTime": 1.5,
+    }
+
+
+def record(driver: type[VendorDriver], monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    answers = cuda_answers() if driver is cuda.CudaDriver else hip_answers()
+    fake = Recorded(api_of(driver), driver.vendor.success, answers)
+    monkeypatch.setattr(driver, "_bindings", staticmethod(lambda: fake))
     return fake
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    return record(cuda.CudaDriver, monkeypatch)
 
 
 def test_a_launch_passes_addresses_of_addresses(recorded: Recorded) -> None:
@@ -152,13 +188,29 @@ def test_a_launch_passes_addresses_of_addresses(recorded: Recorded) -> None:
     assert driver.seconds_between(1, 2) == 1.5e-3
 
 
-def test_numbers_of_arguments_are_the_bindings(recorded: Recorded) -> None:
-    """Every call has as many arguments as the function takes."""
-    import numpy as np
+@DRIVERS
+def test_numbers_of_arguments_are_the_bindings(
+    driver: type[VendorDriver], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every function of the table is called, with as many arguments as it takes."""
+    recorded = record(driver, monkeypatch)
+    calls_everything(driver(0))
+    real = api_of(driver)
+    for name, given in recorded.calls:
+        expected = inspect.signature(getattr(real, name)).parameters
+        assert len(given) == len(expected), f"{name}{given}"
+    asked_when_full = {driver.vendor.functions.free_memory}
+    called = {name for name, _ in recorded.calls}
+    assert set(astuple(driver.vendor.functions)) - called == asked_when_full
 
-    driver = cuda.CudaDriver(0)
+
+def calls_everything(driver: VendorDriver) -> None:
     array = np.zeros(4, np.float32)
-    driver.load(b"code", "ptx", "entry")
+    driver.load(b"code", "hsaco" if driver.chip == "gfx90a" else "ptx", "entry")
+    for is_cooperative in (True, False):
+        driver.launch("kernel", Launch(3, 256, is_cooperative), [], "stream")
+    driver.resident_blocks("kernel", 32)
+    driver.seconds_between(1, 2)
     driver.needs("kernel", 32)
     driver.free(driver.allocate(64))
     driver.clear(1, 2, 0)
@@ -169,10 +221,30 @@ def test_numbers_of_arguments_are_the_bindings(recorded: Recorded) -> None:
     driver.begin_capture(0)
     driver.replay(driver.end_capture(0), 0)
     driver.record_event(0)
-    real = bindings("cuda")
-    for name, given in recorded.calls:
-        expected = inspect.signature(getattr(real, name)).parameters
-        assert len(given) == len(expected), f"{name}{given}"
+
+
+def test_hip_waits_for_what_cuda_has_staged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HIP reads pageable memory after the call; CUDA has copied it by then."""
+    array = np.zeros(4, np.float32)
+    last: list[str] = []
+    for driver in (cuda.CudaDriver, hip.HipDriver):
+        recorded = record(driver, monkeypatch)
+        driver(0).upload(1, array, 0)
+        last.append(recorded.calls[-1][0])
+    assert last == ["cuMemcpyHtoDAsync", "hipStreamSynchronize"]
+
+
+def test_an_amd_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    record(hip.HipDriver, monkeypatch)
+    driver: Driver = hip.HipDriver(0)
+    assert (driver.chip, driver.name) == ("gfx90a", "MI210 (device 0)")
+    assert driver.resident_blocks("kernel", 256) == 208
+    peaks = driver.peaks()
+    assert peaks is not None
+    assert peaks.operations == pytest.approx(22.6e12, rel=1e-2)  # AMD's data sheet says 22.6e12
+    assert peaks.bandwidth == pytest.approx(1.6e12, rel=3e-2)  # and 1.6e12
+    with pytest.raises(TargetError, match="expected a code object"):
+        driver.load(b"code", "ptx", "entry")
 
 
 def test_a_driver_that_refuses(recorded: Recorded) -> None:

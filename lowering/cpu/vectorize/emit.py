@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import TypeAlias
 
 from rammer_mlir.bindings import arith, ir, scf
 from rammer_mlir.lowering.cpu.vectorize import memory
-from rammer_mlir.lowering.cpu.vectorize.body import Combiner, select
+from rammer_mlir.lowering.cpu.vectorize.body import Values, select
 from rammer_mlir.lowering.cpu.vectorize.memory import Mask, Scope
 from rammer_mlir.lowering.cpu.vectorize.nest import Finish, Nest
 from rammer_mlir.lowering.cpu.vectorize.prefetch import find_prefetches
 from rammer_mlir.lowering.cpu.vectorize.registers import Instance, Registers, Span, Spans
 from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
 from rammer_mlir.lowering.kernels.affine import Index, as_value, constant
+from rammer_mlir.lowering.kernels.combiners import Combiner
 
-Step = Callable[[Spans, list[Any]], list[Any]]
+Step: TypeAlias = "Callable[[Spans, list[ir.Value]], list[ir.Value]]"
+"""Emits one step of loops: maps the values that they carry to their next ones."""
+
+Inside: TypeAlias = "Callable[[Span, list[ir.Value]], list[ir.Value]]"
 
 
 class NestEmitter:
@@ -27,7 +31,7 @@ class NestEmitter:
     The planner numbers loops by position in ``nest.loops``; here they are dimensions again.
     """
 
-    def __init__(self, nest: Nest, plan: TilePlan, initial: list[Any]) -> None:
+    def __init__(self, nest: Nest, plan: TilePlan, initial: Sequence[ir.Value | None]) -> None:
         self.nest = nest
         self.plan = plan
         self.initial = initial
@@ -48,7 +52,7 @@ class NestEmitter:
             self._capture(value) for value in ([] if finish is None else finish.body.captured)
         ]
 
-    def _capture(self, value: Any) -> Any:
+    def _capture(self, value: ir.Value | ir.Operation) -> ir.Value:
         """Constants of the body are copied in front of the loops, other values are used."""
         return value if isinstance(value, ir.Value) else value.operation.clone().results[0]
 
@@ -58,13 +62,15 @@ class NestEmitter:
 
     # Loops.
 
-    def _nested(self, loops: list[int], spans: Spans, carried: list[Any], step: Step) -> list[Any]:
+    def _nested(
+        self, loops: list[int], spans: Spans, carried: list[ir.Value], step: Step
+    ) -> list[ir.Value]:
         """Emit ``loops`` around ``step``, which maps the carried values to their next ones."""
         if not loops:
             return step(spans, carried)
         loop, rest = loops[0], loops[1:]
 
-        def inside(span: Span, values: list[Any]) -> list[Any]:
+        def inside(span: Span, values: list[ir.Value]) -> list[ir.Value]:
             return self._nested(rest, spans | {loop: span}, values, step)
 
         size = self.nest.sizes[loop]
@@ -84,10 +90,10 @@ class NestEmitter:
     def _dynamic_loop(
         self,
         loop: int,
-        size: Any,
-        carried: list[Any],
-        inside: Callable[[Span, list[Any]], list[Any]],
-    ) -> list[Any]:
+        size: ir.Value,
+        carried: list[ir.Value],
+        inside: Inside,
+    ) -> list[ir.Value]:
         """Emit full tiles, then single points (for the vector loop: masked registers)."""
         tile = self._points(loop)
         if tile == 1:
@@ -103,10 +109,10 @@ class NestEmitter:
         lower: Index,
         upper: Index,
         step: int,
-        carried: list[Any],
-        inside: Callable[[Span, list[Any]], list[Any]],
+        carried: list[ir.Value],
+        inside: Inside,
         span: Span,
-    ) -> list[Any]:
+    ) -> list[ir.Value]:
         """Emit an ``scf.for``; ``span`` is what an iteration covers, with ``valid`` as the end."""
         loop = scf.ForOp(as_value(lower), as_value(upper), constant(step), carried)
         outer_scope, self.registers.scope = self.registers.scope, Scope()
@@ -125,7 +131,7 @@ class NestEmitter:
 
     # Micro tiles.
 
-    def _micro_tile(self, spans: Spans, carried: list[Any]) -> list[Any]:
+    def _micro_tile(self, spans: Spans, carried: list[ir.Value]) -> list[ir.Value]:
         """Emit one micro tile: initial values, reduction loops, results."""
         self.registers.scope = Scope()
         instances = self._instances(spans)
@@ -146,18 +152,20 @@ class NestEmitter:
             self.registers.store_all(finish.operands[-1], spans, instances, values)
         return carried
 
-    def reduced(self, spans: Spans, instances: list[Instance]) -> list[list[Any]]:
+    def reduced(self, spans: Spans, instances: list[Instance]) -> list[list[ir.Value]]:
         """Emit the reduction loops of a micro tile; return each register's results."""
         if self.horizontal:
             return self._reduce_horizontally(spans, instances)
-        first = [value for i in instances for value in self._initial(spans, i)]
+        first = [value for i in instances for value in self._before(spans, i)]
         step = partial(self._accumulate, instances)
         return self._grouped(self._nested(self.reductions, spans, first, step))
 
-    def _finished(self, finish: Finish, spans: Spans, instance: Instance, value: Any) -> Any:
+    def _finished(
+        self, finish: Finish, spans: Spans, instance: Instance, value: ir.Value
+    ) -> ir.Value:
         """Emit the epilogue on one register of results."""
         body = finish.body
-        values: list[Any] = [None] * len(body.slots)
+        values: Values = [None] * len(body.slots)
         for slot, operand in enumerate(finish.operands[:-1]):
             if slot == finish.argument:
                 values[slot] = value
@@ -167,7 +175,7 @@ class NestEmitter:
         (result,) = body.emit(values, self.lanes, self.registers.broadcast)
         return self.registers.broadcast(result) if self.vector in spans else result
 
-    def _grouped(self, flat: list[Any]) -> list[list[Any]]:
+    def _grouped(self, flat: list[ir.Value]) -> list[list[ir.Value]]:
         count = len(self.outputs)
         return [flat[i : i + count] for i in range(0, len(flat), count)]
 
@@ -187,9 +195,11 @@ class NestEmitter:
                 found.append(Instance(place, mask))
         return found
 
-    def _accumulate(self, instances: list[Instance], spans: Spans, carried: list[Any]) -> list[Any]:
+    def _accumulate(
+        self, instances: list[Instance], spans: Spans, carried: list[ir.Value]
+    ) -> list[ir.Value]:
         """Emit one step of the reduction for every register of the micro tile."""
-        next_values: list[Any] = []
+        next_values: list[ir.Value] = []
         groups = self._grouped(carried)
         for prefetch in self.prefetches:
             prefetch.ask(self.registers, spans, instances)
@@ -197,28 +207,28 @@ class NestEmitter:
             next_values += self._point(spans, instance, values)
         return next_values
 
-    def _reduce_horizontally(self, spans: Spans, instances: list[Instance]) -> list[list[Any]]:
+    def _reduce_horizontally(self, spans: Spans, instances: list[Instance]) -> list[list[ir.Value]]:
         """Emit a reduction along the lanes: ``vectors`` accumulators per result, then one value."""
-        combiners = self.nest.body.combiners(len(self.outputs))
+        combiners = self.nest.body.combiners
         assert combiners is not None
-        identities = [
-            memory.broadcast(combiner.identity(output.element), self.lanes)
-            for combiner, output in zip(combiners, self.outputs, strict=True)
-        ]
+        identities = [memory.broadcast(combiner.identity(), self.lanes) for combiner in combiners]
         first = identities * (self.plan.vectors * len(instances))
         step = partial(self._accumulate_lanes, instances)
         flat = self._nested(self.reductions, spans, first, step)
         groups, count = self._grouped(flat), self.plan.vectors
         return [
             self._combine(
-                combiners, self._initial(spans, i), groups[number * count : (number + 1) * count]
+                combiners, self._before(spans, i), groups[number * count : (number + 1) * count]
             )
             for number, i in enumerate(instances)
         ]
 
     def _combine(
-        self, combiners: list[Combiner], initial: list[Any], groups: list[list[Any]]
-    ) -> list[Any]:
+        self,
+        combiners: list[Combiner],
+        initial: Sequence[ir.Value],
+        groups: list[list[ir.Value]],
+    ) -> list[ir.Value]:
         """Emit the result of each output from its old value and its accumulators."""
         return [
             combiner.combine(start, combiner.reduce(combiner.combine_all(list(parts))))
@@ -228,8 +238,8 @@ class NestEmitter:
         ]
 
     def _accumulate_lanes(
-        self, instances: list[Instance], spans: Spans, carried: list[Any]
-    ) -> list[Any]:
+        self, instances: list[Instance], spans: Spans, carried: list[ir.Value]
+    ) -> list[ir.Value]:
         """Emit one step of a reduction along the lanes; unused accumulators pass through."""
         groups = self._grouped(list(carried))
         assert self.vector is not None
@@ -246,10 +256,12 @@ class NestEmitter:
 
     # Points.
 
-    def _point(self, spans: Spans, instance: Instance, accumulators: list[Any]) -> list[Any]:
+    def _point(
+        self, spans: Spans, instance: Instance, accumulators: Sequence[ir.Value | None]
+    ) -> list[ir.Value]:
         """Emit the body for one register and return what it yields, as registers."""
         body = self.nest.body
-        values: list[Any] = [None] * len(body.slots)
+        values: Values = [None] * len(body.slots)
         for slot, operand in enumerate(self.inputs):
             if body.uses(slot):
                 values[slot] = self.registers.load(operand, spans, instance)
@@ -262,15 +274,18 @@ class NestEmitter:
             return results
         return [self.registers.broadcast(value) for value in results]
 
-    def _initial(self, spans: Spans, instance: Instance) -> list[Any]:
+    def _before(self, spans: Spans, instance: Instance) -> list[ir.Value]:
+        """Return the outputs' old values at one register, all of which a reduction reads."""
+        return [value for value in self._initial(spans, instance) if value is not None]
+
+    def _initial(self, spans: Spans, instance: Instance) -> Values:
         """Return the outputs' old values at one register, None where nothing reads them."""
-        values: list[Any] = []
+        values: Values = []
         for number, output in enumerate(self.outputs):
             used = self.nest.body.uses(len(self.inputs) + number) > 0
             if not used and not self.reductions:
                 values.append(None)
-            elif self.initial[number] is not None:
-                start = self.initial[number]
+            elif (start := self.initial[number]) is not None:
                 scalar = self.vector is None or self.horizontal
                 values.append(start if scalar else memory.broadcast(start, self.lanes))
             else:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.ir_walk import producer
+from rammer_mlir.passes.ir.structured import Structured, is_buffer
 
 _WITHOUT_EFFECT = ("arith.", "affine.")
 _VIEWS = (
@@ -19,26 +20,29 @@ _VIEWS = (
 _BUFFERS = ("memref.alloc", "memref.alloca", "memref.dim")
 
 
-def known_fills(operation: Any) -> list[Any]:
+def known_fills(operation: ir.Operation) -> list[ir.Operation | None]:
     """Return, per output of a ``linalg.generic``, the fill right before it, or None.
 
     Only reductions read what was filled in. A fill counts when nothing between the two touches
     memory other than fills of other buffers, the operation writes every element of that output,
     and none of its other operands is a view of the same buffer.
     """
-    operands = list(operation.operands)
-    first, outputs = operation.attributes["operandSegmentSizes"]
-    if not any("reduction" in str(kind) for kind in operation.attributes["iterator_types"]):
-        return [None] * outputs
+    generic = Structured(operation.opview)
+    if generic.is_elementwise:
+        return [None] * generic.num_outputs
     fills = _fills_before(operation)
-    return [_known_fill(operation, operands, fills, k) for k in range(first, first + outputs)]
+    first = len(generic.maps) - generic.num_outputs
+    return [_known_fill(generic, fills, k) for k in range(first, len(generic.maps))]
 
 
-def _known_fill(operation: Any, operands: list[Any], fills: list[Any], number: int) -> Any:
+def _known_fill(
+    generic: Structured, fills: Sequence[ir.Operation], number: int
+) -> ir.Operation | None:
     """Return the fill of operand ``number``, looking at the nearest fill of its buffer only."""
+    operands = generic.operands
     target = operands[number]
     others = [value for k, value in enumerate(operands) if k != number]
-    if not _writes_all(operation, number) or not _apart(target, others):
+    if not _writes_all(generic, number) or not _apart(target, others):
         return None
     for fill in fills:
         if root(_filled(fill)) == root(target):
@@ -46,32 +50,24 @@ def _known_fill(operation: Any, operands: list[Any], fills: list[Any], number: i
     return None
 
 
-def fill_scalar(fill: Any) -> Any:
+def fill_scalar(fill: ir.Operation) -> ir.Value:
     """Return the scalar that a fill writes."""
-    if len(fill.operands) == 2:
-        return fill.operands[0]
-    return _yielded(fill)
+    return fill.operands[0] if len(fill.operands) == 2 else Structured(fill.opview).yielded[0]
 
 
-def _filled(fill: Any) -> Any:
+def _filled(fill: ir.Operation) -> ir.Value:
     """Return the memref that a fill writes."""
     return fill.operands[len(fill.operands) - 1]
 
 
-def _yielded(operation: Any) -> Any:
-    """Return what a generic yields for its only result if its body does nothing else, or None."""
-    body = list(operation.regions[0].blocks[0].operations)
-    return body[0].operands[0] if len(body) == 1 and len(body[0].operands) == 1 else None
-
-
-def _fills_before(operation: Any) -> list[Any]:
+def _fills_before(operation: ir.Operation) -> list[ir.Operation]:
     """List the fills in front of an operation, up to the first other memory access."""
-    before = []
+    before: list[ir.Operation] = []
     for other in (o.operation for o in operation.block.operations):
         if other == operation:
             break
         before.append(other)
-    fills: list[Any] = []
+    fills: list[ir.Operation] = []
     for other in reversed(before):
         if is_fill(other):
             fills.append(other)
@@ -80,40 +76,40 @@ def _fills_before(operation: Any) -> list[Any]:
     return fills
 
 
-def is_fill(operation: Any) -> bool:
+def is_fill(operation: ir.Operation) -> bool:
     """Tell whether an operation is a generic that writes one scalar everywhere.
 
     The scalar is its only input, or a value from outside that its body yields.
     """
     if operation.name != "linalg.generic" or len(operation.operands) > 2:
         return False
-    value = _yielded(operation)
-    if value is None or not _writes_all(operation, len(operation.operands) - 1):
+    generic = Structured(operation.opview)
+    if generic.body or generic.num_outputs != 1:
         return False
-    block = operation.regions[0].blocks[0]
-    if len(operation.operands) == 1:
-        return value.owner != block
-    scalar = not isinstance(operation.operands[0].type, ir.MemRefType)
-    return scalar and value == block.arguments[0]
+    if not _writes_all(generic, len(generic.maps) - 1):
+        return False
+    (value,) = generic.yielded
+    if not generic.inputs:
+        return value.owner != generic.block
+    return not is_buffer(generic.inputs[0]) and value == generic.arguments[0]
 
 
-def _writes_all(operation: Any, number: int) -> bool:
-    results = operation.attributes["indexing_maps"][number].value.results
-    dims = {r.position for r in results if isinstance(r, ir.AffineDimExpr)}
-    return len(dims) == len(list(results))
+def _writes_all(generic: Structured, number: int) -> bool:
+    dims = generic.operand_dims(number)
+    return dims is not None and len(set(dims)) == len(dims)
 
 
-def is_without_effect(operation: Any) -> bool:
+def is_without_effect(operation: ir.Operation) -> bool:
     """Tell whether an operation only computes indices, views or room for temporaries."""
     return operation.name.startswith((*_WITHOUT_EFFECT, *_VIEWS, *_BUFFERS))
 
 
-def root(value: Any) -> Any:
+def root(value: ir.Value) -> ir.Value:
     """Return the buffer that a value is a view of."""
-    while producer(value) in _VIEWS:
+    while not isinstance(value.owner, ir.Block) and producer(value) in _VIEWS:
         value = value.owner.operands[0]
     return value
 
 
-def _apart(target: Any, others: list[Any]) -> bool:
+def _apart(target: ir.Value, others: Sequence[ir.Value]) -> bool:
     return all(root(other) != root(target) for other in others)

@@ -11,7 +11,6 @@ only at run time, strided and gathered accesses and remainders are part of that 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.vectorize.emit import NestEmitter
@@ -25,14 +24,14 @@ from rammer_mlir.lowering.ir_walk import walk
 _plan = cache(plan_tile)
 
 
-def vectorize_kernels(module: Any, vector_bits: int) -> None:
+def vectorize_kernels(module: ir.Module, vector_bits: int) -> None:
     """Rewrite every ``linalg.generic`` on memrefs in ``module`` for registers of ``vector_bits``.
 
     Named linalg ops and ``memref.copy`` must have been generalised before. Results are those of
     the scalar loops, but for the order of a sum along the lanes and for fused multiply-adds.
     """
     generics = [o for o in walk(module.operation) if o.name == "linalg.generic"]
-    epilogues: dict[Any, Epilogue] = {}
+    epilogues: dict[ir.Operation, Epilogue] = {}
     # Backwards, so that a fill in front of a reduction is still there to be folded into it.
     while generics:
         operation = generics.pop()
@@ -47,8 +46,8 @@ def vectorize_kernels(module: Any, vector_bits: int) -> None:
 
 
 def vectorize_generic(
-    operation: Any, vector_bits: int, epilogue: Epilogue | None = None
-) -> list[Any]:
+    operation: ir.Operation, vector_bits: int, epilogue: Epilogue | None = None
+) -> list[ir.Operation]:
     """Replace one ``linalg.generic`` on memrefs, and its epilogue if it has one, by loops.
 
     Returns the fills in front of it that have become superfluous.

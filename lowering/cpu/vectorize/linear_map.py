@@ -4,35 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 Rows = Sequence[Sequence[float]]
 
+_Number = TypeVar("_Number")
 
-class Arithmetic(Protocol):
+
+class Arithmetic(Protocol[_Number]):
     """What values are computed with: numbers, or emitted operations."""
 
-    def add(self, left: Any, right: Any) -> Any:
+    def add(self, left: _Number, right: _Number) -> _Number:
         """Return ``left + right``."""
+        ...
 
-    def subtract(self, left: Any, right: Any) -> Any:
+    def subtract(self, left: _Number, right: _Number) -> _Number:
         """Return ``left - right``."""
+        ...
 
-    def scale(self, factor: float, value: Any) -> Any:
+    def scale(self, factor: float, value: _Number) -> _Number:
         """Return ``factor * value``."""
+        ...
 
-    def multiply_add(self, factor: float, value: Any, addend: Any) -> Any:
+    def multiply_add(self, factor: float, value: _Number, addend: _Number) -> _Number:
         """Return ``factor * value + addend``."""
+        ...
 
 
-def linear_map(matrix: Rows, values: Sequence[Any], arithmetic: Arithmetic) -> list[Any]:
+def linear_map(
+    matrix: Rows, values: Sequence[_Number], arithmetic: Arithmetic[_Number]
+) -> list[_Number]:
     """Return ``matrix @ values``, without work for zeros and units.
 
     Two columns, or two rows, that are equal in some places and opposite in all others share their
     sums and differences: the transforms of Winograd's minimal filtering consist of such pairs.
     """
     matrix, values = _share_columns(matrix, values, arithmetic)
-    results: list[Any] = [None] * len(matrix)
+    results: dict[int, _Number] = {}
     left = list(range(len(matrix)))
     for first, second in combinations(range(len(matrix)), 2):
         equal, opposite = _compare(matrix[first], matrix[second])
@@ -44,12 +52,12 @@ def linear_map(matrix: Rows, values: Sequence[Any], arithmetic: Arithmetic) -> l
             left = [row for row in left if row not in (first, second)]
     for row in left:
         results[row] = _sum(matrix[row], values, range(len(values)), arithmetic)
-    return results
+    return [results[row] for row in range(len(matrix))]
 
 
 def _share_columns(
-    matrix: Rows, values: Sequence[Any], arithmetic: Arithmetic
-) -> tuple[Rows, Sequence[Any]]:
+    matrix: Rows, values: Sequence[_Number], arithmetic: Arithmetic[_Number]
+) -> tuple[Rows, Sequence[_Number]]:
     """Replace pairs of columns by their sum and difference where more than two rows use them."""
     columns = [list(column) for column in zip(*matrix, strict=True)]
     values = list(values)
@@ -75,8 +83,11 @@ def _compare(left: Sequence[float], right: Sequence[float]) -> tuple[list[int], 
 
 
 def _sum(
-    row: Sequence[float], values: Sequence[Any], places: Sequence[int], arithmetic: Arithmetic
-) -> Any:
+    row: Sequence[float],
+    values: Sequence[_Number],
+    places: Sequence[int],
+    arithmetic: Arithmetic[_Number],
+) -> _Number:
     """Return the sum of products in some places, of which at least one is not zero."""
     terms = [(row[n], values[n]) for n in places if row[n]]
     first = next((n for n, (factor, _) in enumerate(terms) if factor == 1), 0)

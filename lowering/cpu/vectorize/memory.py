@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from rammer_mlir.bindings import arith, ir, memref, vector
 from rammer_mlir.lowering.cpu.vectorize.cost import MAX_STRIDE
@@ -19,23 +20,27 @@ class Mask:
     """The lanes of a register that exist: the first ``count`` of them (None: all)."""
 
     count: Index | None
-    value: Any
+    value: ir.Value | None
+
+
+_Emitted = TypeVar("_Emitted")
 
 
 @dataclass
 class Scope:
     """What has been emitted since the innermost loop was entered, to emit it only once."""
 
-    values: dict[Any, Any] = field(default_factory=dict)
+    # A key belongs to one caller of `once`, which knows the type of its values.
+    values: dict[Hashable, Any] = field(default_factory=dict[Hashable, Any])
 
-    def once(self, key: Any, emit: Any) -> Any:
+    def once(self, key: Hashable, emit: Callable[[], _Emitted]) -> _Emitted:
         """Return the value remembered under ``key``, emitting it the first time."""
         if key not in self.values:
             self.values[key] = emit()
         return self.values[key]
 
 
-def full_mask(lanes: int) -> Any:
+def full_mask(lanes: int) -> ir.Value:
     """Emit a mask with every lane on."""
     kind = ir.VectorType.get([lanes], ir.IntegerType.get_signless(1))
     return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, ir.BoolAttr.get(True)))
@@ -51,22 +56,26 @@ def make_mask(lanes: int, count: Index | None) -> Mask:
     return Mask(count, vector.create_mask(kind, [count]))
 
 
-def index_vector(lanes: int, stride: Index) -> Any:
+def index_vector(lanes: int, stride: Index) -> ir.Value:
     """Emit the offsets of ``lanes`` elements that lie ``stride`` apart, starting at 0."""
     if isinstance(stride, int):
         element = ir.IntegerType.get_signless(32)
         kind = ir.VectorType.get([lanes], element)
         values = [ir.IntegerAttr.get(element, lane * stride) for lane in range(lanes)]
         return arith.constant(kind, ir.DenseElementsAttr.get(values, type=kind))
-    return multiply(vector.step(ir.VectorType.get([lanes], ir.IndexType.get())), stride)
+    return as_value(multiply(_lane_numbers(lanes), stride))
 
 
-def lane_indices(base: Index, lanes: int) -> Any:
+def lane_indices(base: Index, lanes: int) -> ir.Value:
     """Emit the ``index`` vector base, base + 1, ..., base + lanes - 1."""
-    return add(vector.step(ir.VectorType.get([lanes], ir.IndexType.get())), base)
+    return as_value(add(_lane_numbers(lanes), base))
 
 
-def load(operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask) -> Any:
+def _lane_numbers(lanes: int) -> ir.Value:
+    return vector.step(ir.VectorType.get([lanes], ir.IndexType.get()))
+
+
+def load(operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask) -> ir.Value:
     """Emit the load of a lane group, ``stride`` elements apart (0: one scalar)."""
     if isinstance(stride, int) and stride == 0:
         return memref.load(operand.value, [as_value(address)])
@@ -81,11 +90,13 @@ def load(operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask
     return gather(operand, address, index_vector(lanes, stride), lanes, mask)
 
 
-def _load_strided(operand: Operand, address: Index, stride: int, lanes: int, mask: Mask) -> Any:
+def _load_strided(
+    operand: Operand, address: Index, stride: int, lanes: int, mask: Mask
+) -> ir.Value:
     """Emit contiguous loads, none beyond the last element wanted, and pick lanes out of them."""
     count = lanes if mask.count is None else mask.count
     needed = add(multiply(add(count, -1), stride), 1)
-    parts: list[Any] = []
+    parts: list[ir.Value] = []
     for number in range(stride):
         first = number * lanes
         part_mask = make_mask(lanes, add(needed, -first))
@@ -93,7 +104,7 @@ def _load_strided(operand: Operand, address: Index, stride: int, lanes: int, mas
     return pick_strided(parts, stride, lanes)
 
 
-def gather(operand: Operand, start: Index, indices: Any, lanes: int, mask: Mask) -> Any:
+def gather(operand: Operand, start: Index, indices: ir.Value, lanes: int, mask: Mask) -> ir.Value:
     """Emit the load of lanes at ``start + indices``; masked lanes read nothing and are 0."""
     kind = ir.VectorType.get([lanes], operand.element)
     enabled = full_mask(lanes) if mask.value is None else mask.value
@@ -101,7 +112,7 @@ def gather(operand: Operand, start: Index, indices: Any, lanes: int, mask: Mask)
 
 
 def store(
-    operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask, value: Any
+    operand: Operand, address: Index, stride: Index, lanes: int, mask: Mask, value: ir.Value
 ) -> None:
     """Emit the store of a lane group, ``stride`` elements apart (0: one scalar)."""
     start = [as_value(address)]
@@ -116,14 +127,14 @@ def store(
 
 
 def scatter(
-    operand: Operand, start: Index, indices: Any, lanes: int, mask: Mask, value: Any
+    operand: Operand, start: Index, indices: ir.Value, lanes: int, mask: Mask, value: ir.Value
 ) -> None:
     """Emit the store of lanes to ``start + indices``."""
     enabled = full_mask(lanes) if mask.value is None else mask.value
     vector.scatter(None, operand.value, [as_value(start)], indices, enabled, value)
 
 
-def zeros(kind: Any) -> Any:
+def zeros(kind: ir.VectorType) -> ir.Value:
     """Emit a vector of zeros."""
     element = kind.element_type
     zero = (
@@ -134,7 +145,7 @@ def zeros(kind: Any) -> Any:
     return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, zero))
 
 
-def broadcast(value: Any, lanes: int) -> Any:
+def broadcast(value: ir.Value, lanes: int) -> ir.Value:
     """Emit the broadcast of a scalar to all lanes; vectors stay."""
     if isinstance(value.type, ir.VectorType):
         return value

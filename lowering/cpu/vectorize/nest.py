@@ -7,8 +7,8 @@ whose map is not linear keeps the map and is addressed element by element.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from rammer_mlir.bindings import ir, memref
 from rammer_mlir.lowering.cpu.vectorize.body import Body
@@ -19,9 +19,16 @@ from rammer_mlir.lowering.kernels.affine import (
     Index,
     add,
     evaluate,
-    linear_form,
     multiply,
     upper_bound,
+)
+from rammer_mlir.passes.ir.boxes import linear_form
+from rammer_mlir.passes.ir.structured import (
+    Buffer,
+    LoopDimension,
+    Structured,
+    as_buffer,
+    is_buffer,
 )
 
 _UNKNOWN_TRIPS = 64  # estimate of a trip count without a known bound
@@ -36,13 +43,13 @@ class Operand:
     ``dim_strides`` the buffer's stride for each of those.
     """
 
-    value: Any
-    element: Any
+    value: ir.Value
+    element: ir.Type
     is_scalar: bool
     offset: Index
     strides: list[Index]
-    results: list[Any] | None
-    dim_strides: list[Index]
+    results: list[ir.AffineExpr] | None
+    dim_strides: Sequence[Index]
 
     def access(self, loops: list[int]) -> Access:
         """Describe the operand to the planner; ``loops`` selects and orders the loops."""
@@ -84,48 +91,34 @@ class Nest:
     dimensions that are iterated: not those of size 1, nor those merged into their neighbour.
     """
 
-    def __init__(self, operation: Any, epilogue: Epilogue | None = None) -> None:
-        attributes = operation.attributes
+    def __init__(self, operation: ir.Operation, epilogue: Epilogue | None = None) -> None:
         self.operation = operation
-        self.maps = [attribute.value for attribute in attributes["indexing_maps"]]
-        iterators = [str(iterator) for iterator in attributes["iterator_types"]]
-        self.reduction = ["reduction" in iterator for iterator in iterators]
-        self.body = Body(operation.regions[0].blocks[0], contract=any(self.reduction))
-        inputs, _ = attributes["operandSegmentSizes"]
-        self.outputs = len(operation.operands) - inputs
+        self.generic = Structured(operation.opview)
+        self.reduction = [not parallel for parallel in self.generic.parallel]
+        self.body = Body(self.generic, contract=any(self.reduction))
+        self.outputs = self.generic.num_outputs
         self.sizes: list[Index] = []
         self.bounds: list[int] = []
-        self._read_sizes()
+        for source in self.generic.extent_sources:
+            self._read_size(source)
         self.operands = [
             _read_operand(value, affine_map, len(self.sizes))
-            for value, affine_map in zip(operation.operands, self.maps, strict=True)
+            for value, affine_map in zip(self.generic.operands, self.generic.maps, strict=True)
         ]
         self.finish = None if epilogue is None else _read_finish(epilogue, len(self.sizes))
         self.loops = [d for d, size in enumerate(self.sizes) if size != 1]
         if not self.body.indices:
             self._merge_loops()
 
-    def _read_sizes(self) -> None:
-        """Find every dimension's size where an operand has it plainly, static ones first."""
-        found: dict[int, tuple[Any, int, int]] = {}
-        dynamic = ir.ShapedType.get_dynamic_size()
-        for value, affine_map in zip(self.operation.operands, self.maps, strict=True):
-            for position, result in enumerate(affine_map.results):
-                if isinstance(result, ir.AffineDimExpr):
-                    size = value.type.shape[position]
-                    old = found.get(result.position)
-                    if old is None or old[2] == dynamic:
-                        found[result.position] = (value, position, size)
-        for dimension in range(len(self.reduction)):
-            value, position, size = found[dimension]
-            if size != dynamic:
-                self.sizes.append(size)
-                self.bounds.append(size)
-            else:
-                run_time = _metadata(value)[2][position]
-                bound = upper_bound(run_time)
-                self.sizes.append(run_time)
-                self.bounds.append(_UNKNOWN_TRIPS if bound is None else bound)
+    def _read_size(self, source: LoopDimension) -> None:
+        """Read the size of the next dimension, and its bound."""
+        size: Index = source.size
+        bound: int | None = source.size
+        if not source.is_static:
+            size = _metadata(as_buffer(source.value))[2][source.dimension]
+            bound = size if isinstance(size, int) else upper_bound(size)
+        self.sizes.append(size)
+        self.bounds.append(_UNKNOWN_TRIPS if bound is None else bound)
 
     def _merge_loops(self) -> None:
         """Merge a loop with the next one where they walk memory as one, for every operand."""
@@ -134,7 +127,8 @@ class Nest:
         for outer in reversed(list(self.loops)):
             for inner in self.loops:
                 if inner != outer and self._mergeable(outer, inner):
-                    self.sizes[inner] = self.bounds[inner] = self.sizes[outer] * self.sizes[inner]
+                    merged = self.bounds[outer] * self.bounds[inner]
+                    self.sizes[inner] = self.bounds[inner] = merged
                     self.sizes[outer] = self.bounds[outer] = 1
                     self.loops.remove(outer)
                     break
@@ -178,7 +172,7 @@ class Nest:
                 for k in range(self.outputs)
             ),
             vectorizable=self.body.vectorizable and self._has_vector_elements(),
-            combinable=self.body.combiners(self.outputs) is not None,
+            combinable=self.body.combiners is not None,
             line=max(1, 512 // self.lane_bits),
         )
 
@@ -192,48 +186,47 @@ class Nest:
         return all(_bits(operand.element) in (8, 16, 32, 64) for operand in self.operands)
 
 
-def _bits(element: Any) -> int:
+def _bits(element: ir.Type) -> int:
     """Return an element type's width in bits; complex numbers and the like count as 128."""
     if isinstance(element, ir.IndexType):
         return 64
     return element.width if isinstance(element, ir.FloatType | ir.IntegerType) else 128
 
 
-def _read_operand(value: Any, affine_map: Any, dims: int) -> Operand:
+def _read_operand(value: ir.Value, affine_map: ir.AffineMap, dims: int) -> Operand:
     """Emit the flat view of an operand and compute its strides over the dimensions."""
-    if not isinstance(value.type, ir.MemRefType):
+    if not is_buffer(value):
         return Operand(value, value.type, True, 0, [0] * dims, None, [])
     flat, offset, dim_strides = flatten(value)
     element = value.type.element_type
-    forms = [linear_form(result, dims) for result in affine_map.results]
-    if any(form is None for form in forms):
+    forms = [linear_form(result) for result in affine_map.results]
+    known = [form for form in forms if form is not None]
+    if len(known) < len(forms):
         results = list(affine_map.results)
         return Operand(flat, element, False, offset, [], results, dim_strides)
     strides: list[Index] = [0] * dims
-    for form, dim_stride in zip(forms, dim_strides, strict=True):
-        assert form is not None
-        offset = add(offset, multiply(dim_stride, form[1]))
-        for d, coefficient in enumerate(form[0]):
+    for form, dim_stride in zip(known, dim_strides, strict=True):
+        offset = add(offset, multiply(dim_stride, form.constant))
+        for d, coefficient in sorted(form.coefficients.items()):
             strides[d] = add(strides[d], multiply(dim_stride, coefficient))
     return Operand(flat, element, False, offset, strides, None, dim_strides)
 
 
 def _read_finish(epilogue: Epilogue, dims: int) -> Finish:
     """Read an epilogue's operands over the dimensions of its reduction."""
-    operation = epilogue.operation
-    maps = [attribute.value for attribute in operation.attributes["indexing_maps"]]
+    generic = Structured(epilogue.operation.opview)
     operands: list[Operand] = []
-    for value, affine_map in zip(operation.operands, maps, strict=True):
+    for value, affine_map in zip(generic.operands, generic.maps, strict=True):
         own = _read_operand(value, affine_map, len(epilogue.dims))
         strides: list[Index] = [0] * dims
         for dim, stride in zip(epilogue.dims, own.strides, strict=True):
             strides[dim] = stride
         operands.append(replace(own, strides=strides))
-    body = Body(operation.regions[0].blocks[0], contract=False)
+    body = Body(generic, contract=False)
     return Finish(body, operands, epilogue.argument, epilogue.keeps)
 
 
-def flatten(value: Any) -> tuple[Any, Index, list[Index]]:
+def flatten(value: Buffer) -> tuple[ir.Value, Index, Sequence[Index]]:
     """Emit a one-dimensional view of the buffer behind a memref.
 
     Returns the view, and the memref's offset and strides in it: ints where they are known.
@@ -243,33 +236,37 @@ def flatten(value: Any) -> tuple[Any, Index, list[Index]]:
     extent = add(start, 1)
     for size, stride in zip(sizes, strides, strict=True):
         extent = add(extent, multiply(add(size, -1), stride))
-    static = isinstance(extent, int)
-    length = extent if static else ir.ShapedType.get_dynamic_size()
+    length = extent if isinstance(extent, int) else ir.ShapedType.get_dynamic_size()
     flat_type = ir.MemRefType.get([length], kind.element_type, None, kind.memory_space)
-    dynamic_sizes = [] if static else [extent]
+    dynamic_sizes = [] if isinstance(extent, int) else [extent]
     flat = memref.ReinterpretCastOp(flat_type, base, [], dynamic_sizes, [], [0], [length], [1])
     return flat.result, start, strides
 
 
-def _metadata(value: Any) -> tuple[Any, Index, list[Index], list[Index]]:
+def _metadata(value: Buffer) -> tuple[ir.Value, Index, Sequence[Index], Sequence[Index]]:
     """Return the buffer behind a memref, and the memref's offset, sizes and strides in it."""
     kind = value.type
     strides, offset = kind.get_strides_and_offset()
     dynamic = ir.MemRefType.get_dynamic_stride_or_offset()
-    if producer(value) == "memref.reinterpret_cast":
-        return _cast_metadata(value.owner)
+    if not isinstance(value.owner, ir.Block) and producer(value) == "memref.reinterpret_cast":
+        return _cast_metadata(value.owner.operation)
     if kind.has_static_shape and dynamic not in (offset, *strides):
         return value, offset, list(kind.shape), strides
     base, start, *rest = memref.ExtractStridedMetadataOp(value).results
     return base, start, rest[: kind.rank], rest[kind.rank :]
 
 
-def _cast_metadata(cast: Any) -> tuple[Any, Index, list[Index], list[Index]]:
+def _cast_metadata(
+    cast: ir.Operation,
+) -> tuple[ir.Value, Index, Sequence[Index], Sequence[Index]]:
     """Read the metadata of a ``memref.reinterpret_cast`` off its operands."""
     values = iter(list(cast.operands)[1:])
     dynamic = ir.ShapedType.get_dynamic_size()
     offsets, sizes, strides = (
-        [next(values) if number == dynamic else number for number in cast.attributes[name]]
+        [
+            next(values) if number == dynamic else number
+            for number in ir.DenseI64ArrayAttr(cast.attributes[name])
+        ]
         for name in ("static_offsets", "static_sizes", "static_strides")
     )
     return cast.operands[0], offsets[0], sizes, strides

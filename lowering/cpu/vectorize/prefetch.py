@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from rammer_mlir.bindings import memref
+from rammer_mlir.bindings import ir, memref
 from rammer_mlir.lowering.cpu.vectorize.nest import Nest, Operand
 from rammer_mlir.lowering.cpu.vectorize.registers import Instance, Registers, Spans
 from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
@@ -130,7 +130,9 @@ class _Tile:
         self._reductions = [dim for dim in nest.loops if nest.reduction[dim]]
         self._line = max(1, 512 // nest.lane_bits)
         attributes = nest.operation.attributes
-        self._piece = tuple(attributes[PIECE]) if PIECE in attributes else None
+        self._piece = (
+            tuple(ir.DenseI64ArrayAttr(attributes[PIECE])) if PIECE in attributes else None
+        )
 
     def panel_ahead(self, operand: Operand) -> Panel | None:
         """Return how a panel is asked for that whole registers are loaded from."""
@@ -199,8 +201,10 @@ class _Tile:
         loop, trips = self._piece
         inner = self._reductions[-1]
         moving = [dim for dim in self._unroll if strides[dim]]
-        size = self._nest.sizes[inner]
-        if inner == loop or size != self._line or strides[inner] != 1 or len(moving) != 1:
+        size = self._line
+        if inner == loop or self._nest.sizes[inner] != size:
+            return None
+        if strides[inner] != 1 or len(moving) != 1:
             return None
         lines = -(-self._unroll[moving[0]] // size)
         return Rows(operand, trips * strides[loop], inner, size, strides[moving[0]], lines)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.vectorize import memory
@@ -24,7 +24,7 @@ class Span:
 
     base: Index
     points: int
-    valid: Any = None
+    valid: ir.Value | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Registers:
         offsets = range(0, span.points, self.lanes)
         return [(o, memory.make_mask(self.lanes, span.points - o)) for o in offsets]
 
-    def broadcast(self, value: Any) -> Any:
+    def broadcast(self, value: ir.Value) -> ir.Value:
         """Return a value on all lanes."""
         return self.scope.once(("lanes", value), lambda: memory.broadcast(value, self.lanes))
 
@@ -115,7 +115,7 @@ class Registers:
     def _vector_stride(self, operand: Operand) -> Index:
         return 0 if self.vector is None else operand.strides[self.vector]
 
-    def load(self, operand: Operand, spans: Spans, instance: Instance) -> Any:
+    def load(self, operand: Operand, spans: Spans, instance: Instance) -> ir.Value:
         """Load an operand at one register: a scalar if it does not vary along the lanes."""
         if operand.is_scalar:
             return operand.value
@@ -129,7 +129,7 @@ class Registers:
             lambda: memory.load(operand, self._emit_address(address), stride, self.lanes, mask),
         )
 
-    def _load_anywhere(self, operand: Operand, spans: Spans, instance: Instance) -> Any:
+    def _load_anywhere(self, operand: Operand, spans: Spans, instance: Instance) -> ir.Value:
         """Load through a map that is not linear: compute every lane's index."""
         dims = [self.dim_index(d, spans, instance) for d in range(self.rank)]
         address = as_value(operand.address(dims))
@@ -138,7 +138,7 @@ class Registers:
         return memory.load(operand, address, 0, self.lanes, instance.mask)
 
     def store_all(
-        self, operand: Operand, spans: Spans, instances: list[Instance], values: list[Any]
+        self, operand: Operand, spans: Spans, instances: list[Instance], values: Sequence[ir.Value]
     ) -> None:
         """Store one output's registers, transposed where that makes the stores contiguous."""
         groups = self._transposable(operand, spans, instances)
@@ -172,14 +172,14 @@ class Registers:
         return list(groups.values())
 
     def _store_transposed(
-        self, operand: Operand, spans: Spans, group: list[Instance], values: list[Any]
+        self, operand: Operand, spans: Spans, group: list[Instance], values: Sequence[ir.Value]
     ) -> None:
         """Store registers that are neighbours in memory: one contiguous store per lane."""
         assert self.vector is not None
         size = 1 << (len(values) - 1).bit_length()
-        columns = transpose(values + [values[-1]] * (size - len(values)), self.lanes)
+        columns = transpose([*values, *[values[-1]] * (size - len(values))], self.lanes)
         count = group[0].mask.count
-        existing = self.lanes if count is None else count
+        existing = count if isinstance(count, int) else self.lanes
         mask = memory.make_mask(size, len(values))
         for lane in range(existing):
             row = segment(columns[lane % size], lane // size, size)
@@ -187,7 +187,7 @@ class Registers:
             address = self._address(operand, spans, Instance(offsets, mask))
             memory.store(operand, self._emit_address(address), 1, size, mask, row)
 
-    def _store(self, operand: Operand, spans: Spans, instance: Instance, value: Any) -> None:
+    def _store(self, operand: Operand, spans: Spans, instance: Instance, value: ir.Value) -> None:
         stride = self._vector_stride(operand) if self.vector in instance.offsets else 0
         address = self.address(operand, spans, instance)
         memory.store(operand, address, stride, self.lanes, instance.mask, value)

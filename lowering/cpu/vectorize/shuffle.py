@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from rammer_mlir.bindings import vector
+from rammer_mlir.bindings import ir, vector
 
 
-def pick_strided(parts: list[Any], stride: int, lanes: int) -> Any:
+def pick_strided(parts: list[ir.Value], stride: int, lanes: int) -> ir.Value:
     """Emit the register of every ``stride``-th element of ``parts``, ``stride`` full registers."""
     result = parts[0]
     for number in range(1, stride):
@@ -25,7 +23,7 @@ def pick_strided(parts: list[Any], stride: int, lanes: int) -> Any:
     return result
 
 
-def transpose(rows: list[Any], lanes: int) -> list[Any]:
+def transpose(rows: list[ir.Value], lanes: int) -> list[ir.Value]:
     """Emit the transposes of the square blocks that ``rows`` form side by side.
 
     There are n = len(rows) rows, a power of two that divides ``lanes``. Lane ``b * n + i`` of
@@ -42,14 +40,14 @@ def transpose(rows: list[Any], lanes: int) -> list[Any]:
     return rows
 
 
-def _swap_halves(low: Any, high: Any, size: int, lanes: int) -> tuple[Any, Any]:
+def _swap_halves(low: ir.Value, high: ir.Value, size: int, lanes: int) -> tuple[ir.Value, ir.Value]:
     """Exchange the lanes of ``low`` whose bit ``size`` is set with those of ``high`` without."""
     new_low = [lanes + lane - size if lane & size else lane for lane in range(lanes)]
     new_high = [lanes + lane if lane & size else lane + size for lane in range(lanes)]
     return vector.shuffle(low, high, new_low), vector.shuffle(low, high, new_high)
 
 
-def segment(register: Any, number: int, size: int) -> Any:
+def segment(register: ir.Value, number: int, size: int) -> ir.Value:
     """Emit the ``number``-th group of ``size`` lanes of a register."""
     picked = list(range(number * size, (number + 1) * size))
     return vector.shuffle(register, register, picked)

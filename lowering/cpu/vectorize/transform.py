@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -39,7 +39,9 @@ class Transform:
     plan: TilePlan
 
 
-def find_transform(nest: Nest, initial: list[Any], vector_bits: int) -> Transform | None:
+def find_transform(
+    nest: Nest, initial: Sequence[ir.Value | None], vector_bits: int
+) -> Transform | None:
     """Read a nest as such a reduction that starts at zero; None if it is something else."""
     factors = _factors(nest)
     if factors is None or not _multiplies_all(nest):
@@ -72,7 +74,7 @@ def _factors(nest: Nest) -> tuple[Factor, ...] | None:
     """Return the constant inputs, which are all but the last one."""
     constants = list(nest.operation.operands)[: -nest.outputs][:-1]
     found: list[Factor] = []
-    for value, map_ in zip(constants, nest.maps, strict=False):
+    for value, map_ in zip(constants, nest.generic.maps, strict=False):
         matrix = _constant_matrix(value)
         dims = [expr.position for expr in map_.results if isinstance(expr, ir.AffineDimExpr)]
         if matrix is None or len(dims) != 2:
@@ -86,15 +88,18 @@ def _is_whole(nest: Nest, factor: Factor) -> bool:
     return sizes == [len(factor.matrix), len(factor.matrix[0])]
 
 
-def _constant_matrix(value: Any) -> Rows | None:
+def _constant_matrix(value: ir.Value) -> Rows | None:
     """Return the rows of a constant matrix of f32 in memory."""
-    if producer(value) != "memref.get_global":
+    if isinstance(value.owner, ir.Block) or producer(value) != "memref.get_global":
         return None
-    name, module = value.owner.attributes["name"].value, value.owner
+    module = value.owner.operation
+    name = ir.FlatSymbolRefAttr(module.attributes["name"]).value
     while module.parent is not None:
         module = module.parent.operation
     for operation in (o.operation for o in module.regions[0].blocks[0].operations):
-        if operation.name == "memref.global" and operation.attributes["sym_name"].value == name:
+        if operation.name != "memref.global":
+            continue
+        if ir.StringAttr(operation.attributes["sym_name"]).value == name:
             array = np.array(operation.attributes["initial_value"])
             return array.tolist() if array.ndim == 2 and array.dtype == np.float32 else None
     return None
@@ -104,7 +109,7 @@ def _multiplies_all(nest: Nest) -> bool:
     """Whether the body adds the product of all inputs to its one output."""
     body, inputs = nest.body, len(nest.operands) - nest.outputs
     names = [instruction.name for instruction in body.instructions]
-    combiners = body.combiners(nest.outputs)
+    combiners = body.combiners
     return (
         nest.outputs == 1
         and combiners is not None
@@ -132,20 +137,25 @@ def _vector_dim(nest: Nest, small: list[int], lanes: int) -> int | None:
 class TransformEmitter(NestEmitter):
     """Emits a transform: loads all that one point reads, and maps one dimension after the other."""
 
-    def __init__(self, nest: Nest, transform: Transform, initial: list[Any]) -> None:
+    def __init__(
+        self, nest: Nest, transform: Transform, initial: Sequence[ir.Value | None]
+    ) -> None:
         super().__init__(nest, transform.plan, initial)
         self.factors = transform.factors
 
-    def reduced(self, spans: Spans, instances: list[Instance]) -> list[list[Any]]:
+    def reduced(self, spans: Spans, instances: list[Instance]) -> list[list[ir.Value]]:
         """Emit the results of one point."""
         arithmetic = _Vectors(ir.VectorType.get([self.lanes], self.inputs[-1].element))
         place = {} if self.vector is None else {self.vector: 0}
-        values: dict[tuple[int, ...], Any] = {}
+        values: dict[tuple[int, ...], ir.Value] = {}
         columns = [factor.columns for factor in self.factors]
-        for offsets in product(*(range(self.nest.sizes[dim]) for dim in reversed(columns))):
+        sizes = [len(factor.matrix[0]) for factor in self.factors]
+        for offsets in product(*map(range, reversed(sizes))):
             at = dict(zip(reversed(columns), offsets, strict=True))
             instance = Instance(place | at, Mask(None, None))
-            everywhere = spans | {dim: _whole(self.nest.sizes[dim]) for dim in columns}
+            everywhere = spans | {
+                dim: Span(0, size) for dim, size in zip(columns, sizes, strict=True)
+            }
             values[tuple(at[dim] for dim in columns)] = self.registers.load(
                 self.inputs[-1], everywhere, instance
             )
@@ -155,18 +165,14 @@ class TransformEmitter(NestEmitter):
         return [[values[tuple(i.offsets.get(dim, 0) for dim in rows)]] for i in instances]
 
 
-def _whole(size: int) -> Span:
-    return Span(0, size)
-
-
 def _mapped(
-    values: dict[tuple[int, ...], Any], dim: int, matrix: Rows, arithmetic: _Vectors
-) -> dict[tuple[int, ...], Any]:
+    values: dict[tuple[int, ...], ir.Value], dim: int, matrix: Rows, arithmetic: _Vectors
+) -> dict[tuple[int, ...], ir.Value]:
     """Multiply one dimension of a small array of registers by a matrix."""
-    lines: dict[tuple[int, ...], list[Any]] = {}
+    lines: dict[tuple[int, ...], list[ir.Value]] = {}
     for place, value in values.items():
         lines.setdefault((*place[:dim], *place[dim + 1 :]), []).append(value)
-    found: dict[tuple[int, ...], Any] = {}
+    found: dict[tuple[int, ...], ir.Value] = {}
     for place, line in lines.items():
         for row, value in enumerate(linear_map(matrix, line, arithmetic)):
             found[(*place[:dim], row, *place[dim:])] = value
@@ -177,22 +183,22 @@ def _mapped(
 class _Vectors:
     """Emits arithmetic on registers; a multiply-add may round once."""
 
-    kind: Any
+    kind: ir.VectorType
 
-    def add(self, left: Any, right: Any) -> Any:
+    def add(self, left: ir.Value, right: ir.Value) -> ir.Value:
         return arith.addf(left, right)
 
-    def subtract(self, left: Any, right: Any) -> Any:
+    def subtract(self, left: ir.Value, right: ir.Value) -> ir.Value:
         return arith.subf(left, right)
 
-    def scale(self, factor: float, value: Any) -> Any:
+    def scale(self, factor: float, value: ir.Value) -> ir.Value:
         return arith.mulf(self._everywhere(factor), value)
 
-    def multiply_add(self, factor: float, value: Any, addend: Any) -> Any:
+    def multiply_add(self, factor: float, value: ir.Value, addend: ir.Value) -> ir.Value:
         flags = ir.Attribute.parse("#arith.fastmath<contract>")
         scaled = arith.mulf(self._everywhere(factor), value, fastmath=flags)
         return arith.addf(scaled, addend, fastmath=flags)
 
-    def _everywhere(self, factor: float) -> Any:
+    def _everywhere(self, factor: float) -> ir.Value:
         number = ir.FloatAttr.get(self.kind.element_type, factor)
         return arith.constant(self.kind, ir.DenseElementsAttr.get_splat(self.kind, number))

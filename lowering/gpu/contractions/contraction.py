@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from rammer_mlir.bindings import arith, gpu, ir, memref, scf
 from rammer_mlir.lowering.gpu.body import emit_body
@@ -17,7 +16,6 @@ from rammer_mlir.lowering.gpu.contractions.staging import Box, Copies, Piece, pi
 from rammer_mlir.lowering.gpu.contractions.warp_products import WarpProducts, warp_products
 from rammer_mlir.lowering.gpu.guards import when
 from rammer_mlir.lowering.gpu.iteration_space import unflatten
-from rammer_mlir.lowering.gpu.lane_reductions import combine, combiners, identities
 from rammer_mlir.lowering.gpu.threads import Threads
 from rammer_mlir.lowering.kernels.affine import (
     Index,
@@ -26,16 +24,18 @@ from rammer_mlir.lowering.kernels.affine import (
     constant,
     multiply,
 )
+from rammer_mlir.lowering.kernels.combiners import find_combiners
+from rammer_mlir.passes.ir.structured import Buffer, Structured, as_buffer
 
 
 @dataclass(frozen=True)
 class StagingMemory:
     """Where operands are staged: the block's shared memory, bytes, from an offset on."""
 
-    buffer: Any
+    buffer: Buffer
     offset: int
 
-    def view(self, offset: int, elements: int, element: Any) -> Any:
+    def view(self, offset: int, elements: int, element: ir.Type) -> Buffer:
         """Emit a view of a part of it."""
         space = self.buffer.type.memory_space
         kind = ir.MemRefType.get([elements], element, memory_space=space)
@@ -57,12 +57,16 @@ class Share:
     group: Index
     tile: tuple[Index, ...]
     starts: tuple[Index, ...]
-    active: Any
+    active: ir.Value | None
     warp: WarpProducts | None
 
 
 def emit_contraction(
-    generic: Any, plan: ContractionPlan, threads: Threads, memory: StagingMemory, copies: Copies
+    generic: Structured,
+    plan: ContractionPlan,
+    threads: Threads,
+    memory: StagingMemory,
+    copies: Copies,
 ) -> None:
     """Emit a planned ``linalg.generic`` as the code of one thread of a block."""
     _Emitter(generic, plan, threads, memory, copies).emit()
@@ -71,7 +75,7 @@ def emit_contraction(
 class _Emitter:
     def __init__(
         self,
-        generic: Any,
+        generic: Structured,
         plan: ContractionPlan,
         threads: Threads,
         memory: StagingMemory,
@@ -79,16 +83,15 @@ class _Emitter:
     ) -> None:
         self._generic, self._plan, self._threads = generic, plan, threads
         self._memory, self._copies = memory, copies
-        (self._combiner,) = combiners(generic) or []
+        (self._combiner,) = find_combiners(generic) or []
         self._output = Output(generic, plan, self._combiner)
-        self._boxes = [
-            Box(staged, generic.operands[staged.access.number], self._stages(staged))
-            for staged in plan.operands
-        ]
+        self._boxes = [self._box(staged) for staged in plan.operands]
 
-    def _stages(self, staged: Staged) -> Any:
-        element = self._generic.operands[staged.access.number].type.element_type
-        return self._memory.view(staged.offset, self._plan.stages * staged.elements, element)
+    def _box(self, staged: Staged) -> Box:
+        source = as_buffer(self._generic.operands[staged.access.number])
+        elements = self._plan.stages * staged.elements
+        shared = self._memory.view(staged.offset, elements, source.type.element_type)
+        return Box(staged, source, shared)
 
     def emit(self) -> None:
         """Emit loops over parts of the results that the block computes at a time."""
@@ -133,7 +136,7 @@ class _Emitter:
         first = self._fetch(origin, 0, 0)
         self._copies.finish(first, self._copies.begin(first))
         gpu.barrier()
-        results = identities([self._combiner] * len(plan.offsets))
+        results = [self._combiner.identity()] * len(plan.offsets)
         if plan.num_chunks == 1:
             results = self._compute(share, 0, results)
             if plan.groups > 1:
@@ -141,11 +144,13 @@ class _Emitter:
         else:
             results = self._walk(origin, share, results)
         if plan.groups > 1:
-            self._meet(origin, share, results)
+            self._combine_groups(origin, share, results)
         else:
             self._store(origin, share, results)
 
-    def _walk(self, origin: Sequence[Index], share: Share, results: Sequence[Any]) -> list[Any]:
+    def _walk(
+        self, origin: Sequence[Index], share: Share, results: Sequence[ir.Value]
+    ) -> list[ir.Value]:
         """Emit the loop over chunks: the next one is fetched while one is computed."""
         chunks = constant(self._plan.num_chunks)
         loop = scf.ForOp(constant(0), chunks, constant(1), results)
@@ -164,7 +169,7 @@ class _Emitter:
         return list(loop.results)
 
     def _fetch(
-        self, origin: Sequence[Index], chunk: Index, stage: Index, wanted: Any = None
+        self, origin: Sequence[Index], chunk: Index, stage: Index, wanted: ir.Value | None = None
     ) -> list[Piece]:
         contraction = self._plan.contraction
         at: dict[int, Index] = dict(zip(contraction.parallel, origin, strict=True))
@@ -181,7 +186,7 @@ class _Emitter:
             found += pieces(box, begin, stage, self._threads.number, self._threads.count, wanted)
         return found
 
-    def _compute(self, share: Share, stage: Index, results: Sequence[Any]) -> list[Any]:
+    def _compute(self, share: Share, stage: Index, results: Sequence[ir.Value]) -> list[ir.Value]:
         """Emit what a thread computes of one chunk."""
         if share.active is None:
             return self._nest(share, stage, results)
@@ -192,7 +197,7 @@ class _Emitter:
             scf.YieldOp(list(results))
         return list(choice.results)
 
-    def _nest(self, share: Share, stage: Index, results: Sequence[Any]) -> list[Any]:
+    def _nest(self, share: Share, stage: Index, results: Sequence[ir.Value]) -> list[ir.Value]:
         plan = self._plan
         bases: list[Index] = []
         for box in self._boxes:
@@ -209,8 +214,8 @@ class _Emitter:
         share: Share,
         nest: Sequence[tuple[int, int, int]],
         bases: Sequence[Index],
-        results: Sequence[Any],
-    ) -> list[Any]:
+        results: Sequence[ir.Value],
+    ) -> list[ir.Value]:
         """Emit loops over the iterations of a chunk, the innermost one unrolled."""
         if not nest:
             return self._products(share, bases, results)
@@ -226,7 +231,9 @@ class _Emitter:
             scf.YieldOp(self._steps(share, inner, moved, list(loop.inner_iter_args)))
         return list(loop.results)
 
-    def _products(self, share: Share, bases: Sequence[Index], results: Sequence[Any]) -> list[Any]:
+    def _products(
+        self, share: Share, bases: Sequence[Index], results: Sequence[ir.Value]
+    ) -> list[ir.Value]:
         if share.warp:
             return share.warp.add_products(bases, results)
         plan = self._plan
@@ -238,13 +245,15 @@ class _Emitter:
                 (current[n],) = emit_body(self._generic, point, [current[n]], loads)
         return current
 
-    def _store(self, origin: Sequence[Index], share: Share, results: Sequence[Any]) -> None:
+    def _store(self, origin: Sequence[Index], share: Share, results: Sequence[ir.Value]) -> None:
         """Add a thread's results to the output."""
         with when(share.active):
             starts = [add(o, start) for o, start in zip(origin, share.starts, strict=True)]
             self._output.add_all(starts, results)
 
-    def _meet(self, origin: Sequence[Index], share: Share, results: Sequence[Any]) -> None:
+    def _combine_groups(
+        self, origin: Sequence[Index], share: Share, results: Sequence[ir.Value]
+    ) -> None:
         """Combine the groups' partial results in shared memory, and add them to the output."""
         plan, total = self._plan, self._plan.num_results
         partial = self._memory.view(0, plan.groups * total, results[0].type)
@@ -264,7 +273,7 @@ class _Emitter:
             whole = memref.load(partial, [number])
             for group in range(1, plan.groups):
                 value = memref.load(partial, [add(number, group * total)])
-                whole = combine(self._combiner, whole, value)
+                whole = self._combiner.combine(whole, value)
             inside = unflatten(number, plan.block)
             at = [add(begin, index) for begin, index in zip(origin, inside, strict=True)]
             self._output.add(at, [whole])

@@ -1,7 +1,7 @@
 """Which ``linalg.generic`` operations of an rKernel a block computes by a plan.
 
 They are contractions that a block stages, reductions of columns, and element-wise operations that
-turn an operand.
+transpose an operand.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from rammer_mlir.lowering.gpu.contractions.plan import (
     ContractionPlan,
 )
 from rammer_mlir.lowering.gpu.contractions.search import plan_contraction
-from rammer_mlir.lowering.gpu.contractions.turned_operands import find_transposition
-from rammer_mlir.lowering.gpu.lane_reductions import combiners
+from rammer_mlir.lowering.gpu.contractions.transposed_operands import find_transposition
+from rammer_mlir.lowering.gpu.lane_reductions import can_exchange
 from rammer_mlir.lowering.gpu.transposition_plan import TranspositionPlan
 from rammer_mlir.lowering.ir_walk import producer, walk
-from rammer_mlir.lowering.kernels.affine import linear_form, upper_bound
+from rammer_mlir.lowering.kernels.affine import upper_bound
+from rammer_mlir.lowering.kernels.combiners import find_combiners
+from rammer_mlir.passes.ir.boxes import linear_form
+from rammer_mlir.passes.ir.structured import LoopDimension, Structured, element_bytes, is_buffer
 
 PLAN = "rtask.contraction"
 """Attribute of a planned operation: the number of its plan."""
@@ -32,11 +35,20 @@ Plan = ContractionPlan | ColumnPlan | TranspositionPlan
 
 _PRODUCTS = ["arith.addf", "arith.mulf"]
 
-_ELEMENTS = (ir.F32Type, ir.F16Type, ir.BF16Type)
+_ELEMENTS = (ir.F32Type, ir.F16Type, ir.BF16Type, ir.F64Type)
+
+_ALLOCATIONS = ("memref.alloc", "memref.alloca")
+
+_STAGED_BYTES = 4
+"""Size of a result of what is staged, an accumulator of one register."""
 
 
 def plan_contractions(
-    kernel: Any, threads: int, shared_limit: int, *, matrix_unit: MatrixUnit | None = None
+    kernel: ir.Operation,
+    threads: int,
+    shared_limit: int,
+    *,
+    matrix_unit: MatrixUnit | None = None,
 ) -> tuple[Plan, ...]:
     """Plan what an rKernel computes by plans, and mark each operation with its plan's number.
 
@@ -50,14 +62,7 @@ def plan_contractions(
     for operation in walk(kernel):
         if operation.name != "linalg.generic":
             continue
-        contraction = read_contraction(operation)
-        plan: Plan | None = contraction and plan_contraction(
-            contraction, threads, shared_limit, unit=matrix_unit
-        )
-        if contraction and not plan and _all_static(operation):
-            plan = plan_columns(contraction, threads, shared_limit)
-        if contraction is None:
-            plan = find_transposition(operation, shared_limit)
+        plan = _plan(Structured(operation.opview), threads, shared_limit, matrix_unit)
         if plan:
             number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), len(plans))
             operation.attributes[PLAN] = number
@@ -65,55 +70,67 @@ def plan_contractions(
     return tuple(plans)
 
 
-def read_contraction(generic: Any) -> Contraction | None:
+def _plan(
+    generic: Structured, threads: int, shared_limit: int, unit: MatrixUnit | None
+) -> Plan | None:
+    contraction = read_contraction(generic)
+    if contraction is None:
+        return find_transposition(generic, shared_limit)
+    if _can_stage(contraction):
+        staged = plan_contraction(contraction, threads, shared_limit, unit=unit)
+        if staged is not None:
+            return staged
+    return plan_columns(contraction, threads, shared_limit) if _all_static(generic) else None
+
+
+def _can_stage(contraction: Contraction) -> bool:
+    elements = [access.element_bytes for access in contraction.inputs]
+    return contraction.result_bytes == _STAGED_BYTES and max(elements) <= _STAGED_BYTES
+
+
+def read_contraction(generic: Structured) -> Contraction | None:
     """Describe a ``linalg.generic``, None if it is no contraction with known bounds.
 
     It has one result, which elements of its inputs are folded into; all indices are linear.
     """
-    maps = [attribute.value for attribute in generic.attributes["indexing_maps"]]
-    kinds = [str(kind) for kind in generic.attributes["iterator_types"]]
-    parallel = tuple(n for n, kind in enumerate(kinds) if "parallel" in kind)
-    reduced = tuple(n for n, kind in enumerate(kinds) if "parallel" not in kind)
-    body = [op.operation.name for op in generic.regions[0].blocks[0].operations]
-    if not reduced or "linalg.index" in body or len(combiners(generic) or []) != 1:
+    if generic.num_outputs != 1 or not generic.reduction_loops or generic.uses_index:
         return None
-    operands = list(generic.operands)
-    extents = _extents(operands, maps)
-    inputs = [_access(n, operands[n], maps[n]) for n in range(len(operands) - 1)]
-    memory = [i for i, o in zip(inputs, operands[:-1], strict=True)
-              if isinstance(o.type, ir.MemRefType)]  # fmt: skip
-    if extents is None or any(access is None for access in memory) or not memory:
+    if not can_exchange(find_combiners(generic)):
         return None
-    if not _static(operands, maps, reduced):
+    extents = _extents(generic)
+    operands = [number for number, value in enumerate(generic.inputs) if is_buffer(value)]
+    accesses = [_access(generic, number) for number in operands]
+    inputs = tuple(access for access in accesses if access is not None)
+    if extents is None or len(inputs) < len(accesses) or not inputs or not _is_static(generic):
         return None
-    known = tuple(access for access in memory if access is not None)
-    return Contraction(extents, parallel, reduced, known, _matrix_element(generic))
+    return Contraction(
+        extents, generic.parallel_loops, generic.reduction_loops, inputs,
+        _matrix_element(generic), element_bytes(generic.outputs[0].type),
+    )  # fmt: skip
 
 
-def _access(number: int, operand: Any, access: Any) -> Access | None:
-    if not isinstance(operand.type, ir.MemRefType) or not len(access.results):
-        return None
-    element = operand.type.element_type
-    forms = [linear_form(result, access.n_dims) for result in access.results]
+def _access(generic: Structured, number: int) -> Access | None:
+    map_ = generic.maps[number]
+    element = generic.arguments[number].type
+    forms = [linear_form(result) for result in map_.results]
     known = [form for form in forms if form is not None]
-    if len(known) < len(forms) or not isinstance(element, _ELEMENTS):
+    if not forms or len(known) < len(forms) or not isinstance(element, _ELEMENTS):
         return None
-    if any(factor < 0 for factors, _ in known for factor in factors):
+    if any(factor < 0 for form in known for factor in form.coefficients.values()):
         return None
     return Access(
         number,
-        tuple(tuple(factors) for factors, _ in known),
-        tuple(constant for _, constant in known),
-        element.width // 8,
+        tuple(tuple(form.factors(map_.n_dims)) for form in known),
+        tuple(form.constant for form in known),
+        element_bytes(element),
     )
 
 
-def _matrix_element(generic: Any) -> str:
+def _matrix_element(generic: Structured) -> str:
     """Return the type of which products are added to an f32, "" if it is something else."""
-    body = generic.regions[0].blocks[0]
-    *operations, end = [op.operation for op in body.operations]
+    operations = [op.operation for op in generic.body]
     names = sorted(op.name for op in operations)
-    *inputs, accumulator = body.arguments
+    *inputs, accumulator = generic.arguments
     if names not in (_PRODUCTS, [*_PRODUCTS[:1], "arith.extf", "arith.extf", *_PRODUCTS[1:]]):
         return ""
     if len(inputs) != 2 or not isinstance(accumulator.type, ir.F32Type):
@@ -122,49 +139,45 @@ def _matrix_element(generic: Any) -> str:
     factor = "arith.extf" if len(names) > len(_PRODUCTS) else "arith.mulf"
     taken = [value for op in operations if op.name == factor for value in op.operands]
     takes_both = all(argument in taken for argument in inputs)
-    is_sum = end.operands[0].owner.operation.name == "arith.addf"
+    is_sum = producer(generic.yielded[0]) == "arith.addf"
     expected = ({"f32"},) if factor == "arith.mulf" else ({"f16"}, {"bf16"})
     return kinds.pop() if kinds in expected and is_sum and takes_both else ""
 
 
-def _extents(operands: Sequence[Any], maps: Sequence[Any]) -> tuple[int, ...] | None:
+def _extents(generic: Structured) -> tuple[int, ...] | None:
     """Return the most iterations of each loop, None if one has no bound."""
-    found: list[int | None] = [None] * maps[0].n_dims
-    for operand, access in zip(operands, maps, strict=True):
-        for dimension, result in enumerate(access.results):
-            if isinstance(result, ir.AffineDimExpr):
-                extent = _extent(operand, dimension)
-                if extent is not None:
-                    found[result.position] = min(extent, found[result.position] or extent)
+    found: list[int | None] = [None] * len(generic.parallel)
+    for source in generic.loop_dimensions:
+        extent = _extent(source)
+        if extent is not None:
+            found[source.loop] = min(extent, found[source.loop] or extent)
     known = [extent for extent in found if extent is not None]
     return tuple(known) if len(known) == len(found) else None
 
 
-def _extent(operand: Any, dimension: int) -> int | None:
-    if not operand.type.is_dynamic_dim(dimension):
-        return operand.type.shape[dimension]
-    place = sum(operand.type.is_dynamic_dim(n) for n in range(dimension))
-    if producer(operand) == "memref.subview":
-        sizes = list(operand.owner.opview.sizes)
-    elif producer(operand) in ("memref.alloc", "memref.alloca"):
-        sizes = list(operand.owner.operands)
-    else:
-        return None
+def _extent(source: LoopDimension) -> int | None:
+    if source.is_static:
+        return source.size
+    kind, value = ir.MemRefType(source.value.type), source.value
+    place = sum(kind.is_dynamic_dim(n) for n in range(source.dimension))
+    sizes = _dynamic_sizes(value)
     # A subview that drops dimensions drops static ones.
-    return upper_bound(sizes[place])
+    return None if sizes is None else upper_bound(sizes[place])
 
 
-def _all_static(generic: Any) -> bool:
-    kinds = [operand.type for operand in generic.operands]
-    return all(kind.has_static_shape for kind in kinds if isinstance(kind, ir.MemRefType))
+def _dynamic_sizes(buffer: ir.Value) -> Sequence[ir.Value] | None:
+    if isinstance(buffer.owner, ir.Block):
+        return None
+    if producer(buffer) == "memref.subview":
+        view: Any = buffer.owner.operation.opview  # the bindings' classes of dialects have no types
+        return list(view.sizes)
+    return buffer.owner.operands if producer(buffer) in _ALLOCATIONS else None
 
 
-def _static(operands: Sequence[Any], maps: Sequence[Any], loops: Sequence[int]) -> bool:
-    """Return whether some operand gives each loop a static size."""
-    given = {
-        result.position
-        for operand, access in zip(operands, maps, strict=True)
-        for dimension, result in enumerate(access.results)
-        if isinstance(result, ir.AffineDimExpr) and not operand.type.is_dynamic_dim(dimension)
-    }
-    return set(loops) <= given
+def _all_static(generic: Structured) -> bool:
+    return all(value.type.has_static_shape for value in generic.operands if is_buffer(value))
+
+
+def _is_static(generic: Structured) -> bool:
+    """Return whether some operand gives each reduction loop a static size."""
+    return all(generic.extent_sources[loop].is_static for loop in generic.reduction_loops)

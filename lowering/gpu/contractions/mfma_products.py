@@ -7,12 +7,12 @@ mod 16`` from ``4 (lane / 16)`` on (AMD's CDNA 3 instruction set, dense matrix l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref, rocdl, vector
 from rammer_mlir.lowering.gpu.contractions.plan import ContractionPlan
 from rammer_mlir.lowering.gpu.contractions.staging import Box
 from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant, multiply
+from rammer_mlir.passes.ir.structured import element_bytes
 
 _EACH = 4
 """Elements of a fragment, and results of a lane."""
@@ -21,7 +21,7 @@ _EACH = 4
 class MfmaProducts:
     """Adds to a lane's results the products of a wave's tile along an instruction's steps."""
 
-    def __init__(self, plan: ContractionPlan, boxes: Sequence[Box], lane: Any) -> None:
+    def __init__(self, plan: ContractionPlan, boxes: Sequence[Box], lane: ir.Value) -> None:
         """Compute the places that depend on the lane's number in its wave."""
         assert plan.matrix is not None
         self._plan, self._matrix, self._boxes = plan, plan.matrix, boxes
@@ -29,11 +29,11 @@ class MfmaProducts:
         self._line = arith.remui(lane, constant(self._unit.rows))
         self._first = multiply(arith.divui(lane, constant(self._unit.rows)), _EACH)
 
-    def starts(self) -> dict[int, Any]:
+    def starts(self) -> dict[int, Index]:
         """Return the lane's first result within a tile, for both loops of the matrices."""
         return {self._matrix.rows: self._first, self._matrix.columns: self._line}
 
-    def add_products(self, bases: Sequence[Index], results: Sequence[Any]) -> list[Any]:
+    def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
         """Emit the products of an instruction's steps; ``bases`` as for ``SharedLoads``."""
         rows, columns = self._plan.num_matrices
         left, right = self._matrix.left, self._matrix.right
@@ -41,7 +41,7 @@ class MfmaProducts:
             self._fragment(left, self._matrix.rows, bases[left], m * self._unit.rows)
             for m in range(rows)
         ]
-        found: list[Any] = [None] * len(results)
+        found = list(results)
         for n in range(columns):
             first = n * self._unit.columns
             b = self._fragment(right, self._matrix.columns, bases[right], first)
@@ -50,7 +50,7 @@ class MfmaProducts:
                 found[own] = _product(a[m], b, results[own])
         return found
 
-    def _fragment(self, place: int, loop: int, base: Index, first: int) -> Any:
+    def _fragment(self, place: int, loop: int, base: Index, first: int) -> ir.Value[ir.VectorType]:
         """Load the lane's elements of the rows (or columns) of the result from ``first`` on."""
         box = self._boxes[place]
         along = box.staged.factor(loop)
@@ -61,13 +61,15 @@ class MfmaProducts:
         kind = ir.VectorType.get([_EACH], element)
         aligned = self._plan.alignment(box.staged) % _EACH == 0 and along % _EACH == 0
         if step == 1 and aligned:
-            num_bytes = _EACH * element.width // 8
+            num_bytes = _EACH * element_bytes(element)
             return vector.load(kind, box.shared, [as_value(at)], alignment=num_bytes)
         elements = [memref.load(box.shared, [as_value(add(at, n * step))]) for n in range(_EACH)]
         return vector.from_elements(kind, elements)
 
 
-def _product(a: Any, b: Any, results: Sequence[Any]) -> list[Any]:
+def _product(
+    a: ir.Value[ir.VectorType], b: ir.Value[ir.VectorType], results: Sequence[ir.Value]
+) -> list[ir.Value]:
     kind = ir.VectorType.get([_EACH], results[0].type)
     old = vector.from_elements(kind, list(results))
     plain = ir.Attribute.parse("#rocdl<mfma_perm_b none>")

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rammer_mlir.bindings import arith, ir, memref, nvgpu, nvvm, vector
 from rammer_mlir.lowering.gpu.contractions.plan import ContractionPlan
 from rammer_mlir.lowering.gpu.contractions.staging import Box
 from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant, multiply
+from rammer_mlir.passes.ir.structured import element_bytes
 
 _ROW = 8
 """Elements of a row, and rows, of what ``ldmatrix`` loads."""
+
+_REGISTER_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -42,25 +44,25 @@ class Side:
     registers: int
 
     @property
-    def kind(self) -> Any:
+    def kind(self) -> ir.VectorType:
         """Return the type of a fragment."""
         return ir.VectorType.get([self.registers, self.packed], self.element)
 
     @property
-    def element(self) -> Any:
+    def element(self) -> ir.Type:
         """Return the type of its elements."""
         return self.box.shared.type.element_type
 
     @property
     def packed(self) -> int:
         """Return the elements of a register, neighbours along k."""
-        return 32 // self.element.width
+        return _REGISTER_BYTES // element_bytes(self.element)
 
 
 class MmaProducts:
     """Adds to a lane's results the products of a warp's tile along an instruction's steps."""
 
-    def __init__(self, plan: ContractionPlan, boxes: Sequence[Box], lane: Any) -> None:
+    def __init__(self, plan: ContractionPlan, boxes: Sequence[Box], lane: ir.Value) -> None:
         """Compute the places that depend on the lane's number in its warp."""
         assert plan.matrix is not None
         self._plan, self._matrix, self._boxes = plan, plan.matrix, boxes
@@ -73,17 +75,17 @@ class MmaProducts:
         steps = self._unit.steps[plan.contraction.matrix_element]
         self._shape = [self._unit.rows, self._unit.columns, steps]
 
-    def starts(self) -> dict[int, Any]:
+    def starts(self) -> dict[int, Index]:
         """Return the lane's first result within a tile, for both loops of the matrices."""
         return {self._matrix.rows: self._row, self._matrix.columns: self._pair}
 
-    def add_products(self, bases: Sequence[Index], results: Sequence[Any]) -> list[Any]:
+    def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
         """Emit the products of an instruction's steps; ``bases`` as for ``SharedLoads``."""
         rows, columns = self._plan.num_matrices
         left = self._side(self._matrix.left, self._matrix.rows, bases, registers=4)
         right = self._side(self._matrix.right, self._matrix.columns, bases, registers=2)
         a = [self._fragment(left, m * self._unit.rows) for m in range(rows)]
-        found: list[Any] = [None] * len(results)
+        found = list(results)
         for n in range(columns):
             b = self._fragment(right, n * self._unit.columns)
             for m in range(rows):
@@ -98,12 +100,12 @@ class MmaProducts:
         aligned = self._plan.alignment(staged) % _ROW == 0 and between % _ROW == 0
         return Side(self._boxes[place], bases[place], along, step, aligned, registers)
 
-    def _fragment(self, side: Side, first: int) -> Any:
+    def _fragment(self, side: Side, first: int) -> ir.Value[ir.VectorType]:
         """Load a fragment of the rows (or columns) of the result from ``first`` on."""
         base = add(side.base, first * side.along)
         if side.packed == 2 and side.aligned and 1 in (side.along, side.step):
             return self._load_matrices(side, base)
-        elements: list[Any] = []
+        elements: list[ir.Value] = []
         for register in range(side.registers):
             line, step = _block_of(side, register)
             for neighbour in range(side.packed):
@@ -115,14 +117,16 @@ class MmaProducts:
             elements = [_rounded(element) for element in elements]
         return vector.from_elements(side.kind, elements)
 
-    def _product(self, a: Any, b: Any, results: Sequence[Any]) -> list[Any]:
+    def _product(
+        self, a: ir.Value[ir.VectorType], b: ir.Value[ir.VectorType], results: Sequence[ir.Value]
+    ) -> list[ir.Value]:
         kind = ir.VectorType.get([2, 2], results[0].type)
         old = vector.from_elements(kind, list(results))
-        narrow = a.type.element_type.width == 16
+        narrow = element_bytes(a.type.element_type) == 2
         new = nvgpu.mma_sync(kind, a, b, old, self._shape, tf32_enabled=not narrow)
         return [vector.extract(new, [], [half, n]) for half in range(2) for n in range(2)]
 
-    def _load_matrices(self, side: Side, base: Index) -> Any:
+    def _load_matrices(self, side: Side, base: Index) -> ir.Value[ir.VectorType]:
         """Emit ``ldmatrix``: eight lanes after the other name the rows of one matrix."""
         transposed = side.step != 1
         block = arith.remui(self._block, constant(side.registers))
@@ -149,7 +153,7 @@ def _block_of(side: Side, register: int) -> tuple[int, int]:
     return _ROW * (register % 2), steps * (register // 2)
 
 
-def _rounded(element: Any) -> Any:
+def _rounded(element: ir.Value) -> ir.Value:
     """Emit the rounding of an f32 to tf32."""
     mode = ir.Attribute.parse("#nvvm.fp_rnd_mode<rna>")
     return arith.bitcast(element.type, nvvm.convert_float_to_tf32(element, rnd=mode))

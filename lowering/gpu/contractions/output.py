@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
 
 from rammer_mlir.bindings import ir, memref, vector
 from rammer_mlir.lowering.gpu.alignment import divisor, holds_aligned_runs
-from rammer_mlir.lowering.gpu.body import output_maps
+from rammer_mlir.lowering.gpu.body import indices_at
 from rammer_mlir.lowering.gpu.contractions.plan import WIDEST, ContractionPlan
 from rammer_mlir.lowering.gpu.guards import all_below, when
 from rammer_mlir.lowering.gpu.iteration_space import Loops
-from rammer_mlir.lowering.gpu.lane_reductions import combine
-from rammer_mlir.lowering.kernels.affine import Index, add, as_value, evaluate
+from rammer_mlir.lowering.kernels.affine import Index, add
+from rammer_mlir.lowering.kernels.combiners import Combiner
+from rammer_mlir.passes.ir.structured import Structured, as_buffer, element_bytes, plain_dim
 
 Offset = tuple[int, ...]
 
@@ -21,36 +21,36 @@ Offset = tuple[int, ...]
 class Output:
     """The output of a contraction, whose results are combined with what it holds."""
 
-    def __init__(self, generic: Any, plan: ContractionPlan, combiner: Any) -> None:
+    def __init__(self, generic: Structured, plan: ContractionPlan, combiner: Combiner) -> None:
         """Read the output's layout; emits bounds that are not static."""
         self._plan, self._combiner = plan, combiner
         self._loops = Loops.of(generic)
-        ((self._buffer, self._map),) = output_maps(generic)
+        self._buffer, self._map = as_buffer(generic.outputs[0]), generic.output_maps[0]
 
-    def add_all(self, starts: Sequence[Index], results: Sequence[Any]) -> None:
+    def add_all(self, starts: Sequence[Index], results: Sequence[ir.Value]) -> None:
         """Emit the addition of a thread's results; ``starts`` is the place of the first one."""
         found = dict(zip(self._plan.offsets, results, strict=True))
         for run in self._runs(starts):
             at = [add(start, shift) for start, shift in zip(starts, run[0], strict=True)]
             self.add(at, [found[offset] for offset in run])
 
-    def add(self, at: Sequence[Index], values: Sequence[Any]) -> None:
+    def add(self, at: Sequence[Index], values: Sequence[ir.Value]) -> None:
         """Emit the addition of neighbours; ``at`` is the first one's index of each loop."""
         with when(self._inside(at)):
             point = [0 if index is None else index for index in self._loops.point(at)]
-            place = [as_value(evaluate(result, point)) for result in self._map.results]
+            place = indices_at(self._map, point)
             if len(values) == 1:
                 old = memref.load(self._buffer, place)
-                memref.store(combine(self._combiner, old, values[0]), self._buffer, place)
+                memref.store(self._combiner.combine(old, values[0]), self._buffer, place)
             else:
                 self._add_wide(place, values)
 
-    def _add_wide(self, place: Sequence[Any], values: Sequence[Any]) -> None:
-        element = self._buffer.type.element_type
-        kind, num_bytes = ir.VectorType.get([len(values)], element), len(values) * _bytes(element)
+    def _add_wide(self, place: Sequence[ir.Value], values: Sequence[ir.Value]) -> None:
+        kind = ir.VectorType.get([len(values)], self._buffer.type.element_type)
+        num_bytes = len(values) * element_bytes(self._buffer.type)
         old = vector.load(kind, self._buffer, place, alignment=num_bytes)
         new = [
-            combine(self._combiner, vector.extract(old, [], [n]), value)
+            self._combiner.combine(vector.extract(old, [], [n]), value)
             for n, value in enumerate(values)
         ]
         whole = vector.from_elements(kind, new)
@@ -59,10 +59,10 @@ class Output:
     def _runs(self, starts: Sequence[Index]) -> list[list[Offset]]:
         """Group a thread's results into neighbours in memory that it may store at once."""
         offsets = self._plan.offsets
-        last = self._map.results[-1] if len(self._map.results) else None
-        if not isinstance(last, ir.AffineDimExpr):
+        last = plain_dim(self._map.results[-1]) if len(self._map.results) else None
+        if last is None:
             return [[offset] for offset in offsets]
-        loop = self._plan.contraction.parallel.index(last.position)
+        loop = self._plan.contraction.parallel.index(last)
         width = self._width(loop, starts[loop])
         while width > 1:
             runs = [
@@ -78,7 +78,7 @@ class Output:
     def _width(self, loop: int, start: Index) -> int:
         """Return how many neighbours along a loop are provably aligned, and all inside or none."""
         bound = self._loops.sizes[loop]
-        width = WIDEST // _bytes(self._buffer.type.element_type)
+        width = WIDEST // element_bytes(self._buffer.type)
         while width > 1 and not (
             (start if isinstance(start, int) else divisor(start)) % width == 0
             and isinstance(bound, int)
@@ -88,14 +88,10 @@ class Output:
             width //= 2
         return width
 
-    def _inside(self, at: Sequence[Index]) -> Any:
+    def _inside(self, at: Sequence[Index]) -> ir.Value | None:
         """Emit whether a result exists; None where all of a block do."""
         return all_below(
             (index, bound)
             for bound, size, index in zip(self._loops.sizes, self._plan.block, at, strict=True)
             if not isinstance(bound, int) or bound % size
         )
-
-
-def _bytes(element: Any) -> int:
-    return max(1, element.width // 8)

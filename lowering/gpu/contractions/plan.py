@@ -59,6 +59,7 @@ class Contraction:
         inputs: its operands in memory.
         matrix_element: f16, bf16 or f32 if it adds products of two such elements to an f32, else
             "".
+        result_bytes: size of a result.
     """
 
     extents: tuple[int, ...]
@@ -66,6 +67,7 @@ class Contraction:
     reduced: tuple[int, ...]
     inputs: tuple[Access, ...]
     matrix_element: str = ""
+    result_bytes: int = 4
 
     @property
     def innermost(self) -> int:

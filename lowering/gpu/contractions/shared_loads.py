@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rammer_mlir.bindings import ir, memref, vector
+from rammer_mlir.lowering.gpu.body import Point
 from rammer_mlir.lowering.gpu.contractions.plan import ContractionPlan
 from rammer_mlir.lowering.gpu.contractions.staging import Box
 from rammer_mlir.lowering.kernels.affine import Index, add, as_value
+from rammer_mlir.passes.ir.structured import Structured, element_bytes
 
 _VECTOR = 4
 """Elements of the widest load."""
@@ -18,10 +19,14 @@ class SharedLoads:
     """The elements that one straight piece of code needs."""
 
     def __init__(
-        self, generic: Any, plan: ContractionPlan, boxes: Sequence[Box], bases: Sequence[Index]
+        self,
+        generic: Structured,
+        plan: ContractionPlan,
+        boxes: Sequence[Box],
+        bases: Sequence[Index],
     ) -> None:
         """Begin a piece of code; ``bases`` are places in each operand's shared memory."""
-        self._operands = list(generic.operands)
+        self._operands = generic.operands
         self._places = {box.staged.access.number: n for n, box in enumerate(boxes)}
         self._boxes, self._bases = boxes, bases
         points = [
@@ -29,9 +34,9 @@ class SharedLoads:
         ]
         self._needed = [{_offset(box, point) for point in points} for box in boxes]
         self._alignment = [plan.alignment(box.staged) for box in boxes]
-        self._values: dict[tuple[int, int], Any] = {}
+        self._values: dict[tuple[int, int], ir.Value] = {}
 
-    def value(self, number: int, point: Sequence[Index | None]) -> Any:
+    def value(self, number: int, point: Point) -> ir.Value:
         """Return the element of an operand at a point, a scalar operand itself."""
         if number not in self._places:
             return self._operands[number]
@@ -56,12 +61,13 @@ class SharedLoads:
         if width == 1:
             self._values[place, offset] = memref.load(shared, at)
             return
-        element = shared.type.element_type
-        kind = ir.VectorType.get([width], element)
-        loaded = vector.load(kind, shared, at, alignment=width * element.width // 8)
+        kind = ir.VectorType.get([width], shared.type.element_type)
+        loaded = vector.load(kind, shared, at, alignment=width * element_bytes(shared.type))
         for n in range(width):
             self._values[place, begin + n] = vector.extract(loaded, [], [n])
 
 
-def _offset(box: Box, point: Sequence[Index | None]) -> int:
-    return sum((index or 0) * box.staged.factor(loop) for loop, index in enumerate(point))
+def _offset(box: Box, point: Point) -> int:
+    """Return the place of the element at a point, which is known at compile time."""
+    known = [(loop, index) for loop, index in enumerate(point) if isinstance(index, int)]
+    return sum(index * box.staged.factor(loop) for loop, index in known)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol
+from typing import Protocol
 
 from rammer_mlir.bindings import arith, ir, memref, nvgpu, scf, vector
 from rammer_mlir.lowering.gpu.alignment import divisor, holds_aligned_runs
@@ -18,6 +18,7 @@ from rammer_mlir.lowering.gpu.contractions.plan import WIDEST, Staged
 from rammer_mlir.lowering.gpu.guards import all_below, when
 from rammer_mlir.lowering.gpu.iteration_space import unflatten
 from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant, multiply
+from rammer_mlir.passes.ir.structured import Buffer
 
 _LEAST_ASYNC = 4
 """Bytes of the smallest asynchronous copy."""
@@ -34,8 +35,8 @@ class Box:
     """
 
     staged: Staged
-    source: Any
-    shared: Any
+    source: Buffer
+    shared: Buffer
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,11 @@ class Piece:
     """
 
     box: Box
-    at: tuple[Any, ...]
-    to: Any
+    at: tuple[ir.Value, ...]
+    to: ir.Value
     width: int
-    inside: Any
-    mine: Any
+    inside: ir.Value | None
+    mine: ir.Value | None
 
     @property
     def num_bytes(self) -> int:
@@ -66,11 +67,11 @@ class Piece:
 class Copies(Protocol):
     """How a target fetches."""
 
-    def begin(self, pieces: Sequence[Piece]) -> list[Any]:
+    def begin(self, pieces: Sequence[Piece]) -> list[ir.Value]:
         """Emit the beginning of a fetch; what it returns goes to the end."""
         ...
 
-    def finish(self, pieces: Sequence[Piece], begun: Sequence[Any]) -> None:
+    def finish(self, pieces: Sequence[Piece], begun: Sequence[ir.Value]) -> None:
         """Emit the end of a fetch; a block barrier then makes it known to other threads."""
         ...
 
@@ -78,11 +79,11 @@ class Copies(Protocol):
 class RegisterCopies:
     """Loads, and stores later: what every target has."""
 
-    def begin(self, pieces: Sequence[Piece]) -> list[Any]:
+    def begin(self, pieces: Sequence[Piece]) -> list[ir.Value]:
         """Load into registers; elements outside the operand become zeros."""
         return [self._load(piece) for piece in pieces]
 
-    def _load(self, piece: Piece) -> Any:
+    def _load(self, piece: Piece) -> ir.Value:
         kind = _loaded_type(piece)
         conditions = [c for c in (piece.inside, piece.mine) if c is not None]
         if not conditions:
@@ -97,7 +98,7 @@ class RegisterCopies:
             scf.YieldOp([_zero(kind)])
         return choice.results[0]
 
-    def finish(self, pieces: Sequence[Piece], begun: Sequence[Any]) -> None:
+    def finish(self, pieces: Sequence[Piece], begun: Sequence[ir.Value]) -> None:
         """Store what was loaded."""
         for piece, value in zip(pieces, begun, strict=True):
             with when(piece.mine):
@@ -117,7 +118,7 @@ class AsyncCopies:
     def __init__(self) -> None:
         self._registers = RegisterCopies()
 
-    def begin(self, pieces: Sequence[Piece]) -> list[Any]:
+    def begin(self, pieces: Sequence[Piece]) -> list[ir.Value]:
         """Start the copies; elements outside the operand become zeros."""
         for piece in pieces:
             if _is_async(piece):
@@ -126,7 +127,7 @@ class AsyncCopies:
         return [group, *self._registers.begin(_others(pieces))]
 
     def _start(self, piece: Piece) -> None:
-        taken = None
+        taken: ir.Value | None = None
         if piece.inside is not None:
             taken = arith.select(piece.inside, constant(piece.width), constant(0))
         with when(piece.mine):
@@ -135,7 +136,7 @@ class AsyncCopies:
                 src_elements=taken, bypass_l1=piece.num_bytes == WIDEST,
             )  # fmt: skip
 
-    def finish(self, pieces: Sequence[Piece], begun: Sequence[Any]) -> None:
+    def finish(self, pieces: Sequence[Piece], begun: Sequence[ir.Value]) -> None:
         """Wait for all copies of this thread."""
         group, *loaded = begun
         self._registers.finish(_others(pieces), loaded)
@@ -153,18 +154,18 @@ def _others(pieces: Sequence[Piece]) -> list[Piece]:
     return [piece for piece in pieces if not _is_async(piece)]
 
 
-def _loaded_type(piece: Piece) -> Any:
+def _loaded_type(piece: Piece) -> ir.Type:
     element = piece.box.source.type.element_type
     return element if piece.width == 1 else ir.VectorType.get([piece.width], element)
 
 
-def _load(piece: Piece, kind: Any) -> Any:
+def _load(piece: Piece, kind: ir.Type) -> ir.Value:
     if piece.width == 1:
         return memref.load(piece.box.source, list(piece.at))
     return vector.load(kind, piece.box.source, list(piece.at), alignment=piece.num_bytes)
 
 
-def _zero(kind: Any) -> Any:
+def _zero(kind: ir.Type) -> ir.Value:
     if isinstance(kind, ir.VectorType):
         zero = ir.FloatAttr.get(kind.element_type, 0.0)
         return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, zero))
@@ -175,9 +176,9 @@ def pieces(
     box: Box,
     origin: Sequence[Index],
     stage: Index,
-    thread: Any,
+    thread: ir.Value,
     threads: int,
-    wanted: Any = None,
+    wanted: ir.Value | None = None,
 ) -> list[Piece]:
     """Emit where one thread's part of a box is.
 
@@ -237,7 +238,7 @@ def _is_cut(box: Box, dimension: int) -> bool:
     return kind.is_dynamic_dim(dimension) or box.staged.reach[dimension] > kind.shape[dimension]
 
 
-def _inside(box: Box, at: Sequence[Index]) -> Any:
+def _inside(box: Box, at: Sequence[Index]) -> ir.Value | None:
     """Emit whether the operand has an element; None where it has all of the box."""
     return all_below(
         (index, memref.dim(box.source, constant(dimension)))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
+from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.gpu.contractions.matrix_unit import MFMA, MMA
 from rammer_mlir.lowering.gpu.contractions.mfma_products import MfmaProducts
 from rammer_mlir.lowering.gpu.contractions.mma_products import MmaProducts
@@ -16,11 +17,11 @@ from rammer_mlir.lowering.kernels.affine import Index
 class WarpProducts(Protocol):
     """Adds to a lane's results the products of a warp's tile along an instruction's steps."""
 
-    def starts(self) -> dict[int, Any]:
+    def starts(self) -> dict[int, Index]:
         """Return the lane's first result within a tile, for both loops of the matrices."""
         ...
 
-    def add_products(self, bases: Sequence[Index], results: Sequence[Any]) -> list[Any]:
+    def add_products(self, bases: Sequence[Index], results: Sequence[ir.Value]) -> list[ir.Value]:
         """Emit the products of an instruction's steps; ``bases`` as for ``SharedLoads``."""
         ...
 
@@ -28,6 +29,8 @@ class WarpProducts(Protocol):
 _UNITS = {MMA.name: MmaProducts, MFMA.name: MfmaProducts}
 
 
-def warp_products(plan: ContractionPlan, boxes: Sequence[Box], lane: Any) -> WarpProducts | None:
+def warp_products(
+    plan: ContractionPlan, boxes: Sequence[Box], lane: ir.Value
+) -> WarpProducts | None:
     """Emit the places that depend on the lane's number in its warp; None without such a unit."""
     return None if plan.matrix is None else _UNITS[plan.matrix.unit.name](plan, boxes, lane)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rammer_mlir.bindings import ir
-from rammer_mlir.lowering.gpu.llvm.hidden_values import hide
+from rammer_mlir.lowering.gpu.llvm.optimization_barrier import opaque_copy
 from rammer_mlir.lowering.gpu.llvm.thread_ids import is_in_kernel
 from rammer_mlir.lowering.ir_walk import walk
 
 _GENERIC, _GLOBAL = "!llvm.ptr", "!llvm.ptr<1>"
 
 
-def read_addresses_anew(module: Any) -> None:
+def read_addresses_anew(module: ir.Module) -> None:
     """Hide from LLVM, in every function but the kernel, what its buffers' addresses are made of.
 
     All rKernels are called from one loop, on parts of the same few buffers. An address is where a
@@ -32,9 +30,9 @@ def read_addresses_anew(module: Any) -> None:
                             _hide(argument)
 
 
-def _hide(address: Any) -> None:
+def _hide(address: ir.Value) -> None:
     generic, device = ir.Type.parse(_GENERIC), ir.Type.parse(_GLOBAL)
     cast = ir.Operation.create("llvm.addrspacecast", results=[device], operands=[address])
-    hidden = hide(cast.result, "l")
+    hidden = opaque_copy(cast.result, "l")
     again = ir.Operation.create("llvm.addrspacecast", results=[generic], operands=[hidden])
     address.replace_all_uses_except(again.result, [cast])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from rammer_mlir.bindings import arith, ir
 from rammer_mlir.lowering.ir_walk import constant_integer, producer
@@ -21,7 +20,7 @@ class IndexParts:
         constant: the other part.
     """
 
-    rest: Any
+    rest: ir.Value | None
     constant: int
 
 
@@ -32,20 +31,20 @@ class IndexSplitter:
     """
 
     def __init__(self) -> None:
-        self._known: dict[Any, IndexParts] = {}
+        self._known: dict[ir.Value, IndexParts] = {}
 
-    def split(self, index: Any) -> IndexParts:
+    def split(self, index: ir.Value) -> IndexParts:
         """Return the parts of a value of type index."""
         if index not in self._known:
             self._known[index] = self._find(index)
         return self._known[index]
 
-    def _find(self, index: Any) -> IndexParts:
+    def _find(self, index: ir.Value) -> IndexParts:
         known = constant_integer(index)
         if known is not None:
             return IndexParts(None, known)
         name = producer(index)
-        if name not in _SUMS and name != _MULTIPLY:
+        if isinstance(index.owner, ir.Block) or (name not in _SUMS and name != _MULTIPLY):
             return IndexParts(index, 0)
         left, right = (self.split(operand) for operand in index.owner.operands)
         with ir.InsertionPoint(index.owner), index.owner.location:
@@ -85,7 +84,7 @@ def scaled(parts: IndexParts, factor: int) -> IndexParts:
 
 def total(parts: list[IndexParts]) -> IndexParts:
     """Emit the sum of several indices."""
-    rest = None
+    rest: ir.Value | None = None
     for part in parts:
         if part.rest is not None:
             rest = part.rest if rest is None else arith.addi(rest, part.rest)

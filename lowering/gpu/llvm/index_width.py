@@ -24,7 +24,6 @@ numbers of runs and the steps that barriers wait for.
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.gpu.llvm.pointers import ADDRESS, is_cast_of_address
@@ -40,7 +39,7 @@ LIMIT = (1 << 31) - (1 << 24)
 or that of an address (``pointers``)."""
 
 
-def index_width(module: Any) -> int:
+def index_width(module: ir.Module) -> int:
     """Return the bits of an index in a module's kernels, 32 or 64.
 
     Args:
@@ -54,7 +53,7 @@ def index_width(module: Any) -> int:
     return NARROW
 
 
-def rule_out_overflow(module: Any) -> None:
+def rule_out_overflow(module: ir.Module) -> None:
     """Tell LLVM that no sum, difference or product of indices overflows.
 
     Only so does it know that extending a sum is the same as adding to what was extended, and that a
@@ -66,10 +65,10 @@ def rule_out_overflow(module: Any) -> None:
             operation.attributes["overflowFlags"] = never
 
 
-def _has_short_buffers(kernel: Any) -> bool:
-    kinds = (argument.type for argument in kernel.regions[0].blocks[0].arguments)
+def _has_short_buffers(kernel: ir.Operation) -> bool:
+    kinds = (ir.MemRefType(argument.type) for argument in kernel.regions[0].blocks[0].arguments)
     return all(kind.has_static_shape and _bytes(kind) < LIMIT for kind in kinds)
 
 
-def _bytes(kind: Any) -> int:
+def _bytes(kind: ir.MemRefType) -> int:
     return prod(kind.shape) * element_bytes(kind)

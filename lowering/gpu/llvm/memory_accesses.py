@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from rammer_mlir.bindings import ir, llvm
 from rammer_mlir.lowering.gpu.llvm.pointers import Pointers
 from rammer_mlir.lowering.gpu.temporaries import PRIVATE
 from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.passes.ir.structured import element_bytes
+from rammer_mlir.passes.ir.structured import Buffer, as_buffer, element_bytes, is_buffer
 
 
-def lower_memory_accesses(module: Any, index_bits: int) -> None:
+def lower_memory_accesses(module: ir.Module, index_bits: int) -> None:
     """Replace loads and stores of numbers and of vectors of numbers.
 
     Args:
@@ -28,15 +27,15 @@ def lower_memory_accesses(module: Any, index_bits: int) -> None:
             operation.erase()
 
 
-def _is_plain(operation: Any) -> bool:
+def _is_plain(operation: ir.Operation) -> bool:
     """Return whether the LLVM dialect has the type that is accessed, and stores it as it is.
 
     Private memory is left to the conversion: which address space it becomes differs by target.
     """
     values = [*operation.results, *operation.operands]
-    buffer = next(value.type for value in values if isinstance(value.type, ir.MemRefType))
-    element = buffer.element_type
-    if str(buffer.memory_space) == PRIVATE:
+    kind = next(value.type for value in values if is_buffer(value))
+    element = kind.element_type
+    if str(kind.memory_space) == PRIVATE:
         return False
     is_vector = operation.name.startswith("vector.")
     if isinstance(element, ir.IntegerType):
@@ -44,28 +43,28 @@ def _is_plain(operation: Any) -> bool:
     return isinstance(element, ir.FloatType)
 
 
-def _load(operation: Any, pointers: Pointers) -> None:
-    buffer, *indices = operation.operands
+def _load(operation: ir.Operation, pointers: Pointers) -> None:
+    source, *indices = operation.operands
+    buffer = as_buffer(source)
     pointer = pointers.element(buffer, indices)
     loaded = llvm.load(operation.result.type, pointer, alignment=_alignment(operation, buffer))
     operation.result.replace_all_uses_with(loaded)
 
 
-def _store(operation: Any, pointers: Pointers) -> None:
-    value, buffer, *indices = operation.operands
+def _store(operation: ir.Operation, pointers: Pointers) -> None:
+    value, target, *indices = operation.operands
+    buffer = as_buffer(target)
     pointer = pointers.element(buffer, indices)
     llvm.store(value, pointer, alignment=_alignment(operation, buffer))
 
 
-def _alignment(operation: Any, buffer: Any) -> int:
+def _alignment(operation: ir.Operation, buffer: Buffer) -> int:
     """Return what an access says of its address, in bytes, at least that of an element."""
-    attributes = operation.attributes
-    if "alignment" in attributes:
-        return ir.IntegerAttr(attributes["alignment"]).value
-    return element_bytes(buffer.type)
+    given = operation.attributes.get("alignment")
+    return element_bytes(buffer.type) if given is None else ir.IntegerAttr(given).value
 
 
-_LOWERINGS: dict[str, Callable[[Any, Pointers], None]] = {
+_LOWERINGS: dict[str, Callable[[ir.Operation, Pointers], None]] = {
     "memref.load": _load,
     "memref.store": _store,
     "vector.load": _load,

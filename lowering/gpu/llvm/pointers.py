@@ -20,6 +20,7 @@ from rammer_mlir.bindings import arith, ir, llvm, memref
 from rammer_mlir.lowering.gpu.llvm.index_parts import IndexParts, IndexSplitter, scaled, total
 from rammer_mlir.lowering.gpu.temporaries import WORKGROUP
 from rammer_mlir.lowering.ir_walk import producer, walk
+from rammer_mlir.passes.ir.structured import Buffer, as_buffer
 
 ADDRESS = "memref.extract_aligned_pointer_as_index"
 _VIEW = "memref.reinterpret_cast"
@@ -43,7 +44,7 @@ class Pointers:
         self._index = ir.IntegerType.get_signless(index_bits)
         self._split = IndexSplitter().split
 
-    def buffer(self, buffer: Any) -> Any:
+    def buffer(self, buffer: Buffer) -> ir.Value:
         """Emit the pointer from which on a memref's offset counts."""
         kind, bits = _pointer_type(buffer.type), self._index
         name = str(kind).removeprefix("!llvm.")
@@ -54,7 +55,7 @@ class Pointers:
         )
         return llvm.extractvalue(kind, cast.result, [_ALIGNED_POINTER])
 
-    def element(self, buffer: Any, indices: Sequence[Any]) -> Any:
+    def element(self, buffer: Buffer, indices: Sequence[ir.Value]) -> ir.Value:
         """Emit a pointer to an element of a memref, which has one of these indices.
 
         What comes before the constant may be a place outside of the buffer: nothing but the sum is
@@ -70,38 +71,41 @@ class Pointers:
             pointer = self._behind(pointer, element, [self._converted(place.rest)], _DYNAMIC)
         return self._behind(pointer, element, [], place.constant) if place.constant else pointer
 
-    def _far(self, pointer: Any, element: Any, place: IndexParts) -> Any:
+    def _far(self, pointer: ir.Value, element: ir.Type, place: IndexParts) -> ir.Value:
         """Emit a pointer behind the sum of both parts."""
         at = arith.constant(ir.IndexType.get(), place.constant)
         if place.rest is not None:
             at = arith.addi(place.rest, at)
         return self._behind(pointer, element, [self._converted(at)], _DYNAMIC)
 
-    def _layout(self, buffer: Any) -> tuple[Any, IndexParts, list[Any]]:
+    def _layout(self, buffer: Buffer) -> tuple[Buffer, IndexParts, list[int | ir.Value]]:
         """Return what a buffer is a view of, its offset there, and its strides there."""
         strides, offset = buffer.type.get_strides_and_offset()
         dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
         if dynamic in strides or offset == dynamic:
             if producer(buffer) == _VIEW and dynamic not in strides:
-                view = buffer.owner.opview
+                owner: Any = buffer.owner  # the bindings' classes of dialects have no types
+                view = owner.opview
                 return view.source, self._split(view.offsets[0]), list(strides)
             found = memref.ExtractStridedMetadataOp(buffer)
             return buffer, self._split(found.offset), list(found.strides)
         return buffer, IndexParts(None, offset), list(strides)
 
-    def _step(self, index: Any, stride: Any) -> IndexParts:
+    def _step(self, index: ir.Value, stride: int | ir.Value) -> IndexParts:
         if isinstance(stride, int):
             return scaled(self._split(index), stride)
         return IndexParts(arith.muli(index, stride), 0)
 
-    def _converted(self, index: Any) -> Any:
+    def _converted(self, index: ir.Value) -> ir.Value:
         return arith.index_cast(self._index, index)
 
-    def _behind(self, pointer: Any, element: Any, indices: list[Any], constant: int) -> Any:
+    def _behind(
+        self, pointer: ir.Value, element: ir.Type, indices: list[ir.Value], constant: int
+    ) -> ir.Value:
         return llvm.getelementptr(pointer.type, pointer, indices, [constant], element, 0)
 
 
-def keep_addresses_whole(module: Any, index_bits: int) -> None:
+def keep_addresses_whole(module: ir.Module, index_bits: int) -> None:
     """Let addresses that are cast from index to i64 never be an index.
 
     Args:
@@ -113,7 +117,7 @@ def keep_addresses_whole(module: Any, index_bits: int) -> None:
         if operation.name != ADDRESS:
             continue
         with ir.InsertionPoint(operation), operation.location:
-            pointer = pointers.buffer(operation.operands[0])
+            pointer = pointers.buffer(as_buffer(operation.operands[0]))
             address = llvm.ptrtoint(ir.IntegerType.get_signless(_ADDRESS_BITS), pointer)
         for cast in [use.owner.operation for use in operation.result.uses]:
             cast.result.replace_all_uses_with(address)
@@ -121,13 +125,15 @@ def keep_addresses_whole(module: Any, index_bits: int) -> None:
         operation.erase()
 
 
-def is_cast_of_address(use: Any) -> bool:
+def is_cast_of_address(use: ir.OpOperand) -> bool:
     """Return whether a use of an address only casts it from index to i64."""
     user = use.owner.operation
-    return user.name == "arith.index_cast" and user.result.type.width == _ADDRESS_BITS
+    if user.name != "arith.index_cast" or not isinstance(user.result.type, ir.IntegerType):
+        return False
+    return user.result.type.width == _ADDRESS_BITS
 
 
-def _pointer_type(kind: Any) -> Any:
+def _pointer_type(kind: ir.MemRefType) -> ir.Type:
     """Return the type of a pointer into a memref."""
     is_shared = str(kind.memory_space) == WORKGROUP
     return ir.Type.parse("!llvm.ptr<3>" if is_shared else "!llvm.ptr")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.lowering.gpu.llvm.hidden_values import hide
+from rammer_mlir.lowering.gpu.llvm.optimization_barrier import opaque_copy
 from rammer_mlir.lowering.ir_walk import walk
 
 
@@ -23,7 +22,7 @@ class ThreadId:
     register: str
 
 
-def read_thread_ids_anew(module: Any, source: ThreadId) -> None:
+def read_thread_ids_anew(module: ir.Module, source: ThreadId) -> None:
     """Hide from LLVM, in every function but the kernel, that a thread's number never changes.
 
     All rKernels are called from one loop. What they compute from the number alone would move in
@@ -34,13 +33,15 @@ def read_thread_ids_anew(module: Any, source: ThreadId) -> None:
         if operation.name != source.operation or is_in_kernel(operation):
             continue
         with ir.InsertionPoint.after(operation), operation.location:
-            hidden = hide(operation.result, source.register)
+            hidden = opaque_copy(operation.result, source.register)
         operation.result.replace_all_uses_except(hidden, [hidden.owner.operation])
 
 
-def is_in_kernel(operation: Any) -> bool:
+def is_in_kernel(operation: ir.Operation) -> bool:
     """Return whether an operation of the LLVM dialect is in a kernel, not in a function."""
-    function = operation.parent
+    function = operation
     while function.name != "llvm.func":
-        function = function.parent
+        parent = function.parent
+        assert parent is not None, "instructions are in functions"
+        function = parent.operation
     return any(name in function.attributes for name in ("nvvm.kernel", "rocdl.kernel"))

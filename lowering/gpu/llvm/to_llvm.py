@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rammer_mlir.bindings import ir, llvm
 from rammer_mlir.errors import UnsupportedError
-from rammer_mlir.lowering.gpu.llvm.math_to_arith import expand_gpu_math
+from rammer_mlir.lowering.gpu.llvm.expand_libm_functions import expand_libm_functions
 from rammer_mlir.lowering.gpu.program.barriers import PAUSE
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.codegen import to_llvm_ir
-from rammer_mlir.lowering.llvm.math_to_arith import convert_math
+from rammer_mlir.lowering.llvm.expand_exponentials import expand_exponentials
 from rammer_mlir.lowering.llvm.narrow_floats import convert_through_f32
 from rammer_mlir.lowering.llvm.steps import Step
+from rammer_mlir.passes.ir.structured import element_bytes
 
 _EXPANDED = "sinh,cosh,tan,asinh,acosh,atanh,clampf,fpowi,rsqrt"
 """Functions that upstream writes in terms of others."""
@@ -34,7 +34,7 @@ _INTRINSICS = {
 _INTEGER_MATH = frozenset(("math.absi", "math.ctlz", "math.cttz", "math.ctpop"))
 
 
-def contract_floats(module: Any) -> None:
+def contract_floats(module: ir.Module) -> None:
     """Let a product and a sum become one fused operation, with one rounding."""
     contract = ir.Attribute.parse("#arith.fastmath<contract>")
     for operation in walk(module.operation):
@@ -42,7 +42,7 @@ def contract_floats(module: Any) -> None:
             operation.attributes["fastmath"] = contract
 
 
-def call_intrinsics(module: Any) -> None:
+def call_intrinsics(module: ir.Module) -> None:
     """Replace functions by calls of LLVM's intrinsics.
 
     The conversions from the gpu dialect would make calls of vendor libraries of them.
@@ -52,14 +52,14 @@ def call_intrinsics(module: Any) -> None:
         if intrinsic is None:
             continue
         kind = operation.result.type
-        name = f"llvm.{intrinsic}.f{kind.width}"
+        name = f"llvm.{intrinsic}.f{8 * element_bytes(kind)}"
         with ir.InsertionPoint(operation), operation.location:
             call = llvm.call_intrinsic(kind, name, list(operation.operands), [], [])
         operation.result.replace_all_uses_with(call)
         operation.erase()
 
 
-def check_math(module: Any) -> None:
+def check_math(module: ir.Module) -> None:
     """Refuse functions that would need a library: code generators end the process over them.
 
     Raises:
@@ -82,8 +82,8 @@ MATH_STEPS = (
     Step("wide-floats", convert_through_f32),
     Step("expand-math", f"gpu.module(math-expand-ops{{ops={_EXPANDED}}})"),
     Step("contract", contract_floats),
-    Step("gpu-math", expand_gpu_math),
-    Step("math", convert_math),
+    Step("libm-functions", expand_libm_functions),
+    Step("exponentials", expand_exponentials),
     Step("intrinsics", call_intrinsics),
     Step("check-math", check_math),
     Step("integers", "gpu.module(convert-math-to-llvm)"),
@@ -91,7 +91,7 @@ MATH_STEPS = (
 """Functions that no GPU has an instruction for become arithmetic, so that no library is linked."""
 
 
-def lower_steps(module: Any, steps: Sequence[Step]) -> None:
+def lower_steps(module: ir.Module, steps: Sequence[Step]) -> None:
     """Run the steps on a module that holds one gpu module, in place."""
     with module.context, ir.Location.unknown():
         for step in steps:
@@ -99,7 +99,7 @@ def lower_steps(module: Any, steps: Sequence[Step]) -> None:
         module.operation.verify()
 
 
-def gpu_module(module: Any) -> Any:
+def gpu_module(module: ir.Module) -> ir.Operation:
     """Return the first gpu module of a module."""
     for operation in module.body.operations:
         if operation.operation.name == "gpu.module":
@@ -107,21 +107,27 @@ def gpu_module(module: Any) -> Any:
     raise AssertionError("a module that was lowered to gpu holds a gpu module")
 
 
-def define_pause(module: Any, body: str) -> None:
+def define_pause(module: ir.Module, body: str) -> None:
     """Give the function that a polling thread calls between two looks its instruction."""
     holder = gpu_module(module)
     block = holder.regions[0].blocks[0]
     for operation in [op.operation for op in block.operations]:
-        if operation.name == "func.func" and operation.attributes["sym_name"].value == PAUSE:
+        if _is_pause(operation):
             text = f"func.func private @{PAUSE}() {{\n{body}\n  return\n}}"
-            defined: Any = ir.Module.parse(text)
+            defined = ir.Module.parse(text)
             function = defined.body.operations[0].operation
             function.detach_from_parent()
             ir.InsertionPoint(operation).insert(function)
             operation.erase()
 
 
-def hide_functions(module: Any) -> None:
+def _is_pause(operation: ir.Operation) -> bool:
+    if operation.name != "func.func":
+        return False
+    return ir.StringAttr(operation.attributes["sym_name"]).value == PAUSE
+
+
+def hide_functions(module: ir.Module) -> None:
     """Let only the kernel call the other functions, so that unused ones and copies go away."""
     internal = ir.Attribute.parse("#llvm.linkage<internal>")
     for operation in walk(gpu_module(module)):
@@ -130,10 +136,10 @@ def hide_functions(module: Any) -> None:
                 operation.attributes["linkage"] = internal
 
 
-def _is_kernel(operation: Any) -> bool:
+def _is_kernel(operation: ir.Operation) -> bool:
     return any(name in operation.attributes for name in ("nvvm.kernel", "rocdl.kernel"))
 
 
-def gpu_llvm_ir(module: Any) -> str:
+def gpu_llvm_ir(module: ir.Module) -> str:
     """Translate the gpu module, which is of the LLVM dialect by now, to LLVM IR text."""
     return to_llvm_ir(gpu_module(module))

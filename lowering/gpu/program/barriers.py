@@ -10,98 +10,124 @@ target asks for it, each thread adds a fence of its own.
 
 from __future__ import annotations
 
-from rammer_mlir.lowering.gpu.target import GpuTarget
+from dataclasses import dataclass
+from typing import Literal
 
-COUNTER_WORDS = 16
-"""64-bit words from one vEU's counter to the next: a cache line of 128 bytes."""
+from rammer_mlir.bindings import func, gpu, ir, llvm, memref, scf
+from rammer_mlir.lowering.gpu.guards import when
+from rammer_mlir.lowering.gpu.program.builders import (
+    add,
+    as_index,
+    as_word,
+    call,
+    compare,
+    function,
+    index,
+    load_word,
+    multiply,
+    offset,
+    repeat,
+    word,
+)
+from rammer_mlir.lowering.gpu.program.layout import KernelLayout
+from rammer_mlir.lowering.gpu.target import GpuTarget
+from rammer_mlir.lowering.llvm.builders import element, i64, load_acquire, store_release
+from rammer_mlir.programs.native_interface import COUNTER_WORDS
 
 PAUSE = "rammer_pause"
-"""Declared in the gpu module: called between two looks; each target has its instruction."""
+"""Declared in the gpu module: called between two polls; each target has its instruction."""
 
 AWAIT, PUBLISH = "rammer_await", "rammer_publish"
 
+_GLOBAL = 1
+"""LLVM's address space of the device's memory, on all targets."""
 
-def await_function(target: GpuTarget, num_veus: int, table: str) -> str:
-    """Return the function of the gpu module that awaits step counters.
 
-    ``table`` is the type of the task table.
+def declare_pause() -> None:
+    """Declare the function that a polling thread calls."""
+    func.FuncOp(PAUSE, ir.FunctionType.get([], []), visibility="private")
+
+
+def define_await(layout: KernelLayout) -> None:
+    """Define ``(counters, table, at, n, run)``, which awaits step counters.
+
+    It waits for the n pairs (vEU, steps) of the task table from position ``at`` on.
     """
-    counters = f"memref<{num_veus * COUNTER_WORDS}xi64>"
-    return f"""
-func.func private @{PAUSE}()
-
-// Wait for the {{n}} pairs (vEU, steps) of the task table from position {{at}} on, in run {{run}}.
-func.func private @{AWAIT}(%counters: {counters}, %table: {table}, %at: index, %n: index, %run: i64) {{
-  %one = arith.constant 1 : index
-  %two = arith.constant 2 : index
-  %line = arith.constant {COUNTER_WORDS} : i64
-  %totals = arith.constant {num_veus} : index
-  %thread = gpu.thread_id x
-  %threads = arith.constant {target.block_threads} : index
-  scf.for %pair = %thread to %n step %threads {{
-{awaited_step(counters, table)}
-    scf.while : () -> () {{
-      %now = llvm.load %pointer atomic syncscope("{target.scope}") acquire {{alignment = 8 : i64}} : !llvm.ptr<1> -> i64
-      %early = arith.cmpi slt, %now, %wanted : i64
-      scf.condition(%early)
-    }} do {{
-      func.call @{PAUSE}() : () -> ()
-      scf.yield
-    }}
-  }}
-  gpu.barrier
-{fence(target, "acquire")}  return
-}}
-"""  # noqa: E501
+    position = ir.IndexType.get()
+    kinds = [layout.counters_type, layout.table_type, position, position, i64()]
+    with function(AWAIT, kinds) as (counters, table, at, count, run):
+        thread = gpu.thread_id(gpu.Dimension.x)
+        with repeat(thread, count, index(layout.target.block_threads)) as pair:
+            awaited = awaited_step(layout, counters, table, at, pair, run)
+            _poll(layout.target, awaited)
+        gpu.barrier()
+        fence(layout.target, "acquire")
+        func.ReturnOp([])
 
 
-def publish_function(target: GpuTarget, num_veus: int) -> str:
-    """Return the function of the gpu module that publishes a step counter."""
-    counters = f"memref<{num_veus * COUNTER_WORDS}xi64>"
-    return f"""
-// Tell the other vEUs that this one has completed {{done}} rTasks in all runs so far.
-func.func private @{PUBLISH}(%counters: {counters}, %veu: i64, %done: i64) {{
-  %line = arith.constant {COUNTER_WORDS} : i64
-  %zero = arith.constant 0 : index
-{fence(target, "release")}  gpu.barrier
-  %thread = gpu.thread_id x
-  %is_first = arith.cmpi eq, %thread, %zero : index
-  scf.if %is_first {{
-{counter_pointer("%veu", counters)}
-    llvm.store %done, %pointer atomic syncscope("{target.scope}") release {{alignment = 8 : i64}} : i64, !llvm.ptr<1>
-  }}
-  return
-}}
-"""  # noqa: E501
+def _poll(target: GpuTarget, awaited: AwaitedStep) -> None:
+    """Poll until the counter has the wanted value."""
+    loop = scf.WhileOp([], [])
+    with ir.InsertionPoint(loop.before.blocks.append()):
+        now = load_acquire(awaited.counter, target.scope)
+        scf.ConditionOp(compare("slt", now, awaited.wanted), [])
+    with ir.InsertionPoint(loop.after.blocks.append()):
+        call(PAUSE)
+        scf.YieldOp([])
 
 
-def awaited_step(counters: str, table: str) -> str:
-    """Compute %wanted and %pointer: the counter that a pair awaits in run %run, and its address.
+def define_publish(layout: KernelLayout) -> None:
+    """Define ``(counters, vEU, done)``, which publishes a step counter.
 
-    The table's pairs (%veu, steps) begin at %at; this is the one of number %pair.
+    It tells the other vEUs that this one has completed ``done`` rTasks in all runs so far.
     """
-    return f"""    %twice = arith.muli %pair, %two : index
-    %veu_at = arith.addi %at, %twice : index
-    %steps_at = arith.addi %veu_at, %one : index
-    %veu = memref.load %table[%veu_at] : {table}
-    %steps = memref.load %table[%steps_at] : {table}
-    %veu_index = arith.index_cast %veu : i64 to index
-    %total_at = arith.addi %totals, %veu_index : index
-    %total = memref.load %table[%total_at] : {table}
-    %before = arith.muli %total, %run : i64
-    %wanted = arith.addi %before, %steps : i64
-{counter_pointer("%veu", counters)}"""
+    with function(PUBLISH, [layout.counters_type, i64(), i64()]) as (counters, veu, done):
+        fence(layout.target, "release")
+        gpu.barrier()
+        with when(compare("eq", gpu.thread_id(gpu.Dimension.x), index(0))):
+            store_release(done, counter_pointer(counters, veu), layout.target.scope)
+        func.ReturnOp([])
 
 
-def counter_pointer(veu: str, counters: str) -> str:
-    """Compute %pointer, the address of a vEU's counter. The memref dialect has no atomic load."""
-    return f"""    %word = arith.muli {veu}, %line : i64
-    %start = memref.extract_aligned_pointer_as_index %counters : {counters} -> index
-    %start64 = arith.index_cast %start : index to i64
-    %base = llvm.inttoptr %start64 : i64 to !llvm.ptr<1>
-    %pointer = llvm.getelementptr %base[%word] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, i64"""
+@dataclass(frozen=True)
+class AwaitedStep:
+    """What a thread waits for: the vEU, the value of its counter, and the counter's address."""
+
+    veu: ir.Value
+    wanted: ir.Value
+    counter: ir.Value
 
 
-def fence(target: GpuTarget, order: str) -> str:
-    """Return a fence between blocks with a memory order, where the target needs one of its own."""
-    return f'  llvm.fence syncscope("{target.scope}") {order}\n' if target.fences else ""
+def awaited_step(
+    layout: KernelLayout,
+    counters: ir.Value,
+    table: ir.Value,
+    at: ir.Value,
+    pair: ir.Value,
+    run: ir.Value,
+) -> AwaitedStep:
+    """Read a pair of those that begin at a position of the table, and compute what it awaits."""
+    position = add(at, multiply(pair, index(2)))
+    steps_at = offset(position, 1)
+    veu, steps = load_word(table, position), load_word(table, steps_at)
+    total = load_word(table, add(index(layout.num_veus), as_index(veu)))
+    wanted = add(multiply(total, run), steps)
+    return AwaitedStep(veu, wanted, counter_pointer(counters, veu))
+
+
+def counter_pointer(counters: ir.Value, veu: ir.Value) -> ir.Value:
+    """Return the address of a vEU's counter. The memref dialect has no atomic load."""
+    place = multiply(veu, word(COUNTER_WORDS))
+    return element(global_pointer(counters), place, i64())
+
+
+def global_pointer(buffer: ir.Value) -> ir.Value:
+    """Return the address of a buffer as LLVM's pointer."""
+    address = memref.extract_aligned_pointer_as_index(buffer)
+    return llvm.inttoptr(llvm.PointerType.get(_GLOBAL), as_word(address))
+
+
+def fence(target: GpuTarget, order: Literal["acquire", "release"]) -> None:
+    """Order memory between blocks, where the target needs a fence for it."""
+    if target.fences:
+        llvm.FenceOp(getattr(llvm.AtomicOrdering, order), syncscope=target.scope)

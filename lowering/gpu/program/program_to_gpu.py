@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.bindings import ir
+from rammer_mlir.bindings import gpu, ir
 from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.gpu.alignment import ALIGNMENT as ALIGNED
 from rammer_mlir.lowering.gpu.contractions.plan import WIDEST
@@ -23,18 +22,13 @@ from rammer_mlir.lowering.gpu.kernels import (
     symbol,
 )
 from rammer_mlir.lowering.gpu.program.barriers import (
-    COUNTER_WORDS,
-    await_function,
-    publish_function,
+    declare_pause,
+    define_await,
+    define_publish,
 )
-from rammer_mlir.lowering.gpu.program.dispatch import (
-    ENTRY,
-    STRAIGHT_LINE_LIMIT,
-    KernelLayout,
-    buffer_name,
-    kernel_function,
-)
-from rammer_mlir.lowering.gpu.program.watchdog import watch_words, watched_await_function
+from rammer_mlir.lowering.gpu.program.dispatch import STRAIGHT_LINE_LIMIT, define_kernel
+from rammer_mlir.lowering.gpu.program.layout import KernelLayout
+from rammer_mlir.lowering.gpu.program.watchdog import define_watched_await
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT
 from rammer_mlir.lowering.kernels.functions import KERNEL_PREFIX, find_kernels
@@ -48,6 +42,7 @@ from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import ARENA, memory_sizes
 from rammer_mlir.programs.gpu_image import GpuCodeKind, GpuImage
 from rammer_mlir.programs.gpu_table import Buffer, encode_for_gpu
+from rammer_mlir.programs.native_interface import GPU_ENTRY, argument_name
 from rammer_mlir.programs.proof import Proof
 from rammer_mlir.programs.records import Base, Program
 from rammer_mlir.programs.residency import KernelResources
@@ -103,7 +98,7 @@ class GpuProgram:
         return GpuImage(
             target=self.target.name,
             signature=signature,
-            entry=ENTRY,
+            entry=GPU_ENTRY,
             block_threads=self.block_threads,
             arguments=self.arguments,
             argument_bytes=self.argument_bytes,
@@ -161,12 +156,12 @@ def lower_to_gpu(
     )
     # Straight-line code has its table built in, and does not stop half-way.
     _assemble(module, layout, 0 if watchdog or per_operator else straight_line_limit)
-    sizes_of_arguments = _argument_bytes(layout)
+    argument_bytes = layout.argument_bytes()
     return GpuProgram(
         target=target,
         block_threads=target.block_threads,
-        arguments=tuple(sizes_of_arguments),
-        argument_bytes=tuple(sizes_of_arguments.values()),
+        arguments=tuple(argument_bytes),
+        argument_bytes=tuple(argument_bytes.values()),
         constants=constants.blob,
         program=program,
         tables=tables,
@@ -182,7 +177,7 @@ def _native(program: Program) -> Program:
     return replace(program, kernels=kernels)
 
 
-def _with_block_of(target: GpuTarget, kernels: Sequence[Any]) -> GpuTarget:
+def _with_block_of(target: GpuTarget, kernels: Sequence[ir.Operation]) -> GpuTarget:
     """Give a block the threads that rKernels are written for, where some are.
 
     Raises:
@@ -219,13 +214,14 @@ def _of_one_length(tables: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 def _buffer_bytes(module: ir.Module, constant_bytes: int) -> dict[Buffer, int]:
     """Return the kernel's buffers and their sizes: inputs, outputs, constants, arena."""
-    main: Any = entry_function(module)
-    kinds = main.operation.attributes["function_type"].value.inputs
+    main = entry_function(module)
+    signature = ir.TypeAttr(main.operation.attributes["function_type"]).value
+    kinds = ir.FunctionType(signature).inputs
     found: dict[Base, list[int]] = {"input": [], "output": []}
     for attributes, kind in zip(argument_attributes(main), kinds, strict=True):
         if CONSTANT in attributes or ARENA in attributes:
             continue
-        elements = int(np.prod(kind.shape, dtype=np.int64))
+        elements = int(np.prod(ir.MemRefType(kind).shape, dtype=np.int64))
         base: Base = "output" if "rtask.output" in attributes else "input"
         found[base].append(max(1, elements * element_bytes(kind)))
     sizes: dict[Buffer, int] = {}
@@ -242,7 +238,8 @@ def _inouts(module: ir.Module) -> tuple[str, ...]:
         marks for marks in argument_attributes(entry_function(module))
         if not marks.keys() & {CONSTANT, ARENA, "rtask.output"}
     ]  # fmt: skip
-    return tuple(f"input{n}" for n, marks in enumerate(inputs) if "rtask.inout" in marks)
+    numbers = (n for n, marks in enumerate(inputs) if "rtask.inout" in marks)
+    return tuple(argument_name("input", n) for n in numbers)
 
 
 def _erase_schedule(module: ir.Module) -> None:
@@ -254,7 +251,7 @@ def _erase_schedule(module: ir.Module) -> None:
 
 def _lower_kernels(module: ir.Module, target: GpuTarget, program: Program) -> MappedKernels:
     """Map every rKernel to a block's threads, in place."""
-    kernels: list[Any] = list(find_kernels(module))
+    kernels: list[ir.Operation] = list(find_kernels(module))
     for kernel in kernels:
         kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + symbol(kernel))
     _note_alignments(kernels, program)
@@ -264,7 +261,7 @@ def _lower_kernels(module: ir.Module, target: GpuTarget, program: Program) -> Ma
     )  # fmt: skip
 
 
-def _note_alignments(kernels: Sequence[Any], program: Program) -> None:
+def _note_alignments(kernels: Sequence[ir.Operation], program: Program) -> None:
     """Write to the rKernels' arguments what the addresses of all their runs are multiples of."""
     known: dict[str, list[int]] = {}
     for operator in program.operators:
@@ -282,54 +279,18 @@ def _note_alignments(kernels: Sequence[Any], program: Program) -> None:
 
 
 def _assemble(module: ir.Module, layout: KernelLayout, straight_line_limit: int) -> None:
-    """Put everything into one gpu module."""
-    declared = "\n".join(_declaration(layout, kernel.name) for kernel in layout.program.kernels)
-    text = f"""
-module attributes {{gpu.container_module}} {{
-gpu.module @{MODULE} {{
-{_barrier_functions(layout)}
-{declared}
-{kernel_function(layout, straight_line_limit)}
-}}
-}}"""
-    container: Any = ir.Module.parse(text)
-    gpu_module: Any = container.body.operations[0]
-    body = gpu_module.operation.regions[0].blocks[0]
-    names = {kernel.name for kernel in layout.program.kernels}
-    for op in list(body.operations):
-        if op.operation.name == "func.func" and symbol(op.operation) in names:
-            op.operation.erase()
-    end = body.operations[0]
-    for op in list(module.body.operations):
-        op.operation.move_before(end)
-    gpu_module.operation.detach_from_parent()
-    module.body.append(gpu_module)
+    """Put everything into one gpu module: the mapped rKernels first, then what calls them."""
+    lowered = list(module.body.operations)
+    with ir.InsertionPoint(module.body):
+        body: ir.Block = gpu.GPUModuleOp(MODULE).regions[0].blocks.append()
+    for op in lowered:
+        op.operation.detach_from_parent()
+        body.append(op)
+    with ir.InsertionPoint(body):
+        declare_pause()
+        define = define_watched_await if layout.watchdog else define_await
+        define(layout)
+        define_publish(layout)
+        define_kernel(layout, straight_line_limit)
     module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
     run_passes(module, "gpu.module(canonicalize{region-simplify=disabled},cse),symbol-dce")
-
-
-def _barrier_functions(layout: KernelLayout) -> str:
-    target, num_veus, table = layout.target, layout.num_veus, layout.table_type
-    if layout.watchdog:
-        waiting = watched_await_function(target, num_veus, table, layout.watchdog)
-    else:
-        waiting = await_function(target, num_veus, table)
-    return waiting + publish_function(target, num_veus)
-
-
-def _declaration(layout: KernelLayout, kernel: str) -> str:
-    kinds = [kind.text for kind in layout.kernels.signatures[kernel]]
-    shared = f"memref<{layout.kernels.shared_bytes}xi8, #gpu.address_space<workgroup>>"
-    types = ", ".join(["index", *kinds, shared, f"memref<{layout.kernels.scratch_bytes}xi8>"])
-    return f"func.func private @{kernel}({types})"
-
-
-def _argument_bytes(layout: KernelLayout) -> dict[str, int]:
-    """Return the sizes of the kernel's arguments by name, in order."""
-    sizes = {buffer_name(buffer): size for buffer, size in layout.buffer_bytes.items()}
-    sizes["scratches"] = layout.kernels.scratch_bytes * layout.num_veus
-    sizes["counters"] = layout.num_veus * COUNTER_WORDS * 8
-    sizes["table"] = 8 * layout.table_words
-    if layout.watchdog:
-        sizes["watch"] = 8 * watch_words(layout.num_veus)
-    return sizes

@@ -1,114 +1,124 @@
 """Barrier-rTasks that give up: who waited for whom, instead of a launch without an end.
 
-A waiting thread counts its looks. The first one of the launch to lose patience writes a report; it
+A waiting thread counts its polls. The first one of the launch to lose patience writes a report; it
 and all that wait later leave their loops, and each block goes to the end of its list, so that the
 kernel ends as usual and the host reads the report. The decision is the block's: its word is
 written in front of a block barrier and read between that one and a second one.
 
-Words of the buffer: see ``rammer_mlir.programs.gpu_image``.
+Words of the buffer: see ``rammer_mlir.programs.native_interface``.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import arith, func, gpu, ir, llvm, memref, scf
+from rammer_mlir.lowering.gpu.guards import when
 from rammer_mlir.lowering.gpu.program.barriers import (
     AWAIT,
-    COUNTER_WORDS,
     PAUSE,
+    AwaitedStep,
     awaited_step,
     fence,
+    global_pointer,
 )
-from rammer_mlir.lowering.gpu.target import GpuTarget
-from rammer_mlir.programs.gpu_image import WATCH_HEADER, WatchWord
+from rammer_mlir.lowering.gpu.program.builders import (
+    add,
+    as_word,
+    call,
+    compare,
+    function,
+    index,
+    repeat,
+    word,
+)
+from rammer_mlir.lowering.gpu.program.layout import KernelLayout
+from rammer_mlir.lowering.llvm.builders import element, i64, load_acquire, store_release
+from rammer_mlir.programs.native_interface import WATCH_HEADER, WatchWord
 
 
-def watch_words(num_veus: int) -> int:
-    """Return the words of the watchdog's buffer."""
-    return WATCH_HEADER + num_veus
+def define_watched_await(layout: KernelLayout) -> None:
+    """Define ``(counters, table, at, n, run, watch, own vEU)``, which awaits step counters.
 
-
-def watch_type(num_veus: int) -> str:
-    """Return the type of the watchdog's buffer."""
-    return f"memref<{watch_words(num_veus)}xi64>"
-
-
-def watched_await_function(target: GpuTarget, num_veus: int, table: str, looks: int) -> str:
-    """Return the function that awaits step counters and says whether the program is stopped.
-
-    Args:
-        target: the GPU.
-        num_veus: blocks of the kernel.
-        table: type of the task table.
-        looks: after so many, a thread gives up.
+    It waits for the n pairs (vEU, steps) of the task table from position ``at`` on, and returns
+    whether the program is stopped.
     """
-    counters = f"memref<{num_veus * COUNTER_WORDS}xi64>"
-    watch = watch_type(num_veus)
-    scope = f'syncscope("{target.scope}")'
-    report = {
-        WatchWord.VEU: "%own",
-        WatchWord.AWAITED: "%veu",
-        WatchWord.EXPECTED: "%wanted",
-        WatchWord.SEEN: "%seen",
-        WatchWord.POSITION: "%position",
-        WatchWord.RUN: "%run",
-    }
-    stores = "".join(
-        f"        %word{place.value} = arith.constant {place.value} : index\n"
-        f"        memref.store {value}, %watch[%word{place.value}] : {watch}\n"
-        for place, value in report.items()
-    )
-    return f"""
-func.func private @{PAUSE}()
+    position = ir.IndexType.get()
+    kinds = [
+        layout.counters_type, layout.table_type, position, position, i64(), layout.watch_type,
+        i64(),
+    ]  # fmt: skip
+    with function(AWAIT, kinds, [ir.IntegerType.get_signless(1)]) as arguments:
+        counters, table, at, count, run, buffer, own = arguments
+        thread = gpu.thread_id(gpu.Dimension.x)
+        watch = _Watch(layout, buffer)
+        mark = element(watch.claims, add(word(WATCH_HEADER), own), i64())
+        with repeat(thread, count, index(layout.target.block_threads)) as pair:
+            awaited = awaited_step(layout, counters, table, at, pair, run)
+            watch.poll(awaited)
+            watch.report_if_late(awaited, mark, _Waiter(own, at, run))
+        gpu.barrier()
+        fence(layout.target, "acquire")
+        stopped = compare("ne", load_acquire(mark, layout.target.scope), word(0))
+        gpu.barrier()
+        func.ReturnOp([stopped])
 
-// Wait for the {{n}} pairs (vEU, steps) of the task table from position {{at}} on, in run {{run}};
-// return whether the program is stopped.
-func.func private @{AWAIT}(%counters: {counters}, %table: {table}, %at: index, %n: index, %run: i64, %watch: {watch}, %own: i64) -> i1 {{
-  %one = arith.constant 1 : index
-  %two = arith.constant 2 : index
-  %none = arith.constant 0 : i64
-  %once = arith.constant 1 : i64
-  %header = arith.constant {WATCH_HEADER} : i64
-  %patience = arith.constant {looks} : i64
-  %line = arith.constant {COUNTER_WORDS} : i64
-  %totals = arith.constant {num_veus} : index
-  %thread = gpu.thread_id x
-  %threads = arith.constant {target.block_threads} : index
-  %watch_start = memref.extract_aligned_pointer_as_index %watch : {watch} -> index
-  %watch_start64 = arith.index_cast %watch_start : index to i64
-  %claims = llvm.inttoptr %watch_start64 : i64 to !llvm.ptr<1>
-  %own_word = arith.addi %header, %own : i64
-  %mark = llvm.getelementptr %claims[%own_word] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, i64
-  scf.for %pair = %thread to %n step %threads {{
-{awaited_step(counters, table)}
-    %looks = scf.while (%count = %none) : (i64) -> i64 {{
-      %now = llvm.load %pointer atomic {scope} acquire {{alignment = 8 : i64}} : !llvm.ptr<1> -> i64
-      %early = arith.cmpi slt, %now, %wanted : i64
-      %patient = arith.cmpi slt, %count, %patience : i64
-      %claimed = llvm.load %claims atomic {scope} acquire {{alignment = 8 : i64}} : !llvm.ptr<1> -> i64
-      %running = arith.cmpi eq, %claimed, %none : i64
-      %waiting = arith.andi %early, %patient : i1
-      %go_on = arith.andi %waiting, %running : i1
-      scf.condition(%go_on) %count : i64
-    }} do {{
-    ^bb0(%count: i64):
-      func.call @{PAUSE}() : () -> ()
-      %next = arith.addi %count, %once : i64
-      scf.yield %next : i64
-    }}
-    %seen = llvm.load %pointer atomic {scope} acquire {{alignment = 8 : i64}} : !llvm.ptr<1> -> i64
-    %late = arith.cmpi slt, %seen, %wanted : i64
-    scf.if %late {{
-      %ticket = llvm.atomicrmw add %claims, %once {scope} monotonic {{alignment = 8 : i64}} : !llvm.ptr<1>, i64
-      %is_first = arith.cmpi eq, %ticket, %none : i64
-      scf.if %is_first {{
-        %position = arith.index_cast %at : index to i64
-{stores}      }}
-      llvm.store %once, %mark atomic {scope} release {{alignment = 8 : i64}} : i64, !llvm.ptr<1>
-    }}
-  }}
-  gpu.barrier
-{fence(target, "acquire")}  %stop = llvm.load %mark atomic {scope} acquire {{alignment = 8 : i64}} : !llvm.ptr<1> -> i64
-  %stopped = arith.cmpi ne, %stop, %none : i64
-  gpu.barrier
-  return %stopped : i1
-}}
-"""  # noqa: E501
+
+@dataclass(frozen=True)
+class _Waiter:
+    """Who waits: its vEU, the position of its pairs in the task table, and the run."""
+
+    veu: ir.Value
+    position: ir.Value
+    run: ir.Value
+
+
+class _Watch:
+    """The watchdog's buffer, whose first word counts the threads that lost patience."""
+
+    def __init__(self, layout: KernelLayout, buffer: ir.Value) -> None:
+        self._limit, self._scope = layout.watchdog, layout.target.scope
+        self._buffer = buffer
+        self.claims = global_pointer(buffer)
+
+    def poll(self, awaited: AwaitedStep) -> None:
+        """Poll until the counter has the wanted value, or this thread or another gives up."""
+        loop = scf.WhileOp([i64()], [word(0)])
+        before, after = loop.before.blocks.append(i64()), loop.after.blocks.append(i64())
+        with ir.InsertionPoint(before):
+            (polls,) = before.arguments
+            early = compare("slt", load_acquire(awaited.counter, self._scope), awaited.wanted)
+            patient = compare("slt", polls, word(self._limit))
+            running = compare("eq", load_acquire(self.claims, self._scope), word(0))
+            scf.ConditionOp(arith.andi(arith.andi(early, patient), running), [polls])
+        with ir.InsertionPoint(after):
+            call(PAUSE)
+            scf.YieldOp([add(after.arguments[0], word(1))])
+
+    def report_if_late(self, awaited: AwaitedStep, mark: ir.Value, waiter: _Waiter) -> None:
+        """Stop the waiting vEU if the counter is not there yet; the first to do so reports it."""
+        seen = load_acquire(awaited.counter, self._scope)
+        with when(compare("slt", seen, awaited.wanted)):
+            ticket = self._claim()
+            with when(compare("eq", ticket, word(0))):
+                self._report(awaited, seen, waiter)
+            store_release(word(1), mark, self._scope)
+
+    def _claim(self) -> ir.Value:
+        """Count this thread; return how many lost patience before it."""
+        add_one, order = llvm.AtomicBinOp.add, llvm.AtomicOrdering.monotonic
+        return llvm.AtomicRMWOp(
+            add_one, self.claims, word(1), order, syncscope=self._scope, alignment=8
+        ).result
+
+    def _report(self, awaited: AwaitedStep, seen: ir.Value, waiter: _Waiter) -> None:
+        report = {
+            WatchWord.VEU: waiter.veu,
+            WatchWord.AWAITED: awaited.veu,
+            WatchWord.EXPECTED: awaited.wanted,
+            WatchWord.SEEN: seen,
+            WatchWord.POSITION: as_word(waiter.position),
+            WatchWord.RUN: waiter.run,
+        }
+        for place, value in report.items():
+            memref.store(value, self._buffer, [index(place)])

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 import onnx
@@ -36,7 +36,7 @@ class Iree:
             TargetError: if IREE is not installed, or its tools do not take the model.
         """
         required("iree.compiler")
-        runtime: Any = required("iree.runtime")
+        runtime = required("iree.runtime")
         code, weights = model.with_suffix(".vmfb"), model.with_suffix(".irpa")
         if not code.exists():
             _compile(model, code, weights)
@@ -46,7 +46,7 @@ class Iree:
         self._inputs = [info.name for info in graph.input if info.name not in constants]
         self._outputs = [info.name for info in graph.output]
 
-    def _open(self, runtime: Any, code: Path, weights: Path, threads: int) -> None:
+    def _open(self, runtime: ModuleType, code: Path, weights: Path, threads: int) -> None:
         # Flags are the process's, so this class serves one number of threads for each process.
         runtime.flags.parse_flags(f"--task_topology_max_group_count={threads}")
         device = runtime.get_device("local-sync" if threads == 1 else "local-task")
@@ -61,7 +61,7 @@ class Iree:
         context = runtime.VmContext(instance, [*modules, module])
         (name,) = (n for n in module.function_names if not n.startswith("__") and "$" not in n)
         function = module.lookup_function(name)
-        self._invoke: Any = runtime.FunctionInvoker(context, device, function)
+        self._invoke = runtime.FunctionInvoker(context, device, function)
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Return the outputs by name."""

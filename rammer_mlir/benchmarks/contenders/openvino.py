@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import onnx
 
@@ -17,7 +16,7 @@ class OpenVino:
 
     def __init__(self, model: Path, threads: int) -> None:
         """Compile an ONNX file; raise TargetError where OpenVINO is not installed."""
-        openvino: Any = required("openvino")
+        openvino = required("openvino")
         names = onnx.load(model, load_external_data=False).graph
         core = openvino.Core()
         options = {
@@ -27,9 +26,9 @@ class OpenVino:
             "INFERENCE_PRECISION_HINT": "f32",
         }
         compiled = core.compile_model(core.read_model(model), "CPU", options)
-        self._request: Any = compiled.create_infer_request()
+        self._request = compiled.create_infer_request()
         self._outputs = [output.name for output in names.output]
-        self._ports: list[Any] = [compiled.output(number) for number in range(len(self._outputs))]
+        self._ports = [compiled.output(number) for number in range(len(self._outputs))]
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Return the outputs by name; they share the request's memory until the next run."""

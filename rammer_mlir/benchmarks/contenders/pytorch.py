@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import onnx
 
@@ -21,14 +20,14 @@ class PyTorch:
 
     def __init__(self, model: Path, threads: int) -> None:
         """Translate an ONNX file; raise TargetError where the packages are not installed."""
-        self._torch: Any = required("torch", "torch onnx2torch")
-        converter: Any = required("onnx2torch", "onnx2torch")
+        self._torch = required("torch", "torch onnx2torch")
+        converter = required("onnx2torch", "onnx2torch")
         self._torch.set_num_threads(threads)
         graph = onnx.load(model).graph
         constants = {tensor.name for tensor in graph.initializer}
         self._inputs = [info.name for info in graph.input if info.name not in constants]
         self._outputs = [info.name for info in graph.output]
-        self._module: Any = converter.convert(str(model)).eval()
+        self._module = converter.convert(str(model)).eval()
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Return the outputs by name."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Any
 
 from rammer_mlir.benchmarks.contenders.protocol import Contender
 
@@ -23,5 +22,5 @@ CONTENDERS: dict[str, str] = {
 def open_contender(model: Path, threads: int, name: str) -> Contender:
     """Open an ONNX file by a contender, whose module is imported now and not before."""
     module, _, attribute = CONTENDERS[name].partition(":")
-    place: Any = importlib.import_module(f"{__package__}.{module}")
+    place = importlib.import_module(f"{__package__}.{module}")
     return getattr(place, attribute)(model, threads)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import onnx
 
@@ -49,7 +48,7 @@ def _providers() -> list[str]:
 
 
 def _onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Array], provider: str) -> Run:
-    ort: Any = importlib.import_module("onnxruntime")
+    ort = importlib.import_module("onnxruntime")
     session = ort.InferenceSession(model.SerializeToString(), providers=[provider])
     binding = session.io_binding()
     kept = {name: ort.OrtValue.ortvalue_from_numpy(v, "cuda", 0) for name, v in feeds.items()}
@@ -66,7 +65,7 @@ def _onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Array], provider: s
 
 
 def _torch(model: onnx.ModelProto, feeds: Mapping[str, Array], *, compiled: bool) -> Run:
-    torch: Any = importlib.import_module("torch")
+    torch = importlib.import_module("torch")
     module = importlib.import_module("onnx2torch").convert(model).eval().cuda()
     function = torch.compile(module, mode="reduce-overhead") if compiled else module
     values = [torch.from_numpy(feeds[i.name]).cuda() for i in model.graph.input if i.name in feeds]

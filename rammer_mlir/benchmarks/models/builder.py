@@ -58,7 +58,7 @@ class GraphBuilder:
 
     @contextmanager
     def scope(self, name: str) -> Generator[None]:
-        """Put ``name/`` before the names of what is built inside."""
+        """Put the name and a slash before the names of what is built inside."""
         self._scopes.append(name)
         yield
         self._scopes.pop()

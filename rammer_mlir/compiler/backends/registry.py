@@ -38,7 +38,7 @@ TARGETS: Registry[type[Backend]] = Registry("target", {}, _check, "targets")
 """Targets from outside, by name."""
 
 
-def target_names() -> tuple[str, ...]:
+def backend_names() -> tuple[str, ...]:
     """Return the names of all targets; none is imported."""
     return (*_BUILT_IN, *TARGETS.names())
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rammer_mlir.bindings import ir, llvm
 from rammer_mlir.emulation.codegen.words import i64
 from rammer_mlir.lowering.ir_walk import producer, walk
@@ -11,11 +9,11 @@ from rammer_mlir.lowering.ir_walk import producer, walk
 _ATOMICS = ("llvm.atomicrmw", "llvm.cmpxchg")
 
 
-def _is_runtime(function: Any) -> bool:
+def _is_runtime(function: ir.OpView) -> bool:
     return ir.StringAttr(function.attributes["sym_name"]).value.startswith("emulator_")
 
 
-def kernel_operations(module: Any) -> list[Any]:
+def kernel_operations(module: ir.Module) -> list[ir.Operation]:
     """Return the operations of a module's kernels and what they call, without the runtime's."""
     return [
         nested
@@ -25,7 +23,7 @@ def kernel_operations(module: Any) -> list[Any]:
     ]
 
 
-def is_atomic(operation: Any) -> bool:
+def is_atomic(operation: ir.Operation) -> bool:
     """Return whether it is an atomic operation, load or store."""
     if operation.name in _ATOMICS:
         return True
@@ -35,23 +33,23 @@ def is_atomic(operation: Any) -> bool:
     )
 
 
-def root_of(pointer: Any) -> Any:
+def root_of(pointer: ir.Value) -> ir.Value:
     """Return the pointer that address computations begin with."""
     while producer(pointer) in ("llvm.getelementptr", "llvm.bitcast", "llvm.addrspacecast"):
-        pointer = pointer.owner.operation.operands[0]
+        pointer = ir.OpResult(pointer).owner.operands[0]
     return pointer
 
 
-def number_word(value: int) -> Any:
+def number_word(value: int) -> ir.Value:
     """Emit a constant."""
     return llvm.mlir_constant(ir.IntegerAttr.get(i64(), value))
 
 
-def address_word(pointer: Any) -> Any:
+def address_word(pointer: ir.Value) -> ir.Value:
     """Emit a pointer's address."""
     return llvm.ptrtoint(i64(), pointer)
 
 
-def call_runtime(function: str, *arguments: Any) -> None:
+def call_runtime(function: str, *arguments: ir.Value) -> None:
     """Emit a call of a function of words without a result."""
     llvm.CallOp(None, list(arguments), [], [], callee=ir.FlatSymbolRefAttr.get(function))

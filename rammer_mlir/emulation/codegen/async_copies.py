@@ -8,7 +8,7 @@ its beginning, and again at its end, since it may read and write at any time bet
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from rammer_mlir.bindings import arith, func, ir, memref
 from rammer_mlir.emulation.codegen.scheduler import current, fault, world
@@ -28,6 +28,7 @@ from rammer_mlir.emulation.codegen.words import (
 )
 from rammer_mlir.emulation.records import COPY_QUEUE, Cell, Fault, Lane, PendingCopy, World
 from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.lowering.nvvm.nvgpu_views import async_copy, copied_bytes, pending_groups
 
 COPY, GROUP, WAIT = (
     "nvgpu.device_async_copy",
@@ -37,7 +38,7 @@ COPY, GROUP, WAIT = (
 OPERATIONS = (COPY, GROUP, WAIT)
 
 
-def replace_copies(operations: list[Any], sites: Sites) -> None:
+def replace_copies(operations: list[ir.Operation], sites: Sites) -> None:
     """Replace the operations on asynchronous copies of a function by calls of the emulator.
 
     Raises:
@@ -52,12 +53,12 @@ def replace_copies(operations: list[Any], sites: Sites) -> None:
             elif operation.name == GROUP:
                 _call("emulator_end_group")
             else:
-                _call("emulator_await_copies", _pending_groups(operation))
+                _call("emulator_await_copies", pending_groups(operation))
         operation.erase()
 
 
-def _check_source(copy: Any) -> None:
-    space = copy.opview.src.type.memory_space
+def _check_source(copy: ir.Operation) -> None:
+    space = async_copy(copy).src.type.memory_space
     if space is not None and "workgroup" in str(space):
         raise UnsupportedError(
             f"{copy.location}: expected an asynchronous copy from device memory, found one from "
@@ -65,27 +66,24 @@ def _check_source(copy: Any) -> None:
         )
 
 
-def _pending_groups(wait: Any) -> int:
-    attributes = wait.attributes
-    return ir.IntegerAttr(attributes["numGroups"]).value if "numGroups" in attributes else 0
-
-
-def _copy_arguments(operation: Any) -> list[Any]:
+def _copy_arguments(operation: ir.Operation) -> list[ir.Value | int]:
     """Return destination's and source's address and buffer, bytes to write, bytes to read."""
-    destination, source = operation.opview.dst, operation.opview.src
-    width = destination.type.element_type.width // 8
-    size = ir.IntegerAttr(operation.attributes["dstElements"]).value * width
-    taken = operation.opview.srcElements
-    read: Any = size if taken is None else arith.muli(_as_word(taken), _constant(width))
+    copy = async_copy(operation)
+    width = copied_bytes(copy)
+    size = copy.dstElements.value * width
+    taken = copy.srcElements
+    read = size if taken is None else arith.muli(_as_word(taken), _constant(width))
     return [
-        *address_of_element(destination, list(operation.opview.dstIndices), width),
-        *address_of_element(source, list(operation.opview.srcIndices), width),
+        *address_of_element(copy.dst, list(copy.dstIndices), width),
+        *address_of_element(copy.src, list(copy.srcIndices), width),
         size,
         read,
     ]
 
 
-def address_of_element(buffer: Any, indices: list[Any], width: int) -> tuple[Any, Any]:
+def address_of_element(
+    buffer: ir.Value, indices: Sequence[ir.Value], width: int
+) -> tuple[ir.Value, ir.Value]:
     """Return the address of an element of ``width`` bytes, and that of the buffer's first one."""
     metadata = memref.ExtractStridedMetadataOp(buffer)
     element = metadata.offset
@@ -96,15 +94,15 @@ def address_of_element(buffer: Any, indices: list[Any], width: int) -> tuple[Any
     return arith.addi(base, arith.muli(_as_word(element), _constant(width))), first
 
 
-def _as_word(index: Any) -> Any:
+def _as_word(index: ir.Value) -> ir.Value:
     return arith.index_cast(ir.IntegerType.get_signless(64), index)
 
 
-def _constant(number: int) -> Any:
+def _constant(number: int) -> ir.Value:
     return arith.constant(ir.IntegerType.get_signless(64), number)
 
 
-def _call(function: str, *arguments: Any) -> None:
+def _call(function: str, *arguments: ir.Value | int) -> None:
     values = [_constant(a) if isinstance(a, int) else a for a in arguments]
     func.CallOp([], function, values)
 

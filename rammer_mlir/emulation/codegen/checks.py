@@ -48,7 +48,6 @@ from rammer_mlir.emulation.records import (
 
 _SITE_MASK = (1 << SITE_BITS) - 1
 _CLOCK_MASK = (1 << BLOCK_SHIFT) - 1
-_PHASE_MASK = (1 << (BLOCK_SHIFT - PHASE_SHIFT)) - 1
 
 
 def _lane_of(stamp: Word) -> Word:

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from rammer_mlir.bindings import arith, func, ir, llvm, memref
 from rammer_mlir.emulation.codegen import matrix_units, wave_products
 from rammer_mlir.emulation.codegen.async_copies import replace_copies
 from rammer_mlir.emulation.codegen.sites import Sites
-from rammer_mlir.emulation.codegen.words import constant_word, i64
+from rammer_mlir.emulation.codegen.words import Exchange, constant_word, i64
 from rammer_mlir.emulation.records import KernelArgument, Lane, SharedBuffer, Shuffle, World
 from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.lowering.gpu.program.barriers import PAUSE
 from rammer_mlir.lowering.ir_walk import walk
 
 _ALIGNMENT = 256
-_PAUSE = "rammer_pause"
-"""A function without a body that kernels call between two polls."""
 
-_REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+_REDUCTIONS: dict[str, Callable[[ir.Value, ir.Value], ir.Value]] = {
     "add": lambda a, b: arith.addf(a, b) if _is_float(a) else arith.addi(a, b),
     "mul": lambda a, b: arith.mulf(a, b) if _is_float(a) else arith.muli(a, b),
     "minsi": lambda a, b: arith.minsi(a, b),
@@ -44,13 +42,13 @@ _REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 class FunctionModule:
     """A module of functions, and what its kernel takes."""
 
-    module: Any
+    module: ir.Module
     kernel: str
     arguments: tuple[KernelArgument, ...]
     shared: tuple[SharedBuffer, ...]
 
 
-def to_functions(module: Any, kernel: str, sites: Sites) -> FunctionModule:
+def to_functions(module: ir.Module, kernel: str, sites: Sites) -> FunctionModule:
     """Copy the ``gpu.module`` that holds a kernel into a module of functions.
 
     Raises:
@@ -80,7 +78,7 @@ def to_functions(module: Any, kernel: str, sites: Sites) -> FunctionModule:
     return FunctionModule(result, kernel, arguments, shared)
 
 
-def kernel_names(module: Any) -> list[str]:
+def kernel_names(module: ir.Module) -> list[str]:
     """Return the kernels of a module in order."""
     return [
         _symbol(operation) for operation in walk(module.operation)
@@ -88,17 +86,18 @@ def kernel_names(module: Any) -> list[str]:
     ]  # fmt: skip
 
 
-def _is_kernel(operation: Any) -> bool:
+def _is_kernel(operation: ir.Operation) -> bool:
     return "kernel" in operation.attributes or "gpu.kernel" in operation.attributes
 
 
-def _symbol(operation: Any) -> str:
+def _symbol(operation: ir.Operation) -> str:
     return ir.StringAttr(operation.attributes["sym_name"]).value
 
 
-def _holder(module: Any, kernel: str) -> Any:
+def _holder(module: ir.Module, kernel: str) -> ir.Operation:
     for operation in walk(module.operation):
         if operation.name == "gpu.func" and _symbol(operation) == kernel:
+            assert operation.parent is not None
             return operation.parent.operation
     raise UnsupportedError(
         f"emulation: expected a kernel '{kernel}', found "
@@ -106,11 +105,11 @@ def _holder(module: Any, kernel: str) -> Any:
     )
 
 
-def _function_type(operation: Any) -> Any:
+def _function_type(operation: ir.Operation) -> ir.FunctionType:
     return ir.FunctionType(ir.TypeAttr(operation.attributes["function_type"]).value)
 
 
-def element_bytes(kind: Any) -> int:
+def element_bytes(kind: ir.Type) -> int:
     """Return the bytes that a value of an element type takes in memory."""
     if isinstance(kind, ir.IndexType):
         return 8
@@ -126,14 +125,14 @@ def element_bytes(kind: Any) -> int:
     return 8
 
 
-def _buffer_bytes(kind: Any) -> int:
+def _buffer_bytes(kind: ir.MemRefType) -> int:
     elements = 1
     for size in kind.shape:
         elements *= size
     return elements * element_bytes(kind.element_type)
 
 
-def _arguments(kernel: Any) -> tuple[KernelArgument, ...]:
+def _arguments(kernel: ir.Operation) -> tuple[KernelArgument, ...]:
     arguments: list[KernelArgument] = []
     for number, kind in enumerate(_function_type(kernel).inputs):
         name = f"argument {number}"
@@ -150,19 +149,19 @@ def _arguments(kernel: Any) -> tuple[KernelArgument, ...]:
     return tuple(arguments)
 
 
-def _count(kernel: Any, name: str) -> int:
+def _count(kernel: ir.Operation, name: str) -> int:
     attributes = kernel.attributes
     return ir.IntegerAttr(attributes[name]).value if name in attributes else 0
 
 
-def _shared(kernel: Any) -> tuple[SharedBuffer, ...]:
+def _shared(kernel: ir.Operation) -> tuple[SharedBuffer, ...]:
     begin = len(_function_type(kernel).inputs)
     count = _count(kernel, "workgroup_attributions")
     block = kernel.regions[0].blocks[0]
     buffers: list[SharedBuffer] = []
     offset = 0
     for number in range(begin, begin + count):
-        kind = block.arguments[number].type
+        kind = ir.MemRefType(block.arguments[number].type)
         size = _buffer_bytes(kind)
         buffers.append(SharedBuffer(size, element_bytes(kind.element_type), offset))
         # Between two buffers lies a gap that belongs to neither.
@@ -170,7 +169,7 @@ def _shared(kernel: Any) -> tuple[SharedBuffer, ...]:
     return tuple(buffers)
 
 
-def _to_function(operation: Any) -> None:
+def _to_function(operation: ir.Operation) -> None:
     """Replace a ``gpu.func`` by a ``func.func``; workgroup buffers become arguments."""
     kind = _function_type(operation)
     begin = len(kind.inputs) + _count(operation, "workgroup_attributions")
@@ -185,17 +184,18 @@ def _to_function(operation: Any) -> None:
     operation.erase()
 
 
-def _define_pause(operation: Any) -> None:
+def _define_pause(operation: ir.Operation) -> None:
     """Let the pause between two polls do nothing: the poll itself gives way."""
-    if _symbol(operation) != _PAUSE:
+    if _symbol(operation) != PAUSE:
         raise UnsupportedError(
             f"emulation: expected functions with a body, found '{_symbol(operation)}' without one"
         )
-    with ir.InsertionPoint(operation.opview.add_entry_block()), operation.location:
+    entry = operation.regions[0].blocks.append(*_function_type(operation).inputs)
+    with ir.InsertionPoint(entry), operation.location:
         func.ReturnOp([])
 
 
-def _allocate_private(block: Any, begin: int) -> None:
+def _allocate_private(block: ir.Block, begin: int) -> None:
     for number in reversed(range(begin, len(block.arguments))):
         argument = block.arguments[number]
         with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown():
@@ -204,7 +204,7 @@ def _allocate_private(block: Any, begin: int) -> None:
         block.erase_argument(number)
 
 
-def _plain(kind: Any) -> Any:
+def _plain(kind: ir.Type) -> ir.Type:
     """Return a type without memory spaces."""
     if isinstance(kind, ir.MemRefType):
         return ir.MemRefType.get(kind.shape, kind.element_type, kind.layout)
@@ -215,7 +215,7 @@ def _plain(kind: Any) -> Any:
     return ir.Type.parse("!llvm.ptr") if str(kind).startswith("!llvm.ptr<") else kind
 
 
-def _strip_spaces(operation: Any) -> None:
+def _strip_spaces(operation: ir.Operation) -> None:
     for result in operation.results:
         result.set_type(_plain(result.type))
     for region in operation.regions:
@@ -228,7 +228,7 @@ def _strip_spaces(operation: Any) -> None:
             operation.attributes[name] = ir.TypeAttr.get(plain)
 
 
-def _retype_functions(module: Any) -> None:
+def _retype_functions(module: ir.Module) -> None:
     for operation in module.body.operations:
         if operation.operation.name == "func.func" and len(operation.regions[0].blocks):
             inputs = [a.type for a in operation.regions[0].blocks[0].arguments]
@@ -244,10 +244,10 @@ _LAUNCH_WORDS = {
     "gpu.subgroup_size": World.SUBGROUP,
 }
 _BARRIERS = ("gpu.barrier", "nvvm.barrier0", "nvvm.barrier", "rocdl.barrier", "rocdl.s.barrier")
-_PAUSES = ("nvvm.nanosleep", "rocdl.s.sleep")
+PAUSES = ("nvvm.nanosleep", "rocdl.s.sleep")
 
 
-def _rewrite(operation: Any, number: int, sites: Sites) -> None:
+def _rewrite(operation: ir.Operation, number: int, sites: Sites) -> None:
     """Replace one operation that only a GPU has."""
     name = operation.name
     if (
@@ -277,7 +277,7 @@ def _rewrite(operation: Any, number: int, sites: Sites) -> None:
         elif name == "gpu.return":
             func.ReturnOp(list(operation.operands))
             operation.erase()
-        elif name in _PAUSES:
+        elif name in PAUSES:
             operation.erase()
         else:
             raise UnsupportedError(
@@ -286,7 +286,7 @@ def _rewrite(operation: Any, number: int, sites: Sites) -> None:
             )
 
 
-def _matrix_operation(operation: Any, site: int) -> Any:
+def _matrix_operation(operation: ir.Operation, site: int) -> ir.Value:
     if operation.name == matrix_units.TF32:
         return matrix_units.round_to_tf32(operation)
     if operation.name == matrix_units.MMA:
@@ -294,18 +294,18 @@ def _matrix_operation(operation: Any, site: int) -> Any:
     return matrix_units.load_matrices(operation, _from_lane(site), site)
 
 
-def _replace(operation: Any, values: list[Any]) -> None:
+def _replace(operation: ir.Operation, values: list[ir.Value]) -> None:
     for result, value in zip(operation.results, values, strict=True):
         result.replace_all_uses_with(value)
     operation.erase()
 
 
-def _index_of(function: str, place: int) -> Any:
+def _index_of(function: str, place: int) -> ir.Value:
     value = func.CallOp([i64()], function, [constant_word(place)]).results[0]
     return arith.index_cast(ir.IndexType.get(), value)
 
 
-def _dimension_word(operation: Any) -> Any:
+def _dimension_word(operation: ir.Operation) -> ir.Value:
     """Return an index in a one-dimensional launch."""
     if "dimension" in operation.attributes and "dim x" not in str(
         operation.attributes["dimension"]
@@ -317,7 +317,7 @@ def _dimension_word(operation: Any) -> Any:
     return _index_of("emulator_launch_word", _LAUNCH_WORDS[operation.name])
 
 
-def _subgroup_word(name: str) -> Any:
+def _subgroup_word(name: str) -> ir.Value:
     size = _index_of("emulator_launch_word", World.SUBGROUP)
     if name == "gpu.num_subgroups":
         return arith.ceildivui(_index_of("emulator_launch_word", World.THREADS), size)
@@ -325,11 +325,11 @@ def _subgroup_word(name: str) -> Any:
     return arith.remui(lane, size) if name == "gpu.lane_id" else arith.divui(lane, size)
 
 
-def _is_float(value: Any) -> bool:
+def _is_float(value: ir.Value) -> bool:
     return isinstance(value.type, ir.FloatType)
 
 
-def _to_word(value: Any) -> Any:
+def _to_word(value: ir.Value) -> ir.Value:
     """Return the bits of a scalar, or of a short vector, as a word."""
     bits = element_bytes(value.type) * 8
     if bits > 64:
@@ -339,16 +339,18 @@ def _to_word(value: Any) -> Any:
     integer = value
     if not isinstance(value.type, ir.IntegerType):
         integer = llvm.bitcast(ir.IntegerType.get_signless(bits), value)
-    return integer if integer.type.width == 64 else arith.extui(i64(), integer)
+    return integer if bits == 64 else arith.extui(i64(), integer)
 
 
-def _from_word(kind: Any, bits: Any) -> Any:
+def _from_word(kind: ir.Type, bits: ir.Value) -> ir.Value:
     width = kind.width if isinstance(kind, ir.IntegerType) else element_bytes(kind) * 8
     integer = bits if width == 64 else arith.trunci(ir.IntegerType.get_signless(width), bits)
     return integer if isinstance(kind, ir.IntegerType) else llvm.bitcast(kind, integer)
 
 
-def _exchange(value: Any, offset: Any, width: Any, mode: Shuffle, site: int) -> Any:
+def _exchange(
+    value: ir.Value, offset: ir.Value, width: ir.Value, mode: Shuffle, site: int
+) -> ir.Value:
     bits = func.CallOp(
         [i64()],
         "emulator_shuffle",
@@ -357,16 +359,16 @@ def _exchange(value: Any, offset: Any, width: Any, mode: Shuffle, site: int) -> 
     return _from_word(value.type, bits)
 
 
-def _from_lane(site: int, lanes: int = 32) -> Callable[[Any, Any], Any]:
+def _from_lane(site: int, lanes: int = 32) -> Exchange:
     """Return an exchange of words in a warp of so many lanes: the word of a given lane."""
 
-    def exchange(value: Any, source: Any) -> Any:
+    def exchange(value: ir.Value, source: ir.Value) -> ir.Value:
         return _exchange(value, source, constant_word(lanes), Shuffle.IDX, site)
 
     return exchange
 
 
-def _shuffle(operation: Any, site: int) -> list[Any]:
+def _shuffle(operation: ir.Operation, site: int) -> list[ir.Value]:
     value, offset, width = operation.operands
     text = str(operation.attributes["mode"])
     mode = next(m for m in Shuffle if f"shuffle_mode {m.name.lower()}" in text)
@@ -376,7 +378,7 @@ def _shuffle(operation: Any, site: int) -> list[Any]:
     return [result, arith.trunci(ir.IntegerType.get_signless(1), word)]
 
 
-def _subgroup_reduce(operation: Any, site: int) -> Any:
+def _subgroup_reduce(operation: ir.Operation, site: int) -> ir.Value:
     """Reduce over a whole subgroup in a tree of exchanges, as the GPU targets do."""
     unknown = [n for n in ("cluster_size", "cluster_stride") if n in operation.attributes]
     if unknown and ir.IntegerAttr(operation.attributes[unknown[0]]).value != 1:

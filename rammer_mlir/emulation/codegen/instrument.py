@@ -6,8 +6,6 @@ the LLVM dialect, where every access is a load, a store or an atomic operation.
 
 from __future__ import annotations
 
-from typing import Any
-
 from rammer_mlir.bindings import arith, func, ir, memref
 from rammer_mlir.emulation.codegen.accesses import (
     address_word,
@@ -35,7 +33,7 @@ _NARROW_SCOPES = ("workgroup", "block", "wavefront", "singlethread")
 """Scopes that order nothing between blocks."""
 
 
-def check_indices(module: Any, sites: Sites) -> None:
+def check_indices(module: ir.Module, sites: Sites) -> None:
     """Check every index of loads and stores against its dimension."""
     for operation in walk(module.operation):
         number = _MEMREFS.get(operation.name)
@@ -45,7 +43,7 @@ def check_indices(module: Any, sites: Sites) -> None:
                 _check_access(operation, number, site)
 
 
-def _check_access(operation: Any, number: int, site: int) -> None:
+def _check_access(operation: ir.Operation, number: int, site: int) -> None:
     buffer, indices = operation.operands[number], list(operation.operands)[number + 1 :]
     value = operation.results[0] if len(operation.results) else operation.operands[0]
     vector = list(value.type.shape) if isinstance(value.type, ir.VectorType) else []
@@ -62,15 +60,15 @@ def _check_access(operation: Any, number: int, site: int) -> None:
         )
 
 
-def _size(buffer: Any, dimension: int) -> Any:
-    size = buffer.type.shape[dimension]
+def _size(buffer: ir.Value, dimension: int) -> ir.Value | int:
+    size = ir.MemRefType(buffer.type).shape[dimension]
     if size != ir.ShapedType.get_dynamic_size():
         return size
     place = arith.constant(ir.IndexType.get(), dimension)
     return arith.index_cast(i64(), memref.dim(buffer, place))
 
 
-def granule_of(module: Any) -> int:
+def granule_of(module: ir.Module) -> int:
     """Return the bytes of the smallest element that kernels access: 1, 2, or 4 for larger ones."""
     sizes = [4]
     for operation in kernel_operations(module):
@@ -83,11 +81,11 @@ def granule_of(module: Any) -> int:
     return min(sizes)
 
 
-def _element_bytes(kind: Any) -> int:
+def _element_bytes(kind: ir.Type) -> int:
     return element_bytes(kind.element_type if isinstance(kind, ir.VectorType) else kind)
 
 
-def instrument(module: Any, sites: Sites, *, checked: bool) -> None:
+def instrument(module: ir.Module, sites: Sites, *, checked: bool) -> None:
     """Put calls beside memory accesses; without ``checked``, only where lanes give way."""
     for operation in kernel_operations(module):
         with ir.InsertionPoint(operation), operation.location:
@@ -101,7 +99,7 @@ def instrument(module: Any, sites: Sites, *, checked: bool) -> None:
 _ACQUIRING, _RELEASING = (4, 6, 7), (5, 6, 7)
 
 
-def _orders(operation: Any) -> tuple[bool, bool]:
+def _orders(operation: ir.Operation) -> tuple[bool, bool]:
     """Return whether an operation acquires and releases between blocks."""
     scope = str(operation.attributes["syncscope"]) if "syncscope" in operation.attributes else ""
     if any(narrow in scope for narrow in _NARROW_SCOPES):
@@ -112,7 +110,7 @@ def _orders(operation: Any) -> tuple[bool, bool]:
     return order in _ACQUIRING, order in _RELEASING
 
 
-def _atomic(operation: Any, sites: Sites, checked: bool) -> None:
+def _atomic(operation: ir.Operation, sites: Sites, checked: bool) -> None:
     is_store = operation.name == "llvm.store"
     target = operation.operands[1 if is_store else 0]
     site, address = number_word(sites.add(operation)), address_word(target)
@@ -138,7 +136,7 @@ def _atomic(operation: Any, sites: Sites, checked: bool) -> None:
             call_runtime("emulator_offer", address, site)
 
 
-def _plain(operation: Any, sites: Sites) -> None:
+def _plain(operation: ir.Operation, sites: Sites) -> None:
     name = operation.name
     if name in ("llvm.load", "llvm.store"):
         _check_alignment(operation, sites)
@@ -162,7 +160,7 @@ def _plain(operation: Any, sites: Sites) -> None:
         )
 
 
-def _check_alignment(operation: Any, sites: Sites) -> None:
+def _check_alignment(operation: ir.Operation, sites: Sites) -> None:
     """Check what an access of a vector says of its address."""
     is_load = operation.name == "llvm.load"
     kind = operation.results[0].type if is_load else operation.operands[0].type
@@ -172,7 +170,7 @@ def _check_alignment(operation: Any, sites: Sites) -> None:
         call_runtime("emulator_aligned", address, alignment, number_word(sites.add(operation)))
 
 
-def _access(pointer: Any, size: Any, site: int, writes: int) -> None:
+def _access(pointer: ir.Value, size: ir.Value, site: int, writes: int) -> None:
     root = root_of(pointer)
     if producer(root) == "llvm.alloca":
         return

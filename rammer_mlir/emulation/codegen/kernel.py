@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.emulation.codegen.async_copies import emit_async_copies
@@ -71,7 +70,7 @@ class KernelCode:
 
 
 def compile_kernel(
-    module: Any, name: str, *, checked: bool, traced: bool = False
+    module: ir.Module, name: str, *, checked: bool, traced: bool = False
 ) -> EmulatedKernel:
     """Compile a kernel for this process, and load it: see ``lower_gpu_kernel``."""
     code = lower_gpu_kernel(module, name, checked=checked, traced=traced)
@@ -95,7 +94,9 @@ def load_kernel(code: KernelCode, object_file: bytes) -> EmulatedKernel:
     )
 
 
-def lower_gpu_kernel(module: Any, name: str, *, checked: bool, traced: bool = False) -> KernelCode:
+def lower_gpu_kernel(
+    module: ir.Module, name: str, *, checked: bool, traced: bool = False
+) -> KernelCode:
     """Lower a kernel and the emulator's runtime to LLVM IR.
 
     Args:
@@ -172,7 +173,7 @@ def _steps(machine: Machine) -> list[Step]:
     ]
 
 
-def _stack_bytes(module: Any) -> int:
+def _stack_bytes(module: ir.Module) -> int:
     """Return the stack that a lane needs at most: what is allocated in it, and room for calls."""
     total = _CALL_BYTES
     for operation in walk(module.operation):
@@ -181,8 +182,8 @@ def _stack_bytes(module: Any) -> int:
     return -(-total // _PAGE) * _PAGE
 
 
-def _alloca_bytes(operation: Any) -> int:
-    size = operation.operands[0].owner.operation
+def _alloca_bytes(operation: ir.Operation) -> int:
+    size = ir.OpResult(operation.operands[0]).owner.operation
     if size.name != "llvm.mlir.constant":
         raise UnsupportedError(
             "emulation: expected private memory of a constant size, found one that depends on the "
@@ -192,7 +193,7 @@ def _alloca_bytes(operation: Any) -> int:
     return count * element_bytes(ir.TypeAttr(operation.attributes["elem_type"]).value) + _ALIGNMENT
 
 
-def _prefix_functions(module: Any) -> None:
+def _prefix_functions(module: ir.Module) -> None:
     for operation in module.body.operations:
         if operation.operation.name == "func.func":
             attributes = operation.operation.attributes
@@ -205,7 +206,7 @@ def _prefix_functions(module: Any) -> None:
                 operation.attributes["callee"] = ir.FlatSymbolRefAttr.get(_PREFIX + callee)
 
 
-def _define_entry(module: Any, functions: FunctionModule) -> None:
+def _define_entry(module: ir.Module, functions: FunctionModule) -> None:
     """Define ``emulator_kernel(lane)``: loads the kernel's arguments and calls it."""
     symbol = _PREFIX + functions.kernel
     for operation in list(module.body.operations):

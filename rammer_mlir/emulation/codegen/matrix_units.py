@@ -9,12 +9,9 @@ lowest 13 bits of an f32 count for nothing, as on a GPU; conversions round to ne
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from rammer_mlir.bindings import arith, func, ir, llvm, vector
 from rammer_mlir.emulation.codegen.async_copies import address_of_element
-from rammer_mlir.emulation.codegen.words import constant_word, i64
+from rammer_mlir.emulation.codegen.words import Exchange, constant_word, i64
 from rammer_mlir.emulation.records import Lane
 from rammer_mlir.errors import UnsupportedError
 
@@ -29,11 +26,8 @@ _DROPPED = 13
 
 _WARP = 32
 
-Exchange = Callable[[Any, Any], Any]
-"""``(i64 word, source lane as i64) -> word of that lane``."""
 
-
-def mma(operation: Any, exchange: Exchange) -> Any:
+def mma(operation: ir.Operation, exchange: Exchange) -> ir.Value:
     """Emit what ``nvgpu.mma.sync`` computes, and return its fragment.
 
     Raises:
@@ -43,13 +37,13 @@ def mma(operation: Any, exchange: Exchange) -> Any:
     shape = tuple(
         ir.IntegerAttr(size).value for size in ir.ArrayAttr(operation.attributes["mmaShape"])
     )
-    element = a.type.element_type
+    element, sum_element = _element_type(a), _element_type(c)
     steps = _STEPS.get(str(element))
-    if shape != (16, 8, steps) or not isinstance(c.type.element_type, ir.F32Type):
+    if shape != (16, 8, steps) or not isinstance(sum_element, ir.F32Type):
         raise UnsupportedError(
             f"emulation of {MMA}: expected f16 or bf16 of shape [16, 8, 16], or tf32 of shape "
             f"[16, 8, 8], added to f32, found {element} of shape {list(shape)} added to "
-            f"{c.type.element_type}"
+            f"{sum_element}"
         )
     lane = _lane_in_warp()
     row, pair = _shifted(lane, 2), arith.andi(lane, constant_word(3))
@@ -65,44 +59,49 @@ def mma(operation: Any, exchange: Exchange) -> Any:
     return result
 
 
-def _rows_of_a(a: Any, row: Any, exchange: Exchange) -> list[list[Any]]:
+def _rows_of_a(a: ir.Value, row: ir.Value, exchange: Exchange) -> list[list[ir.Value]]:
     """Return the elements of the lane's row of A, and of the row eight further, as f32."""
     words = [_packed(a, 0), _packed(a, 2)]
-    found: list[list[list[Any]]] = [[], []]
+    found: list[list[list[ir.Value]]] = [[], []]
     for word in words:  # the first half of k, then the second
         for t in range(4):
             source = arith.addi(arith.muli(row, constant_word(4)), constant_word(t))
-            values = _unpacked(exchange(word, source), a.type.element_type)
+            values = _unpacked(exchange(word, source), _element_type(a))
             half = len(values) // 2
             found[0].append(values[:half])
             found[1].append(values[half:])
     return [[value for pair in half for value in pair] for half in found]
 
 
-def _column_of_b(b: Any, pair: Any, n: int, exchange: Exchange) -> list[Any]:
+def _column_of_b(b: ir.Value, pair: ir.Value, n: int, exchange: Exchange) -> list[ir.Value]:
     """Return the elements of one of the lane's two columns of B, as f32."""
     word = _packed(b, 0)
     column = arith.addi(arith.muli(pair, constant_word(2)), constant_word(n))
-    low: list[Any] = []
-    high: list[Any] = []
+    low: list[ir.Value] = []
+    high: list[ir.Value] = []
     for t in range(4):
         source = arith.addi(arith.muli(column, constant_word(4)), constant_word(t))
-        values = _unpacked(exchange(word, source), b.type.element_type)
+        values = _unpacked(exchange(word, source), _element_type(b))
         low += values[: len(values) // 2]
         high += values[len(values) // 2 :]
     return low + high
 
 
-def _packed(fragment: Any, first: int) -> Any:
+def _element_type(fragment: ir.Value) -> ir.Type:
+    return ir.VectorType(fragment.type).element_type
+
+
+def _packed(fragment: ir.Value, first: int) -> ir.Value:
     """Return two registers of a fragment as one word."""
-    each = fragment.type.shape[1]
-    kind = ir.VectorType.get([2 * each], fragment.type.element_type)
+    each = ir.VectorType(fragment.type).shape[1]
+    kind = ir.VectorType.get([2 * each], _element_type(fragment))
     places = [[first + register, n] for register in range(2) for n in range(each)]
     elements = [vector.extract(fragment, [], place) for place in places]
     return llvm.bitcast(i64(), vector.from_elements(kind, elements))
 
 
-def _unpacked(word: Any, element: Any) -> list[Any]:
+def _unpacked(word: ir.Value, element: ir.Type) -> list[ir.Value]:
+    assert isinstance(element, ir.FloatType)
     single, count = ir.F32Type.get(), 64 // element.width
     values = llvm.bitcast(ir.VectorType.get([count], element), word)
     elements = [vector.extract(values, [], [n]) for n in range(count)]
@@ -111,7 +110,7 @@ def _unpacked(word: Any, element: Any) -> list[Any]:
     return [arith.extf(single, value) for value in elements]
 
 
-def round_to_tf32(operation: Any) -> Any:
+def round_to_tf32(operation: ir.Operation) -> ir.Value:
     """Emit the rounding of an f32 to tf32, to nearest and ties away from zero; NaN stays one.
 
     Raises:
@@ -128,23 +127,23 @@ def round_to_tf32(operation: Any) -> Any:
     return arith.select(is_nan, arith.constant(_i32(), 0x7FFFFFFF), rounded)
 
 
-def _without_last_bits(bits: Any) -> Any:
+def _without_last_bits(bits: ir.Value) -> ir.Value:
     return arith.andi(bits, arith.constant(_i32(), -(1 << _DROPPED)))
 
 
-def _bits(value: Any) -> Any:
+def _bits(value: ir.Value) -> ir.Value:
     return arith.bitcast(_i32(), value)
 
 
-def _from_bits(bits: Any) -> Any:
+def _from_bits(bits: ir.Value) -> ir.Value:
     return arith.bitcast(ir.F32Type.get(), bits)
 
 
-def _i32() -> Any:
+def _i32() -> ir.IntegerType:
     return ir.IntegerType.get_signless(32)
 
 
-def load_matrices(operation: Any, exchange: Exchange, site: int) -> Any:
+def load_matrices(operation: ir.Operation, exchange: Exchange, site: int) -> ir.Value:
     """Emit what ``nvgpu.ldmatrix`` loads: matrices of 8 by 8 elements of 16 bits.
 
     Lane 8 j + i gives the address of row i of matrix j. A lane gets two neighbours of a row, or,
@@ -156,8 +155,8 @@ def load_matrices(operation: Any, exchange: Exchange, site: int) -> Any:
     lane = _lane_in_warp()
     row, pair = _shifted(lane, 2), arith.andi(lane, constant_word(3))
     transposed = ir.BoolAttr(operation.attributes["transpose"]).value
-    kind = operation.results[0].type
-    elements: list[Any] = []
+    kind = ir.VectorType(operation.results[0].type)
+    elements: list[ir.Value] = []
     for matrix in range(kind.shape[0]):
         for n in range(2):
             along = arith.addi(arith.muli(pair, constant_word(2)), constant_word(n))
@@ -169,10 +168,10 @@ def load_matrices(operation: Any, exchange: Exchange, site: int) -> Any:
     return vector.from_elements(kind, elements)
 
 
-def _lane_in_warp() -> Any:
+def _lane_in_warp() -> ir.Value:
     word = func.CallOp([i64()], "emulator_lane_word", [constant_word(Lane.LANE)]).results[0]
     return arith.remui(word, constant_word(_WARP))
 
 
-def _shifted(word: Any, places: int) -> Any:
+def _shifted(word: ir.Value, places: int) -> ir.Value:
     return arith.shrui(word, constant_word(places))

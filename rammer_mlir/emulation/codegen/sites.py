@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
+from rammer_mlir.bindings import ir
 from rammer_mlir.emulation.records import SITE_BITS, Site
 from rammer_mlir.errors import UnsupportedError
 
@@ -17,7 +17,7 @@ class Sites:
     def __init__(self) -> None:
         self._numbers: dict[Site, int] = {}
 
-    def add(self, operation: Any, number: int | None = None) -> int:
+    def add(self, operation: ir.Operation, number: int | None = None) -> int:
         """Return the number of an operation's site.
 
         ``number`` tells apart what must not be taken for one another, such as two barriers that
@@ -36,7 +36,7 @@ class Sites:
         return tuple(self._numbers)
 
 
-def location_names(operation: Any) -> str:
+def location_names(operation: ir.Operation) -> str:
     """Spell a location's names (an operator, an rKernel), else its files and lines."""
     found: list[tuple[str, str, str]] = _PLACE.findall(str(operation.location))
     names = [name for name, line, _ in found if not line]

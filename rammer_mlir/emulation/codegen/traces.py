@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rammer_mlir.bindings import ir
 from rammer_mlir.emulation.codegen.accesses import (
     address_word,
@@ -30,7 +28,7 @@ from rammer_mlir.lowering.ir_walk import producer
 _COPY = "emulator_copy"
 
 
-def trace_accesses(module: Any) -> tuple[TracedAccess, ...]:
+def trace_accesses(module: ir.Module) -> tuple[TracedAccess, ...]:
     """Put a call beside each load, store and asynchronous copy of kernels; return what they are.
 
     Left out are atomic operations and what lies in a lane's own memory.
@@ -50,7 +48,7 @@ def trace_accesses(module: Any) -> tuple[TracedAccess, ...]:
     return tuple(found)
 
 
-def _access(operation: Any) -> tuple[Any, int] | None:
+def _access(operation: ir.Operation) -> tuple[ir.Value, int] | None:
     """Return a pointer, or a copy's source address, and the bytes that are accessed there."""
     if operation.name == "llvm.call":
         return _copy_source(operation)
@@ -64,16 +62,17 @@ def _access(operation: Any) -> tuple[Any, int] | None:
     return pointer, element_bytes(value.type)
 
 
-def _copy_source(call: Any) -> tuple[Any, int] | None:
+def _copy_source(call: ir.Operation) -> tuple[ir.Value, int] | None:
     callee = call.attributes["callee"] if "callee" in call.attributes else None
     if callee is None or ir.FlatSymbolRefAttr(callee).value != _COPY:
         return None
     _, _, source, _, size, *_ = call.operands
-    return source, ir.IntegerAttr(size.owner.operation.attributes["value"]).value
+    return source, ir.IntegerAttr(ir.OpResult(size).owner.attributes["value"]).value
 
 
-def _function(operation: Any) -> str:
+def _function(operation: ir.Operation) -> str:
     while operation.name != "llvm.func":
+        assert operation.parent is not None
         operation = operation.parent.operation
     return ir.StringAttr(operation.attributes["sym_name"]).value.removeprefix("kernel.")
 

@@ -8,11 +8,8 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from rammer_mlir.bindings import arith, func, ir, llvm, vector
-from rammer_mlir.emulation.codegen.words import constant_word, i64
+from rammer_mlir.emulation.codegen.words import Exchange, constant_word, i64
 from rammer_mlir.emulation.records import Lane
 
 OPERATIONS = {
@@ -25,11 +22,8 @@ LANES = 64
 _LINES = 16
 _EACH = 4
 
-Exchange = Callable[[Any, Any], Any]
-"""``(i64 word, source lane as i64) -> word of that lane``."""
 
-
-def multiply_and_add(operation: Any, exchange: Exchange) -> Any:
+def multiply_and_add(operation: ir.Operation, exchange: Exchange) -> ir.Value:
     """Emit what one of the instructions computes, and return the lane's results."""
     a, b, result = operation.operands
     kinds = {"f16": ir.F16Type.get, "bf16": ir.BF16Type.get}
@@ -50,10 +44,12 @@ def multiply_and_add(operation: Any, exchange: Exchange) -> Any:
     return result
 
 
-def _line(fragment: Any, line: Any, element: Any, exchange: Exchange) -> list[Any]:
+def _line(
+    fragment: ir.Value, line: ir.Value, element: ir.Type, exchange: Exchange
+) -> list[ir.Value]:
     """Return all elements of a row of A, or a column of B, as f32."""
     word = llvm.bitcast(i64(), fragment)
-    found: list[Any] = []
+    found: list[ir.Value] = []
     for part in range(LANES // _LINES):
         source = arith.addi(line, constant_word(part * _LINES))
         values = llvm.bitcast(ir.VectorType.get([_EACH], element), exchange(word, source))

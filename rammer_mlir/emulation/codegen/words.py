@@ -8,29 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any
 
 from rammer_mlir.bindings import arith, func, ir, llvm, scf
 
+Exchange = Callable[[ir.Value, ir.Value], ir.Value]
+"""``(i64 word, source lane as i64) -> word of that lane``."""
 
-def i64() -> Any:
+
+def i64() -> ir.IntegerType:
     """Return the type of a word."""
     return ir.IntegerType.get_signless(64)
 
 
-def constant_word(number: int) -> Any:
+def constant_word(number: int) -> ir.Value:
     """Emit a word that is known."""
     return arith.constant(i64(), number)
 
 
-def _pointer() -> Any:
+def _pointer() -> ir.Type:
     return ir.Type.parse("!llvm.ptr")
 
 
 class Truth:
     """An i1."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: ir.Value) -> None:
         self.value = value
 
     def __and__(self, other: Truth) -> Truth:
@@ -47,7 +49,7 @@ class Truth:
 class Word:
     """An i64: a number, or an address in bytes."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: ir.Value) -> None:
         self.value = value
 
     def __add__(self, other: Word | int) -> Word:
@@ -148,12 +150,13 @@ class Record:
         store(self.at(place), value)
 
 
-def _entry_block() -> Any:
+def _entry_block() -> ir.Block:
     """Return the first block of the function that is being emitted."""
-    owner: Any = ir.InsertionPoint.current.block.owner
-    while owner.operation.name != "func.func":
-        owner = owner.operation.parent
-    return owner.operation.regions[0].blocks[0]
+    owner = ir.InsertionPoint.current.block.owner.operation
+    while owner.name != "func.func":
+        assert owner.parent is not None
+        owner = owner.parent.operation
+    return owner.regions[0].blocks[0]
 
 
 class Variable:

@@ -211,7 +211,7 @@ class _Launch:
         addresses |= self._check_memory(base) if self._kernel.checked else {}
         for place, array in addresses.items():
             self._set(place, array.ctypes.data)
-        self._tables = addresses
+        self._tables = addresses  # keeps alive what the launch's record has addresses of
         self._set(World.NUM_BLOCKS, grid.blocks)
         self._set(World.THREADS, grid.threads)
         self._set(World.SUBGROUP, grid.subgroup)

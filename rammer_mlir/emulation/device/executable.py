@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from rammer_mlir.emulation.device.driver import EmulatedDriver
 from rammer_mlir.emulation.device.traces import Trace
@@ -28,7 +27,7 @@ class EmulatedExecutable(GpuExecutable):
         image: GpuImage,
         kernel: EmulatedKernel,
         subgroup: int,
-        stats: Mapping[str, Any] | None = None,
+        stats: Mapping[str, object] | None = None,
     ) -> None:
         """Wrap the kernel as native code of this machine.
 

@@ -7,7 +7,6 @@ decide shapes, so everything behind them would stay without one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import onnx
@@ -93,7 +92,7 @@ def _evaluate(
         evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports))
         # Overflow and division by zero give what they give: that is no news for the user.
         with np.errstate(all="ignore"):
-            found: list[Any] = list(evaluator.run(None, {name: values[name] for name in names}))
+            found: list[object] = list(evaluator.run(None, {name: values[name] for name in names}))
     except Exception:  # whatever it cannot do stays for others
         return None
     arrays = iter(found)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import importlib
 import io
-from typing import Any
+from typing import TYPE_CHECKING
 
 import onnx
 
+if TYPE_CHECKING:
+    from rammer_mlir.bindings import ir
+
 # The importer and its pipelines exist in torch-mlir only: this module is their one user.
-_ir: Any = importlib.import_module("torch_mlir.ir")
-_passmanager: Any = importlib.import_module("torch_mlir.passmanager")
-_onnx_importer: Any = importlib.import_module("torch_mlir.extras.onnx_importer")
-_torch: Any = importlib.import_module("torch_mlir.dialects.torch")
+_ir = importlib.import_module("torch_mlir.ir")
+_passmanager = importlib.import_module("torch_mlir.passmanager")
+_onnx_importer = importlib.import_module("torch_mlir.extras.onnx_importer")
+_torch = importlib.import_module("torch_mlir.dialects.torch")
 
 _TO_LINALG = (
     "torch-onnx-to-torch-backend-pipeline",
@@ -52,14 +55,14 @@ def import_graph(model: onnx.ModelProto) -> bytes:
         return buffer.getvalue()
 
 
-def _run(module: Any, passes: tuple[str, ...]) -> None:
+def _run(module: ir.Module, passes: tuple[str, ...]) -> None:
     _passmanager.PassManager.parse(f"builtin.module({','.join(passes)})").run(module.operation)
 
 
-def _drop_assertions(module: Any) -> None:
+def _drop_assertions(module: ir.Module) -> None:
     """Remove run-time checks: shapes are static, and indices out of range are undefined in ONNX."""
 
-    def visit(op: Any) -> Any:
+    def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name == "cf.assert":
             op.erase()
         return _ir.WalkResult.ADVANCE
@@ -67,7 +70,7 @@ def _drop_assertions(module: Any) -> None:
     module.operation.walk(visit)
 
 
-def _check_dialects(module: Any) -> None:
+def _check_dialects(module: ir.Module) -> None:
     """Refuse what the rest of the compiler does not know.
 
     Raises:
@@ -75,7 +78,7 @@ def _check_dialects(module: Any) -> None:
     """
     found: list[str] = []
 
-    def visit(op: Any) -> Any:
+    def visit(op: ir.Operation) -> ir.WalkResult:
         if not op.name.startswith(_KNOWN):
             found.append(op.name)
         return _ir.WalkResult.ADVANCE

@@ -40,7 +40,8 @@ class _Facts:
     def value(self, number: int) -> Array | None:
         return self._values.get(self._inputs[number]) if number < len(self._inputs) else None
 
-    def attribute(self, name: str, default: Any) -> Any:
+    # Any: an attribute has the type that its operator's rule expects.
+    def attribute(self, name: str, default: object) -> Any:
         given = self._attributes.get(name)
         return default if given is None else helper.get_attribute_value(given)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import onnx
@@ -38,12 +37,12 @@ class NodeWriter:
         """Add a one-dimensional int64 initializer and return its name."""
         return self.constant(np.array(values, dtype=np.int64))
 
-    def node(self, operator: str, inputs: Sequence[str], **attributes: Any) -> str:
+    def node(self, operator: str, inputs: Sequence[str], **attributes: object) -> str:
         """Add a node with one result and return the result's name."""
         return self.node_with_results(operator, inputs, 1, **attributes)[0]
 
     def node_with_results(
-        self, operator: str, inputs: Sequence[str], count: int, **attributes: Any
+        self, operator: str, inputs: Sequence[str], count: int, **attributes: object
     ) -> list[str]:
         """Add a node with several results and return their names."""
         results = [self.fresh() for _ in range(count)]
@@ -51,11 +50,17 @@ class NodeWriter:
         return results
 
     def named(
-        self, operator: str, inputs: Sequence[str], results: Sequence[str], **attributes: Any
+        self, operator: str, inputs: Sequence[str], results: Sequence[str], **attributes: object
     ) -> None:
         """Add a node whose results have given names."""
         name = f"{self._prefix}/{operator}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, inputs, results, name=name, **attributes))
+        node = helper.make_node(operator, inputs, results, name=name)
+        node.attribute.extend(
+            helper.make_attribute(key, value)
+            for key, value in sorted(attributes.items())
+            if value is not None
+        )
+        self.nodes.append(node)
 
     def part(self, value: str, start: int, end: int, axis: int = 0) -> str:
         """Slice a value along one axis."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from rammer_mlir.errors import InputError, OptionError, TargetError
 from rammer_mlir.programs.gpu_image import GpuImage
+from rammer_mlir.programs.native_interface import argument_name
 from rammer_mlir.programs.signature import Signature, TensorSpec
 from rammer_mlir.runtime.artifact import Artifact, write_artifact
 from rammer_mlir.runtime.compiled import Array, CompiledModel
@@ -169,7 +170,7 @@ class GpuExecutable(CompiledModel):
         """Return what became of the inputs that the program changes in place."""
         found: dict[str, Array] = {}
         for number, (spec, placed) in enumerate(zip(self.signature.inputs, inputs, strict=True)):
-            if f"input{number}" in self._image.inouts:
+            if argument_name("input", number) in self._image.inouts:
                 found[spec.name] = np.empty(spec.shape, spec.dtype)
                 program.driver.download(found[spec.name], placed.address, stream)
         return found

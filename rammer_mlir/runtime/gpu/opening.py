@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any
 
 from rammer_mlir.errors import OptionError, TargetError
 from rammer_mlir.runtime.gpu.driver import Driver
 
 
-def check_device(device: Any) -> int:
+def check_device(device: object) -> int:
     """Return the number of a device.
 
     Raises:

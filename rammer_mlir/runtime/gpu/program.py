@@ -8,15 +8,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.programs.gpu_image import GpuImage
+from rammer_mlir.programs.native_interface import (
+    COUNTERS,
+    SCRATCHES,
+    TABLE,
+    WATCH,
+    WatchWord,
+    argument_name,
+)
+from rammer_mlir.programs.records import Base
 from rammer_mlir.programs.residency import require_resident
+from rammer_mlir.programs.signature import TensorSpec
 from rammer_mlir.runtime.gpu.chips import check_chip
 from rammer_mlir.runtime.gpu.driver import Argument, Driver, Launch, Use
 from rammer_mlir.runtime.gpu.memory import DeviceMemory
 from rammer_mlir.runtime.gpu.watchdog import check_watch
 
+_ARENA, _CONSTANT = argument_name("arena"), argument_name("constant")
+
 _USES: dict[str, Use] = {
-    "constant": "read", "table": "read", "arena": "written", "scratches": "written",
-    "counters": "kept", "watch": "kept",
+    _CONSTANT: "read", TABLE: "read", _ARENA: "written", SCRATCHES: "written",
+    COUNTERS: "kept", WATCH: "kept",
 }  # fmt: skip
 
 
@@ -42,10 +54,10 @@ class DeviceProgram:
         self._last_stream = self.stream
         self._sizes = dict(zip(image.arguments, image.argument_bytes, strict=True))
         own = [name for name in image.arguments if name in _USES]
-        self._sizes["table"] = image.tables.nbytes
+        self._sizes[TABLE] = image.tables.nbytes
         self._memory = {name: DeviceMemory(driver, self._sizes[name]) for name in own}
-        self._upload("constant", image.constants)
-        self._upload("table", image.tables)
+        self._upload(_CONSTANT, image.constants)
+        self._upload(TABLE, image.tables)
         self._clear_counters()
         driver.synchronize(self.stream)
 
@@ -55,7 +67,7 @@ class DeviceProgram:
 
     def _clear_counters(self) -> None:
         """Zero the step counters: once, and after a run that was stopped half-way."""
-        for name in ("counters", "watch"):
+        for name in (COUNTERS, WATCH):
             if name in self._memory:
                 self.driver.clear(self._memory[name].address, self._sizes[name], self.stream)
 
@@ -87,8 +99,8 @@ class DeviceProgram:
 
     def _addresses(self, inputs: Sequence[int], outputs: Sequence[int]) -> dict[str, int]:
         addresses = {name: memory.address for name, memory in self._memory.items()}
-        addresses |= {f"input{n}": address for n, address in enumerate(inputs)}
-        addresses |= {f"output{n}": address for n, address in enumerate(outputs)}
+        addresses |= {argument_name("input", n): address for n, address in enumerate(inputs)}
+        addresses |= {argument_name("output", n): address for n, address in enumerate(outputs)}
         return addresses
 
     def _arguments(self, addresses: dict[str, int], table_offset: int) -> list[Argument]:
@@ -96,7 +108,7 @@ class DeviceProgram:
         sizes = zip(self.image.arguments, self.image.argument_bytes, strict=True)
         return [
             Argument(
-                addresses[name] + (table_offset if name == "table" else 0),
+                addresses[name] + (table_offset if name == TABLE else 0),
                 size,
                 names.get(name, f"the {name}"),
                 self._use(name),
@@ -105,7 +117,7 @@ class DeviceProgram:
         ]
 
     def _use(self, name: str) -> Use:
-        if name == "arena" and not self.image.is_persistent:
+        if name == _ARENA and not self.image.is_persistent:
             return "kept"
         if name.startswith("output"):
             return "written" if self.image.is_persistent else "kept"
@@ -114,8 +126,15 @@ class DeviceProgram:
     def _names(self) -> dict[str, str]:
         """Name the buffers in the model's words."""
         signature = self.image.signature
-        names = {f"input{n}": f"input '{s.name}'" for n, s in enumerate(signature.inputs)}
-        return names | {f"output{n}": f"output '{s.name}'" for n, s in enumerate(signature.outputs)}
+        specs: dict[Base, tuple[TensorSpec, ...]] = {
+            "input": signature.inputs,
+            "output": signature.outputs,
+        }
+        return {
+            argument_name(base, number): f"{base} '{spec.name}'"
+            for base, of_base in specs.items()
+            for number, spec in enumerate(of_base)
+        }
 
     def check(self, stream: object) -> None:
         """Wait for a stream, and raise ``TargetError`` if the watchdog stopped the program.
@@ -123,12 +142,12 @@ class DeviceProgram:
         After that, the program can be run again.
         """
         self.driver.synchronize(stream)
-        if "watch" not in self._memory:
+        if WATCH not in self._memory:
             return
-        watch = np.zeros(self._sizes["watch"] // 8, np.int64)
-        self.driver.download(watch, self._memory["watch"].address, stream)
+        watch = np.zeros(self._sizes[WATCH] // 8, np.int64)
+        self.driver.download(watch, self._memory[WATCH].address, stream)
         self.driver.synchronize(stream)
-        if watch[0]:
+        if watch[WatchWord.CLAIMS]:
             self._clear_counters()
             self.driver.synchronize(self.stream)
         check_watch(self.image, watch)

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.errors import TargetError
-from rammer_mlir.programs.gpu_image import GpuImage, WatchWord
+from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.programs.gpu_table import WAITS_AT, place_records
+from rammer_mlir.programs.native_interface import WatchWord
 from rammer_mlir.programs.records import Program, RunRecord
 
 

@@ -139,7 +139,7 @@ def read_description(path: Path) -> DeviceDescription:
 @dataclass(frozen=True)
 class _Reader:
     path: Path
-    entries: Mapping[str, Any]
+    entries: Mapping[str, object]
 
     def read(self) -> DeviceDescription:
         names = [field.name for field in fields(DeviceDescription) if field.name != "name"]
@@ -169,13 +169,17 @@ class _Reader:
     def _error(self, message: str) -> OptionError:
         return OptionError(f"device file '{self.path}': {message}")
 
-    def _number(self, name: str, value: Any, kind: str) -> float:
+    def _number(self, name: str, value: object, kind: str) -> float:
         least = 0 if name in _MAY_BE_ZERO else None
         expected = "a whole number" if kind == "int" else "a finite number"
         expected += " of at least 0" if least == 0 else " above 0"
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        is_kind = is_number and (kind == "float" or isinstance(value, int))
-        if not is_kind or not (value >= 0 if least == 0 else value > 0) or not value < inf:
+        kinds = (int,) if kind == "int" else (int, float)
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, kinds)
+            or not (value >= 0 if least == 0 else value > 0)
+            or not value < inf
+        ):
             raise self._error(f"{name}: expected {expected}, found {value!r}")
         return value if kind == "int" else float(value)
 
@@ -197,7 +201,7 @@ class _Reader:
             raise self._error(f"{name}: expected a list of texts, found {value!r}")
         return [str(item) for item in value]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
 
-    def _table(self, name: str) -> dict[str, Any]:
+    def _table(self, name: str) -> dict[str, object]:
         value = self.entries[name]
         if not isinstance(value, dict) or not value:
             raise self._error(f"{name}: expected a table, found {value!r}")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rammer_mlir.scheduling.policies.optimal_models import PlacementModel
 from rammer_mlir.scheduling.tasks import TaskTable
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model as cp
 
 
 class BarrierModel(PlacementModel):
@@ -19,7 +22,7 @@ class BarrierModel(PlacementModel):
     could stand in front of a later one as well, so there is none.
     """
 
-    def _end(self, task: int) -> Any:
+    def _end(self, task: int) -> cp.LinearExprT:
         model = self._model
         barrier = model.new_bool_var("")
         end = model.new_int_var(0, self._limit, "")
@@ -38,7 +41,7 @@ class BarrierModel(PlacementModel):
             for window in windows:
                 self._add_window(window, veu, taken)
 
-    def _taken(self, task: int, veu: int) -> Any:
+    def _taken(self, task: int, veu: int) -> cp.LinearExpr:
         """Return the time that an rTask and its barrier take of a vEU."""
         here, both = self._on[task][veu], self._model.new_bool_var("")
         self._model.add_bool_or(both, ~here, ~self._barriers[task])
@@ -63,7 +66,7 @@ class BarrierModel(PlacementModel):
     def _least(times: Sequence[int], tasks: Sequence[int]) -> int:
         return min(times[task] for task in tasks)
 
-    def _add_window(self, tasks: list[int], veu: int, taken: list[Any]) -> None:
+    def _add_window(self, tasks: list[int], veu: int, taken: list[cp.LinearExpr]) -> None:
         """Add that what a vEU runs of some rTasks fits between their least head and least tail."""
         model = self._model
         some = model.new_bool_var("")
@@ -72,7 +75,7 @@ class BarrierModel(PlacementModel):
         around = self._least(self._starts, tasks) + self._least(self._tails, tasks)
         model.add(self._length >= around * some + sum(taken[task] for task in tasks))
 
-    def _optional_interval(self, task: int, here: Any) -> Any:
+    def _optional_interval(self, task: int, here: cp.IntVar) -> cp.IntervalVar:
         size = self._durations[task] + self._delay * self._barriers[task]
         return self._model.new_optional_interval_var(
             self._begins[task], size, self._ends[task], here, ""
@@ -82,7 +85,7 @@ class BarrierModel(PlacementModel):
         model = self._model
         behind = _behind(self._table)
         self._latest = [model.new_int_var(-1, self._limit, "") for _ in self._tasks]
-        self._apart: list[list[Any]] = [[] for _ in self._tasks]
+        self._apart: list[list[cp.IntVar]] = [[] for _ in self._tasks]
         for task in self._tasks:
             self._add_latest_barrier(task, behind)
         super()._add_dependencies()
@@ -108,14 +111,14 @@ class BarrierModel(PlacementModel):
             witnesses.append(witness)
         model.add_bool_or(witnesses)
 
-    def _add_dependency_apart(self, source: int, task: int, apart: Any) -> None:
+    def _add_dependency_apart(self, source: int, task: int, apart: cp.IntVar) -> None:
         model, ended = self._model, self._ends[source]
         self._apart[task].append(apart)
         model.add(self._latest[task] >= ended).only_enforce_if(apart)
         least = ended + self._delay + self._durations[task]
         model.add(self._ends[task] >= least).only_enforce_if(apart)
 
-    def _has_barrier(self, solver: Any, task: int) -> bool:
+    def _has_barrier(self, solver: cp.CpSolver, task: int) -> bool:
         return bool(solver.value(self._barriers[task]))
 
 

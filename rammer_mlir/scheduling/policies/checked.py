@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import Any
 
 from rammer_mlir.errors import RammerError, ScheduleError
 from rammer_mlir.scheduling.device import Device
@@ -22,7 +21,7 @@ def ask(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
         ScheduleError: if the policy fails, or returns what is no plan of this graph and device.
     """
     try:
-        plan: Any = policy.schedule(graph, device)
+        plan = policy.schedule(graph, device)
     except RammerError:
         raise
     except Exception as error:
@@ -36,7 +35,7 @@ def ask(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
     return plan
 
 
-def _wrong_plan(plan: Any, graph: TaskGraph, device: Device) -> str:
+def _wrong_plan(plan: object, graph: TaskGraph, device: Device) -> str:
     if not isinstance(plan, Plan):
         return f"expected a Plan, found {type(plan).__name__}"
     choices = [len(operator.kernels) for operator in graph.operators]
@@ -48,16 +47,17 @@ def _wrong_plan(plan: Any, graph: TaskGraph, device: Device) -> str:
                 f"expected a number below {count} as rKernel of operator "
                 f"'{graph.operators[number].name}', found {kernel!r}"
             )
-    seconds: Any = plan.predicted_seconds
-    if not isinstance(seconds, int | float) or not isfinite(seconds) or seconds < 0:
-        return f"expected a finite time of at least 0 as prediction, found {seconds!r}"
+    if not _is_time(plan.predicted_seconds):
+        return (
+            f"expected a finite time of at least 0 as prediction, found {plan.predicted_seconds!r}"
+        )
     if graph.operators and not plan.programs:
         return "expected at least one rProgram, found none"
     wrong = (_wrong_program(program, graph, plan, device) for program in plan.programs)
     return next((message for message in wrong if message), "")
 
 
-def _wrong_program(program: Any, graph: TaskGraph, plan: Plan, device: Device) -> str:
+def _wrong_program(program: object, graph: TaskGraph, plan: Plan, device: Device) -> str:
     if not isinstance(program, RProgram) or len(program.veus) != program.num_veus:
         return f"expected rPrograms with a list for each vEU, found {type(program).__name__}"
     if program.num_veus > device.num_veus:
@@ -71,7 +71,7 @@ def _wrong_program(program: Any, graph: TaskGraph, plan: Plan, device: Device) -
     return ""
 
 
-def _wrong_item(item: Any, lengths: Sequence[int], graph: TaskGraph, plan: Plan) -> str:
+def _wrong_item(item: object, lengths: Sequence[int], graph: TaskGraph, plan: Plan) -> str:
     """Say what is wrong with an item of a program whose vEUs have ``lengths`` rTasks."""
     if isinstance(item, Barrier):
         for veu, order in item.waits:
@@ -90,5 +90,9 @@ def _wrong_item(item: Any, lengths: Sequence[int], graph: TaskGraph, plan: Plan)
     return ""
 
 
-def _is_in(value: Any, count: int) -> bool:
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and isfinite(value) and value >= 0
+
+
+def _is_in(value: object, count: int) -> bool:
     return isinstance(value, int) and 0 <= value < count

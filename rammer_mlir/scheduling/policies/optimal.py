@@ -6,7 +6,8 @@ import importlib
 import time
 from dataclasses import dataclass
 from math import inf
-from typing import Any, ClassVar
+from types import ModuleType
+from typing import ClassVar
 
 from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.device import Device
@@ -131,7 +132,7 @@ def _samples(rtasks: int) -> int:
     return max(1, min(_MOST_SAMPLES, _SAMPLED_RTASKS // rtasks))
 
 
-def _cp_model() -> Any:
+def _cp_model() -> ModuleType:
     try:
         return importlib.import_module("ortools.sat.python.cp_model")
     except ImportError as error:

@@ -10,13 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import floor, prod
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.policies.heads_tails import heads, tails
 from rammer_mlir.scheduling.policies.veu_loads import Group, possible_loads
 from rammer_mlir.scheduling.program import Plan, Run
 from rammer_mlir.scheduling.tasks import Placement, TaskTable
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model as cp
 
 _UNITS = 10_000_000
 """Whole time units that the plan at the start is divided into."""
@@ -48,7 +52,7 @@ class PlacementModel:
 
     def __init__(
         self,
-        cp_model: Any,
+        cp_model: ModuleType,
         table: TaskTable,
         device: Device,
         start: Plan,
@@ -68,7 +72,7 @@ class PlacementModel:
         self._cp_model, self._table, self._device = cp_model, table, device
         self._unit = (start.predicted_seconds - device.launch_seconds) / _UNITS
         self._limit = floor(_UNITS * (1 - better))
-        self._model = cp_model.CpModel()
+        self._model: cp.CpModel = cp_model.CpModel()
         self._tasks = range(len(table.seconds))
         self._durations = [floor(seconds / self._unit) for seconds in table.seconds]
         self._delay = floor(device.barrier_seconds / self._unit)
@@ -80,7 +84,7 @@ class PlacementModel:
         self._begins = [model.new_int_var(0, self._limit, "") for _ in self._tasks]
         self._on = [[model.new_bool_var("") for _ in range(num_veus)] for _ in self._tasks]
         self._length = model.new_int_var(min(least, self._limit), self._limit, "")
-        self._barriers: list[Any] = []
+        self._barriers: list[cp.IntVar] = []
         self._ends = [self._end(task) for task in self._tasks]
         self._groups = _groups(table)
         self._counts = self._count()
@@ -90,11 +94,11 @@ class PlacementModel:
         self._hint(_where(start, table))
         model.minimize(self._length)
 
-    def _end(self, task: int) -> Any:
+    def _end(self, task: int) -> cp.LinearExprT:
         """Return when an rTask ends; what is before it on its vEU ends before it begins."""
         return self._begins[task] + self._durations[task]
 
-    def _optional_interval(self, task: int, here: Any) -> Any:
+    def _optional_interval(self, task: int, here: cp.IntVar) -> cp.IntervalVar:
         return self._model.new_optional_fixed_size_interval_var(
             self._begins[task], self._durations[task], here, ""
         )
@@ -112,7 +116,7 @@ class PlacementModel:
         # Implied, and found by no propagation: a cumulative constraint instead slows searches down.
         model.add(num_veus * self._length >= sum(self._durations))
 
-    def _count(self) -> list[list[Any]]:
+    def _count(self) -> list[list[cp.IntVar]]:
         """Count each vEU's rTasks of each rOperator, and list what fits; [] if that is too much."""
         groups = [
             Group(
@@ -152,9 +156,9 @@ class PlacementModel:
                 model.add(self._begins[last[alike]] <= self._begins[task])
             last[alike] = task
 
-    def _rank(self, counts: Sequence[Any]) -> Any:
+    def _rank(self, counts: Sequence[cp.IntVar]) -> cp.LinearExprT:
         """Return a number that orders what vEUs run: the first rOperator's count weighs most."""
-        rank: Any = 0
+        rank: cp.LinearExprT = 0
         for count, tasks in zip(counts, self._groups, strict=True):
             rank = rank * (len(tasks) + 1) + count
         return rank
@@ -174,7 +178,7 @@ class PlacementModel:
                     self._model.add_bool_or(apart, ~mine, other)
                 self._add_dependency_apart(source, task, apart)
 
-    def _add_dependency_apart(self, source: int, task: int, apart: Any) -> None:
+    def _add_dependency_apart(self, source: int, task: int, apart: cp.IntVar) -> None:
         late = self._begins[task] >= self._ends[source] + self._delay
         self._model.add(late).only_enforce_if(apart)
 
@@ -209,7 +213,7 @@ class PlacementModel:
                     veus[veu].append(task)
         return Solution(veus, self._awaited(solver, veus), bound)
 
-    def _awaited(self, solver: Any, veus: Placement) -> list[list[int]]:
+    def _awaited(self, solver: cp.CpSolver, veus: Placement) -> list[list[int]]:
         """Let each rTask wait for its sources, and for what others behind it need that is ready."""
         awaited: list[list[int]] = [list(sources) for sources in self._table.sources]
         for tasks in veus:
@@ -222,7 +226,7 @@ class PlacementModel:
                     awaited[task] = sorted({*awaited[task], *ready})
         return awaited
 
-    def _has_barrier(self, solver: Any, task: int) -> bool:
+    def _has_barrier(self, solver: cp.CpSolver, task: int) -> bool:
         del solver, task
         return False
 

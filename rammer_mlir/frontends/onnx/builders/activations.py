@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import pi, sqrt
-from typing import Any
 
 from rammer_mlir.bindings import math
 from rammer_mlir.frontends.onnx.builders.scalar import Scalar, literal
@@ -36,7 +35,7 @@ def _hard_sigmoid(x: Scalar, alpha: float, beta: float) -> Scalar:
     return (x * alpha + beta).clamp(0, 1)
 
 
-def _gelu(x: Scalar, approximate: Any) -> Scalar:
+def _gelu(x: Scalar, approximate: str) -> Scalar:
     """Return the Gaussian error linear unit, exact or by a hyperbolic tangent."""
     if approximate == "tanh":
         inner = (x + x * x * x * 0.044715) * sqrt(2 / pi)
@@ -64,7 +63,7 @@ def _thresholded(x: Scalar, alpha: float) -> Scalar:
     return x.compare("gt", alpha).select(x, literal(0, x.dtype))
 
 
-ACTIVATIONS: dict[str, tuple[Callable[..., Scalar], dict[str, Any]]] = {
+ACTIVATIONS: dict[str, tuple[Callable[..., Scalar], dict[str, float | str]]] = {
     "Celu": (_celu, {"alpha": 1.0}),
     "Elu": (_exponential_linear, {"alpha": 1.0}),
     "Gelu": (_gelu, {"approximate": "none"}),

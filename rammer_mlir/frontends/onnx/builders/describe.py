@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import onnx
 from onnx import helper, numpy_helper
 
@@ -47,7 +45,7 @@ def describe(node: onnx.NodeProto, version: int, facts: Facts) -> Node | None:
     )
 
 
-def _text(value: Any) -> Any:
+def _text(value: object) -> object:
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, list):

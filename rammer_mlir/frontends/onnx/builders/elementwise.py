@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-from rammer_mlir.bindings import math
+from rammer_mlir.bindings import ir, math
 from rammer_mlir.frontends.onnx.builders.activations import ACTIVATIONS
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.scalar import (
@@ -52,7 +51,7 @@ def elementwise(node: Node, function: Body) -> Tensor:
     return pointwise(body, *operands, dtype=result.dtype, shape=result.shape)
 
 
-def _operation(make: Any, node: Node) -> Tensor:
+def _operation(make: Callable[[ir.Value], ir.OpView], node: Node) -> Tensor:
     """Build what one operation of the `math` dialect computes, in single precision or wider."""
 
     def body(x: Scalar) -> Scalar:
@@ -62,7 +61,9 @@ def _operation(make: Any, node: Node) -> Tensor:
     return elementwise(node, body)
 
 
-def _activation(function: Callable[..., Scalar], defaults: dict[str, float], node: Node) -> Tensor:
+def _activation(
+    function: Callable[..., Scalar], defaults: dict[str, float | str], node: Node
+) -> Tensor:
     """Build an activation function with its parameters, in single precision or wider."""
     parameters = [node.attribute(name, default) for name, default in defaults.items()]
 
@@ -265,7 +266,7 @@ def _dropout(node: Node) -> list[Tensor | None]:
     return [node.tensor(0), mask]
 
 
-_MATH: dict[str, Any] = {
+_MATH: dict[str, Callable[[ir.Value], ir.OpView]] = {
     "Acos": math.AcosOp,
     "Acosh": math.AcoshOp,
     "Asin": math.AsinOp,

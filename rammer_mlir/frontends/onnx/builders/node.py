@@ -47,7 +47,7 @@ class Node:
     name: str
     op_type: str
     opset: int
-    attributes: dict[str, Any]
+    attributes: dict[str, Any]  # each of the type that its operator says
     inputs: list[TensorFact | None]
     outputs: list[TensorFact | None]
     operands: dict[int, ir.Value] = field(default_factory=dict[int, ir.Value])
@@ -73,8 +73,8 @@ class Node:
         """Whether a result is used."""
         return number < len(self.outputs) and self.outputs[number] is not None
 
-    def attribute(self, name: str, default: Any = None) -> Any:
-        """Return an attribute's value."""
+    def attribute(self, name: str, default: object = None) -> Any:
+        """Return an attribute's value, of the type that the node's operator says."""
         return self.attributes.get(name, default)
 
     def axis(self, name: str, default: int, rank: int) -> int:

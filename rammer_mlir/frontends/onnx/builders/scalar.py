@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, NoReturn, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -85,6 +85,11 @@ def highest(dtype: DType) -> float:
     return float("inf") if is_float(dtype) else integer_limits(dtype)[1]
 
 
+_Operation = TypeVar("_Operation")
+_Binary = Callable[[ir.Value, ir.Value], ir.OpView]
+_Conversion = Callable[[ir.Type, ir.Value], ir.OpView]
+
+
 @dataclass(frozen=True)
 class Scalar:
     """A value with its ONNX element type: MLIR's integers have no sign of their own."""
@@ -92,7 +97,7 @@ class Scalar:
     value: ir.Value
     dtype: DType
 
-    def _binary(self, other: Scalar | float, of_float: Any, of_int: Any) -> Scalar:
+    def _binary(self, other: Scalar | float, of_float: _Binary, of_int: _Binary) -> Scalar:
         right = self._like(other)
         make = of_float if is_float(self.dtype) else of_int
         return Scalar(make(self.value, right.value).result, self.dtype)
@@ -103,7 +108,7 @@ class Scalar:
             return other
         return literal(other, self.dtype)
 
-    def _signed_choice(self, signed: Any, unsigned: Any) -> Any:
+    def _signed_choice(self, signed: _Operation, unsigned: _Operation) -> _Operation:
         return signed if is_signed(self.dtype) else unsigned
 
     def __add__(self, other: Scalar | float) -> Scalar:
@@ -141,7 +146,7 @@ class Scalar:
         """Tell whether a division cannot trap."""
         return is_float(self.dtype) or (not isinstance(other, Scalar) and other > 0)
 
-    def _divided(self, divisor: Scalar, make: Any) -> Scalar:
+    def _divided(self, divisor: Scalar, make: _Binary) -> Scalar:
         """Divide integers, by 1 where the divisor is 0 or -1; the result for 0 is 0, as NumPy's."""
         zero = literal(0, self.dtype)
         is_zero = divisor.compare("eq", 0)
@@ -149,7 +154,7 @@ class Scalar:
         if is_signed(self.dtype):
             traps = traps | divisor.compare("eq", -1)
         safe = traps.select(literal(1, self.dtype), divisor)
-        return is_zero.select(zero, self._binary(safe, None, make))
+        return is_zero.select(zero, self._binary(safe, make, make))
 
     def __neg__(self) -> Scalar:
         """Negation."""
@@ -200,7 +205,7 @@ class Scalar:
 
     def power(self, other: Scalar | float) -> Scalar:
         """Power of floating-point numbers."""
-        return self._binary(other, math.PowFOp, None)
+        return Scalar(math.PowFOp(self.value, self._like(other).value).result, self.dtype)
 
     def compare(self, kind: Comparison, other: Scalar | float) -> Scalar:
         """Compare; NaN is unequal to everything."""
@@ -218,7 +223,7 @@ class Scalar:
         assert yes.dtype == no.dtype, f"{yes.dtype} and {no.dtype}"
         return Scalar(arith.SelectOp(self.value, yes.value, no.value).result, yes.dtype)
 
-    def apply(self, make: Callable[[ir.Value], Any]) -> Scalar:
+    def apply(self, make: Callable[[ir.Value], ir.OpView]) -> Scalar:
         """Return the result of an operation of the same type, such as ``math.ExpOp``."""
         return Scalar(make(self.value).result, self.dtype)
 
@@ -247,11 +252,11 @@ class Scalar:
         return cast(ir.IndexType.get(), self.value).result
 
 
-def _through_float32(_kind: ir.Type, _value: ir.Value) -> Any:
+def _through_float32(_kind: ir.Type, _value: ir.Value) -> NoReturn:
     raise AssertionError("marks a conversion in two steps")
 
 
-def _conversion(source: DType, target: DType) -> Any:
+def _conversion(source: DType, target: DType) -> _Conversion | None:
     """Return the operation that converts, None where the bits stay."""
     if is_float(source) and is_float(target):
         if source.itemsize == target.itemsize:

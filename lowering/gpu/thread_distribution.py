@@ -1,4 +1,4 @@
-"""Spread a ``linalg.generic`` over the threads of a block.
+"""Distribute a ``linalg.generic`` over the threads of a block.
 
 Its parallel iterations go to the threads at a stride of the block's size, the innermost loop
 fastest, so that neighbouring lanes touch neighbouring elements. With enough of them, a thread
@@ -9,36 +9,46 @@ computes a small tile of results in registers, so that what it loads serves seve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from rammer_mlir.bindings import arith, ir, memref, scf
-from rammer_mlir.lowering.gpu.body import Loads, emit_body, initial_values, output_places
-from rammer_mlir.lowering.gpu.iteration_space import Loops, product, unflatten
-from rammer_mlir.lowering.gpu.lane_reductions import (
-    butterfly,
-    choose_lanes,
-    combine,
-    combiners,
-    identities,
+from rammer_mlir.lowering.gpu.body import (
+    Loads,
+    Place,
+    emit_body,
+    initial_values,
+    output_places,
 )
+from rammer_mlir.lowering.gpu.guards import when
+from rammer_mlir.lowering.gpu.iteration_space import Loops, product, unflatten
+from rammer_mlir.lowering.gpu.lane_reductions import butterfly, choose_lanes
 from rammer_mlir.lowering.gpu.register_tiles import choose_tile, tile_offsets, tiled_sizes
 from rammer_mlir.lowering.gpu.threads import Threads
 from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant
+from rammer_mlir.lowering.kernels.combiners import Combiner, find_combiners
+from rammer_mlir.passes.ir.structured import Structured
 
 
-def spread(generic: Any, threads: Threads) -> None:
+def distribute(generic: Structured, threads: Threads) -> None:
     """Emit a ``linalg.generic`` on memrefs as the code of one thread of a block."""
     loops = Loops.of(generic)
-    lanes = 1
-    if loops.reduced:
-        lanes = choose_lanes(generic, loops.num_points, loops.num_reduced, threads.count)
-    if lanes > 1:
-        _share_results(generic, loops, threads, lanes)
+    combiners = find_combiners(generic) if loops.reduced else None
+    lanes = choose_lanes(combiners, loops.num_points, loops.num_reduced, threads.count)
+    if combiners is not None and lanes > 1:
+        _share_results(generic, loops, threads, _Lanes(combiners, lanes))
     else:
         _tile_results(generic, loops, threads)
 
 
-def _tile_results(generic: Any, loops: Loops, threads: Threads) -> None:
+@dataclass(frozen=True)
+class _Lanes:
+    """Neighbouring lanes that share each result: how their parts are combined, and how many."""
+
+    combiners: Sequence[Combiner]
+    count: int
+
+
+def _tile_results(generic: Structured, loops: Loops, threads: Threads) -> None:
     """Emit a loop over tiles of results; each thread has those at the block's stride."""
     tile = choose_tile(generic, loops, threads.count)
     sizes = tiled_sizes(loops, tile)
@@ -65,12 +75,12 @@ def _shifted(first: Sequence[Index], offsets: Sequence[Sequence[int]]) -> list[l
 
 
 def _reduce(
-    generic: Any,
+    generic: Structured,
     loops: Loops,
     points: Sequence[list[Index | None]],
     reduced: Sequence[int],
-    carried: Sequence[Sequence[Any]],
-) -> list[list[Any]]:
+    carried: Sequence[Sequence[ir.Value | None]],
+) -> list[list[ir.Value]]:
     """Emit the nest of reduction loops for all points at once, accumulators in registers."""
     if not reduced:
         loads = Loads(generic)
@@ -91,43 +101,45 @@ def _reduce(
     return _grouped(list(loop.results), len(points))
 
 
-def _grouped(values: Sequence[Any], count: int) -> list[list[Any]]:
+def _grouped(values: Sequence[ir.Value], count: int) -> list[list[ir.Value]]:
     each = len(values) // count
     return [list(values[n * each : (n + 1) * each]) for n in range(count)]
 
 
-def _share_results(generic: Any, loops: Loops, threads: Threads, lanes: int) -> None:
-    """Emit a uniform loop over results, each of which ``lanes`` neighbouring lanes compute."""
-    groups = threads.count // lanes
-    total = constant(loops.num_points or 0)
-    group = arith.divui(threads.number, constant(lanes))
-    lane = arith.remui(threads.number, constant(lanes))
-    loop = scf.ForOp(constant(0), total, constant(groups))
+def _share_results(generic: Structured, loops: Loops, threads: Threads, lanes: _Lanes) -> None:
+    """Emit a uniform loop over results, each of which neighbouring lanes compute."""
+    total, count = constant(loops.num_points or 0), constant(lanes.count)
+    group = arith.divui(threads.number, count)
+    lane = arith.remui(threads.number, count)
+    loop = scf.ForOp(constant(0), total, constant(threads.count // lanes.count))
     with ir.InsertionPoint(loop.body):
         number = arith.addi(loop.induction_variable, group)
         is_result = arith.cmpi(arith.CmpIPredicate.ult, number, total)
         safe = arith.select(is_result, number, constant(0))
         point = loops.point(unflatten(safe, loops.sizes))
         partial = _reduce_every(generic, loops, point, lane, lanes)
-        found = combiners(generic) or []
-        whole = [butterfly(c, value, lanes) for c, value in zip(found, partial, strict=True)]
+        pairs = zip(lanes.combiners, partial, strict=True)
+        whole = [butterfly(combiner, value, lanes.count) for combiner, value in pairs]
         is_first = arith.cmpi(arith.CmpIPredicate.eq, lane, constant(0))
-        guard = scf.IfOp(arith.andi(is_result, is_first))
-        with ir.InsertionPoint(guard.then_block):
-            places = output_places(generic, point)
-            for combiner, value, (buffer, at) in zip(found, whole, places, strict=True):
-                memref.store(combine(combiner, memref.load(buffer, at), value), buffer, at)
-            scf.YieldOp([])
+        with when(arith.andi(is_result, is_first)):
+            _combine_with_outputs(output_places(generic, point), lanes.combiners, whole)
         scf.YieldOp([])
 
 
+def _combine_with_outputs(
+    places: Sequence[Place], combiners: Sequence[Combiner], values: Sequence[ir.Value]
+) -> None:
+    for combiner, value, (buffer, at) in zip(combiners, values, places, strict=True):
+        memref.store(combiner.combine(memref.load(buffer, at), value), buffer, at)
+
+
 def _reduce_every(
-    generic: Any, loops: Loops, point: list[Index | None], lane: Any, lanes: int
-) -> list[Any]:
-    """Emit the reduction of every ``lanes``-th point of the reduction space from ``lane`` on."""
-    begin = identities(combiners(generic) or [])
+    generic: Structured, loops: Loops, point: list[Index | None], lane: ir.Value, lanes: _Lanes
+) -> list[ir.Value]:
+    """Emit a lane's reduction: it begins at its number, and goes on in steps of all lanes."""
+    begin = [combiner.identity() for combiner in lanes.combiners]
     total = constant(loops.num_reduced or 0)
-    loop = scf.ForOp(lane, total, constant(lanes), begin)
+    loop = scf.ForOp(lane, total, constant(lanes.count), begin)
     with ir.InsertionPoint(loop.body):
         inner = list(point)
         sizes = [loops.bounds[n] for n in loops.reduced]

@@ -1,20 +1,18 @@
-"""Values that LLVM is to know nothing about."""
+"""Opaque copies of values through empty inline assembly: an optimization barrier for LLVM."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from rammer_mlir.bindings import ir
 
 
-def hide(value: Any, register: str) -> Any:
-    """Take a value through a piece of assembly that does nothing, and return it anew.
+def opaque_copy(value: ir.Value, register: str) -> ir.OpResult:
+    """Emit a copy of a value, of whose content LLVM knows nothing.
 
     Args:
         value: of a type of the LLVM dialect.
         register: the kind of register that holds it, as a constraint of LLVM's inline assembly.
     """
-    operation = ir.Operation.create(
+    return ir.Operation.create(
         "llvm.inline_asm",
         results=[value.type],
         operands=[value],
@@ -23,5 +21,4 @@ def hide(value: Any, register: str) -> Any:
             "constraints": ir.StringAttr.get(f"={register},0"),
             "has_side_effects": ir.UnitAttr.get(),
         },
-    )
-    return operation.result
+    ).result

@@ -1,4 +1,4 @@
-"""Functions on f32 that the CPU takes from libm, as arithmetic: a GPU has no libm.
+"""Expand functions on f32 that the CPU takes from libm into arithmetic: a GPU has no libm.
 
 The errors stated are in units in the last place (ulp) against the exact value. Short polynomials
 in f32 follow Cephes (Moshier, single precision); where f32 would lose digits, a few operations are
@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from rammer_mlir.bindings import arith, ir
 from rammer_mlir.bindings import math as math_dialect
 from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.lowering.llvm.float32 import Bits, Float, Mask
+from rammer_mlir.lowering.llvm.float32 import Bits, Float, Mask, expand
 
 _SIN = (-1.6666654611e-1, 8.3321608736e-3, -1.9515295891e-4)
 _COS = (4.166664568298827e-2, -1.388731625493765e-3, 2.443315711809948e-5)
@@ -33,7 +32,7 @@ _SHIFTS = (250, 200, 150, 100, 50, 0)
 class Double:
     """An f64 value in Python's operators. A product and a sum may become one rounding."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: ir.Value) -> None:
         self.value = value
 
     @staticmethod
@@ -75,7 +74,7 @@ class Double:
         return Float(arith.truncf(ir.F32Type.get(), self.value))
 
 
-def _lift(number: Double | float) -> Any:
+def _lift(number: Double | float) -> ir.Value:
     return number.value if isinstance(number, Double) else arith.constant(ir.F64Type.get(), number)
 
 
@@ -256,20 +255,12 @@ EXPANSIONS: dict[str, Callable[..., Float]] = {
 }
 
 
-def expand_gpu_math(module: Any) -> None:
+_EXPANDED = (ir.F32Type, ir.F16Type, ir.BF16Type)
+
+
+def expand_libm_functions(module: ir.Module) -> None:
     """Expand the functions of ``EXPANSIONS`` on f32 and narrower scalars, in place."""
-    single = ir.F32Type.get(module.context)
     for operation in walk(module.operation):
         expansion = EXPANSIONS.get(operation.name)
-        if expansion is None:
-            continue
-        kind = operation.results[0].type
-        is_narrow = isinstance(kind, ir.F16Type | ir.BF16Type)
-        if not is_narrow and not isinstance(kind, ir.F32Type):
-            continue
-        with ir.InsertionPoint(operation), operation.location:
-            operands = [arith.extf(single, v) if is_narrow else v for v in operation.operands]
-            result = expansion(*map(Float, operands)).value
-            result = arith.truncf(kind, result) if is_narrow else result
-        operation.results[0].replace_all_uses_with(result)
-        operation.erase()
+        if expansion is not None and isinstance(operation.results[0].type, _EXPANDED):
+            expand(operation, expansion)

@@ -1,4 +1,4 @@
-"""Expand transcendental functions on f32 into arithmetic, so that vectors stay vectors.
+"""Expand exponentials, logarithms, tanh and erf on f32 into arithmetic: vectors stay vectors.
 
 LLVM calls libm once per lane for these. The expansions hold for all inputs, infinities, NaN and
 denormals included; the errors stated are in units in the last place (ulp) against the exact value,
@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from rammer_mlir.bindings import arith, ir
 from rammer_mlir.bindings import math as math_dialect
 from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.lowering.llvm.float32 import Bits, Float, element_type
+from rammer_mlir.lowering.llvm.float32 import Bits, Float, element_type, expand
 
 _LOG2_E = math.log2(math.e)
 _LN2_HIGH = 0.693145751953125  # the leading 15 bits, so that n * _LN2_HIGH is exact
@@ -42,7 +41,7 @@ _ERF_LARGE = (-0.00018803744751494378, 1.1295784711837769, 0.6332198977470398,
               -0.0004413355782162398, 2.168678656744305e-05)  # fmt: skip
 
 
-def convert_math(module: Any) -> None:
+def expand_exponentials(module: ir.Module) -> None:
     """Expand the functions of ``EXPANSIONS`` on f32 and vectors of f32, in place.
 
     ``math.isinf``, which has no counterpart in LLVM, becomes a comparison for every type.
@@ -52,17 +51,13 @@ def convert_math(module: Any) -> None:
             _expand_isinf(operation)
             continue
         expansion = EXPANSIONS.get(operation.name)
-        if expansion is None or not _on_f32(operation):
-            continue
-        with ir.InsertionPoint(operation), operation.location:
-            result = expansion(Float(operation.operands[0]))
-        operation.result.replace_all_uses_with(result.value)
-        operation.erase()
+        if expansion is not None and _on_f32(operation):
+            expand(operation, expansion)
 
 
-def _expand_isinf(operation: Any) -> None:
+def _expand_isinf(operation: ir.Operation) -> None:
     kind = operation.operands[0].type
-    infinity = ir.FloatAttr.get(element_type(kind), math.inf)
+    infinity: ir.Attribute = ir.FloatAttr.get(element_type(kind), math.inf)
     if isinstance(kind, ir.VectorType):
         infinity = ir.DenseElementsAttr.get_splat(kind, infinity)
     with ir.InsertionPoint(operation), operation.location:
@@ -73,7 +68,7 @@ def _expand_isinf(operation: Any) -> None:
     operation.erase()
 
 
-def _on_f32(operation: Any) -> bool:
+def _on_f32(operation: ir.Operation) -> bool:
     return isinstance(element_type(operation.result.type), ir.F32Type)
 
 

@@ -1,0 +1,65 @@
+"""The readable form of the dialect: `rtask` operations as people read, write and edit them.
+
+MLIR gives operations that are defined from Python no custom assembly format. A printer therefore
+rewrites the text that MLIR prints, and a parser translates text, line for line, into the generic
+form that MLIR parses. `docs/assembly.md` has the grammar.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rammer_mlir.bindings import ir
+
+_READABLE = re.compile(r'(?<!")\brtask\.(?:kernel|operator|program|veu|run|barrier)\b')
+_GENERIC = '"rtask.'
+_GENERIC_MODULE = re.compile(r'^"builtin\.module"\(', re.MULTILINE)
+
+
+def parse(text: str | bytes, context: ir.Context | None = None) -> ir.Module:
+    """Parse a module in the readable or the generic form, or bytecode.
+
+    Without a context, the current one is used; the dialect has to be registered there. Locations
+    have the lines of the text.
+
+    Raises:
+        AssemblyError: at the line where text is not in the readable form.
+        MLIRError: if MLIR or a verifier refuses the module.
+    """
+    if isinstance(text, str) and _READABLE.search(text):
+        # Not before it is needed: modules of other dialects are parsed as fast as MLIR does it.
+        from rammer_mlir.dialects.rtask.assembly.parser import to_generic
+
+        text = to_generic(text)
+    return ir.Module.parse(text, context)
+
+
+def get_asm(
+    module: ir.Module | ir.Operation | ir.OpView,
+    *,
+    enable_debug_info: bool = False,
+    large_elements_limit: int | None = None,
+    large_resource_limit: int | None = None,
+    assume_verified: bool = False,
+) -> str:
+    """Return a module as text in the readable form, which ``parse`` reads back.
+
+    The options are those of the bindings' ``Operation.get_asm``. Where locations are not printed,
+    rOperators and their runs are printed with the names of the model's nodes. A module that does
+    not verify is printed in the generic form, as MLIR does it.
+    """
+    text: str = module.operation.get_asm(
+        enable_debug_info=enable_debug_info,
+        large_elements_limit=large_elements_limit,
+        large_resource_limit=large_resource_limit,
+        assume_verified=assume_verified,
+    )
+    if _GENERIC not in text or _GENERIC_MODULE.search(text):
+        return text
+    from rammer_mlir.dialects.rtask.assembly.names import names_of
+    from rammer_mlir.dialects.rtask.assembly.printer import to_readable
+
+    return to_readable(text, () if enable_debug_info else names_of(module.operation))
+
+
+__all__ = ["get_asm", "parse"]

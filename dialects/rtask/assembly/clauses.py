@@ -1,0 +1,53 @@
+"""Clauses of the readable form that several operations share."""
+
+from __future__ import annotations
+
+from rammer_mlir.dialects.rtask.assembly.cursor import INTEGER, VALUE, Cursor
+
+
+def integer(cursor: Cursor, expected: str = "an integer") -> str:
+    """Parse an integer."""
+    return cursor.take(INTEGER, expected)
+
+
+def in_parentheses(cursor: Cursor) -> str:
+    """Parse ``(INTEGER)``."""
+    cursor.expect("(")
+    value = integer(cursor)
+    cursor.expect(")")
+    return value
+
+
+def values(cursor: Cursor) -> list[str]:
+    """Parse ``(%a, %b, ...)``."""
+    found: list[str] = []
+    cursor.expect("(")
+    if cursor.accept(")"):
+        return found
+    found.append(cursor.take(VALUE, "a value or ')'"))
+    while cursor.accept(","):
+        found.append(cursor.take(VALUE, "a value"))
+    cursor.expect(")")
+    return found
+
+
+def further_attributes(cursor: Cursor, keyword: str = "") -> str:
+    """Parse ``{...}``, after a keyword if there is one; return it as the rest of a dictionary."""
+    if keyword:
+        found = cursor.balanced("{") if cursor.accept(keyword) else ""
+    else:
+        found = cursor.balanced("{") if cursor.comes("{") else ""
+    return f", {found}" if found else ""
+
+
+def location(cursor: Cursor, name: str | None = None, place: str = "") -> str:
+    """Parse ``loc(...)`` if it comes next; a name is put around it, or around the place."""
+    given = cursor.balanced("(") if cursor.accept("loc") else ""
+    if name is None:
+        return f" loc({given})" if given else ""
+    return f" loc({name}({given or place}))"
+
+
+def place(cursor: Cursor) -> str:
+    """Return the cursor's position as the location that MLIR gives to an operation there."""
+    return f'"-":{cursor.line()}:{cursor.column()}'

@@ -1,0 +1,124 @@
+"""A cursor over the readable form: takes token after token, and says what it expected."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from rammer_mlir.dialects.rtask.assembly import tokens
+from rammer_mlir.errors import AssemblyError
+
+_TRIVIA = rf"(?:\s++|{tokens.COMMENT})*+"
+_LONGEST_FOUND = 40
+
+
+def token(pattern: str) -> re.Pattern[str]:
+    """Compile a token, which white space and comments may precede, as group 1."""
+    return re.compile(f"{_TRIVIA}({pattern})")
+
+
+INTEGER = token(r"-?\d{1,20}+(?!\d)")
+FLOAT = token(r"-?(?:0x[0-9A-Fa-f]++|\d++\.\d*+(?:[eE][-+]?\d++)?)")
+STRING = token(tokens.STRING)
+SYMBOL = token(tokens.SYMBOL)
+VALUE = token(tokens.VALUE)
+TYPE_NAME = token(r"!?[A-Za-z_][\w$.]*+")
+_ANY = token(rf"{tokens.STRING}|{tokens.SYMBOL}|{tokens.VALUE}|{tokens.WORD}|-?\d++|\S|\Z")
+
+
+@lru_cache(maxsize=256)
+def _literal(text: str) -> re.Pattern[str]:
+    return token(re.escape(text) + (r"(?![\w$.])" if text[-1].isalnum() else ""))
+
+
+class Cursor:
+    """A position in a text that only moves forwards."""
+
+    def __init__(self, text: str) -> None:
+        """Begin at the start of the text."""
+        self.text = text
+        self.position = 0
+        self._counted = (0, 1)
+
+    def line(self) -> int:
+        """Return the line of the position, counted from 1."""
+        begin, line = self._counted
+        line += self.text.count("\n", begin, self.position)
+        self._counted = (self.position, line)
+        return line
+
+    def column(self) -> int:
+        """Return the column of the position, counted from 1."""
+        return self.position - self.text.rfind("\n", 0, self.position)
+
+    def accept(self, literal: str) -> bool:
+        """Take a keyword or punctuation if it comes next."""
+        return self.find(_literal(literal)) is not None
+
+    def comes(self, literal: str) -> bool:
+        """Whether a keyword or punctuation comes next."""
+        return _literal(literal).match(self.text, self.position) is not None
+
+    def expect(self, literal: str) -> None:
+        """Take a keyword or punctuation, which must come next."""
+        self.take(_literal(literal), f"'{literal}'")
+
+    def find(self, pattern: re.Pattern[str]) -> str | None:
+        """Take a token if it comes next."""
+        match = pattern.match(self.text, self.position)
+        if match is None:
+            return None
+        self.position = match.end()
+        return match[1]
+
+    def take(self, pattern: re.Pattern[str], expected: str) -> str:
+        """Take a token, which must come next."""
+        match = pattern.match(self.text, self.position)
+        if match is None:
+            raise self.error(expected)
+        self.position = match.end()
+        return match[1]
+
+    def error(self, expected: str) -> AssemblyError:
+        """Return the error that something else than the next token was expected."""
+        match = _ANY.match(self.text, self.position)
+        found = match[1] if match is not None else ""
+        begin = self.position if match is None else match.start(1)
+        line = 1 + self.text.count("\n", 0, begin)
+        short = found if len(found) <= _LONGEST_FOUND else f"{found[:_LONGEST_FOUND]}..."
+        got = f"'{short}'" if found else "the end of the text"
+        return AssemblyError(line, f"expected {expected}, found {got}")
+
+    def balanced(self, bracket: str) -> str:
+        """Take what is inside a pair of brackets, of which the first must come next."""
+        self.expect(bracket)
+        begin = self.position
+        closing = f"'{tokens.CLOSED_BY[bracket]}'"
+        inside = self.text[begin : self._end_of_list(closing, within=True)]
+        self.expect(tokens.CLOSED_BY[bracket])
+        return tokens.flat(inside)
+
+    def item(self, expected: str) -> str:
+        """Take text up to the next comma, closing bracket or ``+:`` that is not in brackets."""
+        begin = self.position
+        taken = tokens.flat(self.text[begin : self._end_of_list(expected, within=False)])
+        if not taken:
+            raise self.error(expected)
+        return taken
+
+    def _end_of_list(self, expected: str, *, within: bool) -> int:
+        """Move to the bracket that closes the list around the position, or the item's end."""
+        opened: list[str] = []
+        for match in tokens.PARTS.finditer(self.text, self.position):
+            part = match[0]
+            ends = part in tokens.OPENED_BY or (not within and part in (",", "+:"))
+            if ends and not opened:
+                self.position = match.start()
+                return self.position
+            if part in tokens.OPENED_BY.values():
+                opened.append(part)
+            elif part in tokens.OPENED_BY and opened.pop() != tokens.OPENED_BY[part]:
+                self.position = match.start()
+                raise self.error(expected)
+        self.position = len(self.text)
+        raise self.error(expected)

@@ -1,0 +1,112 @@
+"""Reading operations without regions in the generic form that MLIR prints, one per line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from rammer_mlir.dialects.rtask.assembly import tokens
+
+_INTEGER = re.compile(r"(-?\d{1,20}) : i64")
+_OPERANDS = re.compile(r"\(([^()]*)\)(?: \{)?")
+_QUOTED = re.compile(tokens.STRING)
+_PLAIN = re.compile(r'[^][(){}<>"]*+\}')
+
+
+class Irregular(Exception):
+    """An operation has no readable form: an attribute is of an unusual type, or missing."""
+
+
+@dataclass(frozen=True)
+class GenericOp:
+    """The text of an operation's parts; ``type`` and ``location`` as they stand behind it."""
+
+    operands: str
+    attributes: Mapping[str, str]
+    type: str
+    location: str
+
+    def value(self, key: str, pattern: re.Pattern[str]) -> str:
+        """Return group 1, or all, of an attribute that must have a form."""
+        match = pattern.fullmatch(self.attributes.get(key, ""))
+        if match is None:
+            raise Irregular
+        return match[match.lastindex or 0]
+
+    def integer(self, key: str) -> str:
+        """Return an i64."""
+        return self.value(key, _INTEGER)
+
+    def others(self, known: Collection[str]) -> str:
+        """Return the attributes that are not known, as MLIR prints a dictionary, or nothing."""
+        left = [
+            f"{key} = {value}" if value else key
+            for key, value in self.attributes.items()
+            if key not in known
+        ]
+        return f"{{{', '.join(left)}}}" if left else ""
+
+
+def read_op(text: str) -> GenericOp:
+    """Read what follows an operation's name: ``(OPERANDS) {ATTRIBUTES} : TYPE LOCATION``."""
+    match = _OPERANDS.match(text)
+    if match is None:
+        raise Irregular
+    end = match.end()
+    attributes: Mapping[str, str] = {}
+    if match[0].endswith("{"):
+        begin, end = end, _end_of_dictionary(text, end)
+        attributes = read_dictionary(text[begin : end - 1])
+    signature, found, location = text[end:].partition(" loc(")
+    if not signature.startswith(" : "):
+        raise Irregular
+    return GenericOp(match[1], attributes, signature, f"{found}{location}")
+
+
+def read_dictionary(text: str) -> Mapping[str, str]:
+    """Return the attributes inside of ``{...}``, with nothing as the value of a unit."""
+    found: dict[str, str] = {}
+    for entry in read_list(text):
+        key, equals, value = _split_entry(entry)
+        found[key] = value
+        if equals and not value:
+            raise Irregular
+    return found
+
+
+def read_list(text: str) -> list[str]:
+    """Return what outer commas separate."""
+    found = tokens.split_list(text)
+    if found is None:
+        raise Irregular
+    return found
+
+
+@lru_cache(maxsize=4096)
+def operand_types(signature: str) -> tuple[str, ...]:
+    """Return the types of the operands in `` : (T, T) -> ()``."""
+    if not (signature.startswith(" : (") and signature.endswith(") -> ()")):
+        raise Irregular
+    return tuple(read_list(signature.removeprefix(" : (").removesuffix(") -> ()")))
+
+
+def _split_entry(entry: str) -> tuple[str, str, str]:
+    quoted = _QUOTED.match(entry)
+    if quoted is None:
+        return entry.partition(" = ")
+    rest = entry[quoted.end() :]
+    return quoted[0], rest[:3], rest[3:]
+
+
+def _end_of_dictionary(text: str, begin: int) -> int:
+    plain = _PLAIN.match(text, begin)
+    if plain is not None:
+        return plain.end()
+    depth = 1
+    for match in tokens.PARTS.finditer(text, begin):
+        depth += (match[0] == "{") - (match[0] == "}")
+        if not depth:
+            return match.end()
+    raise Irregular

@@ -1,0 +1,62 @@
+"""The CPU runtime: ``runtime.mlir`` with the symbols and numbers of the native interface."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from string import Template
+
+from rammer_mlir.bindings import ir, llvm
+from rammer_mlir.errors import TargetError
+from rammer_mlir.passes.ir.entry import symbol_name
+from rammer_mlir.programs.native_interface import LAUNCH, POOL, START, STOP, THREAD
+
+NANOSECONDS, WAIT, PAUSE = "rammer_nanoseconds", "rammer_wait", "rammer_pause"
+"""Functions of the runtime that dispatch code calls, and the one that spinning threads call."""
+
+_TEXT = Path(__file__).with_name("runtime.mlir")
+
+_FUTEX_SYSCALL = {"x86_64": 202, "aarch64": 98}
+"""Number of Linux' futex call."""
+
+_PAUSE_HINT = {"x86_64": "llvm.x86.sse2.pause"}
+"""Intrinsic that tells the processor that a thread spins."""
+
+
+def runtime_module(architecture: str) -> ir.Module:
+    """Return a module with the runtime's functions.
+
+    Raises:
+        TargetError: if the architecture's system calls are not known.
+    """
+    if architecture not in _FUTEX_SYSCALL:
+        raise TargetError(
+            f"processor '{architecture}': expected one of {', '.join(_FUTEX_SYSCALL)}; compile for "
+            "one of these"
+        )
+    template = Template(_TEXT.read_text())
+    # Raises KeyError if the text has a name that is not defined here.
+    module = ir.Module.parse(template.substitute(_definitions(architecture)))
+    if architecture in _PAUSE_HINT:
+        _insert_hint(module, _PAUSE_HINT[architecture])
+    return module
+
+
+def _definitions(architecture: str) -> dict[str, str | int]:
+    """Return what the names in the runtime's text stand for."""
+    found: dict[str, str | int] = {
+        "start": START,
+        "launch": LAUNCH,
+        "stop": STOP,
+        "futex_syscall": _FUTEX_SYSCALL[architecture],
+    }
+    for name, layout in (("pool", POOL), ("thread", THREAD)):
+        found[f"{name}_bytes"] = layout.itemsize
+        for field, (_, offset, *_) in (layout.fields or {}).items():
+            found[f"{name}_{field}"] = offset
+    return found
+
+
+def _insert_hint(module: ir.Module, intrinsic: str) -> None:
+    (pause,) = (op for op in module.body.operations if symbol_name(op) == PAUSE)
+    with ir.InsertionPoint.at_block_terminator(pause.regions[0].blocks[0]):
+        llvm.CallIntrinsicOp(None, intrinsic, [], [], [])

@@ -1,0 +1,96 @@
+"""Operations that persistent kernels are made of, built at the current insertion point.
+
+Words are i64; positions in memory and numbers of rTasks are of type ``index``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+
+from rammer_mlir.bindings import arith, func, ir, memref, scf
+from rammer_mlir.lowering.llvm.builders import i64
+
+DYNAMIC = ir.ShapedType.get_dynamic_size()
+
+
+def words_type(count: int) -> ir.MemRefType:
+    """Return the type of a buffer of words."""
+    return ir.MemRefType.get([count], i64())
+
+
+def bytes_type(count: int, space: str | None = None) -> ir.MemRefType:
+    """Return the type of a buffer of bytes, in a memory space."""
+    memory = None if space is None else ir.Attribute.parse(space)
+    return ir.MemRefType.get([count], ir.IntegerType.get_signless(8), memory_space=memory)
+
+
+def index(number: int) -> ir.Value:
+    """Return a constant position."""
+    return arith.constant(ir.IndexType.get(), number)
+
+
+def word(number: int) -> ir.Value:
+    """Return a constant word."""
+    return arith.constant(i64(), number)
+
+
+def as_index(value: ir.Value) -> ir.Value:
+    """Return a word as a position."""
+    return arith.index_cast(ir.IndexType.get(), value)
+
+
+def as_word(value: ir.Value) -> ir.Value:
+    """Return a position as a word."""
+    return arith.index_cast(i64(), value)
+
+
+def add(left: ir.Value, right: ir.Value) -> ir.Value:
+    """Add two words, or two positions."""
+    return arith.addi(left, right)
+
+
+def offset(position: ir.Value, number: int) -> ir.Value:
+    """Return the position so many places later."""
+    return add(position, index(number))
+
+
+def multiply(left: ir.Value, right: ir.Value) -> ir.Value:
+    """Multiply two words, or two positions."""
+    return arith.muli(left, right)
+
+
+def compare(predicate: str, left: ir.Value, right: ir.Value) -> ir.Value:
+    """Compare two words, or two positions."""
+    return arith.cmpi(getattr(arith.CmpIPredicate, predicate), left, right)
+
+
+def load_word(buffer: ir.Value, position: ir.Value) -> ir.Value:
+    """Load a word of a buffer."""
+    return memref.load(buffer, [position])
+
+
+@contextmanager
+def repeat(first: ir.Value, limit: ir.Value, step: ir.Value) -> Generator[ir.Value]:
+    """Build a loop over positions from ``first`` to ``limit``, exclusive."""
+    loop = scf.ForOp(first, limit, step)
+    with ir.InsertionPoint(loop.body):
+        yield loop.induction_variable
+        scf.YieldOp([])
+
+
+@contextmanager
+def function(
+    name: str, arguments: Sequence[ir.Type], results: Sequence[ir.Type] = ()
+) -> Generator[Sequence[ir.Value]]:
+    """Build a private function; what follows ends it with its return."""
+    kind = ir.FunctionType.get(list(arguments), list(results))
+    operation = func.FuncOp(name, kind, visibility="private")
+    block: ir.Block = operation.add_entry_block()
+    with ir.InsertionPoint(block):
+        yield block.arguments
+
+
+def call(name: str, *arguments: ir.Value) -> None:
+    """Call a function without a result."""
+    func.CallOp([], name, list(arguments))

@@ -1,0 +1,157 @@
+"""The frame of a persistent kernel: its arguments, and what every block reads first."""
+
+from __future__ import annotations
+
+from rammer_mlir.bindings import arith, func, gpu, ir, memref, scf
+from rammer_mlir.lowering.gpu.kernels import BufferType
+from rammer_mlir.lowering.gpu.program.barriers import AWAIT, PUBLISH
+from rammer_mlir.lowering.gpu.program.builders import (
+    add,
+    as_word,
+    bytes_type,
+    call,
+    index,
+    load_word,
+    multiply,
+    repeat,
+    word,
+)
+from rammer_mlir.lowering.gpu.program.layout import KernelLayout
+from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT, WORKGROUP
+from rammer_mlir.lowering.llvm.builders import i64
+from rammer_mlir.programs.gpu_table import Buffer
+from rammer_mlir.programs.native_interface import (
+    COUNTER_WORDS,
+    COUNTERS,
+    GPU_ENTRY,
+    SCRATCHES,
+    TABLE,
+    WATCH,
+    argument_name,
+)
+
+
+class KernelFrame:
+    """The kernel of a program, up to where its blocks begin to execute their records.
+
+    Attributes:
+        layout: what the kernel is built from.
+        entry: the kernel's only block, which the frame leaves open.
+        table: the task table.
+        veu: the block's number.
+        base: the vEU's step counter before this run.
+        run: the number of the run, from 0.
+        total_at: position in the table of the vEU's rTasks in one run.
+    """
+
+    def __init__(self, layout: KernelLayout) -> None:
+        """Define the kernel at the current insertion point, and read the number of the run."""
+        self.layout = layout
+        kinds = layout.argument_types()
+        self.entry = _define_kernel(layout, list(kinds.values()))
+        *arguments, self._shared = self.entry.arguments
+        self._arguments = dict(zip(kinds, arguments, strict=True))
+        self.table = self._arguments[TABLE]
+        self._signatures = {
+            name: [(kind, ir.MemRefType(ir.Type.parse(kind.text))) for kind in buffers]
+            for name, buffers in layout.kernels.signatures.items()
+        }
+        with ir.InsertionPoint(self.entry):
+            self.veu = gpu.block_id(gpu.Dimension.x)
+            self._veu_word = as_word(self.veu)
+            self._scratch = self._own_scratch()
+            self._read_run()
+
+    def _own_scratch(self) -> ir.Value:
+        own = self.layout.kernels.scratch_bytes
+        start = multiply(self.veu, index(own))
+        return memref.view(bytes_type(own), self._arguments[SCRATCHES], start, [])
+
+    def _read_run(self) -> None:
+        """Read how many runs this vEU has completed: its counter over its rTasks in one run.
+
+        The counter is the only state, so a captured launch can be repeated without any host work.
+        """
+        counter = multiply(self.veu, index(COUNTER_WORDS))
+        self.base = load_word(self._arguments[COUNTERS], counter)
+        self.total_at = add(index(self.layout.num_veus), self.veu)
+        divisor = arith.maxsi(load_word(self.table, self.total_at), word(1))
+        self.run = arith.divui(self.base, divisor)
+        gpu.barrier()
+
+    def buffer(self, buffer: Buffer) -> ir.Value:
+        """Return one of the kernel's buffers."""
+        return self._arguments[argument_name(*buffer)]
+
+    def buffer_types(self, kernel: str) -> list[tuple[BufferType, ir.MemRefType]]:
+        """Return the types of an rKernel's buffers, as data and as types."""
+        return self._signatures[kernel]
+
+    def run_tasks(
+        self, kernel: str, buffers: list[ir.Value], first: ir.Value, limit: ir.Value
+    ) -> None:
+        """Call an rKernel for its rTasks, then order them for the block.
+
+        rTasks of one run do not depend on each other, so only those that reuse temporaries meet
+        after each.
+        """
+        reuses = kernel in self.layout.kernels.with_temporaries
+        with repeat(first, limit, index(1)) as task:
+            call(kernel, task, *buffers, self._shared, self._scratch)
+            if reuses:
+                gpu.barrier()
+        if not reuses:
+            gpu.barrier()
+
+    def publish(self, done: ir.Value) -> None:
+        """Publish the vEU's step counter."""
+        call(PUBLISH, self._arguments[COUNTERS], self._veu_word, done)
+
+    def wait(self, at: ir.Value, count: ir.Value) -> None:
+        """Wait for the pairs of the task table that begin at a position."""
+        call(AWAIT, self._arguments[COUNTERS], self.table, at, count, self.run)
+
+    def wait_or_stop(self, at: ir.Value, count: ir.Value) -> ir.Value:
+        """Wait like ``wait``; return whether the watchdog has stopped the program."""
+        arguments = [self._arguments[COUNTERS], self.table, at, count, self.run]
+        arguments += [self._arguments[WATCH], self._veu_word]
+        return func.CallOp([ir.IntegerType.get_signless(1)], AWAIT, arguments).results[0]
+
+
+def _define_kernel(layout: KernelLayout, arguments: list[ir.MemRefType]) -> ir.Block:
+    """Define the kernel, whose block gets the block's shared memory after the arguments."""
+    alignment = ir.IntegerAttr.get(i64(), ALIGNMENT)
+    kernel = gpu.GPUFuncOp(
+        ir.FunctionType.get(list(arguments), []),
+        GPU_ENTRY,
+        workgroup_attrib_attrs=[{"llvm.align": alignment}],
+        known_block_size=[layout.target.block_threads, 1, 1],
+        known_grid_size=[layout.num_veus, 1, 1],
+    )
+    # The bindings' builder has no parameters for these two.
+    kernel.attributes["kernel"] = ir.UnitAttr.get()
+    kernel.attributes["workgroup_attributions"] = ir.IntegerAttr.get(i64(), 1)
+    shared = bytes_type(layout.kernels.shared_bytes, WORKGROUP)
+    return kernel.regions[0].blocks.append(*arguments, shared)
+
+
+def typed_view(
+    source: ir.Value, start: ir.Value, kind: BufferType, target: ir.MemRefType
+) -> ir.Value:
+    """Return an rKernel's buffer, which begins at a byte of one of the kernel's buffers."""
+    flat = memref.view(ir.MemRefType.get([kind.elements], target.element_type), source, start, [])
+    return memref.reinterpret_cast(
+        target, flat, [], [], [], [kind.offset], list(kind.shape), list(kind.strides)
+    )
+
+
+def choose_buffer(
+    frame: KernelFrame, which: ir.Value, numbers: list[int], kind: ir.MemRefType
+) -> ir.Value:
+    """Return the buffer whose number is ``which``, one of the numbers, cast to a type."""
+    switch = scf.IndexSwitchOp([kind], which, numbers[:-1])
+    for number, block in zip(numbers, [*switch.case_blocks, switch.default_block], strict=True):
+        with ir.InsertionPoint(block):
+            buffer = frame.buffer(frame.layout.buffers[number])
+            scf.YieldOp([memref.cast(kind, buffer)])
+    return switch.results[0]

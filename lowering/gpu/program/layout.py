@@ -1,0 +1,97 @@
+"""What a persistent kernel is built from, and the types of its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.gpu.kernels import MappedKernels
+from rammer_mlir.lowering.gpu.program.builders import bytes_type, words_type
+from rammer_mlir.lowering.gpu.target import GpuTarget
+from rammer_mlir.programs.gpu_table import Buffer, GpuTable
+from rammer_mlir.programs.native_interface import (
+    COUNTER_WORDS,
+    COUNTERS,
+    SCRATCHES,
+    TABLE,
+    WATCH,
+    argument_name,
+    watch_words,
+)
+from rammer_mlir.programs.records import Program
+
+
+@dataclass(frozen=True)
+class KernelLayout:
+    """What the persistent kernel is built from.
+
+    Attributes:
+        target: the GPU.
+        program: the schedule.
+        table: its first launch as the kernel reads it.
+        buffer_bytes: size of each of the kernel's buffers, by number.
+        kernels: what the rKernels take.
+        table_words: words of the longest task table that the kernel is launched with.
+        watchdog: polls after which a waiting vEU stops the program, 0 for none.
+    """
+
+    target: GpuTarget
+    program: Program
+    table: GpuTable
+    buffer_bytes: Mapping[Buffer, int]
+    kernels: MappedKernels
+    table_words: int
+    watchdog: int = 0
+
+    @property
+    def num_veus(self) -> int:
+        """Return the number of blocks."""
+        return self.program.num_veus
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        """Return the kernel's buffers by number: inputs, outputs, constants, arena."""
+        return list(self.buffer_bytes)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Return the size of all vEUs' scratch memory."""
+        return self.kernels.scratch_bytes * self.num_veus
+
+    @property
+    def counter_words(self) -> int:
+        """Return the words of all step counters."""
+        return self.num_veus * COUNTER_WORDS
+
+    @property
+    def counters_type(self) -> ir.MemRefType:
+        """Return the type of the step counters."""
+        return words_type(self.counter_words)
+
+    @property
+    def table_type(self) -> ir.MemRefType:
+        """Return the type of the task table."""
+        return words_type(self.table_words)
+
+    @property
+    def watch_type(self) -> ir.MemRefType:
+        """Return the type of the watchdog's buffer."""
+        return words_type(watch_words(self.num_veus))
+
+    def argument_types(self) -> dict[str, ir.MemRefType]:
+        """Return the kernel's arguments by name, in order."""
+        kinds = {argument_name(*b): bytes_type(size) for b, size in self.buffer_bytes.items()}
+        kinds[SCRATCHES] = bytes_type(self.scratch_bytes)
+        kinds[COUNTERS] = self.counters_type
+        kinds[TABLE] = self.table_type
+        if self.watchdog:
+            kinds[WATCH] = self.watch_type
+        return kinds
+
+    def argument_bytes(self) -> dict[str, int]:
+        """Return the sizes of the kernel's arguments by name, in order."""
+        return {
+            name: kind.shape[0] * ir.IntegerType(kind.element_type).width // 8
+            for name, kind in self.argument_types().items()
+        }

@@ -1,0 +1,178 @@
+"""Combiners: the operations by which a reduction folds elements into its results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from rammer_mlir.bindings import arith, ir, vector
+from rammer_mlir.lowering.ir_walk import constant_integer
+from rammer_mlir.passes.ir.structured import Structured
+
+
+class Bound(Enum):
+    """An end of the range of a signed integer type."""
+
+    LOWEST = "lowest"
+    HIGHEST = "highest"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Properties of an associative and commutative operation.
+
+    Attributes:
+        kind: its name among the kinds of ``vector.reduction``.
+        identity: the number that leaves every other operand as it is.
+        rounds: whether another order of its operands may round otherwise.
+    """
+
+    kind: str
+    identity: float | Bound
+    rounds: bool = False
+
+
+# maxnum and minnum ignore a NaN, maximum and minimum return it; adding -0.0 keeps a zero's sign.
+COMBINERS: Mapping[str, Rule] = {
+    "arith.addf": Rule("add", -0.0, rounds=True),
+    "arith.mulf": Rule("mul", 1.0, rounds=True),
+    "arith.maximumf": Rule("maximumf", -math.inf),
+    "arith.minimumf": Rule("minimumf", math.inf),
+    "arith.maxnumf": Rule("maxnumf", math.nan),
+    "arith.minnumf": Rule("minnumf", math.nan),
+    "arith.addi": Rule("add", 0),
+    "arith.muli": Rule("mul", 1),
+    "arith.maxsi": Rule("maxsi", Bound.LOWEST),
+    "arith.minsi": Rule("minsi", Bound.HIGHEST),
+    "arith.maxui": Rule("maxui", 0),
+    "arith.minui": Rule("minui", -1),
+    "arith.andi": Rule("and", -1),
+    "arith.ori": Rule("or", 0),
+    "arith.xori": Rule("xor", 0),
+}
+"""By the name of the operation. An integer's identity is that of its bits, -1 for all ones."""
+
+
+@dataclass(frozen=True)
+class Combiner:
+    """The operation that folds elements into one result of a reduction.
+
+    Attributes:
+        name: of the operation.
+        attributes: that it is created with.
+        element: type of the result in memory.
+        is_boolean: whether it combines booleans, which are bytes in memory.
+    """
+
+    name: str
+    attributes: Mapping[str, ir.Attribute]
+    element: ir.Type
+    is_boolean: bool = False
+
+    @property
+    def rule(self) -> Rule:
+        """Properties of the operation."""
+        return COMBINERS[self.name]
+
+    def identity(self) -> ir.Value:
+        """Emit the scalar that leaves every other operand as it is."""
+        if self.is_boolean:
+            return arith.constant(self.element, int(_identity_of(self.rule, _boolean())) & 1)
+        if isinstance(self.element, ir.FloatType):
+            number = ir.FloatAttr.get(self.element, _identity_of(self.rule, self.element))
+            return arith.constant(self.element, number)
+        return arith.constant(self.element, int(_identity_of(self.rule, self.element)))
+
+    def combine(self, left: ir.Value, right: ir.Value) -> ir.Value:
+        """Emit the operation on two partial results, scalars or vectors."""
+        if self.is_boolean:
+            return arith.extui(left.type, self._create(_is_set(left), _is_set(right)))
+        return self._create(left, right)
+
+    def combine_all(self, parts: list[ir.Value]) -> ir.Value:
+        """Emit the operation on a list of partial results, as a balanced tree."""
+        while len(parts) > 1:
+            pairs = [self.combine(a, b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
+            parts = pairs + parts[len(pairs) * 2 :]
+        return parts[0]
+
+    def reduce(self, accumulator: ir.Value) -> ir.Value:
+        """Emit the reduction of a vector to a scalar, in any order."""
+        kind = ir.Attribute.parse(f"#vector.kind<{self.rule.kind}>")
+        if self.rule.rounds:
+            fastmath = ir.Attribute.parse("#arith.fastmath<reassoc>")
+            return vector.reduction(self.element, kind, accumulator, fastmath=fastmath)
+        return vector.reduction(self.element, kind, accumulator)
+
+    def _create(self, left: ir.Value, right: ir.Value) -> ir.Value:
+        return ir.Operation.create(
+            self.name,
+            results=[left.type],
+            operands=[left, right],
+            attributes=dict(self.attributes),
+        ).results[0]
+
+
+def _identity_of(rule: Rule, element: ir.Type) -> float:
+    if not isinstance(rule.identity, Bound):
+        return rule.identity
+    bits = element.width if isinstance(element, ir.IntegerType) else 64  # of an index
+    lowest = -(1 << (bits - 1))
+    return lowest if rule.identity is Bound.LOWEST else -lowest - 1
+
+
+def _boolean() -> ir.IntegerType:
+    return ir.IntegerType.get_signless(1)
+
+
+def _is_set(byte: ir.Value) -> ir.Value:
+    return arith.cmpi(arith.CmpIPredicate.ne, byte, arith.constant(byte.type, 0))
+
+
+def find_combiners(generic: Structured) -> list[Combiner] | None:
+    """Return the combiner of each result, None if one has no known combiner.
+
+    The accumulator must be used by it alone, and its result must be what the body yields.
+    """
+    accumulators = generic.arguments[-generic.num_outputs :]
+    found = [
+        _find_combiner(accumulator, value)
+        for accumulator, value in zip(accumulators, generic.yielded, strict=True)
+    ]
+    known = [combiner for combiner in found if combiner is not None]
+    return known if len(known) == len(found) else None
+
+
+def _find_combiner(accumulator: ir.Value, yielded: ir.Value) -> Combiner | None:
+    user = _only_user(accumulator)
+    if user is None or _only_user(yielded) is None:
+        return None
+    element = accumulator.type
+    if user.name in COMBINERS and user == _definition(yielded):
+        return Combiner(user.name, dict(user.attributes), element)
+    if user.name != "arith.cmpi" or not _tests_bits(user):
+        return None
+    # A boolean is a byte in memory: the body compares it with zero, and extends what it yields.
+    operation, widening = _only_user(user.results[0]), _definition(yielded)
+    if operation is None or operation.name not in COMBINERS or widening is None:
+        return None
+    is_widened = widening.name == "arith.extui" and _only_user(operation.results[0]) == widening
+    attributes = dict(operation.attributes)
+    return Combiner(operation.name, attributes, element, is_boolean=True) if is_widened else None
+
+
+def _only_user(value: ir.Value) -> ir.Operation | None:
+    users = [use.owner.operation for use in value.uses]
+    return users[0] if len(users) == 1 else None
+
+
+def _definition(value: ir.Value) -> ir.Operation | None:
+    return None if isinstance(value.owner, ir.Block) else value.owner.operation
+
+
+def _tests_bits(comparison: ir.Operation) -> bool:
+    """Whether a comparison is that of a value with zero."""
+    predicate = ir.IntegerAttr(comparison.attributes["predicate"]).value
+    return predicate == arith.CmpIPredicate.ne and constant_integer(comparison.operands[1]) == 0

@@ -1,0 +1,138 @@
+"""Operations of the LLVM dialect, built at the current insertion point; numbers are i64."""
+
+from __future__ import annotations
+
+from rammer_mlir.bindings import ir, llvm
+
+_DYNAMIC = -(2**31)
+"""Marks an index of an address computation that is a value."""
+
+Number = ir.Value | int
+"""A value, or what becomes a constant."""
+
+
+def i64() -> ir.Type:
+    """Return the type of numbers."""
+    return ir.IntegerType.get_signless(64)
+
+
+def i32() -> ir.Type:
+    """Return the type of a task table's numbers in memory."""
+    return ir.IntegerType.get_signless(32)
+
+
+def pointer() -> ir.Type:
+    """Return the type of pointers of the default address space."""
+    return llvm.PointerType.get()
+
+
+def constant(number: int, kind: ir.Type | None = None) -> ir.Value:
+    """Return a constant, i64 unless another type is given."""
+    kind = kind or i64()
+    return llvm.ConstantOp(kind, ir.IntegerAttr.get(kind, number)).result
+
+
+def as_value(number: Number) -> ir.Value:
+    """Return a number as a value."""
+    return constant(number) if isinstance(number, int) else number
+
+
+def add(left: ir.Value, right: Number) -> ir.Value:
+    """Add two numbers."""
+    return llvm.AddOp(left, as_value(right), None).result
+
+
+def multiply(left: ir.Value, right: Number) -> ir.Value:
+    """Multiply two numbers."""
+    return llvm.MulOp(left, as_value(right), None).result
+
+
+def is_less(left: ir.Value, right: ir.Value) -> ir.Value:
+    """Compare two signed numbers."""
+    return llvm.ICmpOp(llvm.ICmpPredicate.slt, left, right).result
+
+
+def is_equal(left: ir.Value, right: ir.Value) -> ir.Value:
+    """Compare two numbers for equality."""
+    return llvm.ICmpOp(llvm.ICmpPredicate.eq, left, right).result
+
+
+def element(base: ir.Value, index: Number, kind: ir.Type) -> ir.Value:
+    """Return the address of an element of an array whose elements are of type ``kind``."""
+    if isinstance(index, int):
+        return llvm.GEPOp(base.type, base, [], [index], kind, None).result
+    return llvm.GEPOp(base.type, base, [index], [_DYNAMIC], kind, None).result
+
+
+def load(kind: ir.Type, address: ir.Value) -> ir.Value:
+    """Load a value of type ``kind``."""
+    return llvm.LoadOp(kind, address).result
+
+
+def load_element(base: ir.Value, index: Number, kind: ir.Type) -> ir.Value:
+    """Load an element of an array."""
+    return load(kind, element(base, index, kind))
+
+
+def load_number(address: ir.Value) -> ir.Value:
+    """Load an i32 as a number."""
+    return llvm.SExtOp(i64(), load(i32(), address)).result
+
+
+def number_at(base: ir.Value, index: Number) -> ir.Value:
+    """Load an element of an array of i32 as a number."""
+    return load_number(element(base, index, i32()))
+
+
+def store(value: ir.Value, address: ir.Value) -> None:
+    """Store a value."""
+    llvm.StoreOp(value, address)
+
+
+def store_release(value: ir.Value, address: ir.Value, scope: str | None = None) -> None:
+    """Store an i64 that other threads load with acquire order."""
+    release = llvm.AtomicOrdering.release
+    llvm.StoreOp(value, address, alignment=8, ordering=release, syncscope=scope)
+
+
+def load_acquire(address: ir.Value, scope: str | None = None) -> ir.Value:
+    """Load an i64 that another thread stores with release order."""
+    acquire = llvm.AtomicOrdering.acquire
+    return llvm.LoadOp(i64(), address, alignment=8, ordering=acquire, syncscope=scope).result
+
+
+def call(function: str, *arguments: ir.Value) -> None:
+    """Call a function without a result."""
+    llvm.CallOp(None, list(arguments), [], [], callee=function)
+
+
+def call_for(kind: ir.Type, function: str, *arguments: ir.Value) -> ir.Value:
+    """Call a function with a result of type ``kind``."""
+    return llvm.CallOp(kind, list(arguments), [], [], callee=function).result
+
+
+def branch(block: ir.Block, *values: ir.Value) -> None:
+    """Go to a block."""
+    llvm.BrOp(list(values), block)
+
+
+def branch_if(condition: ir.Value, then: ir.Block, otherwise: ir.Block, *values: ir.Value) -> None:
+    """Go to the block ``then``, or to ``otherwise``, which takes the values."""
+    llvm.CondBrOp(condition, [], list(values), then, otherwise)
+
+
+def switch(value: ir.Value, cases: list[ir.Block], default: ir.Block) -> None:
+    """Go to the block whose place in the list is the value."""
+    kind = ir.IntegerType(value.type)
+    numbers = [ir.IntegerAttr.get(kind, number) for number in range(len(cases))]
+    values = None
+    if cases:
+        values = ir.DenseElementsAttr.get(numbers, ir.VectorType.get([len(cases)], kind))
+    llvm.SwitchOp(value, [], [], [0] * len(cases), default, cases, case_values=values)
+
+
+def define(name: str, *arguments: ir.Type) -> ir.Block:
+    """Define a function without a result; return its first block."""
+    kind = llvm.FunctionType.get(ir.Type.parse("!llvm.void"), list(arguments))
+    function = llvm.LLVMFuncOp(name, ir.TypeAttr.get(kind))
+    return function.operation.regions[0].blocks.append(*arguments)

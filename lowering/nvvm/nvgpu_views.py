@@ -1,0 +1,52 @@
+"""The bindings' views of the nvgpu dialect's operations, whose module is untyped, with types."""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+from rammer_mlir.bindings import ir
+
+
+class AsyncCopy(Protocol):
+    """An ``nvgpu.device_async_copy``."""
+
+    dst: ir.Value[ir.MemRefType]
+    dstIndices: ir.OpOperandList
+    dstElements: ir.IntegerAttr
+    src: ir.Value[ir.MemRefType]
+    srcIndices: ir.OpOperandList
+    srcElements: ir.Value | None
+    bypassL1: ir.UnitAttr | None
+
+
+class MatrixLoad(Protocol):
+    """An ``nvgpu.ldmatrix``."""
+
+    res: ir.Value[ir.VectorType]
+    srcMemref: ir.Value[ir.MemRefType]
+    indices: ir.OpOperandList
+    numTiles: ir.IntegerAttr
+    transpose: ir.BoolAttr
+
+
+def async_copy(operation: ir.Operation) -> AsyncCopy:
+    """Return the view of an ``nvgpu.device_async_copy``."""
+    return cast(AsyncCopy, operation.opview)
+
+
+def matrix_load(operation: ir.Operation) -> MatrixLoad:
+    """Return the view of an ``nvgpu.ldmatrix``."""
+    return cast(MatrixLoad, operation.opview)
+
+
+def copied_bytes(copy: AsyncCopy) -> int:
+    """Return the bytes of one element that a copy writes."""
+    element = copy.dst.type.element_type
+    assert isinstance(element, ir.IntegerType | ir.FloatType)
+    return element.width // 8
+
+
+def pending_groups(wait: ir.Operation) -> int:
+    """Return how many groups of copies an ``nvgpu.device_async_wait`` leaves in flight."""
+    attributes = wait.attributes
+    return ir.IntegerAttr(attributes["numGroups"]).value if "numGroups" in attributes else 0

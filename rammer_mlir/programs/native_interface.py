@@ -1,0 +1,143 @@
+"""The interface between compiled code and the runtime: what both sides are made from.
+
+Code generators take symbols, offsets and strides from here, and the runtime lays out memory by the
+same definitions, so that the two cannot differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+import numpy as np
+
+from rammer_mlir.programs.records import Base
+
+CACHE_LINE = 64
+"""Bytes of a CPU's cache line. What different threads write begins on different lines."""
+
+ENTRY, TRACED_ENTRY = "rammer_veu", "rammer_veu_traced"
+"""CPU: functions ``(vEU, context)`` that execute one vEU's share of a run."""
+
+START, LAUNCH, STOP = "rammer_start", "rammer_launch", "rammer_stop"
+"""CPU: functions that create a pool's threads, launch an entry function, and end the threads.
+
+``start(pool) -> i64`` returns 0, or the error of ``pthread_create`` in the low half and the number
+of threads made so far in the high half; ``launch(pool, entry, context, spins)`` returns when every
+vEU has finished; ``stop(pool, count)`` ends the threads of the first ``count`` vEUs.
+"""
+
+
+class ContextWord(IntEnum):
+    """Places of the 64-bit words that a CPU's entry function finds in its context.
+
+    POINTERS is the pointer table, STEPS the step counters (one cache line each), RUN the number of
+    the run from 1, TRACES the per-vEU trace buffers, and SPINS how often a waiting vEU polls before
+    it gives way; RECORDS, ARGUMENTS, STARTS and TOTALS are the arrays of the task table.
+    """
+
+    POINTERS = 0
+    STEPS = 1
+    RUN = 2
+    TRACES = 3
+    SPINS = 4
+    RECORDS = 5
+    ARGUMENTS = 6
+    STARTS = 7
+    TOTALS = 8
+
+
+def _layout(num_bytes: int, fields: Mapping[str, tuple[int, str]]) -> np.dtype[np.void]:
+    """Return a structure of ``num_bytes`` whose fields have an offset and a type each."""
+    return np.dtype(
+        {
+            "names": list(fields),
+            "offsets": [offset for offset, _ in fields.values()],
+            "formats": [kind for _, kind in fields.values()],
+            "itemsize": num_bytes,
+        }
+    )
+
+
+POOL = _layout(
+    5 * CACHE_LINE,
+    {
+        "epoch": (0, "<i4"),
+        "stop": (CACHE_LINE, "<i4"),
+        "entry": (2 * CACHE_LINE, "<u8"),
+        "context": (2 * CACHE_LINE + 8, "<u8"),
+        "sleepers": (3 * CACHE_LINE, "<i4"),
+        "num_veus": (4 * CACHE_LINE, "<i8"),
+        "spins": (4 * CACHE_LINE + 8, "<i8"),
+        "idle_polls": (4 * CACHE_LINE + 16, "<i8"),
+    },
+)
+"""CPU: the head of a pool's memory, which the host zeroes and aligns to cache lines.
+
+- ``epoch`` grows by one with every launch; idle threads sleep on it.
+- ``stop`` is not zero when the threads shall end.
+- ``entry`` and ``context``: the launched entry function and its context.
+- ``sleepers``: threads that sleep on the epoch.
+- ``num_veus``, ``spins`` and ``idle_polls`` are the host's: the number of vEUs, how often an idle
+  thread polls before it gives way between two polls, and how often before it sleeps.
+"""
+
+THREAD = _layout(
+    CACHE_LINE,
+    {
+        "pool": (0, "<u8"),
+        "veu": (8, "<i8"),
+        "handle": (16, "<u8"),
+        "finished": (32, "<i4"),
+    },
+)
+"""CPU: the part of a pool's memory that belongs to a vEU's thread; one for each follows the head.
+
+``handle`` is the ``pthread_t`` and ``finished`` the epoch that the thread has finished. The thread
+of vEU 0 is the caller's, and its part stays zero.
+"""
+
+GPU_ENTRY = "rammer_program"
+"""GPU: the persistent kernel."""
+
+COUNTER_WORDS = 16
+"""GPU: 64-bit words from one vEU's step counter to the next: a cache line of 128 bytes."""
+
+SCRATCHES, COUNTERS, TABLE, WATCH = "scratches", "counters", "table", "watch"
+"""GPU: the kernel's arguments after the buffers: temporaries that do not fit shared memory, step
+counters, task table, and the watchdog's buffer. Counters and the watchdog's buffer are zeroed once.
+"""
+
+
+def argument_name(base: Base, index: int = 0) -> str:
+    """Return the name of the kernel's argument for a buffer: ``inputN``, ``outputN``, or the base.
+
+    There is one buffer of constants, and one arena.
+    """
+    return f"{base}{index}" if base in ("input", "output") else base
+
+
+class WatchWord(IntEnum):
+    """Places in the watchdog's buffer, before the word of each vEU: whether it was stopped.
+
+    CLAIMS counts threads that lost patience; the first one says its vEU, which vEU it awaits, the
+    steps that it expects of that one and sees since the first run, the position in the task table
+    of what it waits for, and the run.
+    """
+
+    CLAIMS = 0
+    VEU = 1
+    AWAITED = 2
+    EXPECTED = 3
+    SEEN = 4
+    POSITION = 5
+    RUN = 6
+
+
+WATCH_HEADER = 8
+"""Words of the watchdog's buffer before the vEUs'."""
+
+
+def watch_words(num_veus: int) -> int:
+    """Return the number of 64-bit words of the watchdog's buffer."""
+    return WATCH_HEADER + num_veus

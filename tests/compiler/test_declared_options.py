@@ -1,0 +1,70 @@
+"""Options are declared once, and every interface has each of them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import rammer_mlir
+from rammer_mlir.cli import compile as compile_tool
+from rammer_mlir.cli import run as run_tool
+from rammer_mlir.compiler.cache import compile_key
+from rammer_mlir.compiler.declared_options import declared_options, with_defaults
+from rammer_mlir.compiler.options import check_options
+from rammer_mlir.errors import OptionError
+from tests.cli.tools import save_layer
+
+OTHER: dict[str, Any] = {
+    "policy": "sequential", "num_veus": 7, "costs": "h100", "merge": 2.0, "winograd": False,
+    "watchdog": 9, "per_operator": True,
+}  # fmt: skip
+"""For each option a value that is not its default."""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Return a model of two layers."""
+    return save_layer(tmp_path_factory.mktemp("models") / "layer.onnx").read_bytes()
+
+
+def test_every_option_is_tried_here() -> None:
+    assert set(OTHER) == {declared.name for declared in declared_options()}
+    assert all(with_defaults({})[name] != value for name, value in OTHER.items())  # type: ignore[literal-required]
+
+
+@pytest.mark.parametrize("tool", [compile_tool, run_tool], ids=["compile", "run"])
+def test_help_names_every_option(tool: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        tool.main(["--help"])
+    shown = capsys.readouterr().out
+    for declared in declared_options():
+        assert re.search(rf"^  {re.escape(declared.flag)}\b", shown, re.MULTILINE), declared.flag
+
+
+def test_the_docstring_names_every_option() -> None:
+    text = rammer_mlir.compile.__doc__ or ""
+    for declared in declared_options():
+        assert f"\n        {declared.name}: " in text
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_every_option_is_in_the_key_of_the_cache(name: str, model: bytes) -> None:
+    target = "nvvm" if name in ("watchdog", "per_operator") else "cpu"
+    plain = compile_key(model, check_options(target), None)
+    other = compile_key(model, check_options(target, **{name: OTHER[name]}), None)
+    assert plain is not None and other is not None and plain != other
+
+
+def test_an_option_that_does_not_exist(model: bytes) -> None:
+    unknown: dict[str, Any] = {"wingorad": False}
+    with pytest.raises(OptionError, match="wingorad: unknown option, expected one of policy, "):
+        rammer_mlir.compile(model, **unknown)
+
+
+@pytest.mark.parametrize("name", ["watchdog", "per_operator"])
+def test_options_of_gpus_on_a_cpu(name: str) -> None:
+    with pytest.raises(OptionError, match=f"{name}: expected a GPU as target, found 'cpu'"):
+        check_options("cpu", **{name: OTHER[name]})
+    check_options("nvvm", **{name: OTHER[name]})

@@ -1,0 +1,197 @@
+"""What the runtime writes is what compiled code reads, and both take it from one definition."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import gpu_model
+import numpy as np
+import pytest
+from ring import Ring
+
+from rammer_mlir import dialects
+from rammer_mlir.bindings import ir
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
+from rammer_mlir.lowering.cpu import runtime
+from rammer_mlir.lowering.cpu.image import build_image, lower_program
+from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.jit import load_object
+from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.passes.ir.entry import symbol_name
+from rammer_mlir.programs import native_interface as interface
+from rammer_mlir.programs.cpu_image import CpuImage
+from rammer_mlir.programs.gpu_image import GpuImage
+from rammer_mlir.programs.native_interface import COUNTER_WORDS, POOL, THREAD, ContextWord
+from rammer_mlir.runtime.context import Context
+from rammer_mlir.runtime.pool import NativeCode, ThreadPool, native_code
+
+RING = Ring(num_veus=3)
+
+PACKAGE = Path(interface.__file__).resolve().parents[2]
+
+SYMBOLS = (
+    interface.ENTRY, interface.TRACED_ENTRY, interface.START, interface.LAUNCH, interface.STOP,
+    interface.GPU_ENTRY, interface.SCRATCHES, interface.COUNTERS, interface.WATCH,
+)  # fmt: skip
+
+
+def lowered_ring() -> tuple[ir.Module, CpuImage]:
+    """Return the ring as LLVM functions with a dispatch loop, in a context of its own."""
+    context = ir.Context()
+    dialects.register(context)
+    with context, ir.Location.unknown():
+        module = ir.Module.parse(RING.text())
+        image = build_image(module, {1: RING.weights()}, RING.signature, RING.num_veus)
+        lower_program(module, image.program, host_machine(), straight_line_limit=0)
+    return module, image
+
+
+def function(module: ir.Module, name: str) -> ir.Operation:
+    """Return a function of a module."""
+    (found,) = (op.operation for op in module.body.operations if symbol_name(op) == name)
+    return found
+
+
+def width(kind: ir.Type) -> int:
+    """Return the bytes of a scalar in memory."""
+    return ir.IntegerType(kind).width // 8 if isinstance(kind, ir.IntegerType) else 8
+
+
+def accesses(scope: ir.Operation) -> Iterator[tuple[Any, int, int]]:
+    """Yield loads and stores: the base pointer, the constant offset in bytes, and the bytes."""
+    for operation in walk(scope):
+        if operation.name in ("llvm.load", "llvm.atomicrmw"):
+            address, kind = operation.operands[0], operation.results[0].type
+        elif operation.name == "llvm.store":
+            address, kind = operation.operands[1], operation.operands[0].type
+        else:
+            continue
+        offset, owner = 0, address.owner
+        if not isinstance(owner, ir.Block) and owner.operation.name == "llvm.getelementptr":
+            (place,) = ir.DenseI32ArrayAttr(owner.attributes["rawConstantIndices"])
+            offset = place * width(ir.TypeAttr(owner.attributes["elem_type"]).value)
+            address = owner.operands[0]
+        yield address, offset, width(kind)
+
+
+def fields(layout: np.dtype[np.void]) -> set[tuple[int, int]]:
+    """Return offset and bytes of each field."""
+    return {(offset, kind.itemsize) for kind, offset, *_ in (layout.fields or {}).values()}
+
+
+def test_code_reads_the_words_of_the_context() -> None:
+    module, _ = lowered_ring()
+    words = {(8 * word, 8) for word in ContextWord}
+    traces = (8 * ContextWord.TRACES, 8)
+    for name, expected in (
+        (interface.TRACED_ENTRY, words),
+        (interface.ENTRY, words - {traces}),
+    ):
+        entry = function(module, name)
+        context = entry.regions[0].blocks[0].arguments[1]
+        found = {(offset, size) for base, offset, size in accesses(entry) if base == context}
+        assert found == expected
+
+
+def test_code_reads_the_fields_of_the_pool() -> None:
+    """Offsets and sizes of all accesses are those of the two structures, and none is missing."""
+    found: dict[str, set[tuple[int, int]]] = {"pool": set(), "thread": set()}
+    with ir.Context(), ir.Location.unknown():
+        module = runtime.runtime_module("x86_64")
+        names = (interface.START, interface.LAUNCH, interface.STOP)
+        for name in (*names, "rammer_sleep", "rammer_announce", "rammer_worker"):
+            for base, offset, size in accesses(function(module, name)):
+                owner = base.owner
+                is_argument = isinstance(owner, ir.Block)
+                from_call = not is_argument and owner.operation.name == "llvm.call"
+                is_thread = from_call or (is_argument and name == "rammer_worker")
+                found["thread" if is_thread else "pool"].add((offset, size))
+    assert found == {"pool": fields(POOL), "thread": fields(THREAD)}
+
+
+def test_the_text_of_the_runtime_has_no_name_too_few_or_too_many() -> None:
+    text = Path(runtime.__file__).with_suffix(".mlir").read_text()
+    layouts = {"pool": POOL, "thread": THREAD}
+    offsets = {f"{name}_{field}" for name, kind in layouts.items() for field in kind.names or ()}
+    first = {"pool_epoch", "thread_pool"}  # at offset 0, which needs no name
+    others = {"start", "launch", "stop", "futex_syscall", "pool_bytes", "thread_bytes"}
+    assert set(Template(text).get_identifiers()) == (offsets - first) | others
+
+
+@pytest.fixture(scope="module")
+def ring() -> tuple[CpuImage, NativeCode]:
+    module, image = lowered_ring()
+    with module.context:
+        object_file = emit_object(to_llvm_ir(module), host_machine())
+    library = load_object(object_file)
+    return image, native_code(library.address, library)
+
+
+def test_threads_write_what_the_host_reads(ring: tuple[CpuImage, NativeCode]) -> None:
+    image, code = ring
+    pool = ThreadPool(code, 3)
+    context = Context(image, pool.spins)
+    x = RING.input()
+    y = np.full_like(x, np.nan)
+    for _ in range(2):
+        context.bind([x], [y])
+        pool.launch(code.entry, context.address)
+    memory: np.ndarray[Any, np.dtype[np.uint8]] = vars(pool)["_memory"]
+    head, threads = memory[: POOL.itemsize].view(POOL)[0], memory[POOL.itemsize :].view(THREAD)
+    assert (head["epoch"], head["num_veus"], head["stop"]) == (2, 3, 0)
+    assert (head["entry"], head["context"]) == (code.entry, context.address)
+    assert threads["veu"].tolist() == [0, 1, 2]
+    assert threads["pool"][1:].tolist() == [memory.ctypes.data] * 2
+    assert threads["finished"][1:].tolist() == [2, 2]
+    assert threads["handle"][1:].tolist() == pool.handles
+    assert np.array_equal(y, RING.expected(x))
+    pool.close()
+    assert head["stop"] == 1
+
+
+def test_a_gpu_kernel_has_the_arguments_that_it_is_launched_with() -> None:
+    options = check_options("nvvm:sm_90", num_veus=3, costs="cpu", watchdog=1000)
+    compilation = Compilation.of_model(gpu_model.MODEL, options)
+    image = compilation.image
+    assert isinstance(image, GpuImage)
+    (kernel,) = (op for op in walk(compilation.module.operation) if op.name == "gpu.func")
+    assert ir.StringAttr(kernel.attributes["sym_name"]).value == interface.GPU_ENTRY
+    kinds = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).inputs
+    sizes = [kind.shape[0] * width(kind.element_type) for kind in map(ir.MemRefType, kinds)]
+    assert sizes == list(image.argument_bytes)
+    named = dict(zip(image.arguments, sizes, strict=True))
+    assert named[interface.COUNTERS] == 8 * COUNTER_WORDS * 3
+    assert named[interface.WATCH] == 8 * interface.watch_words(3)
+    assert named[interface.TABLE] == image.tables[0].nbytes
+
+
+def test_a_gpu_kernel_counts_where_the_interface_says() -> None:
+    executable = gpu_model.compiled()
+    for seed in range(2):
+        executable.run(gpu_model.feeds_of(seed))
+    program = executable.program
+    counters = np.zeros((3, COUNTER_WORDS), np.int64)
+    memory = vars(program)["_memory"][interface.COUNTERS]
+    program.driver.download(counters, memory.address, program.stream)
+    totals = executable.image.program.launches[0].totals
+    assert counters[:, 0].tolist() == [2 * total for total in totals]
+    assert not counters[:, 1:].any()
+
+
+def test_no_symbol_is_spelled_twice() -> None:
+    """Each is a literal of the native interface's file, and of no other file."""
+    for folder in ("rammer_mlir", "lowering", "passes"):
+        for file in sorted((PACKAGE / folder).rglob("*.py")):
+            if file.name == "native_interface.py":
+                continue
+            tree = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+            literals = {node.value for node in tree if isinstance(node, ast.Constant)}
+            assert not literals & set(SYMBOLS), file
+    text = Path(runtime.__file__).with_suffix(".mlir").read_text()
+    assert not [symbol for symbol in SYMBOLS[:6] if f"@{symbol}(" in text]
