@@ -9,7 +9,6 @@ stage, to a schedule for two vEUs, in a context that is yours.
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.options import check_options
-from rammer_mlir.compiler.pipeline import portable_stages
 from rammer_mlir.passes.manager import run_pipeline
 
 TWO_BRANCHES = """
@@ -36,7 +35,7 @@ with ir.Context() as context, ir.Location.unknown():
     # The stages are named lists of passes, ours and upstream's mixed. Use them as they are, leave
     # some out, or put yours between them.
     options = check_options("cpu", policy="wavefront", num_veus=2)
-    for stage in portable_stages(options):
+    for stage in options.portable_stages():
         run_pipeline(module, stage.pipeline)
         module.operation.verify()
         print(f"// ---- {stage.name}: {len(str(module).splitlines())} lines")

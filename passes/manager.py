@@ -9,11 +9,16 @@ from itertools import groupby
 
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir, passmanager
-from rammer_mlir.errors import PassError
+from rammer_mlir.errors import OptionError, PassError
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.options import create_pass
 from rammer_mlir.passes.pipeline import PipelineNode, fail, parse_pipeline
-from rammer_mlir.passes.registry import PASSES, close_name
+from rammer_mlir.passes.registry import (
+    EXTENSION_PASSES,
+    PASSES,
+    close_name,
+    is_unknown_to_mlir,
+)
 from rammer_mlir.passes.timing import Timing
 
 _RESTRICTED = re.compile(r"restricted to '([\w.]+)'")
@@ -46,7 +51,7 @@ def run_pipeline(
     Args:
         module: changed in place; after an error its state is not specified.
         text: the pipeline; our passes may only stand directly in ``builtin.module(...)``.
-        passes: the passes written in Python that the text may name.
+        passes: the passes written in Python that the text may name, besides registered ones.
         print_after_all: called after every pass.
         timing: collects the seconds of every pass.
 
@@ -100,8 +105,7 @@ class _Planner:
 
     def plan(self, root: PipelineNode, *, leaf_by_leaf: bool) -> list[_Step]:
         for leaf in root.leaves():
-            if leaf.name not in self._own:
-                self._check_upstream(leaf)
+            self._check_known(leaf)
         steps: list[_Step] = []
         children = root.children or ()
         for is_own, nodes in groupby(children, key=lambda node: node.name in self._own):
@@ -139,16 +143,33 @@ class _Planner:
                     f"found it in '{node.name}'",
                 )
 
-    def _check_upstream(self, leaf: PipelineNode) -> None:
+    def _check_known(self, leaf: PipelineNode) -> None:
+        """Refuse a pass that is neither ours, nor registered, nor MLIR's, nor of a package."""
+        if leaf.name in self._own:
+            return
+        registered = EXTENSION_PASSES.known(leaf.name)
+        if registered is not None:
+            self._own[leaf.name] = registered
+            return
         try:
             passmanager.PassManager.parse(f"any({leaf.text})")
         except ValueError as error:
-            lines = _lines(error)
-            if any("does not refer to a registered" in line for line in lines):
-                close = close_name(leaf.name, self._own)
-                hint = f", did you mean '{close}'?" if close else ": see --list-passes"
-                fail(leaf.column, f"unknown pass '{leaf.name}'{hint}")
-            fail(leaf.column, f"'{leaf.name}': {lines[0].removeprefix('<Pass-Options-Parser>: ')}")
+            if is_unknown_to_mlir(error):
+                self._own[leaf.name] = self._of_package(leaf)
+                return
+            message = _lines(error)[0].removeprefix("<Pass-Options-Parser>: ")
+            fail(leaf.column, f"'{leaf.name}': {message}")
+
+    def _of_package(self, leaf: PipelineNode) -> type[Pass]:
+        try:
+            found = EXTENSION_PASSES.find(leaf.name)
+        except OptionError as error:
+            fail(leaf.column, str(error))
+        if found is None:
+            close = close_name(leaf.name, (*self._own, *EXTENSION_PASSES.names()))
+            hint = f", did you mean '{close}'?" if close else ": see --list-passes"
+            fail(leaf.column, f"unknown pass '{leaf.name}'{hint}")
+        return found
 
 
 def _check_nesting(node: PipelineNode, root: PipelineNode) -> None:

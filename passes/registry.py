@@ -1,11 +1,17 @@
-"""The table of our passes, in the order in which the compiler runs them."""
+"""The table of our passes, in the order in which the compiler runs them, and outside passes."""
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
+import inspect
+import re
 from collections.abc import Iterable
+from typing import Any, get_args, get_origin, get_type_hints
 
+from rammer_mlir.bindings import ir, passmanager
 from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.rtask_apply_costs import ApplyCosts
 from rammer_mlir.passes.rtask_batch_products import BatchProducts
 from rammer_mlir.passes.rtask_block_channels import BlockChannels
 from rammer_mlir.passes.rtask_block_weights import BlockWeights
@@ -27,6 +33,7 @@ from rammer_mlir.passes.rtask_split_products import SplitProducts
 from rammer_mlir.passes.rtask_tile import Tile
 from rammer_mlir.passes.rtask_verify_schedule import VerifySchedule
 from rammer_mlir.passes.rtask_winograd import Winograd
+from rammer_mlir.support.plugins import Registry, check_name, refuse
 
 PASSES: tuple[type[Pass], ...] = (
     ExternalizeConstants,
@@ -44,6 +51,7 @@ PASSES: tuple[type[Pass], ...] = (
     InsertCopies,
     Tile,
     Bufferize,
+    ApplyCosts,
     Schedule,
     MinimizeBarriers,
     FoldVeus,
@@ -51,6 +59,73 @@ PASSES: tuple[type[Pass], ...] = (
     VerifySchedule,
     PrintSchedule,
 )
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_OWN_PREFIX = "rtask-"
+_OPTION_TYPES = (int, bool, str, float)
+
+
+def _check(name: str, value: object) -> type[Pass]:
+    kind: Any = value
+    is_pass = isinstance(kind, type) and issubclass(kind, Pass) and not inspect.isabstract(kind)
+    if not is_pass:
+        refuse("a subclass of rammer_mlir.passes.Pass with a method run(module)", value)
+    own_name = str(getattr(kind, "name", ""))
+    check_name(name, own_name)
+    if not _NAME.fullmatch(own_name) or own_name.startswith(_OWN_PREFIX):
+        refuse(f"a name of lowercase words and dashes, without '{_OWN_PREFIX}'", repr(own_name))
+    if _is_mlir_pass(own_name):
+        refuse("a name that MLIR has no pass of", repr(own_name))
+    _check_options(kind)
+    return kind
+
+
+def _check_options(kind: type[Pass]) -> None:
+    hints = get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        hint = hints[field.name]
+        element = get_args(hint)[0] if get_origin(hint) in (list, tuple) else hint
+        if element not in _OPTION_TYPES or field.default is dataclasses.MISSING:
+            refuse(
+                "options of int, bool, str, float, or lists or tuples of them, with a default",
+                f"'{field.name}: {field.type}'",
+            )
+
+
+def _is_mlir_pass(name: str) -> bool:
+    try:
+        with ir.Context():
+            passmanager.PassManager.parse(f"any({name})")
+    except ValueError as error:
+        return not is_unknown_to_mlir(error)
+    return True
+
+
+def is_unknown_to_mlir(error: ValueError) -> bool:
+    """Whether MLIR's pass manager refused a pipeline because it has no such pass."""
+    return "does not refer to a registered" in str(error)
+
+
+EXTENSION_PASSES: Registry[type[Pass]] = Registry("pass", {}, _check, "passes")
+"""Passes from outside, by name."""
+
+
+def register_pass(kind: type[Pass]) -> None:
+    """Make a pass known by its name, in pipelines and as an option of `rammer-opt`.
+
+    Example::
+
+        @dataclass(frozen=True)
+        class CountFunctions(Pass):
+            name: ClassVar[str] = "count-functions"
+            def run(self, module: ir.Module) -> None:
+                print(len(list(module.body.operations)))
+        register_pass(CountFunctions)
+
+    Raises:
+        OptionError: if it is no pass, has options of other types, or its name is taken.
+    """
+    EXTENSION_PASSES.register(str(getattr(kind, "name", "")), kind)
 
 
 def help_line(kind: type[Pass]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -24,6 +24,7 @@ from rammer_mlir.passes.tiling.kernel import (
     whole,
     whole_cost,
 )
+from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS, KernelProvider, offered_kernels
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
 
@@ -58,7 +59,8 @@ class Tile(Pass):
     tiles are for its times and ``num-veus`` vEUs. Without, they are for cores of a CPU: the rTasks
     of the coarsest rKernel do ``work`` scalar operations at most where that is possible, except
     where it has ``enough`` rTasks and smaller ones would read much more in all. Functions that many
-    rOperators call get a candidate more, for pieces that fill gaps.
+    rOperators call get a candidate more, for pieces that fill gaps. Registered ``providers`` may
+    offer further rKernels.
     """
 
     name: ClassVar[str] = "rtask-tile"
@@ -69,6 +71,7 @@ class Tile(Pass):
     num_veus: int = 1
     work: int = 8_000_000
     enough: int = 0
+    providers: tuple[str, ...] = ()
 
     def run(self, module: ir.Module) -> None:
         """Replace computations on whole tensors by rKernels and describe each with an op."""
@@ -77,6 +80,7 @@ class Tile(Pass):
         kernels: dict[str, list[str]] = {}
         device = find_device(self.device).device(self.num_veus) if self.device else None
         wanted = _Wanted(aims(self.work, self.enough), self.candidates, self.memory, device)
+        providers = [KERNEL_PROVIDERS.get(name) for name in self.providers]
         operators = _operators(module)
         callers = {_callee(op): op for op in reversed(operators)}
         calls = Counter(map(_callee, operators))
@@ -84,9 +88,10 @@ class Tile(Pass):
             if is_private(function) and function.operation.regions[0].blocks:
                 name = symbol_name(function)
                 limit = Limit(self.memory, callers.get(name, function))
-                kernels[name] = _build_candidates(
-                    function, name, wanted.for_calls(calls[name]), limit
-                )
+                kernels[name] = [
+                    *_build_candidates(function, name, wanted.for_calls(calls[name]), limit),
+                    *_offered(function, providers, limit),
+                ]
                 function.operation.erase()
         for op in operators:
             chosen = [
@@ -149,6 +154,18 @@ def _build_candidates(function: ir.OpView, name: str, wanted: _Wanted, limit: Li
         _describe(kernel, domain.num_rtasks, reads, writes, tile_cost(computation, domain))
         names.append(symbol_name(kernel))
     return names
+
+
+def _offered(
+    function: ir.OpView, providers: Sequence[KernelProvider], limit: Limit
+) -> Iterator[str]:
+    """Yield the names of the rKernels that providers offer, which have to keep to the limit."""
+    for provider in providers:
+        for description in offered_kernels(Computation(function), provider):
+            attributes = description.operation.attributes
+            work = (ir.IntegerAttr(attributes[key]).value for key in ("operations", "bytes"))
+            limit.check(TileCost(*work))
+            yield ir.FlatSymbolRefAttr(attributes["function"]).value
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.backends.gpu import GpuBackend
-from rammer_mlir.compiler.options import CompileOptions, check_options
+from rammer_mlir.compiler.options import CheckedOptions, check_options
 from rammer_mlir.compiler.stage import Work
 from rammer_mlir.compiler.stage_names import PORTABLE_STAGES
 from rammer_mlir.errors import OptionError, UnsupportedError
@@ -82,7 +82,7 @@ def compile_launches(
     return executable
 
 
-def _schedule(module: ir.Module, options: CompileOptions, gpu: GpuTarget) -> None:
+def _schedule(module: ir.Module, options: CheckedOptions, gpu: GpuTarget) -> None:
     passes = (
         f"rtask-from-gpu{{subgroup={gpu.warp_size}}}",
         f"rtask-schedule{{policy={options.policy} num-veus={options.num_veus} "

@@ -19,7 +19,6 @@ from rammer_mlir import dialects
 from rammer_mlir.benchmarks.models import build
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.options import check_options
-from rammer_mlir.compiler.pipeline import portable_stages
 from rammer_mlir.dialects.rtask.assembly.parser import to_generic
 from rammer_mlir.dialects.rtask.assembly.printer import to_readable
 from rammer_mlir.errors import AssemblyError
@@ -67,7 +66,7 @@ def stages(name: str) -> dict[str, tuple[str, str, str]]:
     found: dict[str, tuple[str, str, str]] = {}
     with context(), ir.Location.unknown():
         module = ir.Module.parse(import_model(model).bytecode)
-        for stage in portable_stages(check_options(num_veus=4)):
+        for stage in check_options(num_veus=4).portable_stages():
             run_pipeline(module, stage.pipeline)
             found[stage.name] = (
                 dialects.get_asm(module),

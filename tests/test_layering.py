@@ -22,7 +22,7 @@ LAYERS = (
     {"runtime"},
     {"emulation"},
     {"compiler"},
-    {"embedding"},
+    {"embedding", "extend"},
     {"rammer_mlir"},
     {"backend", "cli"},
     {"benchmarks"},

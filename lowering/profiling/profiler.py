@@ -12,11 +12,8 @@ from rammer_mlir.lowering.profiling.isolate import KernelSource, isolate
 from rammer_mlir.lowering.profiling.measure import measure
 from rammer_mlir.lowering.profiling.profiles import ProfileStore, default_path
 from rammer_mlir.passes.ir.entry import functions, symbol_name
-from rammer_mlir.passes.ir.kernels import described_kernels
+from rammer_mlir.passes.ir.kernels import annotate_seconds, described_kernels
 from rammer_mlir.scheduling.graph import MeasuredSeconds
-
-SECONDS = "seconds"
-"""Attribute of ``rtask.kernel``: measured seconds of an rTask, as in ``MeasuredSeconds``."""
 
 
 def profile_kernels(
@@ -48,7 +45,7 @@ def profile_kernels(
     found = _measure_all(missing, store, executor)
     known.update(found)
     for name, description in described_kernels(module).items():
-        _annotate(description, known[keys[name]])
+        annotate_seconds(description, astuple(known[keys[name]]))
     return len(missing)
 
 
@@ -66,9 +63,3 @@ def _measure_all(
 
 def _num_rtasks(description: ir.OpView) -> int:
     return ir.IntegerAttr(description.operation.attributes["num_rtasks"]).value
-
-
-def _annotate(description: ir.OpView, seconds: MeasuredSeconds) -> None:
-    with description.operation.context:
-        value = ir.DenseF64ArrayAttr.get(list(astuple(seconds)))
-    description.operation.attributes[SECONDS] = value

@@ -12,7 +12,7 @@ import numpy as np
 
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
-from rammer_mlir.compiler.options import CompileOptions, check_options
+from rammer_mlir.compiler.options import CheckedOptions, check_options
 from rammer_mlir.compiler.stage import Work
 from rammer_mlir.compiler.stage_names import PORTABLE_STAGES
 from rammer_mlir.emulation.device.executable import EmulatedExecutable
@@ -91,10 +91,10 @@ func.func @main(%x: {_ONE} {{rtask.name = "x"}}, %y: {_ONE} {{rtask.name = "y", 
             )
         return f'"rtask.veu"() ({{ ^bb0: {" ".join(items)} }}) {{id = {veu} : i64}} : () -> ()'
 
-    def _work(self, module: ir.Module, options: CompileOptions) -> Work:
+    def _work(self, module: ir.Module, options: CheckedOptions) -> Work:
         return Work(module, self.signature, {}, options, reached=[*PORTABLE_STAGES])
 
-    def _compiled(self, options: CompileOptions, device: int = 0) -> CompiledModel:
+    def _compiled(self, options: CheckedOptions, device: int = 0) -> CompiledModel:
         with _context(), ir.Location.unknown():
             work = self._work(ir.Module.parse(self.text()), options)
         return options.backend.load(options.backend.compile(work), device)

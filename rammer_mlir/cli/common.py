@@ -39,9 +39,30 @@ class _Ended(BaseException):
 class ArgumentParser(argparse.ArgumentParser):
     """Reports bad arguments as an OptionError instead of printing the usage and exiting."""
 
+    describe_names: Callable[[], str] | None = None
+    """Gives the last paragraph of the help, which takes a while to find out."""
+
+    def format_help(self) -> str:
+        """Return the help."""
+        if self.describe_names is not None:
+            self.epilog = self.describe_names()
+        return super().format_help()
+
     def error(self, message: str) -> NoReturn:
         """Raise the error."""
         raise OptionError(f"{message}; see {self.prog} --help")
+
+
+def add_plugin_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names modules and files which register extensions."""
+    parser.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="MODULE|FILE.py",
+        help="import a module, or execute a file, that registers policies, passes, devices, ... "
+        "(docs/extending.md); may be repeated",
+    )
 
 
 def run_tool(tool: Callable[[], int], *, debug: bool) -> int:

@@ -20,11 +20,12 @@ from rammer_mlir.compiler.declared_options import DEFAULT_TARGET
 from rammer_mlir.compiler.stage_names import KNOWN_STAGES
 from rammer_mlir.errors import OptionError
 from rammer_mlir.support.atomic_file import check_writable
+from rammer_mlir.support.plugins import load_plugins
 from rammer_mlir.timeline.files import write_timelines
 
 if TYPE_CHECKING:
     from rammer_mlir.compiler.compilation import Compilation
-    from rammer_mlir.compiler.options import CompileOptions
+    from rammer_mlir.compiler.options import CheckedOptions
     from rammer_mlir.runtime.compiled import CompiledModel
 
 
@@ -50,6 +51,7 @@ def _parser() -> ArgumentParser:
 
 def _compile(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
+    load_plugins(options.plugin)
     if options.list_targets:
         write_output(STREAM, _list_targets().encode())
         return 0
@@ -83,17 +85,14 @@ def _compile(arguments: Sequence[str]) -> int:
 
 
 def _list_targets() -> str:
-    from rammer_mlir.compiler.backends.registry import backend_class, backend_names
+    from rammer_mlir.compiler.backends.registry import described_targets
 
-    lines: list[str] = []
-    for backend in map(backend_class, backend_names()):
-        words = (backend.__doc__ or "").strip().partition("\n")[0]
-        lines.append(f"  {backend.spelling:<20}{' '.join((words, *backend.lacks))}")
+    lines = (f"  {spelling:<20}{words}" for spelling, words in described_targets())
     return "\n".join(("Targets:", *lines, ""))
 
 
 def _compilation(
-    options: argparse.Namespace, checked: CompileOptions, shapes: Mapping[str, Sequence[int]]
+    options: argparse.Namespace, checked: CheckedOptions, shapes: Mapping[str, Sequence[int]]
 ) -> Compilation:
     from rammer_mlir.compiler.compilation import Compilation
 
@@ -102,7 +101,7 @@ def _compilation(
 
 def _compiled(
     options: argparse.Namespace,
-    checked: CompileOptions,
+    checked: CheckedOptions,
     shapes: Mapping[str, Sequence[int]],
     compared: Sequence[str],
 ) -> CompiledModel:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rammer_mlir.cli.common import ArgumentParser
+from rammer_mlir.cli.common import ArgumentParser, add_plugin_option
 from rammer_mlir.compiler.declared_options import (
     DEFAULT_TARGET,
     Declared,
@@ -39,7 +39,21 @@ def add_model_options(parser: ArgumentParser) -> None:
         action="store_false",
         help="compile anew, whatever the cache in ~/.cache/rammer-mlir holds",
     )
+    add_plugin_option(parser)
+    parser.describe_names = _describe_names
     parser.add_argument("--debug", action="store_true", help="print a traceback with an error")
+
+
+def _describe_names() -> str:
+    """Return the names that options take, also those of installed packages."""
+    from rammer_mlir.compiler.backends.registry import backend_names
+    from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
+    from rammer_mlir.scheduling.devices.catalog import all_names
+    from rammer_mlir.scheduling.policies import POLICIES
+
+    costs = (*all_names(), *COST_FUNCTIONS.names(), "measured")
+    kinds = {"targets": backend_names(), "policies": POLICIES.names(), "costs": costs}
+    return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items())
 
 
 def _add(parser: ArgumentParser, declared: Declared) -> None:

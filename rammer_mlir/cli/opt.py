@@ -5,19 +5,28 @@ from __future__ import annotations
 import argparse
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.cli import diagnostics
-from rammer_mlir.cli.common import STREAM, ArgumentParser, read_input, run_tool, write_output
+from rammer_mlir.cli.common import (
+    STREAM,
+    ArgumentParser,
+    add_plugin_option,
+    read_input,
+    run_tool,
+    write_output,
+)
 from rammer_mlir.errors import OptionError, PassError, RammerError
 from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.passes.manager import AfterPass, check_pipeline, pipeline_of_flags, run_pipeline
 from rammer_mlir.passes.options import describe_options
-from rammer_mlir.passes.registry import PASSES, help_line
+from rammer_mlir.passes.registry import EXTENSION_PASSES, PASSES, help_line
 from rammer_mlir.passes.timing import Timing
+from rammer_mlir.support.plugins import load_plugins
 
 ALL_PASSES = (*PASSES, *LOWERING_PASSES)
 """The passes from the `linalg` stage to the `program` stage, then those that lower rKernels."""
@@ -35,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _opt(arguments: Sequence[str]) -> int:
     options, flags = _parser().parse_known_args(arguments)
+    load_plugins(options.plugin)
     if options.list_passes:
         print(_list_passes())
         return 0
@@ -61,6 +71,7 @@ def _parser() -> ArgumentParser:
     add("-o", dest="output", default=STREAM, metavar="OUT", help="a file; - for standard output")
     add("--pass-pipeline", metavar="PIPELINE", help="for example 'builtin.module(cse,rtask-tile)'")
     add("--list-passes", action="store_true", help="list our passes; --PASS runs one")
+    add_plugin_option(parser)
     add("--split-input-file", action="store_true", help=f"process parts between lines '{_SPLIT}'")
     add("--verify-diagnostics", action="store_true", help="check 'expected-error {{...}}' comments")
     add("--allow-unregistered-dialect", action="store_true", help="accept unknown operations")
@@ -91,14 +102,25 @@ def _pipeline(options: argparse.Namespace, flags: Sequence[str]) -> str:
 
 
 def _list_passes() -> str:
-    lines = [f"  --{kind.name:<30}{help_line(kind)}{_options(kind)}" for kind in ALL_PASSES]
     return "\n".join(
         [
             "Passes of rammer-mlir:",
-            *lines,
+            *(f"  --{kind.name:<30}{help_line(kind)}{_options(kind)}" for kind in ALL_PASSES),
+            *_list_extensions(),
             "All passes of MLIR are accepted too, by their names in 'mlir-opt --help'.",
         ]
     )
+
+
+def _list_extensions() -> Iterator[str]:
+    """Yield a heading for each package or module that has passes, and a line for each pass."""
+    extensions = sorted(EXTENSION_PASSES.extensions(), key=lambda extension: extension.origin)
+    for origin, passes in groupby(extensions, key=lambda extension: extension.origin):
+        yield f"Passes of {origin}:"
+        for found in passes:
+            kind = found.value
+            text = f"error: {found.problem}" if kind is None else help_line(kind) + _options(kind)
+            yield f"  --{found.name:<30}{text}"
 
 
 def _options(kind: type) -> str:

@@ -39,6 +39,7 @@ from rammer_mlir.runtime.feeds import check_inputs, random_feeds
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.support.atomic_file import check_writable, open_atomically
+from rammer_mlir.support.plugins import load_plugins
 from rammer_mlir.timeline.files import write_timelines
 from rammer_mlir.timeline.spans import Timeline
 
@@ -86,6 +87,7 @@ def _parser() -> ArgumentParser:
 
 def _run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
+    load_plugins(options.plugin)
     if options.repeat < 1:
         raise OptionError(f"--repeat: expected at least 1, found {options.repeat}")
     if options.seed < 0:

@@ -24,13 +24,15 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from rammer_mlir.bindings import PACKAGE
-from rammer_mlir.compiler.options import CompileOptions
+from rammer_mlir.compiler.backends.registry import is_own_target
+from rammer_mlir.compiler.options import CheckedOptions
 from rammer_mlir.errors import OptionError, RammerError
 from rammer_mlir.frontends.onnx.digest import model_digest
 from rammer_mlir.frontends.onnx.load import Source
 from rammer_mlir.runtime.compiled import CompiledModel
 from rammer_mlir.runtime.loader import load
-from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.devices.catalog import find_device
+from rammer_mlir.scheduling.policies import get_policy, is_own_policy
 from rammer_mlir.support.cpu_features import cpu_features
 from rammer_mlir.support.user_folder import user_folder
 
@@ -133,7 +135,7 @@ def user_cache() -> CompileCache | None:
 
 def compile_or_find(
     source: Source,
-    options: CompileOptions,
+    options: CheckedOptions,
     shapes: Mapping[str, Sequence[int]] | None = None,
     device: int = 0,
     executor: Executor | None = None,
@@ -157,20 +159,21 @@ def compile_or_find(
 
 
 def compile_key(
-    source: Source, options: CompileOptions, shapes: Mapping[str, Sequence[int]] | None
+    source: Source, options: CheckedOptions, shapes: Mapping[str, Sequence[int]] | None
 ) -> str | None:
     """Return the key of a compilation; None if it cannot be kept.
 
-    That is so where the model or the device's file cannot be read, for policies of the user's,
-    whose source is not known, and for costs that are measured, which have a cache of their own.
+    That is so where the model or the device's file cannot be read, for policies, targets, cost
+    functions and rKernels from outside, whose source is not known, and for costs that are measured,
+    which have a cache of their own.
     """
     policy = get_policy(options.policy)
     model = model_digest(source)
-    if model is None or options.measured or not type(policy).__module__.startswith("rammer_mlir."):
+    if model is None or options.measured or not _has_known_source(options):
         return None
     try:
-        device = Path(options.device).read_text("utf-8") if "." in options.device else ""
-    except (OSError, UnicodeDecodeError):
+        device = repr(find_device(options.device))
+    except OptionError:
         return None
     parts = {
         "model": model,
@@ -182,6 +185,12 @@ def compile_key(
         "processor": [platform.machine(), *cpu_features()],
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _has_known_source(options: CheckedOptions) -> bool:
+    """Whether all code that decides what a model is compiled to belongs to this project."""
+    is_own = is_own_policy(options.policy) and is_own_target(options.target)
+    return is_own and not options.costs and not options.rkernels
 
 
 @functools.cache

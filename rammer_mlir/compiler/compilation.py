@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.backends.backend import Code
-from rammer_mlir.compiler.options import CompileOptions
+from rammer_mlir.compiler.options import CheckedOptions
+from rammer_mlir.compiler.pipeline import applied_costs
 from rammer_mlir.compiler.stage import Image, Work, run_stages
 from rammer_mlir.compiler.stage_names import PORTABLE_STAGES
 from rammer_mlir.frontends.onnx import import_model
 from rammer_mlir.lowering.profiling.profiler import profile_kernels
+from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.program.program_ir import ScheduledModule, read_plan
 from rammer_mlir.passes.program.task_graph import graph_of_operators
 from rammer_mlir.programs.signature import Signature
@@ -38,7 +40,7 @@ Source = str | os.PathLike[str] | bytes | onnx.ModelProto
 
 def compile_model(
     source: Source,
-    options: CompileOptions,
+    options: CheckedOptions,
     shapes: Mapping[str, Sequence[int]] | None = None,
     device: int = 0,
     executor: Executor | None = None,
@@ -58,7 +60,7 @@ class Compilation:
         bytecode: bytes,
         constants: Mapping[str, NDArray[np.generic]],
         signature: Signature,
-        options: CompileOptions,
+        options: CheckedOptions,
     ) -> None:
         """Begin with IR at the `linalg` stage and the values of its weights."""
         self._backend = options.backend
@@ -72,7 +74,7 @@ class Compilation:
     @staticmethod
     def of_model(
         source: Source,
-        options: CompileOptions,
+        options: CheckedOptions,
         shapes: Mapping[str, Sequence[int]] | None = None,
     ) -> Compilation:
         """Import an ONNX model.
@@ -166,6 +168,13 @@ class Compilation:
         with self.module.context, ir.Location.unknown():
             return graph_of_operators(self.module).graph()
 
+    def _priced_graph(self, passes: tuple[str, ...]) -> TaskGraph:
+        """Return the graph behind passes that write costs on rKernels."""
+        self.run_to("buffers")
+        if passes:
+            run_pipeline(self.module, f"builtin.module({','.join(passes)})")
+        return self.task_graph()
+
     def schedule(self) -> ScheduledModule:
         """Compile up to the `program` stage, and read the schedule back; lowering erases it."""
         self.run_to("program")
@@ -184,7 +193,7 @@ class Compilation:
         device = find_device(options.device).device(options.num_veus)
         if options.measured:
             self.profile()
-        graph = self.task_graph()
+        graph = self._priced_graph(applied_costs(options))
         own = self.schedule()
         with self.module.context, ir.Location.unknown():
             runs = [(options.policy, own.builder.graph(), own.plan)]

@@ -63,7 +63,8 @@ class Options(TypedDict, total=False):
             None,
             "device whose costs the schedule follows: a name (a100), or a file that ends with "
             ".toml; 'measured' measures the rKernels on this processor, once, 'measured:DEVICE' "
-            "takes the rest from that device (default: one like the target)",
+            "takes the rest from that device; a registered cost function is chosen alike, by NAME "
+            "or NAME:DEVICE (default: one like the target)",
             metavar="DEVICE",
             words="a name or a file",
         ),
@@ -85,6 +86,16 @@ class Options(TypedDict, total=False):
             "compute 3x3 convolutions with fewer multiplications where that is faster, on a CPU; "
             "rounding errors are some ten times as large",
             flag="--no-winograd",
+        ),
+    ]
+    rkernels: Annotated[
+        str,
+        Option(
+            "",
+            "on a CPU, registered providers that may offer rKernels beside the compiler's own",
+            metavar="PROVIDER,...",
+            words="names",
+            only_for="the CPU",
         ),
     ]
     watchdog: Annotated[

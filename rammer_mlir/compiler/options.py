@@ -9,7 +9,8 @@ from math import inf
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Unpack
 
-from rammer_mlir.compiler.backends.registry import emulator_of, find_backend
+from rammer_mlir.compiler.backends.registry import find_backend
+from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.declared_options import (
     DEFAULT_TARGET,
     Declared,
@@ -18,13 +19,18 @@ from rammer_mlir.compiler.declared_options import (
     declared_options,
     with_defaults,
 )
+from rammer_mlir.compiler.stage_names import PORTABLE_STAGES
 from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS
+from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
 from rammer_mlir.scheduling.devices.catalog import find_device
+from rammer_mlir.scheduling.devices.catalog import names as device_names
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.policies.ios import Ios
 
 if TYPE_CHECKING:
     from rammer_mlir.compiler.backends.backend import Backend
+    from rammer_mlir.compiler.stage import Stage
 
 MEASURED = "measured"
 """Costs of rKernels as measured here; ``measured:DEVICE`` takes the rest from that device."""
@@ -39,49 +45,26 @@ _EXPECTED: Mapping[type, tuple[type, str]] = {
 
 
 @dataclass(frozen=True)
-class CompileOptions:
-    """Checked options.
+class CheckedOptions(CompileOptions):
+    """Options of a compilation, and the back end that they were checked for."""
 
-    Attributes:
-        target: as the user spells it.
-        backend: the same, checked.
-        given: what the user decides, complete.
-        num_veus: vEUs that the program is scheduled for.
-        device: the device description, by name or file, whose costs schedules follow.
-        measured: whether rKernels cost what was measured on this processor.
-        merge_growth: how much merged operators may multiply the arithmetic; 0 merges none.
-        tile_bytes: most bytes that an rTask touches, for a bulk-synchronous device; else 0.
-        fold_to: vEUs that execute what was scheduled for ``num_veus`` of a bulk-synchronous device;
-            else 0.
-    """
-
-    target: str
     backend: Backend
-    given: Options
-    num_veus: int
-    device: str
-    measured: bool = False
-    merge_growth: float = 0.0
-    tile_bytes: int = 0
-    fold_to: int = 0
 
-    @property
-    def policy(self) -> str:
-        """Name of the scheduling policy."""
-        return self.given["policy"]
+    def portable_stages(self) -> tuple[Stage, ...]:
+        """Return the stages from `operators` to `program`, which are passes alone."""
+        stages = self.backend.stages(self)
+        return tuple(stage for stage in stages if stage.name in PORTABLE_STAGES)
 
-    @property
-    def launched_veus(self) -> int:
-        """Number of vEUs that execute the program."""
-        return min(self.fold_to, self.num_veus) or self.num_veus
-
-    def emulated(self, *, checked: bool = False, traced: bool = False) -> CompileOptions:
+    def emulated(self, *, checked: bool = False, traced: bool = False) -> CheckedOptions:
         """Return the options for the same target, executed on this machine's processor.
 
         Raises:
             OptionError: if it is not a GPU.
         """
-        return replace(self, backend=emulator_of(self.backend, checked=checked, traced=traced))
+        from rammer_mlir.compiler.backends.emulator import EmulatorBackend
+
+        emulator = EmulatorBackend.of_backend(self.backend, checked=checked, traced=traced)
+        return replace(self, backend=emulator)
 
     def key(self) -> dict[str, object]:
         """Return all that decides what a model is compiled to, for JSON."""
@@ -89,7 +72,7 @@ class CompileOptions:
         return {**decided, "tools": self.backend.tools()}
 
 
-def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> CompileOptions:
+def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> CheckedOptions:
     """Return checked options for a target; what is not given has its default.
 
     Raises:
@@ -102,7 +85,8 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Com
     options = as_plain_values(options)
     backend = find_backend(_check_target(target))
     get_policy(options["policy"])
-    measured, costs = _split_costs(options["costs"], backend)
+    asked, costs = _split_costs(options["costs"], backend)
+    measured = asked == MEASURED
     described = backend.device if costs is None else find_device(costs)
     cores = len(os.sched_getaffinity(0))
     num_veus = options["num_veus"]
@@ -115,9 +99,10 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Com
         backend.device.device(num_veus)
     vdevice = described.device(num_veus)
     _check_taken(target, options, backend)
-    checked = CompileOptions(
+    checked = CheckedOptions(
         target=target, backend=backend, given=options, num_veus=num_veus,
-        device=costs or described.name, measured=measured,
+        device=costs or described.name, measured=measured, costs="" if measured else asked,
+        rkernels=_check_rkernels(options["rkernels"]),
         merge_growth=_check_merge(options["merge"], options["policy"]),
         tile_bytes=vdevice.max_shared_memory if vdevice.is_bulk_synchronous else 0,
         fold_to=cores if vdevice.is_bulk_synchronous else 0,
@@ -212,14 +197,30 @@ def _check_merge(merge: float | None, policy: str) -> float:
     return merge
 
 
-def _split_costs(costs: str | None, backend: Backend) -> tuple[bool, str | None]:
-    """Return whether rKernels are measured, and the device whose costs the rest follows."""
-    first, _, rest = (costs or "").partition(":")
+def _check_rkernels(names: str) -> tuple[str, ...]:
+    """Return the names of providers, each of which exists."""
+    found = tuple(name.strip() for name in names.split(",")) if names else ()
+    for name in found:
+        KERNEL_PROVIDERS.get(name)
+    return found
+
+
+def _split_costs(costs: str | None, backend: Backend) -> tuple[str, str | None]:
+    """Return what is asked for costs first, and the device whose costs the rest follows.
+
+    The first is ``measured``, the name of a cost function, or empty.
+    """
+    if costs is None:
+        return "", None
+    first, _, rest = costs.partition(":")
     if first != MEASURED:
-        return False, costs
+        is_device = "." in first or first.lower() in device_names()
+        if is_device or COST_FUNCTIONS.find(first) is None:
+            return "", costs
+        return first, rest or None
     if not backend.measures:
         raise OptionError(
             f"costs '{costs}': expected target cpu, on which rKernels can be measured, found "
             f"'{backend.target}'; name a device instead"
         )
-    return True, rest or None
+    return MEASURED, rest or None

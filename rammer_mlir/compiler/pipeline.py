@@ -7,9 +7,8 @@ Passes are written as ``rammer-opt`` takes them. What a target does by itself, f
 from __future__ import annotations
 
 from rammer_mlir.compiler import steps
-from rammer_mlir.compiler.options import CompileOptions
+from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.stage import Stage
-from rammer_mlir.compiler.stage_names import PORTABLE_STAGES
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.programs.residency import Multiprocessors
 from rammer_mlir.scheduling.policies.ios import Ios
@@ -51,12 +50,6 @@ _FUSED_BODIES = (
     "func.func(linalg-generalize-named-ops,linalg-fuse-elementwise-ops)",
     *_SIMPLIFIED,
 )
-
-
-def portable_stages(options: CompileOptions) -> tuple[Stage, ...]:
-    """Return the stages from `operators` to `program`, which are passes alone, for any target."""
-    stages = options.backend.stages(options)
-    return tuple(stage for stage in stages if stage.name in PORTABLE_STAGES)
 
 
 def cpu_stages(options: CompileOptions) -> tuple[Stage, ...]:
@@ -174,7 +167,10 @@ def _winograd(options: CompileOptions) -> tuple[str, ...]:
 def _tiled_for_cpu(options: CompileOptions) -> str:
     enough = max(_CPU_ENOUGH, _ENOUGH_FOR_EACH * options.num_veus)
     memory = f" memory={options.tile_bytes}" if options.tile_bytes else ""
-    return f"rtask-tile{{candidates={_CANDIDATES}{memory} work={_CPU_WORK} enough={enough}}}"
+    offered = f" providers={','.join(options.rkernels)}" if options.rkernels else ""
+    return (
+        f"rtask-tile{{candidates={_CANDIDATES}{memory} work={_CPU_WORK} enough={enough}{offered}}}"
+    )
 
 
 def _tiled_for_gpu(options: CompileOptions) -> str:
@@ -185,6 +181,7 @@ def _tiled_for_gpu(options: CompileOptions) -> str:
 def _scheduled(options: CompileOptions) -> tuple[str, ...]:
     return (
         *(["rtask-profile-kernels"] if options.measured else []),
+        *applied_costs(options),
         f"rtask-schedule{{policy={options.policy} num-veus={options.num_veus}"
         f' device="{options.device}"'
         f"{' per-operator=true' if options.given['per_operator'] else ''}}}",
@@ -193,6 +190,14 @@ def _scheduled(options: CompileOptions) -> tuple[str, ...]:
         "rtask-plan-memory",
         "rtask-verify-schedule",
     )
+
+
+def applied_costs(options: CompileOptions) -> tuple[str, ...]:
+    """Return the pass that asks a cost function, if one is named; it needs rKernels on buffers."""
+    if not options.costs:
+        return ()
+    where = f'device="{options.device}" num-veus={options.num_veus}'
+    return (f"rtask-apply-costs{{costs={options.costs} {where}}}",)
 
 
 def _folded(options: CompileOptions) -> tuple[str, ...]:

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
+from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.emulation.codegen.kernel import KernelCode
 from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.passes.manager import run_pipeline
@@ -20,9 +20,6 @@ from rammer_mlir.passes.registry import PASSES
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.programs.signature import Signature
-
-if TYPE_CHECKING:
-    from rammer_mlir.compiler.options import CompileOptions
 
 Image = CpuImage | GpuImage
 

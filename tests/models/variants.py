@@ -19,7 +19,6 @@ from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.benchmarks.models import random_feeds
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.options import check_options
-from rammer_mlir.compiler.pipeline import portable_stages
 from rammer_mlir.compiler.weights import packed_weights
 from rammer_mlir.frontends.onnx import import_model
 from rammer_mlir.lowering.cpu.image import build_image, lower_program
@@ -67,14 +66,14 @@ class Variants:
         self._code: dict[frozenset[str], _Code] = {}
         with _context(), ir.Location.unknown():
             module = ir.Module.parse(self._imported.bytecode)
-            for stage in portable_stages(check_options(num_veus=1)):
+            for stage in check_options(num_veus=1).portable_stages():
                 if stage.name != "program":
                     run_pipeline(module, stage.pipeline)
             self._buffers = str(module)
 
     def schedule(self, policy: str, num_veus: int) -> Variant:
         """Schedule, verify and load the model."""
-        program = portable_stages(check_options(policy=policy, num_veus=num_veus))[-1]
+        program = check_options(policy=policy, num_veus=num_veus).portable_stages()[-1]
         with _context(), ir.Location.unknown():
             module = ir.Module.parse(self._buffers)
             run_pipeline(module, program.pipeline)

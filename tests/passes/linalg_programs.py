@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.compilation import Compilation
-from rammer_mlir.compiler.options import CompileOptions, check_options
-from rammer_mlir.compiler.pipeline import portable_stages
+from rammer_mlir.compiler.options import CheckedOptions, check_options
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.programs.signature import Signature, TensorSpec
@@ -31,7 +30,7 @@ def compilation(
     text: str,
     described: Signature,
     constants: Mapping[str, Array] | None = None,
-    options: CompileOptions | None = None,
+    options: CheckedOptions | None = None,
 ) -> Compilation:
     """Begin to compile a program at the `linalg` stage."""
     return Compilation(
@@ -53,7 +52,7 @@ def operators(text: str) -> list[Found]:
     context = ir.Context()
     with context:
         module = ir.Module.parse(text)
-    run_pipeline(module, portable_stages(check_options(num_veus=1))[0].pipeline)
+    run_pipeline(module, check_options(num_veus=1).portable_stages()[0].pipeline)
     return [_found(op.operation) for op in list(entry_block(module).operations)[:-1]]
 
 

@@ -16,7 +16,6 @@ from rammer_mlir import dialects
 from rammer_mlir.benchmarks.models import Scale, build
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.options import check_options
-from rammer_mlir.compiler.pipeline import portable_stages
 from rammer_mlir.errors import RammerError
 from rammer_mlir.frontends.onnx import import_model
 from rammer_mlir.passes.ir.entry import entry_block, entry_function
@@ -57,7 +56,7 @@ class Program:
         dialects.register(self._context)
         with self._context, ir.Location.unknown():
             self._module = ir.Module.parse(imported(name))
-            for stage in portable_stages(check_options(policy=policy, num_veus=num_veus)):
+            for stage in check_options(policy=policy, num_veus=num_veus).portable_stages():
                 # Finer than CPUs need it: several rTasks in a run.
                 run_pipeline(self._module, re.sub(r"work=\d+", "work=2000000", stage.pipeline))
             self._scheduled: ScheduledModule = read_plan(self._module)

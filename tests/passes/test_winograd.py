@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.options import check_options
-from rammer_mlir.compiler.pipeline import CompileOptions
 from rammer_mlir.passes.winograd.choice import Form, Sizes, cycles, direct_cycles
 from rammer_mlir.passes.winograd.filtering import minimal_filtering
 

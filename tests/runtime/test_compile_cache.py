@@ -105,13 +105,15 @@ def test_any_change_compiles_anew(folder: Path, change: str) -> None:
     assert len(entries(folder)) == (1 if change == "off" else 2)
 
 
-def test_a_device_file_counts_by_its_content(folder: Path, tmp_path: Path) -> None:
+def test_a_device_file_counts_by_its_figures(folder: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     text = (DEVICES / "cpu.toml").read_text("utf-8")
     mine.write_text(text, "utf-8")
     assert not was_found(compiled(costs=str(mine)))
     assert was_found(compiled(costs=str(mine)))
-    mine.write_text(text + "\n# measured again\n", "utf-8")
+    mine.write_text(text + "\n# looked at again\n", "utf-8")
+    assert was_found(compiled(costs=str(mine)))
+    mine.write_text(text.replace("barrier_seconds = 2.5e-07", "barrier_seconds = 3e-07"), "utf-8")
     assert not was_found(compiled(costs=str(mine)))
 
 
@@ -158,7 +160,7 @@ def test_policies_of_the_users_are_not_kept(folder: Path) -> None:
         compiled(policy="mine")
         assert not was_found(compiled(policy="mine"))
     finally:
-        del POLICIES["mine"]
+        POLICIES.unregister("mine")
     assert entries(folder) == []
 
 

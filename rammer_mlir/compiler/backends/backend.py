@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
+from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.stage import Image, Stage, Work, run_stages
 from rammer_mlir.compiler.stage_names import KNOWN_STAGES, PORTABLE_STAGES
 from rammer_mlir.emulation.codegen.kernel import KernelCode
@@ -14,9 +15,6 @@ from rammer_mlir.errors import OptionError
 from rammer_mlir.runtime.compiled import CompiledModel
 from rammer_mlir.scheduling.devices.catalog import device_for
 from rammer_mlir.scheduling.devices.description import DeviceDescription
-
-if TYPE_CHECKING:
-    from rammer_mlir.compiler.options import CompileOptions
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Backend(ABC):
     """A target: its options, its stages down to the binary, and what runs that.
 
     A subclass is a frozen dataclass; ``of`` makes it from what follows the name in ``--target``.
-    It is registered by ``rammer_mlir.compiler.backends.registry.register_backend``.
+    It is registered by ``rammer_mlir.extend.register_target``.
     """
 
     name: ClassVar[str]

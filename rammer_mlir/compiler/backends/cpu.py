@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from rammer_mlir.compiler.backends.backend import Backend, Code
-from rammer_mlir.compiler.options import CompileOptions
+from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.pipeline import cpu_stages
 from rammer_mlir.compiler.stage import Stage
 from rammer_mlir.errors import OptionError
@@ -25,6 +25,7 @@ class CpuBackend(Backend):
     name: ClassVar[str] = "cpu"
     spelling: ClassVar[str] = "cpu"
     lacks: ClassVar[tuple[str, ...]] = ("Code is for x86-64 and Linux.",)
+    takes: ClassVar[frozenset[str]] = frozenset({"rkernels"})
     measures: ClassVar[bool] = True
     has_supersteps: ClassVar[bool] = True
 

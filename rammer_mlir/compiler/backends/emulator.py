@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 from rammer_mlir.compiler.backends.backend import Backend, Code
 from rammer_mlir.compiler.backends.gpu import GpuBackend
 from rammer_mlir.compiler.backends.registry import find_backend
-from rammer_mlir.compiler.options import CompileOptions
+from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.pipeline import emulated_stages
 from rammer_mlir.compiler.stage import Stage
 from rammer_mlir.emulation.codegen.kernel import load_kernel

@@ -8,7 +8,7 @@ from functools import partial
 from typing import ClassVar, Self
 
 from rammer_mlir.compiler.backends.backend import Backend, Code
-from rammer_mlir.compiler.options import CompileOptions
+from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.targets import find_gpu

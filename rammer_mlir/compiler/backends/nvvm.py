@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from rammer_mlir.compiler.backends.gpu import GpuBackend
-from rammer_mlir.compiler.options import CompileOptions
+from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.pipeline import nvvm_stages
 from rammer_mlir.compiler.stage import Stage
 from rammer_mlir.lowering.nvvm.ptxas import find_ptxas

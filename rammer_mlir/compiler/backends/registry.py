@@ -1,11 +1,14 @@
-"""The table of targets."""
+"""The table of targets, and targets from outside."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rammer_mlir.errors import OptionError
+from rammer_mlir.support.plugins import Registry, check_name, refuse
 
 if TYPE_CHECKING:
     from rammer_mlir.compiler.backends.backend import Backend
@@ -18,12 +21,31 @@ _BUILT_IN = {
 }
 """Where each back end is defined; it is imported when it is asked for."""
 
-_registered: dict[str, type[Backend]] = {}
+
+def _check(name: str, value: object) -> type[Backend]:
+    from rammer_mlir.compiler.backends.backend import Backend
+
+    kind: Any = value
+    if not isinstance(kind, type) or not issubclass(kind, Backend) or inspect.isabstract(kind):
+        refuse("a subclass of Backend that defines all of its abstract methods", value)
+    check_name(name, getattr(kind, "name", None))
+    if ":" in name or not isinstance(getattr(kind, "spelling", None), str):
+        refuse("a name without ':' and a spelling for help", repr(name))
+    return kind
+
+
+TARGETS: Registry[type[Backend]] = Registry("target", {}, _check, "targets")
+"""Targets from outside, by name."""
 
 
 def backend_names() -> tuple[str, ...]:
-    """Return the names of all targets."""
-    return (*_BUILT_IN, *_registered)
+    """Return the names of all targets; none is imported."""
+    return (*_BUILT_IN, *TARGETS.names())
+
+
+def is_own_target(target: str) -> bool:
+    """Whether a target, as the command line spells it, is part of this project."""
+    return target.partition(":")[0] in _BUILT_IN
 
 
 def backend_class(name: str) -> type[Backend]:
@@ -32,29 +54,58 @@ def backend_class(name: str) -> type[Backend]:
     Raises:
         OptionError: if there is none, listing how targets are spelled.
     """
-    if name in _registered:
-        return _registered[name]
     if name not in _BUILT_IN:
-        raise OptionError(_unknown(name))
+        found = TARGETS.find(name)
+        if found is None:
+            raise OptionError(_unknown(name))
+        return found
     module, _, attribute = _BUILT_IN[name].partition(":")
-    found: type[Backend] = getattr(import_module(module), attribute)
-    return found
+    built_in: type[Backend] = getattr(import_module(module), attribute)
+    return built_in
+
+
+def _spellings() -> Iterator[str]:
+    """Yield how targets are spelled; of one that cannot be used, its name."""
+    yield from (backend_class(name).spelling for name in _BUILT_IN)
+    for found in TARGETS.extensions():
+        yield found.name if found.value is None else found.value.spelling
+
+
+def described_targets() -> Iterator[tuple[str, str]]:
+    """Yield how each target is spelled, and what it is and lacks; or why it cannot be used."""
+    yield from (_described(backend_class(name)) for name in _BUILT_IN)
+    for found in TARGETS.extensions():
+        yield (found.name, found.problem) if found.value is None else _described(found.value)
+
+
+def _described(backend: type[Backend]) -> tuple[str, str]:
+    first = (backend.__doc__ or "").strip().partition("\n")[0]
+    return backend.spelling, " ".join((first, *backend.lacks))
 
 
 def _unknown(target: str) -> str:
-    known = ", ".join(backend_class(name).spelling for name in backend_names())
-    return f"unknown target '{target}': expected one of {known}"
+    return f"unknown target '{target}': expected one of {', '.join(_spellings())}"
 
 
-def register_backend(backend: type[Backend]) -> None:
+def register_target(backend: type[Backend]) -> None:
     """Make a target known by its name.
 
+    Example::
+
+        @dataclass(frozen=True)
+        class Serial(CpuBackend):
+            name: ClassVar[str] = "serial"
+            def stages(self, options: CompileOptions) -> tuple[Stage, ...]:
+                return (Stage("operators", (...)), ..., Stage("object", step=compile_to_object))
+        register_target(Serial)
+
     Raises:
-        OptionError: if another one has that name.
+        OptionError: if it is no back end, or another one has that name.
     """
-    if backend.name in backend_names():
-        raise OptionError(f"target '{backend.name}' exists already: choose another name")
-    _registered[backend.name] = backend
+    name = str(getattr(backend, "name", ""))
+    if name in _BUILT_IN:
+        raise OptionError(f"target '{name}' exists already: choose another name")
+    TARGETS.register(name, backend)
 
 
 def find_backend(target: str) -> Backend:
@@ -69,14 +120,3 @@ def find_backend(target: str) -> Backend:
     if colon and not rest:
         raise OptionError(_unknown(target))
     return backend.of(rest)
-
-
-def emulator_of(backend: Backend, *, checked: bool, traced: bool) -> Backend:
-    """Return what executes another target's programs on this machine's processor.
-
-    Raises:
-        OptionError: if the target is not a GPU.
-    """
-    from rammer_mlir.compiler.backends.emulator import EmulatorBackend
-
-    return EmulatorBackend.of_backend(backend, checked=checked, traced=traced)

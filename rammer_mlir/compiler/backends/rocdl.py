@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.compiler.backends.gpu import GpuBackend
-from rammer_mlir.compiler.options import CompileOptions
+from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.pipeline import rocdl_stages
 from rammer_mlir.compiler.stage import Stage
 from rammer_mlir.lowering.rocdl.target import CHIPS

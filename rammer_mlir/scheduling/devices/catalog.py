@@ -1,4 +1,4 @@
-"""The devices that come with the project, and those of users' files."""
+"""The devices that come with the project, those of users' files, and those of other packages."""
 
 from __future__ import annotations
 
@@ -8,11 +8,25 @@ from pathlib import Path
 from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.devices.description import DeviceDescription, read_description
+from rammer_mlir.support.plugins import Registry, check_name, refuse
 
 _FOLDER = Path(__file__).parent
 _ENDING = ".toml"
 
 CPU = "cpu"
+
+
+def _check(name: str, value: object) -> DeviceDescription:
+    found = read_description(value) if isinstance(value, Path) else value
+    # A subclass could be code, which the compile cache does not know.
+    if type(found) is not DeviceDescription:
+        refuse(f"a DeviceDescription or the Path of a {_ENDING} file", value)
+    check_name(name, found.name)
+    return found
+
+
+DEVICES: Registry[DeviceDescription] = Registry("device", {}, _check, "devices")
+"""Devices from outside, by name; those that come with the project are read from its folder."""
 
 
 @cache
@@ -21,9 +35,32 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FOLDER.glob(f"*{_ENDING}")))
 
 
+def all_names() -> tuple[str, ...]:
+    """Return the names of all devices, also of those from outside."""
+    return tuple(sorted({*names(), *DEVICES.names()}))
+
+
 @cache
 def _known(name: str) -> DeviceDescription:
     return read_description(_FOLDER / f"{name}{_ENDING}")
+
+
+def register_device(device: DeviceDescription | Path) -> None:
+    """Make a device known by its name, or by the name of its file without the ending.
+
+    Example::
+
+        cpu = find_device("cpu")
+        register_device(replace(cpu, name="slow-memory", bytes_per_second=2e10))
+        register_device(Path(__file__).with_name("my_gpu.toml"))
+
+    Raises:
+        OptionError: if it is no device, or another one has that name.
+    """
+    name = device.stem if isinstance(device, Path) else getattr(device, "name", "")
+    if name in names():
+        raise OptionError(f"device '{name}' exists already: choose another name")
+    DEVICES.register(name, device)
 
 
 def find_device(name: str) -> DeviceDescription:
@@ -36,10 +73,13 @@ def find_device(name: str) -> DeviceDescription:
         return _known(name.lower())
     if name.endswith(_ENDING):
         return read_description(Path(name))
-    raise OptionError(
-        f"unknown device '{name}': expected one of {', '.join(names())}, or a file that ends with "
-        f"{_ENDING}"
-    )
+    found = DEVICES.find(name)
+    if found is None:
+        raise OptionError(
+            f"unknown device '{name}': expected one of {', '.join(all_names())}, or a file that "
+            f"ends with {_ENDING}"
+        )
+    return found
 
 
 def cpu_device(num_veus: int) -> Device:
@@ -60,4 +100,6 @@ def device_for(target: str) -> DeviceDescription:
     for name in names():
         if target in _known(name).targets:
             return _known(name)
-    return _known(CPU)
+    offered = (extension.value for extension in DEVICES.extensions())
+    fitting = (device for device in offered if device is not None and target in device.targets)
+    return next(fitting, _known(CPU))

@@ -7,29 +7,33 @@ made it, is checked by ``verifier``.
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import Any, cast
 
-from rammer_mlir.errors import OptionError
-from rammer_mlir.scheduling.device import Device
-from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.policies.auto import Auto
 from rammer_mlir.scheduling.policies.ios import Ios
 from rammer_mlir.scheduling.policies.list_scheduling import ListScheduling
 from rammer_mlir.scheduling.policies.optimal import Optimal
+from rammer_mlir.scheduling.policies.policy import Policy
 from rammer_mlir.scheduling.policies.sequential import Sequential
 from rammer_mlir.scheduling.policies.wavefront import Wavefront
-from rammer_mlir.scheduling.program import Plan
+from rammer_mlir.support.plugins import Registry, check_name, refuse
+
+__all__ = ["POLICIES", "Policy", "get_policy", "is_own_policy", "register_policy"]
 
 
-class Policy(Protocol):
-    """What every scheduling policy offers."""
+def _for_auto() -> tuple[Policy, ...]:
+    """Return the policies from outside that `auto` tries too; broken ones are left out."""
+    policies = (extension.value for extension in POLICIES.extensions())
+    return tuple(p for p in policies if p is not None and getattr(p, "joins_auto", False))
 
-    name: ClassVar[str]
-    """Name by which users choose the policy."""
 
-    def schedule(self, graph: TaskGraph, device: Device) -> Plan:
-        """Return a complete schedule of the graph for the device."""
-        ...
+def _check(name: str, value: object) -> Policy:
+    given: Any = value() if isinstance(value, type) and hasattr(value, "schedule") else value
+    is_named = isinstance(getattr(given, "name", None), str)
+    if not is_named or not callable(getattr(given, "schedule", None)):
+        refuse("a policy, with a name and a function schedule(graph, device)", value)
+    check_name(name, given.name)
+    return cast("Policy", given)
 
 
 _BUILT_IN: tuple[Policy, ...] = (
@@ -38,38 +42,39 @@ _BUILT_IN: tuple[Policy, ...] = (
     ListScheduling(),
     Ios(),
     Optimal(),
-    Auto(),
+    Auto(further=_for_auto),
 )
 
-POLICIES: dict[str, Policy] = {policy.name: policy for policy in _BUILT_IN}
+POLICIES = Registry("policy", {policy.name: policy for policy in _BUILT_IN}, _check, "policies")
 """Policies by name."""
 
 
 def register_policy(policy: Policy) -> None:
     """Make a policy known by its name.
 
+    Example::
+
+        class OnTwo:
+            name = "on-two"
+            def schedule(self, graph: TaskGraph, device: Device) -> Plan:
+                return get_policy("list").schedule(graph, replace(device, num_veus=2))
+        register_policy(OnTwo())
+
     Raises:
         OptionError: if it is no policy, or another one has that name.
     """
-    given: object = policy
-    is_named = isinstance(getattr(given, "name", None), str)
-    if not is_named or not callable(getattr(given, "schedule", None)):
-        raise OptionError(
-            f"expected a policy, with a name and a function schedule(graph, device), found "
-            f"{type(given).__name__}"
-        )
-    if policy.name in POLICIES:
-        raise OptionError(f"policy '{policy.name}' exists already: choose another name")
-    POLICIES[policy.name] = policy
+    POLICIES.register(getattr(policy, "name", ""), policy)
 
 
 def get_policy(name: str) -> Policy:
     """Return the policy of that name.
 
     Raises:
-        OptionError: if there is none, listing the known ones.
+        OptionError: if there is none, listing the known ones, or its entry point is broken.
     """
-    if name not in POLICIES:
-        known = ", ".join(sorted(POLICIES))
-        raise OptionError(f"unknown policy '{name}': expected one of {known}")
-    return POLICIES[name]
+    return POLICIES.get(name)
+
+
+def is_own_policy(name: str) -> bool:
+    """Whether a policy, and all that it asks, is part of this project, whose source is known."""
+    return POLICIES.is_built_in(name) and not (name == Auto.name and _for_auto())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from rammer_mlir.errors import OptionError
@@ -13,6 +13,7 @@ from rammer_mlir.scheduling.caches import SharedConstants
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.policies.list_scheduling import ListScheduling
+from rammer_mlir.scheduling.policies.policy import Policy
 from rammer_mlir.scheduling.policies.sequential import Sequential
 from rammer_mlir.scheduling.policies.wavefront import Wavefront
 from rammer_mlir.scheduling.program import Plan
@@ -29,6 +30,7 @@ class Auto:
         executor: where policies are tried side by side: threads, processes, or a cluster (Dask's
             ``client.get_executor()``); one after the other here if None. Of policies with equal
             times the first one is taken, so that the result does not depend on it.
+        further: gives policies that are tried behind the others.
     """
 
     name: ClassVar[str] = "auto"
@@ -36,6 +38,7 @@ class Auto:
     budget_seconds: float = 60.0
     max_list_rtasks: int = 50_000
     executor: Executor | None = None
+    further: Callable[[], Sequence[Policy]] = field(default=tuple, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse a budget in which nothing can be tried.
@@ -52,7 +55,8 @@ class Auto:
         """Return the best plan that was found within the budget."""
         deadline = time.monotonic() + self.budget_seconds
         rtasks = sum(max(k.num_rtasks for k in o.kernels) for o in graph.operators)
-        policies = [Sequential(), *([ListScheduling()] if rtasks <= self.max_list_rtasks else [])]
+        listing = [ListScheduling()] if rtasks <= self.max_list_rtasks else []
+        policies: list[Policy] = [Sequential(), *listing, *self.further()]
         if self.executor is None:
             others = _one_by_one(policies, graph, device, deadline)
             return _best([Wavefront().schedule(graph, device), *others], graph, device)
@@ -62,7 +66,7 @@ class Auto:
 
 
 def _one_by_one(
-    policies: Sequence[Sequential | ListScheduling],
+    policies: Sequence[Policy],
     graph: TaskGraph,
     device: Device,
     deadline: float,

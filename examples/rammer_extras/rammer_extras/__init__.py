@@ -1,0 +1,1 @@
+"""Extensions of rammer-mlir: the policy `fewest-waits` and the target `serial`."""

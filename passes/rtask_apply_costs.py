@@ -1,0 +1,36 @@
+"""`rtask-apply-costs`: a cost function's seconds on every `rtask.kernel`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.ir.kernels import annotate_seconds, described_kernels
+from rammer_mlir.passes.program.task_graph import graph_of_operators
+from rammer_mlir.scheduling.cost_functions import seconds_by
+from rammer_mlir.scheduling.devices.catalog import find_device
+
+
+@dataclass(frozen=True)
+class ApplyCosts(Pass):
+    """Write the seconds that a registered cost function gives on each rKernel's description.
+
+    Where the function gives none, the model of ``device`` decides, as without this pass.
+    """
+
+    name: ClassVar[str] = "rtask-apply-costs"
+
+    costs: str = ""
+    device: str = "cpu"
+    num_veus: int = 1
+
+    def run(self, module: ir.Module) -> None:
+        """Annotate the descriptions of a module at the `buffers` stage."""
+        device = find_device(self.device).device(self.num_veus)
+        builder = graph_of_operators(module)
+        for name, description in described_kernels(module).items():
+            seconds = seconds_by(self.costs, builder.kernel(name), device)
+            if seconds is not None:
+                annotate_seconds(description, (seconds, seconds, seconds))

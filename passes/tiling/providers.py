@@ -1,0 +1,161 @@
+"""rKernels from outside: candidates that a provider offers for an rOperator.
+
+An offer is a module with one function ``(rtask_id: index, inputs..., outputs...) -> outputs`` on
+tensors and its ``rtask.kernel``. The description is verified as one of this project is: the boxes
+have to fit the arguments and cover each output exactly once. That the function stays within the
+boxes is not proven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, cast
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import RammerError
+from rammer_mlir.passes.base import OperationError
+from rammer_mlir.passes.ir.entry import symbol_name
+from rammer_mlir.passes.tiling.kernel import Computation
+from rammer_mlir.support.plugins import Registry, check_name, refuse
+
+
+@dataclass(frozen=True)
+class OfferedOperator:
+    """What a provider is asked about.
+
+    Attributes:
+        function: the ``func.func`` that computes the whole rOperator on tensors; not to be changed.
+        inputs: types of its arguments.
+        outputs: types of its results.
+    """
+
+    function: ir.OpView
+    inputs: tuple[ir.Type, ...]
+    outputs: tuple[ir.Type, ...]
+
+    @property
+    def kernel_type(self) -> ir.FunctionType:
+        """Type of an rKernel: the rTask's id, the inputs and the outputs; returns the outputs."""
+        index = ir.IndexType.get()
+        return ir.FunctionType.get([index, *self.inputs, *self.outputs], list(self.outputs))
+
+
+class KernelProvider(Protocol):
+    """Offers rKernels for rOperators that it knows."""
+
+    name: ClassVar[str]
+    """Name by which users choose the provider."""
+
+    def offer(self, operator: OfferedOperator) -> Sequence[ir.Module]:
+        """Return modules in the function's context, which is the current one; none if unknown."""
+        ...
+
+
+def _check(name: str, value: object) -> KernelProvider:
+    given: Any = value() if isinstance(value, type) and hasattr(value, "offer") else value
+    is_named = isinstance(getattr(given, "name", None), str)
+    if not is_named or not callable(getattr(given, "offer", None)):
+        refuse("an rKernel provider, with a name and a function offer(operator)", value)
+    check_name(name, given.name)
+    return cast("KernelProvider", given)
+
+
+KERNEL_PROVIDERS: Registry[KernelProvider] = Registry("rKernel provider", {}, _check, "rkernels")
+"""Providers by name; the project has none of its own."""
+
+
+def register_rkernels(provider: KernelProvider) -> None:
+    """Make a provider of rKernels known by its name.
+
+    Example::
+
+        class Doubling:
+            name = "doubling"
+            def offer(self, operator: OfferedOperator) -> Sequence[ir.Module]:
+                fits = operator.inputs == (ir.Type.parse("tensor<4x16xf32>"),)
+                return [ir.Module.parse(TEXT)] if fits else []
+        register_rkernels(Doubling())
+
+    Raises:
+        OptionError: if it is no provider, or another one has that name.
+    """
+    KERNEL_PROVIDERS.register(getattr(provider, "name", ""), provider)
+
+
+def offered_kernels(computation: Computation, provider: KernelProvider) -> list[ir.OpView]:
+    """Put a provider's rKernels in front of the computation's function; return descriptions.
+
+    Raises:
+        OperationError: if the provider fails, or an offer is no rKernel of this rOperator.
+    """
+    function = computation.function
+    operator = OfferedOperator(
+        function,
+        tuple(argument.type for argument in computation.block.arguments),
+        tuple(value.type for value in computation.returned),
+    )
+    try:
+        with function.operation.context, ir.Location.unknown():
+            offers: Sequence[Any] = list(provider.offer(operator))
+    except RammerError:
+        raise
+    except Exception as error:
+        problem = f"provider '{provider.name}' failed with {type(error).__name__}: {_line(error)}"
+        raise OperationError(function, f"{problem}; mend it, or leave it out") from error
+    return [
+        _Offer(operator, f"{provider.name}_{number}", module).adopt()
+        for number, module in enumerate(offers)
+    ]
+
+
+@dataclass(frozen=True)
+class _Offer:
+    operator: OfferedOperator
+    name: str
+    module: Any
+
+    def adopt(self) -> ir.OpView:
+        """Copy the function and its description under a new name; return the description."""
+        kernel, description = self._checked()
+        name = f"{symbol_name(self.operator.function)}_{self.name}"
+        ip = ir.InsertionPoint(self.operator.function)
+        own = description.operation.clone(ip=ip)
+        own.attributes["function"] = ir.FlatSymbolRefAttr.get(name)
+        copy = kernel.operation.clone(ip=ip)
+        copy.attributes["sym_name"] = ir.StringAttr.get(name)
+        copy.attributes["sym_visibility"] = ir.StringAttr.get("private")
+        return own.opview
+
+    def _checked(self) -> tuple[ir.OpView, ir.OpView]:
+        if not isinstance(self.module, ir.Module):
+            raise self._refused("an ir.Module", type(self.module).__name__)
+        if self.module.context != self.operator.function.operation.context:
+            raise self._refused("a module of the operator's context", "one of another context")
+        try:
+            self.module.operation.verify()
+        except ir.MLIRError as error:
+            raise self._refused("a module that is valid", _line(error)) from None
+        ops = {op.operation.name: op for op in self.module.body.operations}
+        names = sorted(op.operation.name for op in self.module.body.operations)
+        if names != ["func.func", "rtask.kernel"]:
+            raise self._refused("one func.func and its rtask.kernel", ", ".join(names) or "none")
+        kernel = ops["func.func"]
+        found = ir.TypeAttr(kernel.operation.attributes["function_type"]).value
+        if found != self.operator.kernel_type:
+            raise self._refused(str(self.operator.kernel_type), str(found))
+        return kernel, ops["rtask.kernel"]
+
+    def _refused(self, expected: str, found: str) -> OperationError:
+        return OperationError(
+            self.operator.function,
+            f"rKernel '{self.name}' of a provider: expected {expected}, found {found}; mend it, or "
+            "leave the provider out",
+        )
+
+
+def _line(error: Exception) -> str:
+    """Return the first diagnostic of an error of MLIR, or else the message, as one line."""
+    if isinstance(error, ir.MLIRError) and error.error_diagnostics:
+        return str(error.error_diagnostics[0].message).splitlines()[0]
+    return " ".join(str(error).split())

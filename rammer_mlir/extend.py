@@ -1,0 +1,54 @@
+"""What other packages and programs add to the compiler; see ``docs/extending.md``.
+
+Each ``register_*`` function makes an object known in this process. ``--plugin MODULE|FILE.py`` has
+a tool import what calls them; a package offers the same objects by entry points instead. Objects
+are chosen by name, and nothing that is built in can be replaced.
+"""
+
+from __future__ import annotations
+
+from rammer_mlir.compiler.backends.backend import Backend, Code
+from rammer_mlir.compiler.backends.registry import register_target
+from rammer_mlir.compiler.options import CompileOptions
+from rammer_mlir.compiler.stage import Stage, Work
+from rammer_mlir.passes.base import OperationError, Pass
+from rammer_mlir.passes.registry import register_pass
+from rammer_mlir.passes.tiling.providers import (
+    KernelProvider,
+    OfferedOperator,
+    register_rkernels,
+)
+from rammer_mlir.scheduling.cost_functions import CostFunction, register_costs
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.devices.catalog import find_device, register_device
+from rammer_mlir.scheduling.devices.description import DeviceDescription
+from rammer_mlir.scheduling.graph import RKernel, TaskGraph
+from rammer_mlir.scheduling.policies import Policy, get_policy, register_policy
+from rammer_mlir.scheduling.program import Plan
+
+__all__ = [
+    "Backend",
+    "Code",
+    "CompileOptions",
+    "CostFunction",
+    "Device",
+    "DeviceDescription",
+    "KernelProvider",
+    "OfferedOperator",
+    "OperationError",
+    "Pass",
+    "Plan",
+    "Policy",
+    "RKernel",
+    "Stage",
+    "TaskGraph",
+    "Work",
+    "find_device",
+    "get_policy",
+    "register_costs",
+    "register_device",
+    "register_pass",
+    "register_policy",
+    "register_rkernels",
+    "register_target",
+]

@@ -1,0 +1,79 @@
+"""Cost functions: the seconds of one rTask, as somebody else's model predicts them.
+
+A cost function takes an rKernel and a device and returns the seconds that one rTask computes alone,
+or None where the device's own model is to say. What it returns counts like a measurement
+(``costs.rtask_seconds``): the device's cost of starting an rTask comes on top, and vEUs still share
+the device's bandwidth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any, cast
+
+from rammer_mlir.errors import ScheduleError
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import RKernel
+from rammer_mlir.support.plugins import Registry, refuse
+
+CostFunction = Callable[[RKernel, Device], float | None]
+"""Seconds of one rTask of an rKernel on a vEU of a device; None for the device's own model."""
+
+RESERVED = ("measured",)
+"""Names that ``--costs`` gives another meaning."""
+
+
+def _check(name: str, value: object) -> CostFunction:
+    if isinstance(value, type) or not callable(value):
+        refuse("a function (rkernel, device) -> seconds or None", value)
+    if not name or name in RESERVED or set(name) & {":", "."}:
+        refuse("a name without ':' and '.', and not 'measured'", repr(name))
+    return cast("CostFunction", value)
+
+
+COST_FUNCTIONS: Registry[CostFunction] = Registry("cost function", {}, _check, "costs")
+"""Cost functions by name; the project has none of its own."""
+
+
+def register_costs(name: str, function: CostFunction) -> None:
+    """Make a cost function known by a name.
+
+    Example::
+
+        def by_bytes(kernel: RKernel, device: Device) -> float | None:
+            if kernel.flops_per_rtask > 4 * kernel.bytes_per_rtask:
+                return None
+            return max(1, kernel.bytes_per_rtask) / device.bytes_per_second
+        register_costs("by-bytes", by_bytes)
+
+    Raises:
+        OptionError: if it is no function, or the name is taken or reserved.
+    """
+    COST_FUNCTIONS.register(name, function)
+
+
+def seconds_by(name: str, kernel: RKernel, device: Device) -> float | None:
+    """Return what a cost function says of one rTask.
+
+    Raises:
+        OptionError: if there is no cost function of this name.
+        ScheduleError: if it fails, or returns what is no time.
+    """
+    function = COST_FUNCTIONS.get(name)
+    try:
+        seconds: Any = function(kernel, device)
+    except Exception as error:
+        raise ScheduleError(
+            f"cost function '{name}' failed on rKernel '@{kernel.name}' with "
+            f"{type(error).__name__}: {' '.join(str(error).split())}; mend it"
+        ) from error
+    if seconds is None:
+        return None
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0 < seconds < inf:
+        raise ScheduleError(
+            f"cost function '{name}': expected positive, finite seconds or None for rKernel "
+            f"'@{kernel.name}', found {seconds!r}; mend it"
+        )
+    return float(seconds)

@@ -1,0 +1,23 @@
+"""What a scheduling policy is."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.program import Plan
+
+
+class Policy(Protocol):
+    """What every scheduling policy offers.
+
+    A policy whose attribute ``joins_auto`` is true is tried by the policy `auto` too.
+    """
+
+    name: ClassVar[str]
+    """Name by which users choose the policy."""
+
+    def schedule(self, graph: TaskGraph, device: Device) -> Plan:
+        """Return a complete schedule of the graph for the device."""
+        ...

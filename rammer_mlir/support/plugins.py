@@ -1,0 +1,264 @@
+"""Named objects of one kind: built in, registered by a program, or offered by installed packages.
+
+A package offers an object by an entry point (``importlib.metadata``) whose group is the registry's
+and whose name is the object's. Entry points are read at the first name that is neither built in nor
+registered, and each is loaded when its name is asked for. ``load_plugin`` imports a module or
+executes a file that registers objects.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+
+from rammer_mlir.errors import OptionError, RammerError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+T = TypeVar("T")
+
+Check = Callable[[str, object], T]
+"""Takes a name and an object; returns the object, or raises OptionError if it is of another kind or
+has another name."""
+
+Offers = Mapping[str, Mapping[str, "EntryPoint"]]
+"""Entry points of one group, by their names and by the packages that offer them."""
+
+_GROUPS = "rammer_mlir."
+"""What the names of all groups begin with."""
+
+_FILE_ENDING = ".py"
+
+
+@dataclass(frozen=True)
+class Extension(Generic[T]):
+    """An object from outside of this project.
+
+    Attributes:
+        name: what users choose it by.
+        origin: the package that offers it, or the module that defines what was registered.
+        value: the object; None if it cannot be used.
+        problem: why it cannot be used, in one line; else empty.
+    """
+
+    name: str
+    origin: str
+    value: T | None
+    problem: str = ""
+
+
+class Registry(Generic[T]):
+    """Objects of one kind by name."""
+
+    def __init__(self, noun: str, built_in: Mapping[str, T], check: Check[T], group: str) -> None:
+        """Begin with the built-in objects.
+
+        Args:
+            noun: what messages call an object.
+            built_in: the project's own objects; their names are never looked up elsewhere.
+            check: checks an object from outside.
+            group: the entry points' group, without ``rammer_mlir.``.
+        """
+        self.noun, self.group = noun, _GROUPS + group
+        self._built_in, self._check = dict(built_in), check
+        self._registered: dict[str, T] = {}
+        self._loaded: dict[str, T] = {}
+
+    def get(self, name: str) -> T:
+        """Return the object of a name.
+
+        Raises:
+            OptionError: if there is none, listing all names, or its entry point is broken.
+        """
+        found = self.find(name)
+        if found is None:
+            known = ", ".join(self.names())
+            expected = f"expected one of {known}" if known else "none is registered or installed"
+            raise OptionError(f"unknown {self.noun} '{name}': {expected}")
+        return found
+
+    def find(self, name: str) -> T | None:
+        """Return the object of a name, None if there is none.
+
+        Raises:
+            OptionError: if the entry point of this name is broken.
+        """
+        known = self.known(name)
+        return self._load(name) if known is None else known
+
+    def known(self, name: str) -> T | None:
+        """Return the built-in or registered object of a name; entry points are not read."""
+        return self._built_in.get(name, self._registered.get(name))
+
+    def names(self) -> tuple[str, ...]:
+        """Return all names, also those of entry points, which are not loaded."""
+        return tuple(sorted({*self._built_in, *self._registered, *_offers(self.group)}))
+
+    def is_built_in(self, name: str) -> bool:
+        """Whether the project's own object has this name."""
+        return name in self._built_in
+
+    def register(self, name: str, value: object) -> None:
+        """Make an object known by its name.
+
+        Raises:
+            OptionError: if it is of another kind, or the name is taken.
+        """
+        checked = self._check(name, value)
+        if self.known(name) is not None:
+            raise OptionError(f"{self.noun} '{name}' exists already: choose another name")
+        self._registered[name] = checked
+
+    def unregister(self, name: str) -> None:
+        """Forget an object that was registered.
+
+        Raises:
+            OptionError: if none of this name was.
+        """
+        if self._registered.pop(name, None) is None:
+            raise OptionError(f"{self.noun} '{name}' was not registered: expected one that was")
+
+    def extensions(self) -> list[Extension[T]]:
+        """Return all objects from outside; each entry point is loaded."""
+        registered = [Extension(n, _module_of(v), v) for n, v in sorted(self._registered.items())]
+        offered = [
+            self._extension(name, package)
+            for name, offers in sorted(_offers(self.group).items())
+            for package in sorted(offers)
+        ]
+        return [*registered, *offered]
+
+    def _extension(self, name: str, package: str) -> Extension[T]:
+        if self.known(name) is not None:
+            problem = f"{self.noun} '{name}' of package '{package}': the name is taken; rename it"
+            return Extension(name, package, None, problem)
+        try:
+            return Extension(name, package, self._load(name))
+        except OptionError as error:
+            return Extension(name, package, None, str(error))
+
+    def _load(self, name: str) -> T | None:
+        if name not in self._loaded:
+            offers = _offers(self.group).get(name)
+            if offers is None:
+                return None
+            self._loaded[name] = self._load_only(name, offers)
+        return self._loaded[name]
+
+    def _load_only(self, name: str, offers: Mapping[str, EntryPoint]) -> T:
+        packages = sorted(offers)
+        if len(packages) > 1:
+            raise OptionError(
+                f"{self.noun} '{name}': expected one package that offers it, found "
+                f"{' and '.join(packages)}; uninstall all but one"
+            )
+        (package,) = packages
+        try:
+            return self._check(name, offers[package].load())
+        except (Exception, SystemExit) as error:
+            found = str(error) if isinstance(error, RammerError) else _loading(error)
+            raise OptionError(
+                f"{self.noun} '{name}' of package '{package}', entry point "
+                f"'{offers[package].value}': {_one_line(found)}; mend or uninstall the package"
+            ) from error
+
+
+def refuse(expected: str, found: object) -> NoReturn:
+    """Raise the OptionError of a check; ``found`` is an object, or words that describe it."""
+    raise OptionError(f"expected {expected}, found {_describe(found)}")
+
+
+def check_name(name: str, own: object) -> None:
+    """Raise the OptionError of a check whose object has another name than its entry point."""
+    if own != name:
+        raise OptionError(f"expected the name '{name}', found {own!r}")
+
+
+def load_plugin(name: str) -> None:
+    """Import a module, or execute a Python file; a file is executed once.
+
+    Raises:
+        OptionError: if that fails, with what it raised.
+    """
+    try:
+        if name.endswith(_FILE_ENDING):
+            _execute(Path(name).resolve())
+        else:
+            importlib.import_module(name)
+    except RammerError as error:
+        raise OptionError(f"plug-in '{name}': {error}") from error
+    except (Exception, SystemExit) as error:
+        raise OptionError(f"plug-in '{name}': {_one_line(_loading(error))}; mend it") from error
+
+
+def load_plugins(names: Sequence[str]) -> None:
+    """Load plug-ins in order; see ``load_plugin``."""
+    for name in names:
+        load_plugin(name)
+
+
+def _execute(path: Path) -> None:
+    # A dataclass of the file finds the types of its fields by its module's entry in sys.modules.
+    digest = hashlib.sha256(str(path).encode()).hexdigest()[:8]
+    name = f"rammer_plugin_{path.stem}_{digest}"
+    if name in sys.modules:
+        return
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+
+
+def _offers(group: str) -> Offers:
+    return _all_offers().get(group, {})
+
+
+@functools.cache
+def _all_offers() -> Mapping[str, Offers]:
+    """Return the entry points of all groups; of a package found twice, the first one counts."""
+    # Takes longer to import than all else that tools need at their start.
+    from importlib.metadata import distributions
+
+    groups: dict[str, dict[str, dict[str, EntryPoint]]] = {}
+    for distribution in distributions():
+        try:
+            found = [e for e in distribution.entry_points if e.group.startswith(_GROUPS)]
+            package = distribution.name if found else ""
+        except Exception:  # what a package's broken files raise is not specified
+            continue
+        for entry in found:
+            groups.setdefault(entry.group, {}).setdefault(entry.name, {}).setdefault(package, entry)
+    return groups
+
+
+def _module_of(value: object) -> str:
+    return str(getattr(value, "__module__", type(value).__module__))
+
+
+def _describe(found: object) -> str:
+    if isinstance(found, str):
+        return found
+    if isinstance(found, type):
+        return f"the class {found.__name__}"
+    return type(found).__name__
+
+
+def _loading(error: BaseException) -> str:
+    return f"expected it to load, found {type(error).__name__}: {error}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

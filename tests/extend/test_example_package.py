@@ -1,0 +1,68 @@
+"""The example package, installed beside the project in an environment of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.tools import save_layer
+from tests.extend.wheels import build_wheel, make_environment
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the tools of an environment with both wheels."""
+    folder = tmp_path_factory.mktemp("packages")
+    sources = {"rammer_mlir": ROOT, "rammer_extras": ROOT / "examples" / "rammer_extras"}
+    wheels = [build_wheel(source, name, folder) for name, source in sources.items()]
+    return make_environment(folder / "environment", wheels)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a model of two layers, ``y = relu(x @ w) @ v``."""
+    return save_layer(tmp_path_factory.mktemp("models") / "layer.onnx")
+
+
+def run(tools: Path, tool: str, *arguments: str | Path) -> str:
+    """Run an installed tool without this source tree on its path; return what it prints."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [str(tools / tool), *map(str, arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tools)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
+
+
+def expected(model: Path, x: np.ndarray) -> np.ndarray:
+    """Return the model's output by NumPy."""
+    import onnx
+    from onnx import numpy_helper
+
+    initializers = onnx.load(model).graph.initializer
+    values = {tensor.name: numpy_helper.to_array(tensor) for tensor in initializers}
+    return np.maximum(x @ values["w"], 0) @ values["v"]
+
+
+def test_the_policy_and_the_target_compile_and_run(
+    tools: Path, model: Path, tmp_path: Path
+) -> None:
+    """An artifact for the target needs neither the package nor the compiler to run."""
+    x = np.random.default_rng(2).standard_normal((4, 8)).astype(np.float32)
+    feeds, outputs, artifact = (tmp_path / name for name in ("x.npz", "y.npz", "layer.rammer"))
+    np.savez(feeds, x=x)
+    options = ("--policy", "fewest-waits", "--target", "serial")
+    printed = run(tools, "rammer-compile", model, *options, "-o", artifact)
+    assert "on 1 vEUs" in printed
+    run(tools, "rammer-run", artifact, "--inputs", feeds, "--outputs", outputs)
+    np.testing.assert_allclose(np.load(outputs)["y"], expected(model, x), rtol=1e-4, atol=1e-4)
+
+
+def test_the_target_has_a_stage_of_its_own(tools: Path, model: Path) -> None:
+    loops = run(tools, "rammer-compile", model, "--target", "serial", "--emit", "loops")
+    assert "scf.for" in loops and "linalg.generic" not in loops
