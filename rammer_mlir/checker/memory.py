@@ -1,0 +1,105 @@
+"""Values share memory only one after the other: rule 5."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rammer_mlir.checker.archive import Int64Array, ranges
+from rammer_mlir.checker.boxes import MOST_PAIRS
+from rammer_mlir.checker.history import History
+from rammer_mlir.checker.program import BASES
+from rammer_mlir.checker.proof import OUTPUT, Uses, Values
+from rammer_mlir.errors import ScheduleError
+
+_ARENA, _CONSTANT = BASES.index("arena"), BASES.index("constant")
+
+
+def check_places(values: Values, sizes: tuple[Int64Array, ...]) -> None:
+    """Check that values lie in buffers of these sizes, for each base, and fill the outputs."""
+    place, end = values.place, values.place.offset + values.num_bytes
+    for value in range(len(end)):
+        room = sizes[place.base[value]][place.index[value]]
+        if end[value] > room:
+            raise ScheduleError(
+                f"rule 5 (memory): {values.names[value]} ends at byte {end[value]} of its buffer: "
+                f"expected at most {room}"
+            )
+    outputs = np.flatnonzero(values.kind == OUTPUT)
+    filled = place.index[outputs][values.num_bytes[outputs] == sizes[1][place.index[outputs]]]
+    for missing in np.setdiff1d(np.flatnonzero(sizes[1]), filled)[:1]:
+        raise ScheduleError(
+            f"rule 4 (defined): expected a value that is output {missing} as a whole, found none"
+        )
+
+
+def check_sharing(values: Values, uses: Uses, history: History) -> None:
+    """Check values that share bytes of the arena; others share none.
+
+    Values are taken in a possible order of execution: if each one is done before the next on each
+    byte begins, it is done before all later ones.
+    """
+    first, known, reached = _lives(values, uses, history)
+    used = np.flatnonzero((values.num_bytes > 0) & (values.place.base != _CONSTANT))
+    used = used[(values.place.base[used] != _ARENA) | (first[used] < len(history.veu))]
+    for a, b in zip(*_neighbours(values, used, first), strict=True):
+        arena = values.place.base[a] == _ARENA
+        if not (arena and (reached[a] <= known[b]).all()):
+            names = values.names[a], values.names[b]
+            raise ScheduleError(_message(names, bool(arena), uses, history, (int(a), int(b))))
+
+
+def _lives(values: Values, uses: Uses, history: History) -> tuple[Int64Array, ...]:
+    """Return when values are used first, what is complete then, and what is at their end."""
+    number = len(values.names)
+    order = np.argsort(uses.value, kind="stable")
+    operators, value = uses.operator[order], uses.value[order]
+    present, begin = np.unique(value, return_index=True)
+    known = np.full((number, history.clocks.shape[1]), np.iinfo(np.int32).max, np.int32)
+    reached = np.zeros_like(known)
+    first = np.full(number, len(history.veu))
+    if len(present):
+        known[present] = np.minimum.reduceat(history.known[operators], begin)
+        reached[present] = np.maximum.reduceat(history.reached[operators], begin)
+        first[present] = np.minimum.reduceat(history.first[operators], begin)
+    return first, known, reached
+
+
+def _neighbours(values: Values, used: Int64Array, first: Int64Array) -> tuple[Int64Array, ...]:
+    """Return pairs of values that follow each other on some byte."""
+    place = values.place
+    buffers = np.unique(
+        np.stack((place.base[used], place.index[used])), axis=1, return_inverse=True
+    )[1]
+    room = int((place.offset + values.num_bytes).max(initial=0)) + 1
+    begin = buffers.reshape(-1) * room + place.offset[used]
+    end = begin + values.num_bytes[used]
+    cuts = np.unique(np.concatenate((begin, end)))
+    low, high = np.searchsorted(cuts, begin), np.searchsorted(cuts, end)
+    if float((high - low).sum(dtype=float)) > MOST_PAIRS:
+        raise ScheduleError(f"values: expected at most {MOST_PAIRS} parts that share memory")
+    owner, part = ranges(low, high - low)
+    order = np.lexsort((owner, first[used][owner], part))
+    owner, part = owner[order], part[order]
+    follow = np.flatnonzero(part[1:] == part[:-1])
+    pairs = np.unique(owner[follow] * len(used) + owner[follow + 1])
+    return used[pairs // max(len(used), 1)], used[pairs % max(len(used), 1)]
+
+
+def _message(
+    names: tuple[str, str], arena: bool, uses: Uses, history: History, pair: tuple[int, int]
+) -> str:
+    """Name rTasks of two values of which the first's need not be done before the second's."""
+    head = f"rule 5 (memory): {names[0]} and {names[1]} share bytes"
+    if not arena:
+        return f"{head}: expected memory of its own for each value outside of the arena"
+    a, b = (np.unique(uses.operator[uses.value == value]) for value in pair)
+    late = history.reached[a][:, None, :] > history.known[b][None, :, :]
+    x, y, veu = (int(index[0]) for index in np.nonzero(late))
+    at_end = (history.veu == veu) & (history.step == history.reached[a[x], veu])
+    one = int(np.flatnonzero(at_end)[0])
+    others = np.arange(history.base[b[y]], history.base[b[y] + 1])
+    two = int(others[np.argmin(history.precedes(np.full(len(others), one), others))])
+    return (
+        f"{head}, and {history.name(one)} uses the one while {history.name(two)} may use the "
+        f"other: expected all uses of {names[0]} to end before {names[1]} is used"
+    )
