@@ -7,6 +7,7 @@ is an interval for each digit, so that two pieces share bytes if all their inter
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from rammer_mlir.errors import ScheduleError
 
 MOST_PAIRS = 1 << 26
 """Pairs of pieces that are compared at once, and pieces of a box; real programs need some 10**5."""
+
+_FEW = 1 << 10
+"""Pairs up to which comparing all is faster than sorting."""
 
 Chain = tuple[int, ...]
 """What the digits are worth: 1, then multiples of each other."""
@@ -36,15 +40,20 @@ class Pieces:
     sizes: Int64Array
     strides: tuple[int, ...]
 
-    @property
+    @cached_property
     def ends(self) -> Int64Array:
         """Return for each piece the position after its last byte."""
         return self.offset + ((self.sizes - 1) * np.array(self.strides)).sum(axis=1) + 1
 
-    @property
+    @cached_property
     def volume(self) -> Int64Array:
         """Return the bytes of each piece."""
         return self.sizes.prod(axis=1)
+
+    @cached_property
+    def largest(self) -> list[int]:
+        """Return the largest size in each dimension."""
+        return self.sizes.max(axis=0, initial=1).tolist()
 
 
 def pieces_of(
@@ -94,7 +103,7 @@ def chain_of(a: Pieces, b: Pieces) -> Chain:
     """Choose what digits are worth: strides that divide each other, where dimensions are large."""
     weights: dict[int, int] = {}
     for pieces in (a, b):
-        for stride, size in zip(pieces.strides, pieces.sizes.max(axis=0, initial=1).tolist(), strict=True):
+        for stride, size in zip(pieces.strides, pieces.largest, strict=True):
             weights[stride] = max(weights.get(stride, 0), size)
     chain = [1]
     for stride in sorted(weights):
@@ -181,6 +190,16 @@ class Overlap:
 
 def overlap(a: Digits, b: Digits) -> Overlap:
     """Find all pairs of parts whose intervals meet in each digit."""
+    i, j = _candidates(a, b)
+    common = np.minimum(a.high[i], b.high[j]) - np.maximum(a.low[i], b.low[j])
+    meet = np.flatnonzero((common > 0).all(axis=1))
+    return Overlap(a.piece[i[meet]], b.piece[j[meet]], common[meet].prod(axis=1))
+
+
+def _candidates(a: Digits, b: Digits) -> tuple[Int64Array, Int64Array]:
+    """Return pairs of parts that may meet: all of few, else those that do in the best digit."""
+    if len(a.piece) * len(b.piece) <= _FEW:
+        return np.divmod(np.arange(len(a.piece) * len(b.piece)), max(len(b.piece), 1))
     best = min(range(a.low.shape[1]), key=lambda digit: _meetings(a, b, digit))
     order = np.argsort(a.low[:, best], kind="stable")
     reach = np.maximum.accumulate(a.high[order, best])
@@ -193,13 +212,7 @@ def overlap(a: Digits, b: Digits) -> Overlap:
             "the model coarser"
         )
     j, place = ranges(first, counts)
-    i = order[place]
-    volume = np.ones(len(i), np.int64)
-    for digit in range(a.low.shape[1]):
-        high = np.minimum(a.high[i, digit], b.high[j, digit])
-        volume *= np.maximum(high - np.maximum(a.low[i, digit], b.low[j, digit]), 0)
-    meet = volume > 0
-    return Overlap(a.piece[i[meet]], b.piece[j[meet]], volume[meet])
+    return order[place], j
 
 
 def _meetings(a: Digits, b: Digits, digit: int) -> int:

@@ -147,7 +147,7 @@ class Conflicts:
     def _check_own(self, a: Int64Array, b: Int64Array, found: Overlap) -> None:
         """Check uses by one rOperator, whose rTasks have no order."""
         uses = self.uses
-        self._count(b, found)
+        self._count(b[self._loose[uses.value[b]]], found)
         kinds = {int(uses.effect[a[0]]), int(uses.effect[b[0]])}
         if kinds in ({UPDATE}, {UPDATE, READ}):
             return
@@ -164,7 +164,7 @@ class Conflicts:
 
     def _count(self, b: Int64Array, found: Overlap) -> None:
         """Count the bytes of each piece that is read which are written."""
-        if self.uses.effect[b[0]] == READ:
+        if len(b) and self.uses.effect[b[0]] == READ:
             pieces = self._first[b][:, None] + found.second
             # NumPy 2.4's ``add.at`` reads beyond the end of values that it has to broadcast.
             np.add.at(self._written, pieces.ravel(), np.tile(found.volume, len(b)))

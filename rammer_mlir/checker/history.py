@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.checker.archive import Int64Array, ranges, starts
-from rammer_mlir.checker.program import MOST_TASKS, Program, Records, is_run
+from rammer_mlir.checker.program import MOST_TASKS, Program, Records
 from rammer_mlir.errors import ScheduleError
 
 MOST_CLOCKS = 1 << 26
@@ -75,7 +75,7 @@ def history(program: Program, num_rtasks: Int64Array) -> History:
     if float(num_rtasks.sum(dtype=float)) > MOST_TASKS:
         raise ScheduleError(f"expected at most {MOST_TASKS} rTasks; tile the model coarser")
     records = [record for veus in program.launches for veu in veus for record in veu]
-    runs = np.array([r for r in records if is_run(r)], np.int64).reshape(-1, 3)
+    runs = np.array([r for r in records if type(r) is tuple], np.int64).reshape(-1, 3)
     _check_complete(program, runs, num_rtasks, base)
     execution = _Execution(program.num_veus)
     for veus in program.launches:
@@ -165,7 +165,7 @@ class _Execution:
     def launch(self, veus: Sequence[Records]) -> None:
         """Execute a launch."""
         self.before.append(list(self._steps))
-        self._totals = [sum(r[2] for r in records if is_run(r)) for records in veus]
+        self._totals = [sum(r[2] for r in records if type(r) is tuple) for records in veus]
         self._since = [[-1] for _ in veus]
         self._rows = [[len(self.clocks)] for _ in veus]
         self.clocks.append(np.array(self._steps, np.int32))
@@ -186,7 +186,7 @@ class _Execution:
     def _advance(self, veu: int, records: Records) -> Iterator[None]:
         """Execute a vEU's records; stop at each wait that is not met."""
         for record in records:
-            if is_run(record):
+            if type(record) is tuple:
                 operator, first, count = record
                 row = self._rows[veu][-1]
                 self.runs.append((operator, first, count, veu, self._steps[veu], row))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ MOST_TASKS, MOST_VEUS = 1 << 22, 1 << 12
 """Limits of what is proven; the largest programs have some 10**5 rTasks on 304 vEUs."""
 
 Records = Sequence[Sequence[Any]]
+"""Runs are tuples, barriers lists."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,12 +95,7 @@ class Program:
     def num_waits(self) -> int:
         """Return the pairs of all barriers."""
         records = (record for veus in self.launches for veu in veus for record in veu)
-        return sum(len(record) for record in records if not is_run(record))
-
-
-def is_run(record: Sequence[Any]) -> bool:
-    """Tell a run from a barrier."""
-    return bool(record) and not isinstance(record[0], list)
+        return sum(len(record) for record in records if type(record) is list)
 
 
 def read_program(archive: Archive, buffers: Sequence[int]) -> Program:
@@ -112,20 +109,24 @@ def read_program(archive: Archive, buffers: Sequence[int]) -> Program:
     names = [str(name)[:80] for name, _, _ in operators]
     if len(wrong):
         raise ArtifactError(f"{names[wrong[0]]}: expected a slot for each buffer of its rKernel")
-    launches = found["launches"]
+    launches = [[*map(_records, veus)] for veus in found["launches"]]
     sizes = {len(veus) for veus in launches}
     if len(sizes) != 1 or not 1 <= max(sizes) <= MOST_VEUS:
         raise ArtifactError(f"launches: expected each of 1 to {MOST_VEUS} vEUs, found {sizes}")
-    _check_records(launches)
+    _check_records([record for veus in launches for veu in veus for record in veu])
     places = Places.of(found["slots"], buffers, "slots")
     return Program(names, kernels, arity, places, operands, launches)
 
 
-def _check_records(launches: Sequence[Sequence[Records]]) -> None:
+def _records(veu: Sequence[Sequence[Any]]) -> Records:
+    """Turn runs into tuples; barriers stay lists."""
+    return [tuple(r) if r and type(r[0]) is not list else r for r in veu]
+
+
+def _check_records(records: Records) -> None:
     """Check that records are lists of whole numbers, so that the rest need not."""
-    records = [record for veus in launches for veu in veus for record in veu]
-    runs = [record for record in records if is_run(record)]
-    waits = [wait for record in records if not is_run(record) for wait in record]
+    runs = [record for record in records if type(record) is tuple]
+    waits = [wait for record in records if type(record) is list for wait in record]
     if {*map(len, runs)} - {3} or {*map(len, waits)} - {2}:
         raise ArtifactError("launches: expected runs of three numbers, waits of two")
-    integers((number for row in (*runs, *waits) for number in row), "launches", 1 << 31)
+    integers([*chain.from_iterable(runs), *chain.from_iterable(waits)], "launches", 1 << 31)

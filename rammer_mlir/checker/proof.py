@@ -85,12 +85,19 @@ def read_proof(archive: Archive, program: Program, buffers: Sequence[int]) -> Pr
         raise ArtifactError(f"boxes.bin: expected numbers up to {LARGEST}")
     values = _values(found["values"], buffers)
     num_rtasks = integers([kernel[0] for kernel in found["kernels"]], "rTasks", MOST_TASKS)
-    operands = Lists.of(found["operands"], "operands", len(values.names))
+    operators = found["operators"]
+    operands = Lists.of([o for _, o in operators], "operators: value", len(values.names))
+    kernels = integers([kernel for kernel, _ in operators], "operators: kernel", len(num_rtasks))
     arity = program.arity.tolist()
     if len(num_rtasks) != len(arity) or len(operands.counts) != len(program.names):
         raise ArtifactError("proof.json: expected the rKernels and rOperators of program.json")
     if (operands.counts != program.operands.counts).any():
         raise ArtifactError("proof.json: expected a value for each buffer of an rOperator")
+    for wrong in np.flatnonzero(kernels != program.kernels)[:1]:
+        raise ScheduleError(
+            f"rule 6 (encoded): {program.names[wrong]}: expected rKernel {kernels[wrong]}, as "
+            f"proof.json says, found {program.kernels[wrong]}"
+        )
     known: dict[tuple[Any, ...], Pieces] = {}
     accesses = [
         [

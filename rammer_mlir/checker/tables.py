@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
 from rammer_mlir.checker.archive import Archive, Int64Array, ranges
-from rammer_mlir.checker.program import Program, Records, is_run
+from rammer_mlir.checker.program import Program, Records
 from rammer_mlir.errors import ScheduleError
 
 _BARRIER, _END = -1, -2
@@ -96,7 +97,7 @@ def check_gpu_tables(archive: Archive, program: Program, buffers: Sequence[int])
 
 
 def _steps(records: Records) -> int:
-    return sum(record[2] for record in records if is_run(record))
+    return sum(record[2] for record in records if type(record) is tuple)
 
 
 def _awaited(veus: Sequence[Records]) -> dict[int, set[int]]:
@@ -104,7 +105,7 @@ def _awaited(veus: Sequence[Records]) -> dict[int, set[int]]:
     found: dict[int, set[int]] = {}
     for records in veus:
         for record in records:
-            for veu, steps in () if is_run(record) else record:
+            for veu, steps in () if type(record) is tuple else record:
                 found.setdefault(veu, set()).add(steps)
     return found
 
@@ -114,23 +115,22 @@ def _check_records(
 ) -> tuple[Int64Array, Int64Array]:
     """Check a vEU's records; return its runs' rOperators, and their words."""
     number, records = veu
+    kernels = program.kernels.tolist()
     words: list[int] = []
     at: list[int] = []
     for record in records:
-        if is_run(record):
+        if type(record) is tuple:
             at.append(len(words))
-            words += (int(program.kernels[record[0]]), record[1], record[2], _OPEN, _OPEN)[:size]
+            words += (kernels[record[0]], record[1], record[2], _OPEN, _OPEN)[:size]
         else:
-            words += (_BARRIER, len(record))
-            for wait in record:
-                words += wait
+            words += (_BARRIER, len(record), *chain.from_iterable(record))
     wanted = np.array([*words, _END], np.int64)
     if not 0 <= start < len(table):
         start = len(table)
     positions = start + np.arange(len(wanted))
     left = wanted != _OPEN
     table.expect(positions[left], wanted[left], f"records of vEU {number}")
-    operators = np.array([record[0] for record in records if is_run(record)], np.int64)
+    operators = np.array([record[0] for record in records if type(record) is tuple], np.int64)
     begin = np.array(at, np.int64).reshape(-1, 1)
     return operators, table.at(start + begin + np.arange(size))
 

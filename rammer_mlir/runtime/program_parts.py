@@ -37,7 +37,9 @@ def write_program(program: Program, proof: Proof) -> dict[str, bytes]:
     described = {
         "values": [[v.name, v.kind, astuple(v.place), v.num_bytes] for v in proof.values],
         "kernels": [_write_accesses(kernel, boxes) for kernel in proof.kernels],
-        "operands": proof.operands,
+        "operators": [
+            (o.kernel, values) for o, values in zip(program.operators, proof.operands, strict=True)
+        ],
     }
     return {
         _PROGRAM: _compact(_write_records(program)),
@@ -73,7 +75,7 @@ def read_proof(members: Members) -> Proof:
             for name, kind, place, num_bytes in found["values"]
         ),
         kernels=tuple(_read_accesses(kernel, boxes) for kernel in found["kernels"]),
-        operands=tuple(map(tuple, found["operands"])),
+        operands=tuple(tuple(values) for _, values in found["operators"]),
     )
 
 
