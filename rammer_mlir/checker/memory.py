@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rammer_mlir.checker.archive import Int64Array, ranges
+from rammer_mlir.checker.archive import Int64Array, ranges, starts
 from rammer_mlir.checker.boxes import MOST_PAIRS
 from rammer_mlir.checker.history import History
 from rammer_mlir.checker.program import BASES
@@ -13,23 +13,35 @@ from rammer_mlir.errors import ScheduleError
 
 _ARENA, _CONSTANT = BASES.index("arena"), BASES.index("constant")
 
+_ALIGNMENT = 64
+"""Bytes of whose multiples constants begin at one."""
+
 
 def check_places(values: Values, sizes: tuple[Int64Array, ...]) -> None:
-    """Check that values lie in buffers of these sizes, for each base, and fill the outputs."""
-    place, end = values.place, values.place.offset + values.num_bytes
-    for value in range(len(end)):
-        room = sizes[place.base[value]][place.index[value]]
-        if end[value] > room:
-            raise ScheduleError(
-                f"rule 5 (memory): {values.names[value]} ends at byte {end[value]} of its buffer: "
-                f"expected at most {room}"
-            )
-    outputs = np.flatnonzero(values.kind == OUTPUT)
-    filled = place.index[outputs][values.num_bytes[outputs] == sizes[1][place.index[outputs]]]
-    for missing in np.setdiff1d(np.flatnonzero(sizes[1]), filled)[:1]:
+    """Check where values are in buffers of these sizes, for each base.
+
+    Inputs and outputs are whole buffers; constants follow each other, so that none is taken for
+    another one.
+    """
+    place, num_bytes = values.place, values.num_bytes
+    room = np.concatenate(sizes)[starts([len(s) for s in sizes])[place.base] + place.index]
+    begin, size = np.zeros_like(room), room.copy()
+    begin[place.base == _ARENA] = place.offset[place.base == _ARENA]
+    size[place.base >= _CONSTANT] = num_bytes[place.base >= _CONSTANT]
+    constants = np.flatnonzero(place.base == _CONSTANT)
+    constants = constants[np.argsort(place.offset[constants], kind="stable")]
+    ends = starts(np.maximum(-(-num_bytes[constants] // _ALIGNMENT), 1) * _ALIGNMENT)
+    begin[constants] = ends[:-1]
+    wrong = (place.offset != begin) | (num_bytes != size) | (begin + size > room)
+    for value in np.flatnonzero(wrong)[:1]:
         raise ScheduleError(
-            f"rule 4 (defined): expected a value that is output {missing} as a whole, found none"
+            f"rule 5 (memory): {values.names[value]} has {num_bytes[value]} bytes from byte "
+            f"{place.offset[value]} of {BASES[place.base[value]]} {place.index[value]} on: expected "
+            f"{size[value]} from byte {begin[value]} on, below {room[value]}"
         )
+    outputs = place.index[values.kind == OUTPUT]
+    for missing in np.setdiff1d(np.flatnonzero(sizes[1]), outputs)[:1]:
+        raise ScheduleError(f"rule 4 (defined): expected a value for output {missing}, found none")
 
 
 def check_sharing(values: Values, uses: Uses, history: History) -> None:

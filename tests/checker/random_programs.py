@@ -59,7 +59,7 @@ class Drawer:
             "operators": self.operators,
             "launches": [self.schedule()],
         }
-        sizes = {base: [24] for base in ("input", "constant")}
+        sizes = {"input": [self.values[0][3]], "constant": [64]}
         outputs = [value[3] for value in self.values if value[1] == "output"]
         return Drawn(program, proof, self.boxes, sizes | {"output": outputs, "arena": [places + 24]})
 
