@@ -70,12 +70,13 @@ class Uses:
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """Values, rTasks of each rKernel, accesses of each rKernel, values of rOperators' buffers."""
+    """Values, rTasks and accesses of each rKernel; for rOperators' buffers, values and offsets."""
 
     values: Values
     num_rtasks: Int64Array
     accesses: Sequence[Sequence[Access]]
     operands: Lists
+    shifts: Int64Array
 
 
 def read_proof(archive: Archive, program: Program, buffers: Sequence[int]) -> Proof:
@@ -86,7 +87,10 @@ def read_proof(archive: Archive, program: Program, buffers: Sequence[int]) -> Pr
     values = _values(found["values"], buffers)
     num_rtasks = integers([kernel[0] for kernel in found["kernels"]], "rTasks", MOST_TASKS)
     operators = found["operators"]
-    operands = Lists.of([o for _, o in operators], "operators: value", len(values.names))
+    given = [[value for value, _ in operands] for _, operands in operators]
+    operands = Lists.of(given, "operators: value", len(values.names))
+    offsets = [offset for _, operands in operators for _, offset in operands]
+    integers(map(abs, offsets), "operators: offset")
     kernels = integers([kernel for kernel, _ in operators], "operators: kernel", len(num_rtasks))
     arity = program.arity.tolist()
     if len(num_rtasks) != len(arity) or len(operands.counts) != len(program.names):
@@ -107,7 +111,24 @@ def read_proof(archive: Archive, program: Program, buffers: Sequence[int]) -> Pr
         ]
         for number, kernel in enumerate(found["kernels"])
     ]
-    return Proof(values, num_rtasks, accesses, operands)
+    shifts = np.array(offsets, np.int64)
+    _check_slots(program, values, operands.numbers, shifts)
+    return Proof(values, num_rtasks, accesses, operands, shifts)
+
+
+def _check_slots(program: Program, values: Values, value: Int64Array, shift: Int64Array) -> None:
+    """Check that each pointer is where the proof says that it is in a value."""
+    slots, places = program.slots, values.place
+    slot = program.operands.numbers
+    wrong = slots.offset[slot] != places.offset[value] + shift
+    wrong |= slots.base[slot] != places.base[value]
+    wrong |= slots.index[slot] != places.index[value]
+    for at in np.flatnonzero(wrong)[:1]:
+        operator = int(np.searchsorted(program.operands.first, at, side="right")) - 1
+        raise ScheduleError(
+            f"rule 6 (encoded): {program.names[operator]}: expected a pointer to byte {shift[at]} "
+            f"of {values.names[value[at]]}, found slot {slot[at]} of program.json, which is not"
+        )
 
 
 def _values(rows: Sequence[Sequence[Any]], buffers: Sequence[int]) -> Values:
@@ -164,10 +185,9 @@ def uses_of(program: Program, proof: Proof) -> Uses:
     operator, access = operator[touched], access[touched]
     argument, effect, low, high, volume = bounds[access].T
     at = program.operands.first[operator] + argument
-    slot, value = program.operands.numbers[at], proof.operands.numbers[at]
-    shift = program.slots.offset[slot] - proof.values.place.offset[value]
+    value, shift = proof.operands.numbers[at], proof.shifts[at]
     uses = Uses(operator, access, value, effect, shift, low + shift, high + shift, volume)
-    _check_inside(program, proof.values, uses, slot)
+    _check_inside(program, proof.values, uses)
     return uses
 
 
@@ -177,16 +197,12 @@ def _bounds(access: Access) -> tuple[int, ...]:
     return access.argument, access.effect, low, high, pieces.volume.sum()
 
 
-def _check_inside(program: Program, values: Values, uses: Uses, slot: Int64Array) -> None:
-    place, slots = values.place, program.slots
-    elsewhere = (slots.base[slot] != place.base[uses.value]) | (
-        slots.index[slot] != place.index[uses.value]
-    )
-    outside = (uses.low < 0) | (uses.high > values.num_bytes[uses.value]) | elsewhere
+def _check_inside(program: Program, values: Values, uses: Uses) -> None:
+    outside = (uses.low < 0) | (uses.high > values.num_bytes[uses.value])
     fixed = (values.kind == INPUT) | (values.kind == CONSTANT)
     changed = (uses.effect != READ) & fixed[uses.value]
     for wrong, found, expected in (
-        (outside, "touches bytes {low} to {high} of", "bytes from 0 to {last} of its buffer"),
+        (outside, "touches bytes {low} to {high} of", "bytes from 0 to {last}"),
         (changed, "writes", "only reads"),
     ):
         for use in np.flatnonzero(wrong)[:1].tolist():

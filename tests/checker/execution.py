@@ -281,11 +281,11 @@ class Oracle:
                 raise Harmful("an address outside of a buffer")
             if kind != "W":
                 if base == "constant":
-                    found = _mixed(found + np.uint64(offset % (1 << 63)))
+                    found = _mixed(found ^ np.uint64(offset % (1 << 63)))
                 else:
                     races.read(key, places, at)
                     weights = np.resize(_ODD, len(places))
-                    found = _mixed(found + (memory[key][places] * weights).sum())
+                    found = _mixed(found ^ (memory[key][places] * weights).sum())
             if kind != "R":
                 writes.append((key, places, argument))
         for key, places, argument in writes:

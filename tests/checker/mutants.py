@@ -176,7 +176,7 @@ def _in_places(rng: random.Random, members: Members) -> Members:
         for (_, values), (_, _, slots) in zip(
             proof["operators"], program["operators"], strict=True
         ):
-            for n, used in enumerate(values):
+            for n, (used, _) in enumerate(values):
                 if used == value:
                     base, index, offset = program["slots"][slots[n]]
                     slots[n] = len(program["slots"])

@@ -37,7 +37,7 @@ class Small:
         for kind, (argument, width, offsets, sizes, strides) in (
             (kind, access) for kind, accesses in kinds for access in accesses
         ):
-            value = self.proof["operators"][operator][1][argument]
+            value = self.proof["operators"][operator][1][argument][0]
             slot, place = self.program["slots"][slots[argument]], self.proof["values"][value][2]
             start = self.boxes[offsets + number] + slot[2] - place[2]
             rank = len(strides)

@@ -51,7 +51,10 @@ class Drawer:
         proof = {
             "values": self.values,
             "kernels": self.kernels,
-            "operators": [[o[1], v] for o, v in zip(self.operators, self.given, strict=True)],
+            "operators": [
+                [o[1], [[v, self.slots[s][2] - self.values[v][2][2]] for s, v in zip(o[2], vs, strict=True)]]
+                for o, vs in zip(self.operators, self.given, strict=True)
+            ],
         }
         program = {
             "slots": self.slots,

@@ -72,8 +72,8 @@ def judge(real: Real, folder: Path, number: int) -> Counter[str]:
 @pytest.mark.parametrize("real", REAL, ids=lambda real: f"{real.model}-{real.target[:4]}")
 def test_mutants(real: Real, tmp_path: Path) -> None:
     """A sample of each; most are refused."""
-    found = judge(real, tmp_path, 120)
-    assert found["harmless"] < 30, found
+    found = judge(real, tmp_path, 60)
+    assert found["harmless"] < 15, found
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from tests.checker.files import members_of, write_members
 from tests.checker.plain import Small
 from tests.checker.random_programs import Drawer
 
-EACH, SEEDS = 150, 16
+EACH, SEEDS = 100, 16
 
 
 def refusal(path: Path) -> str:
