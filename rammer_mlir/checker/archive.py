@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.errors import ArtifactError
+from rammer_mlir.errors import ArtifactError, ScheduleError
 
 Int64Array = NDArray[np.int64]
 
@@ -22,6 +22,10 @@ LARGEST = 1 << 48
 
 _MOST_BYTES = 1 << 24
 """Of a member that is read; those of the largest benchmark model have less than 2 MiB."""
+
+
+MOST = 1 << 23
+"""Entries of any list that is made here; those of real programs have some 10**6 at most."""
 
 
 class Archive:
@@ -78,6 +82,12 @@ def integers(values: Iterable[Any], what: str, limit: int = LARGEST) -> Int64Arr
     return np.array(found, dtype=np.int64)
 
 
+def require_few(found: float, most: int, what: str) -> None:
+    """Refuse what would take too much time or memory, whether it is right or not."""
+    if found > most:
+        raise ScheduleError(f"{what}: expected at most {most}, found {found:.0f}; tile coarser")
+
+
 def starts(counts: Int64Array | list[int]) -> Int64Array:
     """Return where each of some lists begins that follow each other, and the end."""
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
@@ -85,5 +95,6 @@ def starts(counts: Int64Array | list[int]) -> Int64Array:
 
 def ranges(first: Int64Array, counts: Int64Array) -> tuple[Int64Array, Int64Array]:
     """Return for all numbers ``first[i] + k``, ``k < counts[i]``: each ``i``, and each number."""
+    require_few(float(counts.sum(dtype=float)), MOST, "entries of a list")
     owner = np.repeat(np.arange(len(counts)), counts)
     return owner, np.arange(len(owner)) + np.repeat(first - starts(counts)[:-1], counts)

@@ -12,10 +12,6 @@ from functools import cached_property
 import numpy as np
 
 from rammer_mlir.checker.archive import Int64Array, ranges
-from rammer_mlir.errors import ScheduleError
-
-MOST_PAIRS = 1 << 26
-"""Pairs of pieces that are compared at once, and pieces of a box; real programs need some 10**5."""
 
 _FEW = 1 << 10
 """Pairs up to which comparing all is faster than sorting."""
@@ -26,7 +22,7 @@ Chain = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Bytes ``offset + sum(k[d] * strides[d])``, ``0 <= k[d] < sizes[d]``, no byte twice in a piece.
+    """Bytes ``offset + sum(k[d] * strides[d])``, ``0 <= k[d] < sizes[d]``, each one once.
 
     Attributes:
         task: [pieces], number of the rTask.
@@ -94,8 +90,6 @@ def _with_dimension(found: Pieces, stride: int, size: Int64Array) -> tuple[Piece
 
 
 def _listed(counts: Int64Array) -> tuple[Int64Array, Int64Array]:
-    if float(counts.sum(dtype=float)) > MOST_PAIRS:
-        raise ScheduleError(f"boxes: expected at most {MOST_PAIRS} pieces; tile the model coarser")
     return ranges(np.zeros(len(counts), np.int64), counts)
 
 
@@ -181,11 +175,18 @@ def _carried(
 
 @dataclass(frozen=True, eq=False)
 class Overlap:
-    """Parts of two accesses that share bytes: pieces of each, and how many bytes they share."""
+    """Parts of two accesses that share bytes.
+
+    Attributes:
+        first, second: pieces of each.
+        volume: how many bytes they share.
+        compared: how many pairs of parts were looked at.
+    """
 
     first: Int64Array
     second: Int64Array
     volume: Int64Array
+    compared: int
 
 
 def overlap(a: Digits, b: Digits) -> Overlap:
@@ -193,7 +194,7 @@ def overlap(a: Digits, b: Digits) -> Overlap:
     i, j = _candidates(a, b)
     common = np.minimum(a.high[i], b.high[j]) - np.maximum(a.low[i], b.low[j])
     meet = np.flatnonzero((common > 0).all(axis=1))
-    return Overlap(a.piece[i[meet]], b.piece[j[meet]], common[meet].prod(axis=1))
+    return Overlap(a.piece[i[meet]], b.piece[j[meet]], common[meet].prod(axis=1), len(i))
 
 
 def _candidates(a: Digits, b: Digits) -> tuple[Int64Array, Int64Array]:
@@ -206,11 +207,6 @@ def _candidates(a: Digits, b: Digits) -> tuple[Int64Array, Int64Array]:
     first = np.searchsorted(reach, b.low[:, best], side="right")
     last = np.searchsorted(a.low[order, best], b.high[:, best], side="left")
     counts = np.maximum(last - first, 0)
-    if counts.sum() > MOST_PAIRS:
-        raise ScheduleError(
-            f"boxes: expected at most {MOST_PAIRS} pairs to compare, found {counts.sum()}; tile "
-            "the model coarser"
-        )
     j, place = ranges(first, counts)
     return order[place], j
 

@@ -7,20 +7,37 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.checker.archive import Int64Array, ranges, starts
+from rammer_mlir.checker.archive import Int64Array, ranges, require_few, starts
 from rammer_mlir.checker.boxes import (
-    MOST_PAIRS, Chain, Digits, Overlap, chain_of, digits_of, overlap, runs_of,
+    Chain,
+    Digits,
+    Overlap,
+    chain_of,
+    digits_of,
+    overlap,
+    runs_of,
 )  # fmt: skip
 from rammer_mlir.checker.history import History
 from rammer_mlir.checker.proof import (
-    INOUT, INTERMEDIATE, OUTPUT, READ, UPDATE, WRITE, Access, Proof, Uses,
+    INOUT,
+    INTERMEDIATE,
+    OUTPUT,
+    READ,
+    UPDATE,
+    WRITE,
+    Access,
+    Proof,
+    Uses,
 )  # fmt: skip
 from rammer_mlir.errors import ScheduleError
 
 _AT_ONCE = 1 << 21
 """Pairs of rTasks that are looked up at once."""
 
-_MOST_LOOKED_UP = 1 << 30
+_MOST_WORK = 1 << 28
+"""Pairs of parts and of rTasks that are compared, and more for each look-up."""
+
+_LOOK_UP = 1 << 12
 
 
 class Overlaps:
@@ -58,9 +75,10 @@ class Conflicts:
         self._loose = values.kind == INOUT
         self._loose[uses.value[uses.effect == UPDATE]] = True
         counts = np.array([len(access.pieces.task) for access in self._accesses], np.int64)
+        require_few(float(counts[uses.access].sum(dtype=float)), _MOST_WORK, "pieces")
         self._first = starts(counts[uses.access])
         self._written = np.zeros(self._first[-1], np.int64)
-        self._budget = _MOST_LOOKED_UP
+        self._work = 0
 
     def check(self) -> None:
         """Check rules 3 and 4.
@@ -76,8 +94,7 @@ class Conflicts:
         inside = (uses.low[a] <= uses.low[b]) & (uses.high[b] <= uses.high[a])
         given = np.zeros(len(uses.value), bool)
         given[b[reads & filled[a] & inside & ~own & ~loose]] = True
-        known, reached = history.known[uses.operator[b]], history.reached[uses.operator[a]]
-        ordered = (reached <= known).all(axis=1)
+        ordered = history.follow(uses.operator[a], uses.operator[b])
         once = (uses.effect[a] == WRITE) & (uses.effect[b] == WRITE) & ~loose
         needed = own | ~ordered | (reads & ~given[b]) | once
         self._look_up(a[needed], b[needed])
@@ -94,11 +111,6 @@ class Conflicts:
         begin = np.searchsorted(uses.value[order], np.arange(len(self._loose) + 1))
         writers = np.flatnonzero(uses.effect != READ)
         counts = np.diff(begin)[uses.value[writers]]
-        if counts.sum() > MOST_PAIRS:
-            raise ScheduleError(
-                f"values: expected at most {MOST_PAIRS} pairs of rOperators that share one, found "
-                f"{counts.sum()}; compile a smaller model"
-            )
         owner, at = ranges(begin[uses.value[writers]], counts)
         a, b = writers[owner], order[at]
         once = (uses.effect[b] == READ) | (a <= b)
@@ -120,15 +132,14 @@ class Conflicts:
             x, y = a[some], b[some]
             shifts = int(uses.shift[x[0]]), int(uses.shift[y[0]])
             found = self._overlaps.of(int(uses.access[x[0]]), int(uses.access[y[0]]), *shifts)
+            self._work += _LOOK_UP + found.compared + len(x) * len(found.volume)
+            require_few(self._work, _MOST_WORK, "conflicts")
             if len(found.volume):
                 (self._check_own if own[some[0]] else self._check_others)(x, y, found)
 
     def _check_others(self, a: Int64Array, b: Int64Array, found: Overlap) -> None:
         """Check the order of rOperators' rTasks, and count the bytes that the later one reads."""
         uses = self.uses
-        self._budget -= len(a) * len(found.volume)
-        if self._budget < 0:
-            raise ScheduleError(f"expected at most {_MOST_LOOKED_UP} conflicts; tile coarser")
         twice = (uses.effect[a[0]], uses.effect[b[0]]) == (WRITE, WRITE)
         first, second = self._tasks(a[0], found.first), self._tasks(b[0], found.second)
         size = max(1, _AT_ONCE // len(first))

@@ -10,12 +10,15 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.checker.archive import Int64Array, ranges, starts
+from rammer_mlir.checker.archive import Int64Array, ranges, require_few, starts
 from rammer_mlir.checker.program import MOST_TASKS, Program, Records
 from rammer_mlir.errors import ScheduleError
 
 MOST_CLOCKS = 1 << 26
 """Numbers of all vector clocks together."""
+
+_AT_ONCE = 1 << 22
+"""Numbers of clocks that are compared at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +56,16 @@ class History:
             (veu == self.veu[b]) & (step < self.step[b])
         )
 
+    def follow(self, a: Int64Array, b: Int64Array) -> NDArray[np.bool_]:
+        """For each i, whether rOperator ``a[i]`` ends as a whole before ``b[i]`` starts."""
+        require_few(len(a) * self.known.shape[1], 1 << 30, "pairs of rOperators that share a value")
+        size = max(1, _AT_ONCE // self.known.shape[1])
+        parts = [slice(begin, begin + size) for begin in range(0, len(a), size)]
+        return np.concatenate(
+            [np.zeros(0, bool)]
+            + [(self.reached[a[part]] <= self.known[b[part]]).all(axis=1) for part in parts]
+        )
+
     def name(self, task: int) -> str:
         """Name an rTask and where it runs."""
         operator = int(np.searchsorted(self.base, task, side="right")) - 1
@@ -72,8 +85,7 @@ def history(program: Program, num_rtasks: Int64Array) -> History:
         num_rtasks: rTasks of each rOperator.
     """
     base = starts(num_rtasks)
-    if float(num_rtasks.sum(dtype=float)) > MOST_TASKS:
-        raise ScheduleError(f"expected at most {MOST_TASKS} rTasks; tile the model coarser")
+    require_few(float(num_rtasks.sum(dtype=float)), MOST_TASKS, "rTasks")
     records = [record for veus in program.launches for veu in veus for record in veu]
     runs = np.array([r for r in records if type(r) is tuple], np.int64).reshape(-1, 3)
     _check_complete(program, runs, num_rtasks, base)
@@ -100,8 +112,7 @@ def _bounds(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return what is complete when each rOperator's first rTask starts, and when its last ends."""
     shape = (operators, clocks.shape[1])
-    if max(len(runs), operators) * shape[1] > MOST_CLOCKS:
-        raise ScheduleError(f"expected at most {MOST_CLOCKS // shape[1]} runs; use fewer vEUs")
+    require_few(max(len(runs), operators) * shape[1], MOST_CLOCKS, "runs, times vEUs")
     known = np.full(shape, np.iinfo(np.int32).max, np.int32)
     reached = np.zeros(shape, np.int32)
     operator, _, count, veu, step, clock = runs[np.argsort(runs[:, 0], kind="stable")].T
@@ -218,8 +229,7 @@ class _Execution:
             row = self._rows[other][bisect_left(self._since[other], step) - 1]
             np.maximum(clock, self.clocks[row], out=clock)
             clock[other] = max(clock[other], step)
-        if (len(self.clocks) + 1) * self.num_veus > MOST_CLOCKS:
-            raise ScheduleError(f"expected fewer than {len(self.clocks)} barriers; use fewer vEUs")
+        require_few((len(self.clocks) + 1) * self.num_veus, MOST_CLOCKS, "barriers, times vEUs")
         self._rows[veu].append(len(self.clocks))
         self._since[veu].append(self._steps[veu])
         self.clocks.append(clock)
@@ -233,6 +243,6 @@ class _Execution:
         waits = (
             f"vEU {v} at step {self._steps[v] - self.before[-1][v]} waits for step "
             f"{self._unmet[v][1]} of vEU {self._unmet[v][0]}"
-            for v in path[path.index(veu):]
+            for v in path[path.index(veu) :]
         )
         return f"rule 2 (ends): {'; '.join(waits)}: expected waits that do not form a circle"

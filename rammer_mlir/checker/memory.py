@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rammer_mlir.checker.archive import Int64Array, ranges, starts
-from rammer_mlir.checker.boxes import MOST_PAIRS
-from rammer_mlir.checker.history import History
+from rammer_mlir.checker.archive import Int64Array, ranges, require_few, starts
+from rammer_mlir.checker.history import MOST_CLOCKS, History
 from rammer_mlir.checker.program import BASES
 from rammer_mlir.checker.proof import OUTPUT, Uses, Values
 from rammer_mlir.errors import ScheduleError
@@ -36,8 +36,8 @@ def check_places(values: Values, sizes: tuple[Int64Array, ...]) -> None:
     for value in np.flatnonzero(wrong)[:1]:
         raise ScheduleError(
             f"rule 5 (memory): {values.names[value]} has {num_bytes[value]} bytes from byte "
-            f"{place.offset[value]} of {BASES[place.base[value]]} {place.index[value]} on: expected "
-            f"{size[value]} from byte {begin[value]} on, below {room[value]}"
+            f"{place.offset[value]} of {BASES[place.base[value]]} {place.index[value]} on: "
+            f"expected {size[value]} from byte {begin[value]} on, below {room[value]}"
         )
     outputs = place.index[values.kind == OUTPUT]
     for missing in np.setdiff1d(np.flatnonzero(sizes[1]), outputs)[:1]:
@@ -53,16 +53,23 @@ def check_sharing(values: Values, uses: Uses, history: History) -> None:
     first, known, reached = _lives(values, uses, history)
     used = np.flatnonzero((values.num_bytes > 0) & (values.place.base != _CONSTANT))
     used = used[(values.place.base[used] != _ARENA) | (first[used] < len(history.veu))]
-    for a, b in zip(*_neighbours(values, used, first), strict=True):
-        arena = values.place.base[a] == _ARENA
-        if not (arena and (reached[a] <= known[b]).all()):
-            names = values.names[a], values.names[b]
-            raise ScheduleError(_message(names, bool(arena), uses, history, (int(a), int(b))))
+    for a, b in _neighbours(values, used, first).tolist():
+        if values.place.base[a] != _ARENA:
+            raise ScheduleError(
+                f"rule 5 (memory): {values.names[a]} and {values.names[b]} share bytes: expected "
+                "memory of its own for each value outside of the arena"
+            )
+        late = np.flatnonzero(reached[a] > known[b])
+        if len(late):
+            raise ScheduleError(_message(values, uses, history, (a, b), int(late[0])))
 
 
-def _lives(values: Values, uses: Uses, history: History) -> tuple[Int64Array, ...]:
+def _lives(
+    values: Values, uses: Uses, history: History
+) -> tuple[Int64Array, NDArray[np.int32], NDArray[np.int32]]:
     """Return when values are used first, what is complete then, and what is at their end."""
     number = len(values.names)
+    require_few(number * history.clocks.shape[1], MOST_CLOCKS, "values, times vEUs")
     order = np.argsort(uses.value, kind="stable")
     operators, value = uses.operator[order], uses.value[order]
     present, begin = np.unique(value, return_index=True)
@@ -76,7 +83,7 @@ def _lives(values: Values, uses: Uses, history: History) -> tuple[Int64Array, ..
     return first, known, reached
 
 
-def _neighbours(values: Values, used: Int64Array, first: Int64Array) -> tuple[Int64Array, ...]:
+def _neighbours(values: Values, used: Int64Array, first: Int64Array) -> Int64Array:
     """Return pairs of values that follow each other on some byte."""
     place = values.place
     buffers = np.unique(
@@ -87,31 +94,26 @@ def _neighbours(values: Values, used: Int64Array, first: Int64Array) -> tuple[In
     end = begin + values.num_bytes[used]
     cuts = np.unique(np.concatenate((begin, end)))
     low, high = np.searchsorted(cuts, begin), np.searchsorted(cuts, end)
-    if float((high - low).sum(dtype=float)) > MOST_PAIRS:
-        raise ScheduleError(f"values: expected at most {MOST_PAIRS} parts that share memory")
     owner, part = ranges(low, high - low)
     order = np.lexsort((owner, first[used][owner], part))
     owner, part = owner[order], part[order]
     follow = np.flatnonzero(part[1:] == part[:-1])
     pairs = np.unique(owner[follow] * len(used) + owner[follow + 1])
-    return used[pairs // max(len(used), 1)], used[pairs % max(len(used), 1)]
+    return used[np.stack(np.divmod(pairs, max(len(used), 1)), axis=1)]
 
 
-def _message(
-    names: tuple[str, str], arena: bool, uses: Uses, history: History, pair: tuple[int, int]
-) -> str:
-    """Name rTasks of two values of which the first's need not be done before the second's."""
-    head = f"rule 5 (memory): {names[0]} and {names[1]} share bytes"
-    if not arena:
-        return f"{head}: expected memory of its own for each value outside of the arena"
+def _message(values: Values, uses: Uses, history: History, pair: tuple[int, int], veu: int) -> str:
+    """Name rTasks of two values of which the first's, on a vEU, need not be done in time."""
     a, b = (np.unique(uses.operator[uses.value == value]) for value in pair)
-    late = history.reached[a][:, None, :] > history.known[b][None, :, :]
-    x, y, veu = (int(index[0]) for index in np.nonzero(late))
-    at_end = (history.veu == veu) & (history.step == history.reached[a[x], veu])
-    one = int(np.flatnonzero(at_end)[0])
-    others = np.arange(history.base[b[y]], history.base[b[y] + 1])
-    two = int(others[np.argmin(history.precedes(np.full(len(others), one), others))])
+    one = int(a[np.argmax(history.reached[a, veu])])
+    at_end = (history.veu == veu) & (history.step == history.reached[one, veu])
+    task = int(np.flatnonzero(at_end)[0])
+    other = int(b[np.argmin(history.known[b, veu])])
+    others = np.arange(int(history.base[other]), int(history.base[other + 1]))
+    ordered = history.precedes(np.full(len(others), task), others)
+    names = [values.names[value] for value in pair]
     return (
-        f"{head}, and {history.name(one)} uses the one while {history.name(two)} may use the "
-        f"other: expected all uses of {names[0]} to end before {names[1]} is used"
+        f"rule 5 (memory): {names[0]} and {names[1]} share bytes, and {history.name(task)} uses "
+        f"the one while {history.name(int(others[np.argmin(ordered)]))} may use the other: "
+        f"expected all uses of {names[0]} to end before {names[1]} is used"
     )

@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from rammer_mlir.checker.archive import LARGEST, Archive, Int64Array, integers, ranges, starts
+from rammer_mlir.checker.archive import (
+    LARGEST,
+    Archive,
+    Int64Array,
+    integers,
+    ranges,
+    require_few,
+    starts,
+)  # fmt: skip
 from rammer_mlir.checker.boxes import Pieces, pieces_of
 from rammer_mlir.checker.program import MOST_TASKS, Lists, Places, Program
 from rammer_mlir.errors import ArtifactError, ScheduleError
@@ -20,6 +28,9 @@ _BASE_OF_KIND = np.array([0, 0, 1, 2, 3])
 """Where values of each kind are: numbers of ``BASES``."""
 
 READ, WRITE, UPDATE = range(3)
+
+_MOST_USES, _MOST_ACCESSES = 1 << 20, 1 << 16
+"""Those of the largest benchmark models are 20,000 and 500."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +108,7 @@ def read_proof(archive: Archive, program: Program, buffers: Sequence[int]) -> Pr
         raise ArtifactError("proof.json: expected the rKernels and rOperators of program.json")
     if (operands.counts != program.operands.counts).any():
         raise ArtifactError("proof.json: expected a value for each buffer of an rOperator")
-    for wrong in np.flatnonzero(kernels != program.kernels)[:1]:
+    for wrong in np.flatnonzero(kernels != program.kernels)[:1].tolist():
         raise ScheduleError(
             f"rule 6 (encoded): {program.names[wrong]}: expected rKernel {kernels[wrong]}, as "
             f"proof.json says, found {program.kernels[wrong]}"
@@ -118,16 +129,15 @@ def read_proof(archive: Archive, program: Program, buffers: Sequence[int]) -> Pr
 
 def _check_slots(program: Program, values: Values, value: Int64Array, shift: Int64Array) -> None:
     """Check that each pointer is where the proof says that it is in a value."""
-    slots, places = program.slots, values.place
-    slot = program.operands.numbers
+    slots, places, slot = program.slots, values.place, program.operands.numbers
     wrong = slots.offset[slot] != places.offset[value] + shift
     wrong |= slots.base[slot] != places.base[value]
     wrong |= slots.index[slot] != places.index[value]
-    for at in np.flatnonzero(wrong)[:1]:
+    for at in np.flatnonzero(wrong)[:1].tolist():
         operator = int(np.searchsorted(program.operands.first, at, side="right")) - 1
         raise ScheduleError(
             f"rule 6 (encoded): {program.names[operator]}: expected a pointer to byte {shift[at]} "
-            f"of {values.names[value[at]]}, found slot {slot[at]} of program.json, which is not"
+            f"of {values.names[value[at]]}, found slot {slot[at]} of program.json elsewhere"
         )
 
 
@@ -136,10 +146,9 @@ def _values(rows: Sequence[Sequence[Any]], buffers: Sequence[int]) -> Values:
     kind = np.array([KINDS.index(name) for name in kinds], dtype=np.int64)
     place = Places.of(places, buffers, "values")
     wrong = np.flatnonzero((place.base != _BASE_OF_KIND[kind]) | (place.offset < 0))
-    if len(wrong):
-        at = wrong[0]
+    for at in wrong[:1].tolist():
         raise ScheduleError(
-            f"rule 5 (memory): {kinds[at]} {names[at]} is at {places[at]}: expected the arena for "
+            f"rule 5 (memory): {kinds[at]} {names[at]} is at {rows[at][2]}: expected the arena for "
             "intermediates, else a buffer of its kind"
         )
     return Values([str(n)[:80] for n in names], kind, place, integers(sizes, "values: bytes"))
@@ -166,6 +175,7 @@ def _access(
         if span + element_bytes > LARGEST or element_bytes < 1:
             raise ArtifactError(f"proof.json: expected boxes below {LARGEST} bytes at {row}")
         box_offsets = boxes[offsets : offsets + num_rtasks]
+        require_few(len(known), _MOST_ACCESSES, "accesses of rKernels")
         known[key] = pieces_of(box_offsets, size, list(strides), element_bytes)
     return Access(argument, effect, known[key])
 
@@ -180,6 +190,7 @@ def uses_of(program: Program, proof: Proof) -> Uses:
     flat = [access for accesses in proof.accesses for access in accesses]
     bounds = np.array([_bounds(access) for access in flat], np.int64).reshape(-1, 5)
     kernels = program.kernels
+    require_few(float(counts[kernels].sum(dtype=float)), _MOST_USES, "accesses of rOperators")
     operator, access = ranges(starts(counts)[kernels], counts[kernels])
     touched = bounds[access, 4] > 0
     operator, access = operator[touched], access[touched]
@@ -206,10 +217,10 @@ def _check_inside(program: Program, values: Values, uses: Uses) -> None:
         (changed, "writes", "only reads"),
     ):
         for use in np.flatnonzero(wrong)[:1].tolist():
-            value = uses.value[use]
+            value = int(uses.value[use])
             numbers = {"low": uses.low[use], "high": uses.high[use] - 1}
             raise ScheduleError(
                 f"rule 5 (memory): {program.names[uses.operator[use]]} {found.format(**numbers)} "
-                f"{KINDS[values.kind[value]]} {values.names[value]}: expected "
+                f"{KINDS[int(values.kind[value])]} {values.names[value]}: expected "
                 f"{expected.format(last=values.num_bytes[value] - 1)}"
             )

@@ -60,7 +60,9 @@ def check_cpu_table(archive: Archive, program: Program) -> None:
         raise ScheduleError(f"rule 6 (encoded): expected one launch, found {len(program.launches)}")
     (veus,) = program.launches
     names = {"records": "<i4", "starts": "<i4", "arguments": "<i4", "totals": "<i8"}
-    tables = {name: _Table(f"{name}.bin", archive.words(f"{name}.bin", k)) for name, k in names.items()}
+    tables = {
+        name: _Table(f"{name}.bin", archive.words(f"{name}.bin", k)) for name, k in names.items()
+    }
     tables["totals"].expect_all([*map(_steps, veus)], "totals")
     if len(tables["starts"]) != len(veus):
         raise ScheduleError(f"rule 6 (encoded): starts.bin: expected {len(veus)} words")

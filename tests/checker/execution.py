@@ -39,7 +39,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Task:
-    """A call of an rKernel; ``publishes`` is the counter's value since the launch, None for none."""
+    """A call of an rKernel; ``publishes`` is what its vEU publishes then, if anything."""
 
     kernel: int
     number: int
@@ -108,7 +108,10 @@ def _cpu_tables(members: dict[str, bytes], kernels: Sequence[int]) -> list[Table
 
 
 def _gpu_tables(members: dict[str, bytes], kernels: Sequence[int], launches: int) -> list[Tables]:
-    manifest, words = json.loads(members["manifest.json"]), np.frombuffer(members["tables.bin"], "<i8")
+    manifest, words = (
+        json.loads(members["manifest.json"]),
+        np.frombuffer(members["tables.bin"], "<i8"),
+    )
     buffers = [("input", n) for n in range(len(manifest["inputs"]))]
     buffers += [("output", n) for n in range(len(manifest["outputs"]))]
     buffers += [("constant", 0), ("arena", 0)]
@@ -125,7 +128,10 @@ def _gpu_tables(members: dict[str, bytes], kernels: Sequence[int], launches: int
                 kernel, first, count, at, publish = record
                 if not 0 <= kernel < len(kernels) or count > _MOST_RECORDS:
                     raise Harmful("no such rKernel, or no end")
-                pairs = [(_word(row, at + 2 * n), _word(row, at + 2 * n + 1)) for n in range(kernels[kernel])]
+                pairs = [
+                    (_word(row, at + 2 * n), _word(row, at + 2 * n + 1))
+                    for n in range(kernels[kernel])
+                ]
                 if not all(0 <= n < len(buffers) for n, _ in pairs):
                     raise Harmful("no such buffer")
                 given = tuple((*buffers[n], offset) for n, offset in pairs)
@@ -182,7 +188,7 @@ class Oracle:
         )
         return "" if same else "other results"
 
-    def _run_twice(self, members: dict[str, bytes]) -> list[dict[tuple[str, int], Index]]:
+    def _run_twice(self, members: dict[str, bytes]) -> list[dict[tuple[str, int], Any]]:
         """Return the outputs after each of two runs."""
         if self._is_cpu:
             launches = _cpu_tables(members, self._arity)
@@ -195,7 +201,7 @@ class Oracle:
             )
             for n, (key, size) in enumerate(self._sizes.items())
         }
-        found: list[dict[tuple[str, int], Index]] = []
+        found: list[dict[tuple[str, int], Any]] = []
         for run in range(2):
             for tables in launches:
                 counters = self._launch(tables, memory, counters, run)
@@ -312,7 +318,11 @@ class Oracle:
         _, width, offsets, sizes, strides = access
         rank = len(strides)
         size = self._boxes[sizes + number * rank : sizes + (number + 1) * rank].tolist()
-        places = np.arange(int(self._boxes[offsets + number]), int(self._boxes[offsets + number]) + width, self._grain)
+        places = np.arange(
+            int(self._boxes[offsets + number]),
+            int(self._boxes[offsets + number]) + width,
+            self._grain,
+        )
         for count, stride in zip(size, strides, strict=True):
             places = (places[:, None] + np.arange(count) * stride).reshape(-1)
         return places // self._grain
@@ -348,9 +358,7 @@ class _Races:
             found[key] = np.zeros((self._veus, self._sizes[key]), np.int32)
         return found[key]
 
-    def _check(
-        self, steps: Any, places: Index, at: tuple[int, int, NDArray[np.int64]]
-    ) -> None:
+    def _check(self, steps: Any, places: Index, at: tuple[int, int, NDArray[np.int64]]) -> None:
         veu, _, clock = at
         for other in range(self._veus):
             if other != veu and len(places) and steps[other, places].max() > clock[other]:

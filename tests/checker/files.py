@@ -27,7 +27,11 @@ def write_members(path: Path, members: Mapping[str, bytes]) -> Path:
 
 
 def members_of(
-    program: Json, proof: Json, boxes: Sequence[int], sizes: Mapping[str, Sequence[int]], target: str
+    program: Json,
+    proof: Json,
+    boxes: Sequence[int],
+    sizes: Mapping[str, Sequence[int]],
+    target: str,
 ) -> dict[str, bytes]:
     """Encode a whole artifact; ``sizes`` has the bytes of inputs, outputs, constants, arena."""
     manifest: Json = {"format": "rammer-mlir", "version": 5, "target": target}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -14,18 +15,18 @@ Members = dict[str, bytes]
 Change = Callable[[random.Random, Json], None]
 
 
-def _veus(program: Json) -> list[list[list]]:
+def _veus(program: Json) -> list[list[Any]]:
     return [veu for veus in program["launches"] for veu in veus]
 
 
-def _barriers(program: Json) -> list[tuple[list[list], int]]:
+def _barriers(program: Json) -> list[tuple[list[Any], int]]:
     """Return each barrier's list and place."""
     return [
         (veu, n) for veu in _veus(program) for n, r in enumerate(veu) if r and type(r[0]) is list
     ]
 
 
-def _runs(program: Json) -> list[tuple[list[list], int]]:
+def _runs(program: Json) -> list[tuple[list[Any], int]]:
     return [(veu, n) for veu in _veus(program) for n, r in enumerate(veu) if type(r[0]) is int]
 
 

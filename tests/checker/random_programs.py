@@ -52,7 +52,13 @@ class Drawer:
             "values": self.values,
             "kernels": self.kernels,
             "operators": [
-                [o[1], [[v, self.slots[s][2] - self.values[v][2][2]] for s, v in zip(o[2], vs, strict=True)]]
+                [
+                    o[1],
+                    [
+                        [v, self.slots[s][2] - self.values[v][2][2]]
+                        for s, v in zip(o[2], vs, strict=True)
+                    ],
+                ]
                 for o, vs in zip(self.operators, self.given, strict=True)
             ],
         }
@@ -64,7 +70,9 @@ class Drawer:
         }
         sizes = {"input": [self.values[0][3]], "constant": [64]}
         outputs = [value[3] for value in self.values if value[1] == "output"]
-        return Drawn(program, proof, self.boxes, sizes | {"output": outputs, "arena": [places + 24]})
+        return Drawn(
+            program, proof, self.boxes, sizes | {"output": outputs, "arena": [places + 24]}
+        )
 
     def value(self, kind: str, place: int) -> None:
         """Add a value."""

@@ -15,7 +15,7 @@ from rammer_mlir.checker import verify
 from rammer_mlir.errors import RammerError
 from tests.checker.execution import Oracle
 from tests.checker.files import read_members, write_members
-from tests.checker.mutants import Members, encoded, mutant
+from tests.checker.mutants import Members, mutant
 
 
 @dataclass(frozen=True)

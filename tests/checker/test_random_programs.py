@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rammer_mlir.checker import verify
-from rammer_mlir.errors import RammerError, ScheduleError
+from rammer_mlir.errors import RammerError
 from tests.checker.files import members_of, write_members
 from tests.checker.plain import Small
 from tests.checker.random_programs import Drawer

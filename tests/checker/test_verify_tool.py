@@ -36,9 +36,7 @@ def test_good(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "launches 1, vEUs 3, rTasks" in output
 
 
-def test_a_dropped_barrier(
-    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dropped_barrier(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Records that differ from the table are refused, whatever the seal says."""
     members = read_members(saved)
     program = json.loads(members["program.json"])
@@ -78,7 +76,11 @@ def test_hostile_numbers_in_json(
         rng = np.random.default_rng(number)
         place = found
         while True:
-            key = rng.choice(list(place)) if isinstance(place, dict) else int(rng.integers(len(place)))
+            key = (
+                rng.choice(list(place))
+                if isinstance(place, dict)
+                else int(rng.integers(len(place)))
+            )
             inner = place[key]
             if not isinstance(inner, list | dict) or not inner or rng.random() < 0.1:
                 break
@@ -122,7 +124,8 @@ def test_needs_numpy_alone(saved: Path, tmp_path: Path) -> None:
         f"import sys; sys.path.append({str(site)!r})\n"
         "from rammer_mlir.checker import verify\n"
         f"print(verify({str(saved)!r}))\n"
-        "print(sorted(n for n in sys.modules if n.startswith('rammer_mlir.') and 'checker' not in n))"
+        "names = [n for n in sys.modules if n.startswith('rammer_mlir.')]\n"
+        "print(sorted(n for n in names if 'checker' not in n))"
     )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", command], capture_output=True, text=True
