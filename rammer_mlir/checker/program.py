@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rammer_mlir.checker.archive import Archive, Int64Array, integers, starts
-from rammer_mlir.errors import ArtifactError
+from rammer_mlir.errors import ArtifactError, ScheduleError
 
 BASES = ("input", "output", "constant", "arena")
 
@@ -108,7 +108,10 @@ def read_program(archive: Archive, buffers: Sequence[int]) -> Program:
     wrong = np.flatnonzero(operands.counts != arity[kernels])
     names = [str(name)[:80] for name, _, _ in operators]
     if len(wrong):
-        raise ArtifactError(f"{names[wrong[0]]}: expected a slot for each buffer of its rKernel")
+        raise ScheduleError(
+            f"rule 6 (encoded): {names[int(wrong[0])]}: expected {arity[kernels[wrong[0]]]} slots, "
+            f"one for each buffer of its rKernel, found {operands.counts[wrong[0]]}"
+        )
     launches = [[*map(_records, veus)] for veus in found["launches"]]
     sizes = {len(veus) for veus in launches}
     if len(sizes) != 1 or not 1 <= max(sizes) <= MOST_VEUS:

@@ -137,7 +137,7 @@ def _check_slots(program: Program, values: Values, value: Int64Array, shift: Int
         operator = int(np.searchsorted(program.operands.first, at, side="right")) - 1
         raise ScheduleError(
             f"rule 6 (encoded): {program.names[operator]}: expected a pointer to byte {shift[at]} "
-            f"of {values.names[value[at]]}, found slot {slot[at]} of program.json elsewhere"
+            f"of {values.names[int(value[at])]}, found slot {slot[at]} of program.json elsewhere"
         )
 
 
@@ -219,8 +219,9 @@ def _check_inside(program: Program, values: Values, uses: Uses) -> None:
         for use in np.flatnonzero(wrong)[:1].tolist():
             value = int(uses.value[use])
             numbers = {"low": uses.low[use], "high": uses.high[use] - 1}
+            kind = KINDS[int(values.kind[value])]
             raise ScheduleError(
-                f"rule 5 (memory): {program.names[uses.operator[use]]} {found.format(**numbers)} "
-                f"{KINDS[int(values.kind[value])]} {values.names[value]}: expected "
+                f"rule 5 (memory): {program.names[int(uses.operator[use])]} "
+                f"{found.format(**numbers)} {kind} {values.names[value]}: expected "
                 f"{expected.format(last=values.num_bytes[value] - 1)}"
             )
