@@ -15,7 +15,7 @@ PACKAGE = ROOT / "rammer_mlir"
 
 LAYERS = (
     {"errors", "bindings"},
-    {"support"},
+    {"support", "checker"},
     {"dialects", "scheduling", "programs"},
     {"passes", "timeline"},
     {"lowering", "frontends"},
@@ -143,13 +143,19 @@ def test_every_layer_exists() -> None:
     assert {unit_of(file) for file in source_files()} == set(RANK)
 
 
-@pytest.mark.parametrize("unit", ["scheduling", "timeline", "runtime", "programs"])
+@pytest.mark.parametrize("unit", ["scheduling", "timeline", "runtime", "programs", "checker"])
 def test_algorithms_and_runtime_need_numpy_alone(unit: str) -> None:
     """The scheduler reads as algorithms; a deployed model needs no compiler."""
     allowed = {"numpy", "rammer_mlir"} | set(sys.stdlib_module_names)
     for file in (PACKAGE / unit).rglob("*.py"):
         found = {name.partition(".")[0] for name in imported_modules(file, only_at_load=True)}
         assert found - allowed == set(), file
+
+
+def test_the_checker_imports_nothing_that_it_checks() -> None:
+    """Errors are all that it shares with the rest."""
+    for file in (PACKAGE / "checker").rglob("*.py"):
+        assert imported_units(file) <= {"errors"}, file
 
 
 def test_only_two_places_name_the_bindings() -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import rammer_mlir
+from rammer_mlir.checker import verify
 from rammer_mlir.cli.common import ArgumentParser, run_tool
 from rammer_mlir.cli.model_options import (
     add_model_options,
@@ -82,12 +83,20 @@ def _parser() -> ArgumentParser:
         "--pin", metavar="CORE,...", help="bind each vEU's thread to a core; vEUs may share one"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of random inputs")
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="prove an artifact's schedule from the file alone, and run nothing",
+    )
     return parser
 
 
 def _run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     load_plugins(options.plugin)
+    if options.verify:
+        print(verify(options.model))
+        return 0
     if options.repeat < 1:
         raise OptionError(f"--repeat: expected at least 1, found {options.repeat}")
     if options.seed < 0:

@@ -37,13 +37,26 @@ def write_program(program: Program, proof: Proof) -> dict[str, bytes]:
     described = {
         "values": [[v.name, v.kind, astuple(v.place), v.num_bytes] for v in proof.values],
         "kernels": [_write_accesses(kernel, boxes) for kernel in proof.kernels],
-        "operands": proof.operands,
+        "operators": [
+            (operator.kernel, _write_operands(operator, values, proof))
+            for operator, values in zip(program.operators, proof.operands, strict=True)
+        ],
     }
     return {
         _PROGRAM: _compact(_write_records(program)),
         _PROOF: _compact(described),
         _BOXES: boxes.data(),
     }
+
+
+def _write_operands(
+    operator: Operator, values: Sequence[int], proof: Proof
+) -> list[tuple[int, int]]:
+    """Return each buffer's value, and at which of its bytes the pointer is."""
+    return [
+        (value, slot.offset - proof.values[value].place.offset)
+        for slot, value in zip(operator.slots, values, strict=True)
+    ]
 
 
 def read_program(members: Members) -> Program:
@@ -73,7 +86,7 @@ def read_proof(members: Members) -> Proof:
             for name, kind, place, num_bytes in found["values"]
         ),
         kernels=tuple(_read_accesses(kernel, boxes) for kernel in found["kernels"]),
-        operands=tuple(map(tuple, found["operands"])),
+        operands=tuple(tuple(value for value, _ in operands) for _, operands in found["operators"]),
     )
 
 

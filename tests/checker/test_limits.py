@@ -1,0 +1,95 @@
+"""Files that ask for much time or memory are refused in one line, soon."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rammer_mlir.checker import verify
+from rammer_mlir.errors import RammerError
+from tests.checker.files import Json, members_of, write_members
+from tests.checker.random_programs import Drawer, Drawn
+
+SECONDS = 20
+"""On a machine with other work; alone it takes two."""
+
+
+def many_rtasks(drawn: Drawn) -> None:
+    """An rKernel that touches nothing has any number of rTasks."""
+    drawn.proof["kernels"][0] = [(1 << 22) - 1, [], [], []]
+
+
+def too_many_rtasks(drawn: Drawn) -> None:
+    """More than a 64-bit number holds."""
+    drawn.proof["kernels"][0][0] = 1 << 70
+
+
+def many_accesses(drawn: Drawn) -> None:
+    """Of one rKernel, by many rOperators."""
+    kernel = drawn.proof["kernels"][0]
+    kernel[2] = kernel[2] * 3000
+    for part in (drawn.program, drawn.proof):
+        part["operators"] += [part["operators"][0]] * 3000
+
+
+def large_boxes(drawn: Drawn) -> None:
+    """Boxes whose sizes, multiplied, overflow."""
+    drawn.boxes[:] = [1 << 47] * len(drawn.boxes)
+
+
+def many_pieces(drawn: Drawn) -> None:
+    """Strides that do not divide each other, with large sizes."""
+    first = len(drawn.boxes)
+    drawn.boxes += [0, 1 << 20, 1 << 20]
+    drawn.proof["kernels"][0] = [1, [], [[0, 1, first, first + 1, [6, 7]]], []]
+
+
+def many_waits(drawn: Drawn) -> None:
+    """On each other, in a circle."""
+    wait = [[[1, 1]] * 100_000]
+    drawn.program["launches"] = [[wait, [[[0, 1]] * 100_000]]]
+
+
+CASES = (many_rtasks, too_many_rtasks, many_accesses, large_boxes, many_pieces, many_waits)
+
+
+def refusal(path: Path) -> str:
+    """Require that a file is refused soon; return the message."""
+    begin = time.perf_counter()
+    with pytest.raises(RammerError) as caught:
+        verify(path)
+    assert time.perf_counter() - begin < SECONDS
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("change", CASES)
+def test_hostile_sizes(change: Callable[[Drawn], None], tmp_path: Path) -> None:
+    """None makes the checker hang."""
+    drawn = Drawer(random.Random(5)).draw()
+    change(drawn)
+    members = members_of(drawn.program, drawn.proof, drawn.boxes, drawn.sizes, "cpu")
+    refusal(write_members(tmp_path / "hostile.rammer", members))
+
+
+def test_deep_json(tmp_path: Path) -> None:
+    """Brackets within brackets."""
+    drawn = Drawer(random.Random(5)).draw()
+    members = members_of(drawn.program, drawn.proof, drawn.boxes, drawn.sizes, "cpu")
+    members["program.json"] = b"[" * 1_000_000
+    assert "RecursionError" in refusal(write_members(tmp_path / "deep.rammer", members))
+
+
+def test_compressed_members(tmp_path: Path) -> None:
+    """A small file that would become a large one."""
+    manifest: Json = {"format": "rammer-mlir", "version": 5}
+    path = tmp_path / "bomb.rammer"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("manifest.json", json.dumps(manifest) + " " * (1 << 26))
+    assert "expected a stored member" in refusal(path)

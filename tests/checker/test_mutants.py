@@ -1,0 +1,85 @@
+"""Mutants of real artifacts: each is refused, or computes the same in every order."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import rammer_mlir
+from rammer_mlir.benchmarks.models import Scale, build
+from rammer_mlir.checker import verify
+from rammer_mlir.errors import RammerError
+from tests.checker.execution import Oracle
+from tests.checker.files import read_members, write_members
+from tests.checker.mutants import Members, mutant
+
+
+@dataclass(frozen=True)
+class Real:
+    """A real artifact to be changed."""
+
+    model: str
+    target: str
+    policy: str
+    veus: int
+    scale: Scale = "small"
+
+    def members(self, path: Path) -> Members:
+        """Compile it."""
+        model = build(self.model, scale=self.scale)
+        with rammer_mlir.compile(
+            model, target=self.target, policy=self.policy, num_veus=self.veus
+        ) as executable:
+            executable.save(path)
+        verify(path)
+        return read_members(path)
+
+
+REAL = (
+    Real("transformer_4_layers", "cpu", "wavefront", 8, "full"),
+    Real("lstm_tc_unrolled", "cpu", "list", 4),
+    Real("light_resnet50", "nvvm:sm_90", "wavefront", 8),
+    Real("inception_v3", "cpu", "ios", 3),
+    Real("nasnet_a_6_768", "rocdl:gfx90a", "list", 4),
+)
+
+
+def judge(real: Real, folder: Path, number: int) -> Counter[str]:
+    """Make mutants; return how many were refused, by the rule, and how many are harmless."""
+    path = folder / "mutant.rammer"
+    members = real.members(path)
+    oracle = Oracle(members)
+    assert oracle.harm(members) == ""
+    rng, found = random.Random(f"{real}"), Counter[str]()
+    for n in range(number):
+        changed = mutant(rng, members)
+        write_members(path, changed)
+        try:
+            verify(path)
+        except RammerError as error:
+            assert "\n" not in str(error)
+            found[str(error).partition("': ")[2][:6]] += 1
+        else:
+            assert oracle.harm(changed) == "", (real, n, oracle.harm(changed))
+            found["harmless"] += 1
+    return found
+
+
+@pytest.mark.parametrize("real", REAL, ids=lambda real: f"{real.model}-{real.target[:4]}")
+def test_mutants(real: Real, tmp_path: Path) -> None:
+    """A sample of each; most are refused."""
+    found = judge(real, tmp_path, 60)
+    assert found["harmless"] < 15, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("real", REAL, ids=lambda real: f"{real.model}-{real.target[:4]}")
+def test_all_mutants(real: Real, tmp_path: Path) -> None:
+    """Ten thousand of all together."""
+    found = judge(real, tmp_path, 2000)
+    print(real.model, dict(found))
+    assert found["harmless"] < 500, found

@@ -1,0 +1,134 @@
+"""``rammer-run --verify``: one line, without the compiler, for any file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rammer_mlir
+from rammer_mlir.benchmarks.models import build
+from rammer_mlir.cli.run import main
+from tests.checker.files import read_members, write_members
+from tests.cli.tools import Tool
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module", params=["cpu", "nvvm:sm_90"])
+def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An artifact of a small model, for a CPU and for a GPU."""
+    path = tmp_path_factory.mktemp("verified") / "model.rammer"
+    model = build("attention", scale="small")
+    with rammer_mlir.compile(model, target=request.param, num_veus=3) as executable:
+        executable.save(path)
+    return path
+
+
+def test_good(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line says what was proven."""
+    output = Tool(main, capsys).succeed("--verify", saved)
+    assert output.startswith("proven in ") and output.count("\n") == 1
+    assert "launches 1, vEUs 3, rTasks" in output
+
+
+def test_a_dropped_barrier(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Records that differ from the table are refused, whatever the seal says."""
+    members = read_members(saved)
+    program = json.loads(members["program.json"])
+    veu = next(v for v in program["launches"][0] if any(isinstance(r[0], list) for r in v))
+    veu.remove(next(r for r in veu if isinstance(r[0], list)))
+    members["program.json"] = json.dumps(program).encode()
+    path = write_members(tmp_path / "changed.rammer", members)
+    message = Tool(main, capsys).fail("--verify", path)
+    assert message.startswith(f"'{path}': rule 6 (encoded): ") and "expected" in message
+
+
+def test_a_table_with_hostile_numbers(
+    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each word replaced by an extreme one is refused in one line."""
+    members = read_members(saved)
+    name = "records.bin" if "records.bin" in members else "tables.bin"
+    kind = np.dtype("<i4" if name == "records.bin" else "<i8")
+    for value in (np.iinfo(kind).min, -1, np.iinfo(kind).max):
+        words = np.frombuffer(members[name], kind).copy()
+        words[:: max(1, len(words) // 20)] = value
+        path = write_members(tmp_path / "hostile.rammer", members | {name: words.tobytes()})
+        assert "rule 6 (encoded)" in Tool(main, capsys).fail("--verify", path)
+
+
+HOSTILE = (-1, 1 << 31, 1 << 62, 1 << 200, 1.5, True, None, "x", [], {}, [[]])
+
+
+@pytest.mark.parametrize("member", ["program.json", "proof.json", "manifest.json"])
+def test_hostile_numbers_in_json(
+    member: str, saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, never a traceback; what changes nothing that is proven may pass."""
+    members = read_members(saved)
+    for number in range(60):
+        found = json.loads(members[member])
+        rng = np.random.default_rng(number)
+        place = found
+        while True:
+            key = (
+                rng.choice(list(place))
+                if isinstance(place, dict)
+                else int(rng.integers(len(place)))
+            )
+            inner = place[key]
+            if not isinstance(inner, list | dict) or not inner or rng.random() < 0.1:
+                break
+            place = inner
+        place[key] = HOSTILE[number % len(HOSTILE)]
+        changed = members | {member: json.dumps(found).encode()}
+        tool, path = Tool(main, capsys), write_members(tmp_path / "hostile.rammer", changed)
+        code, output, errors = tool.run("--verify", path)
+        assert "internal error" not in errors and "Traceback" not in errors
+        assert (code, (output + errors).count("\n")) in ((0, 1), (1, 1)), (member, number, errors)
+
+
+@pytest.mark.parametrize("kept", [0, 10, 1000, -1])
+def test_truncated(
+    kept: int, saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A part of a file is no artifact."""
+    path = tmp_path / "part.rammer"
+    path.write_bytes(saved.read_bytes()[:kept])
+    assert "is not a compiled model or is damaged" in Tool(main, capsys).fail("--verify", path)
+
+
+def test_foreign_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither other archives nor what is not there."""
+    np.savez(tmp_path / "arrays.npz", x=np.zeros(3))
+    tool = Tool(main, capsys)
+    assert "is not a compiled model" in tool.fail("--verify", tmp_path / "arrays.npz")
+    assert "cannot read" in tool.fail("--verify", tmp_path / "none.rammer")
+
+
+def test_needs_numpy_alone(saved: Path, tmp_path: Path) -> None:
+    """In a process that can import the package, NumPy and the standard library only."""
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "rammer_mlir").symlink_to(ROOT / "rammer_mlir")
+    packages = Path(np.__file__).parents[1]
+    for name in ("numpy", "numpy.libs"):
+        if (packages / name).exists():
+            (site / name).symlink_to(packages / name)
+    command = (
+        f"import sys; sys.path.append({str(site)!r})\n"
+        "from rammer_mlir.checker import verify\n"
+        f"print(verify({str(saved)!r}))\n"
+        "names = [n for n in sys.modules if n.startswith('rammer_mlir.')]\n"
+        "print(sorted(n for n in names if 'checker' not in n))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", command], capture_output=True, text=True
+    )
+    assert done.stderr == "" and done.stdout.startswith("proven in ")
+    assert done.stdout.splitlines()[1] == "['rammer_mlir.errors']"
