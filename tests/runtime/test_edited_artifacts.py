@@ -45,7 +45,7 @@ def test_a_rewritten_artifact_still_loads(saved: Path, tmp_path: Path) -> None:
 def test_another_version(saved: Path, tmp_path: Path) -> None:
     """The versions found and expected are named."""
     path = rewritten(saved, tmp_path / "new.rammer", lambda m: m.update(version=99))
-    assert "has format version 99: expected 4; compile the model again" in refusal(path)
+    assert "has format version 99: expected 5; compile the model again" in refusal(path)
 
 
 def test_another_machine(saved: Path, tmp_path: Path) -> None:
@@ -61,7 +61,10 @@ def test_a_processor_that_lacks_an_instruction_set(saved: Path, tmp_path: Path) 
     assert "needs a processor with avx4096, which this one lacks" in refusal(path)
 
 
-@pytest.mark.parametrize("member", ["code", "records", "starts", "constants", "items"])
+MEMBERS = ["code", "records", "starts", "constants", "program", "proof", "boxes"]
+
+
+@pytest.mark.parametrize("member", MEMBERS)
 def test_missing_members(member: str, saved: Path, tmp_path: Path) -> None:
     """Every part is needed."""
     refusal(rewritten(saved, tmp_path / "part.rammer", unchanged, **{member: None}))
