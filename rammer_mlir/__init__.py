@@ -10,8 +10,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Unpack, overload
 
-from rammer_mlir.compiler.declared_options import DEFAULT_TARGET, Options, described_options
 from rammer_mlir.errors import OptionError, RammerError
+from rammer_mlir.options import DEFAULT_TARGET, Options, described_options
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -16,9 +16,9 @@ from rammer_mlir.cli.model_options import (
     parse_compared,
     parse_shapes,
 )
-from rammer_mlir.compiler.declared_options import DEFAULT_TARGET
 from rammer_mlir.compiler.stage_names import KNOWN_STAGES
 from rammer_mlir.errors import OptionError
+from rammer_mlir.options import DEFAULT_TARGET
 from rammer_mlir.support.atomic_file import check_writable
 from rammer_mlir.support.plugins import load_plugins
 from rammer_mlir.timeline.files import write_timelines

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 
 from rammer_mlir.cli.common import ArgumentParser, add_plugin_option
-from rammer_mlir.compiler.declared_options import (
+from rammer_mlir.errors import OptionError
+from rammer_mlir.options import (
     DEFAULT_TARGET,
     Declared,
     Options,
     declared_options,
 )
-from rammer_mlir.errors import OptionError
 
 
 def add_model_options(parser: ArgumentParser) -> None:

@@ -25,14 +25,14 @@ from rammer_mlir.cli.model_options import (
     parse_compared,
     parse_shapes,
 )
-from rammer_mlir.compiler.declared_options import (
+from rammer_mlir.emulation.device.executable import EmulatedExecutable
+from rammer_mlir.errors import InputError, OptionError
+from rammer_mlir.options import (
     DEFAULT_TARGET,
     Options,
     declared_options,
     with_defaults,
 )
-from rammer_mlir.emulation.device.executable import EmulatedExecutable
-from rammer_mlir.errors import InputError, OptionError
 from rammer_mlir.programs.signature import Signature
 from rammer_mlir.runtime.compiled import CompiledModel
 from rammer_mlir.runtime.executable import Executable

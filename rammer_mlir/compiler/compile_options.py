@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rammer_mlir.compiler.declared_options import Options
+from rammer_mlir.options import Options
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Unpack
 
 from rammer_mlir.compiler.backends.registry import find_backend
 from rammer_mlir.compiler.compile_options import CompileOptions
-from rammer_mlir.compiler.declared_options import (
+from rammer_mlir.compiler.stage_names import PORTABLE_STAGES
+from rammer_mlir.errors import OptionError
+from rammer_mlir.options import (
     DEFAULT_TARGET,
     Declared,
     Options,
@@ -19,8 +21,6 @@ from rammer_mlir.compiler.declared_options import (
     declared_options,
     with_defaults,
 )
-from rammer_mlir.compiler.stage_names import PORTABLE_STAGES
-from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS
 from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
 from rammer_mlir.scheduling.devices.catalog import find_device

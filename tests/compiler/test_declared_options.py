@@ -11,9 +11,9 @@ import rammer_mlir
 from rammer_mlir.cli import compile as compile_tool
 from rammer_mlir.cli import run as run_tool
 from rammer_mlir.compiler.cache import compile_key
-from rammer_mlir.compiler.declared_options import declared_options, with_defaults
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import OptionError
+from rammer_mlir.options import declared_options, with_defaults
 from tests.cli.tools import save_layer
 
 OTHER: dict[str, Any] = {

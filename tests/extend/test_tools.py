@@ -19,7 +19,6 @@ from rammer_mlir.cli import compile as compile_tool
 from rammer_mlir.cli import opt
 from rammer_mlir.cli import run as run_tool
 from rammer_mlir.compiler.cache import compile_key
-from rammer_mlir.compiler.declared_options import Options
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.extend import (
     OfferedOperator,
@@ -27,6 +26,7 @@ from rammer_mlir.extend import (
     register_policy,
     register_rkernels,
 )
+from rammer_mlir.options import Options
 from rammer_mlir.passes.registry import EXTENSION_PASSES
 from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS
 from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
