@@ -15,7 +15,7 @@ PACKAGE = ROOT / "rammer_mlir"
 
 LAYERS = (
     {"errors", "bindings"},
-    {"support", "checker"},
+    {"support", "checker", "options"},
     {"dialects", "scheduling", "programs"},
     {"passes", "timeline"},
     {"lowering", "frontends"},

@@ -53,6 +53,10 @@ class Archive:
         """Return a member that holds an array of little-endian numbers."""
         return np.frombuffer(self.read(name), kind).astype(np.int64)
 
+    def has(self, name: str) -> bool:
+        """Whether there is such a member."""
+        return name in self._file.namelist()
+
     def size(self, name: str) -> int:
         """Return how many bytes a member has, which are all there."""
         entry = self._file.getinfo(name)
