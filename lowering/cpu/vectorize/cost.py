@@ -29,12 +29,6 @@ Tiles = list[tuple[int, dict[int, int]]]
 """Micro tiles of each size: how many there are, and their points along the loops that are cut."""
 
 
-def plan_cost(nest: LoopNest, plan: TilePlan) -> float:
-    """Return the modelled cycles of the whole nest under ``plan``."""
-    tiles = tiles_of(nest, plan)
-    return cost_in_cache(nest, plan, tiles) + miss_cost(nest, plan, tiles)
-
-
 def tiles_of(nest: LoopNest, plan: TilePlan) -> Tiles:
     """Return the micro tiles that a plan cuts a nest into: full ones, and those at its edges."""
     tiled = [loop for loop in nest.parallels if plan.points(loop) > 1]

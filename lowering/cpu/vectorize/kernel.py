@@ -3,8 +3,8 @@
 Upstream's vectoriser works on static tiles that earlier passes must have cut and padded, folds
 what it can and keeps multi-dimensional vectors whose later unrolling decides the speed: a small
 change of a shape can halve it or break a convolution apart. Here every op takes one path: read
-it as a loop nest over flat memory (``vectorize_nest``), choose the micro tile by a cost model
-(``vectorize_plan``), and write exactly those loops and registers (``vectorize_emit``). Sizes known
+it as a loop nest over flat memory (``nest``), choose the micro tile by a cost model
+(``plan``), and write exactly those loops and registers (``emit``). Sizes known
 only at run time, strided and gathered accesses and remainders are part of that path.
 """
 

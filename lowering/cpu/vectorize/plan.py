@@ -1,7 +1,6 @@
 """Choose how a loop nest is laid out in vector registers: plain Python, no IR.
 
-The plan is the cheapest of a small set of micro tiles (``vectorize_tile``) under a model of a core
-(``vectorize_cost``).
+The plan is the cheapest of a small set of micro tiles (``tile``) under a model of a core (``cost``).
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -209,16 +208,6 @@ class EmulatedDriver:
         assert isinstance(graph, list)
         for work in graph:
             self._do(stream, work)
-
-    def record_event(self, stream: object) -> object:
-        """Return the host's time, which says nothing about a GPU."""
-        del stream
-        return time.perf_counter()
-
-    def seconds_between(self, begin: object, end: object) -> float:
-        """Return the host's time between two events."""
-        assert isinstance(begin, float) and isinstance(end, float)
-        return end - begin
 
 
 def _at(address: int, num_bytes: int) -> NDArray[np.uint8]:

@@ -52,7 +52,6 @@ _NVIDIA = Vendor(
         record_event="cuEventRecord",
         await_event="cuStreamWaitEvent",
         destroy_event="cuEventDestroy",
-        elapsed_time="cuEventElapsedTime",
         synchronize="cuStreamSynchronize",
         begin_capture="cuStreamBeginCapture",
         end_capture="cuStreamEndCapture",
@@ -114,9 +113,8 @@ class CudaDriver(VendorDriver):
     def _stream_flags(self) -> tuple[int, ...]:
         return (int(self._api.CUstream_flags.CU_STREAM_DEFAULT),)
 
-    def _event_flags(self, *, timed: bool) -> tuple[int, ...]:
-        flags = self._api.CUevent_flags
-        return (int(flags.CU_EVENT_DEFAULT if timed else flags.CU_EVENT_DISABLE_TIMING),)
+    def _event_flags(self) -> tuple[int, ...]:
+        return (int(self._api.CUevent_flags.CU_EVENT_DISABLE_TIMING),)
 
     def _capture_mode(self) -> object:
         return self._api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL

@@ -156,14 +156,6 @@ class Driver(Protocol):
         """Start a graph."""
         ...
 
-    def record_event(self, stream: object) -> object:
-        """Return an event of the time at which the stream gets here."""
-        ...
-
-    def seconds_between(self, begin: object, end: object) -> float:
-        """Return the time between two events of streams that are done."""
-        ...
-
 
 def out_of_memory(device: str, num_bytes: int, free: int | None = None) -> TargetError:
     """Return the error of an allocation that failed."""

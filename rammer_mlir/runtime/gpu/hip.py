@@ -53,7 +53,6 @@ _AMD = Vendor(
         record_event="hipEventRecord",
         await_event="hipStreamWaitEvent",
         destroy_event="hipEventDestroy",
-        elapsed_time="hipEventElapsedTime",
         synchronize="hipStreamSynchronize",
         begin_capture="hipStreamBeginCapture",
         end_capture="hipStreamEndCapture",

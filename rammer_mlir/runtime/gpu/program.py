@@ -72,11 +72,6 @@ class DeviceProgram:
                 self.driver.clear(self._memory[name].address, self._sizes[name], self.stream)
 
     @property
-    def device_bytes(self) -> int:
-        """Memory that the program takes on the device, without inputs and outputs."""
-        return sum(memory.num_bytes for memory in self._memory.values())
-
-    @property
     def last_stream(self) -> object:
         """The stream of the last run, which is done when all are."""
         return self._last_stream

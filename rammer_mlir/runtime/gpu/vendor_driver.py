@@ -48,7 +48,6 @@ class Functions:
     record_event: str
     await_event: str
     destroy_event: str
-    elapsed_time: str
     synchronize: str
     begin_capture: str
     end_capture: str
@@ -164,9 +163,8 @@ class VendorDriver(ABC):
         """Return the arguments of a new stream."""
         return ()
 
-    def _event_flags(self, *, timed: bool) -> tuple[int, ...]:
-        """Return the arguments of a new event, which may or may not be asked for its time."""
-        del timed
+    def _event_flags(self) -> tuple[int, ...]:
+        """Return the arguments of a new event, which nobody asks for its time."""
         return ()
 
     def _initialize(self) -> None:
@@ -291,7 +289,7 @@ class VendorDriver(ABC):
 
     def order(self, before: object, after: object) -> None:
         """Let later work of a stream wait for what another stream has been given so far."""
-        event = self._do(self._names.create_event, *self._event_flags(timed=False))
+        event = self._do(self._names.create_event, *self._event_flags())
         self._do(self._names.record_event, event, before)
         self._do(self._names.await_event, after, event, 0)
         self._do(self._names.destroy_event, event)  # the driver keeps it until the wait is done
@@ -312,13 +310,3 @@ class VendorDriver(ABC):
     def replay(self, graph: object, stream: object) -> None:
         """Start a graph."""
         self._do(self._names.replay, graph, stream)
-
-    def record_event(self, stream: object) -> object:
-        """Return an event of the time at which the stream gets here."""
-        event = self._do(self._names.create_event, *self._event_flags(timed=True))
-        self._do(self._names.record_event, event, stream)
-        return event
-
-    def seconds_between(self, begin: object, end: object) -> float:
-        """Return the time between two events of streams that are done."""
-        return float(self._do(self._names.elapsed_time, begin, end)) / 1e3

@@ -130,11 +130,3 @@ class PtxDriver:
     def replay(self, graph: object, stream: object) -> None:
         """Refuse."""
         raise NotImplementedError
-
-    def record_event(self, stream: object) -> object:
-        """Refuse."""
-        raise NotImplementedError
-
-    def seconds_between(self, begin: object, end: object) -> float:
-        """Refuse."""
-        raise NotImplementedError
