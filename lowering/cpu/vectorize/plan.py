@@ -1,6 +1,7 @@
 """Choose how a loop nest is laid out in vector registers: plain Python, no IR.
 
-The plan is the cheapest of a small set of micro tiles (``tile``) under a model of a core (``cost``).
+The plan is the cheapest of a small set of micro tiles (``tile``) under a model of a core
+(``cost``).
 """
 
 from __future__ import annotations
