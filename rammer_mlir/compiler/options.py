@@ -94,7 +94,7 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
         supersteps = described.is_bulk_synchronous
         num_veus = described.units if supersteps else backend.default_veus
     if described.is_bulk_synchronous:
-        _check_supersteps(backend, costs, measured=measured)
+        _check_supersteps(target, backend, costs, measured=measured)
     else:
         backend.device.device(num_veus)
     vdevice = described.device(num_veus)
@@ -173,7 +173,7 @@ def _check_taken(target: str, options: Options, backend: Backend) -> None:
             )
 
 
-def _check_supersteps(backend: Backend, costs: str | None, *, measured: bool) -> None:
+def _check_supersteps(target: str, backend: Backend, costs: str | None, *, measured: bool) -> None:
     """Refuse what does not go with a device that synchronises as a whole."""
     if measured:
         raise OptionError(
@@ -183,7 +183,7 @@ def _check_supersteps(backend: Backend, costs: str | None, *, measured: bool) ->
     if not backend.has_supersteps:
         raise OptionError(
             f"costs '{costs}': expected target cpu, which executes supersteps with few threads, "
-            f"found '{backend.target}'; choose another device or target"
+            f"found '{target}'; choose another device or target"
         )
 
 
