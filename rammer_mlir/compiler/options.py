@@ -85,7 +85,7 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
     options = as_plain_values(options)
     backend = find_backend(_check_target(target))
     get_policy(options["policy"])
-    asked, costs = _split_costs(options["costs"], backend)
+    asked, costs = _split_costs(options["costs"], target, backend)
     measured = asked == MEASURED
     described = backend.device if costs is None else find_device(costs)
     cores = len(os.sched_getaffinity(0))
@@ -205,7 +205,7 @@ def _check_rkernels(names: str) -> tuple[str, ...]:
     return found
 
 
-def _split_costs(costs: str | None, backend: Backend) -> tuple[str, str | None]:
+def _split_costs(costs: str | None, target: str, backend: Backend) -> tuple[str, str | None]:
     """Return what is asked for costs first, and the device whose costs the rest follows.
 
     The first is ``measured``, the name of a cost function, or empty.
@@ -221,6 +221,6 @@ def _split_costs(costs: str | None, backend: Backend) -> tuple[str, str | None]:
     if not backend.measures:
         raise OptionError(
             f"costs '{costs}': expected target cpu, on which rKernels can be measured, found "
-            f"'{backend.target}'; name a device instead"
+            f"'{target}'; name a device instead"
         )
     return MEASURED, rest or None
