@@ -34,7 +34,8 @@ def members_of(
     target: str,
 ) -> dict[str, bytes]:
     """Encode a whole artifact; ``sizes`` has the bytes of inputs, outputs, constants, arena."""
-    manifest: Json = {"format": "rammer-mlir", "version": 5, "target": target}
+    code = "so" if target == "cpu" else "cubin"
+    manifest: Json = {"format": "rammer-mlir", "version": 5, "target": target, "code": code}
     for base in ("input", "output"):
         manifest[f"{base}s"] = [{"shape": [n], "dtype": "int8"} for n in sizes[base]]
     manifest["arena_bytes"] = sizes["arena"][0]

@@ -56,7 +56,24 @@ def many_waits(drawn: Drawn) -> None:
     drawn.program["launches"] = [[wait, [[[0, 1]] * 100_000]]]
 
 
-CASES = (many_rtasks, too_many_rtasks, many_accesses, large_boxes, many_pieces, many_waits)
+def many_runs(drawn: Drawn) -> None:
+    """The same many rTasks, again and again."""
+    drawn.proof["kernels"][0] = [(1 << 21) - 1, [], [], []]
+    drawn.program["launches"] = [[[[0, 0, (1 << 21) - 1]] * 100_000]]
+
+
+def many_arguments(drawn: Drawn) -> None:
+    """Of one rOperator, in many runs."""
+    for part in (drawn.program, drawn.proof):
+        part["operators"][0][-1] = part["operators"][0][-1][:1] * 100_000
+    drawn.program["kernels"][drawn.program["operators"][0][1]][1] = 100_000
+    drawn.program["launches"] = [[[[0, 0, 1]] * 100_000]]
+
+
+CASES = (
+    many_rtasks, too_many_rtasks, many_accesses, large_boxes, many_pieces, many_waits, many_runs,
+    many_arguments,
+)  # fmt: skip
 
 
 def refusal(path: Path) -> str:
