@@ -34,7 +34,7 @@ from rammer_mlir.lowering.llvm.builders import (
     store,
     switch,
 )
-from rammer_mlir.programs.cpu_table import BARRIER, END, RUN_WORDS, pointer_table
+from rammer_mlir.programs.cpu_table import BARRIER, END, RUN_WORDS
 from rammer_mlir.programs.native_interface import ContextWord
 from rammer_mlir.programs.records import BarrierRecord, KernelSymbol, Program, Record, RunRecord
 
@@ -149,7 +149,7 @@ class _StraightLine:
 
     def __init__(self, frame: EntryFrame, program: Program) -> None:
         self._frame, self._program = frame, program
-        self._number = {slot: number for number, slot in enumerate(pointer_table(program))}
+        self._number = {slot: number for number, slot in enumerate(program.slots)}
 
     def build(self, veus: list[ir.Block]) -> None:
         """Begin with the block of the vEU that is executed."""

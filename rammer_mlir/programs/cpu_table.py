@@ -40,8 +40,7 @@ class CpuTable:
 def encode_for_cpu(program: Program) -> CpuTable:
     """Encode the only launch of a program."""
     (launch,) = program.launches
-    slots = pointer_table(program)
-    number = {slot: position for position, slot in enumerate(slots)}
+    number = {slot: position for position, slot in enumerate(program.slots)}
     starts = _argument_starts(program)
     veus = [
         [*chain.from_iterable(_words(program, starts, record) for record in records), END]
@@ -52,13 +51,8 @@ def encode_for_cpu(program: Program) -> CpuTable:
         starts=np.array([0, *accumulate(map(len, veus))][:-1], dtype=np.int32),
         arguments=np.array([number[s] for o in program.operators for s in o.slots], dtype=np.int32),
         totals=np.array(launch.totals, dtype=np.int64),
-        slots=slots,
+        slots=program.slots,
     )
-
-
-def pointer_table(program: Program) -> tuple[Slot, ...]:
-    """Return the distinct addresses that rOperators begin at, in order."""
-    return tuple(dict.fromkeys(slot for operator in program.operators for slot in operator.slots))
 
 
 def _argument_starts(program: Program) -> list[int]:

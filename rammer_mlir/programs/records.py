@@ -134,6 +134,11 @@ class Program:
         """Return how many vEUs every launch has."""
         return len(self.launches[0].veus)
 
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        """Return the distinct pointers of all rOperators, in their order."""
+        return tuple(dict.fromkeys(slot for operator in self.operators for slot in operator.slots))
+
     def kernel_of(self, record: RunRecord) -> KernelSymbol:
         """Return the rKernel that a record runs."""
         return self.kernels[self.operators[record.operator].kernel]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rammer_mlir.errors import ArtifactError
 from rammer_mlir.programs.cpu_image import CpuImage
-from rammer_mlir.programs.cpu_table import CpuTable, pointer_table
+from rammer_mlir.programs.cpu_table import CpuTable
 from rammer_mlir.runtime.parts import (
     Members,
     Parts,
@@ -69,7 +69,7 @@ def read_image(members: Members) -> CpuImage:
     return CpuImage(
         signature=read_signature(manifest),
         program=program,
-        table=CpuTable(*map(integers, _TABLE), slots=pointer_table(program)),
+        table=CpuTable(*map(integers, _TABLE), slots=program.slots),
         proof=read_proof(members),
         constants=members.constants,
         arena_bytes=manifest["arena_bytes"],

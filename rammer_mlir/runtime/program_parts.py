@@ -95,7 +95,7 @@ def _compact(content: object) -> bytes:
 
 
 def _write_records(program: Program) -> dict[str, object]:
-    slots = {slot: n for n, slot in enumerate(_distinct_slots(program))}
+    slots = {slot: n for n, slot in enumerate(program.slots)}
     return {
         "slots": [astuple(slot) for slot in slots],
         "kernels": [(kernel.name, kernel.num_arguments) for kernel in program.kernels],
@@ -105,10 +105,6 @@ def _write_records(program: Program) -> dict[str, object]:
             for launch in program.launches
         ],
     }
-
-
-def _distinct_slots(program: Program) -> Sequence[Slot]:
-    return list(dict.fromkeys(slot for operator in program.operators for slot in operator.slots))
 
 
 def _write_record(record: Record) -> Sequence[object]:

@@ -90,7 +90,7 @@ class Cursor:
         return AssemblyError(line, f"expected {expected}, found {got}")
 
     def balanced(self, bracket: str) -> str:
-        """Take what is inside a pair of brackets, of which the first must come next."""
+        """Return the text between the next token, an opening bracket, and its closing bracket."""
         self.expect(bracket)
         begin = self.position
         closing = f"'{tokens.CLOSED_BY[bracket]}'"

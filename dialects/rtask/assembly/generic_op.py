@@ -21,7 +21,7 @@ class Irregular(Exception):
 
 @dataclass(frozen=True)
 class GenericOp:
-    """The text of an operation's parts; ``type`` and ``location`` as they stand behind it."""
+    """The text of an operation's parts; ``type`` and ``location`` as MLIR prints them."""
 
     operands: str
     attributes: Mapping[str, str]

@@ -131,6 +131,6 @@ def _wait(op: GenericOp) -> str:
 
 
 def _with_rest(text: str, op: GenericOp, known: Sequence[str]) -> str:
-    """Add what a record has beside its known attributes."""
+    """Append the attributes of a record that its readable form has no word for."""
     others = op.others(known)
     return f"{text}{' ' if others else ''}{others}{op.location}"
