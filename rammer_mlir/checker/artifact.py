@@ -1,15 +1,9 @@
-"""An artifact as flat arrays, and rule 6; every number of the file is taken as hostile."""
-
-from __future__ import annotations
+"""An artifact as flat arrays; every number of the file is taken as hostile."""
 
 import json
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain, pairwise
-from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,30 +12,25 @@ from numpy.typing import NDArray
 from rammer_mlir.errors import ArtifactError, ScheduleError
 
 Array = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 BASES = ("input", "output", "constant", "arena")
-KINDS = ("input", "output", "constant", "intermediate", "inout")
-INPUT, OUTPUT, CONSTANT, ARENA, INOUT = range(5)
-"""Numbers of bases and kinds: an intermediate is in the arena, an inout in an input's buffer."""
+BASE = dict(zip(BASES, BASES, strict=True)) | {"intermediate": "arena", "inout": "input"}
+"""Kinds of buffers, and which of them holds a kind of values."""
 
-EFFECTS = ("reads", "writes", "updates")
-
-LARGEST, MOST, _MOST_VEUS, _MOST_BYTES = 1 << 48, 1 << 23, 1 << 12, 1 << 24
-"""Limits of a number, of a list's entries, of vEUs and of a member's bytes; the largest programs
-have some 10**6 entries, 304 vEUs and 2 MiB. Sums of some large numbers stay far below 64 bits."""
+LARGEST, MOST = 1 << 48, 1 << 23
+"""Limits of a number and of a list's entries. Sums of some large numbers are far below 2**63."""
 
 
-def refuse(wrong: Mask, message: Callable[[int], str]) -> None:
+def refuse(wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
     """Refuse an artifact for the first entry that is wrong."""
     for at in np.flatnonzero(wrong)[:1].tolist():
         raise ScheduleError(message(at))
 
 
-def require_few(found: float, what: str, most: int = MOST) -> None:
+def limit(found: float, what: str, most: int = MOST) -> None:
     """Refuse an artifact whose proof would take too much time or memory."""
     if found > most:
-        raise ScheduleError(f"{what}: expected at most {most}, found {found:.0f}; tile coarser")
+        raise ScheduleError(f"{what}: expected at most {most}, found {found:.0f}")
 
 
 def integers(values: Iterable[Any], what: str, end: int = LARGEST, low: int = 0) -> Array:
@@ -52,13 +41,6 @@ def integers(values: Iterable[Any], what: str, end: int = LARGEST, low: int = 0)
     return np.array(found, np.int64)
 
 
-def rows_of(rows: Sequence[Sequence[Any]], width: int, what: str, low: int = 0) -> Array:
-    """Return rows of so many whole numbers."""
-    if set(map(len, rows)) - {width}:
-        raise ArtifactError(f"{what}: expected {width} numbers for each")
-    return integers(chain.from_iterable(rows), what, low=low).reshape(-1, width)
-
-
 def starts(counts: Array | list[int]) -> Array:
     """Return where each of some consecutive lists begins, and the end of the last."""
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
@@ -66,200 +48,155 @@ def starts(counts: Array | list[int]) -> Array:
 
 def entries(counts: Array) -> tuple[Array, Array]:
     """Return each entry of lists of these lengths: number of its list, place in the list."""
-    require_few(float(counts.sum(dtype=float)), "entries of a list")
+    limit(float(counts.sum(dtype=float)), "entries of a list")
     owner = np.repeat(np.arange(len(counts)), counts)
     return owner, np.arange(len(owner)) - starts(counts)[owner]
 
 
-def _places(rows: Sequence[Any], sizes: Sequence[Array]) -> Array:
-    """Read ``[base, index, offset]``, pointers into buffers of these sizes."""
-    numbers = [(BASES.index(base), index, offset) for base, index, offset in rows]
-    found = rows_of(numbers, 3, "pointers", 1 - LARGEST)
-    if ((found[:, 1] < 0) | (found[:, 1] >= np.array([*map(len, sizes)])[found[:, 0]])).any():
-        raise ArtifactError("pointers: expected buffers of the manifest")
-    return found
+def _read(file: zipfile.ZipFile, name: str, kind: str = "u1") -> NDArray[Any]:
+    limit(file.getinfo(name).file_size, f"bytes of {name}", 1 << 24)
+    return np.frombuffer(file.read(name), kind)
 
 
-@dataclass(frozen=True, eq=False)
+def _num_bytes(tensor: dict[str, Any]) -> int:
+    """Return the bytes of an input or output; types that NumPy lacks are those of ml_dtypes."""
+    try:
+        width = np.dtype(tensor["dtype"]).itemsize
+    except TypeError:
+        width = 2 if tensor["dtype"] == "bfloat16" else 1
+    return int(np.prod(integers(tensor["shape"], "shape"), dtype=float) * width)  # exact to 2**53
+
+
 class Boxes:
-    """A box of bytes for each of some rTasks; none is empty, no stride is negative."""
+    """The bytes that each rTask of an access touches; empty boxes are left out."""
 
-    task: Array
-    offsets: Array
-    sizes: Array  # [boxes, rank]
-    strides: Array
-    element_bytes: int
+    def __init__(self, tasks: int, row: Sequence[int], strides: Sequence[int], words: Array):
+        self._width, first, second = row
+        steps, self._strides = np.array(strides, np.int64), np.abs(strides).astype(np.int64)
+        sizes = words[second : second + tasks * len(steps)].reshape(tasks, len(steps))
+        self._task = np.flatnonzero((sizes > 0).all(axis=1))
+        self._sizes = sizes[self._task]
+        span = float(self._sizes.max(axis=0, initial=0).astype(float) @ self._strides)
+        if not 1 <= self._width <= span + self._width <= LARGEST:
+            raise ArtifactError(f"boxes.bin: expected boxes of 1 to {LARGEST} bytes at {first}")
+        self._begin = words[first : first + tasks][self._task]
+        self._begin = self._begin + (self._sizes - 1) @ np.minimum(steps, 0)
+        ends = self._begin + (self._sizes - 1) @ self._strides + self._width
+        self.bounds = self._begin.min(initial=LARGEST), ends.max(initial=-LARGEST)
 
-    @cached_property
-    def bounds(self) -> tuple[int, int]:
-        """Return the first byte and the end of the last."""
-        ends = self.offsets + ((self.sizes - 1) * self.strides).sum(axis=1) + self.element_bytes
-        return int(self.offsets.min(initial=LARGEST)), int(ends.max(initial=-LARGEST))
-
-    @cached_property
     def runs(self) -> Array:
-        """Return consecutive bytes, ascending: rTask, begin, end, largest end so far."""
-        box, begin = np.arange(len(self.task)), self.offsets
-        length = np.full(len(box), self.element_bytes)
-        for dim in np.argsort(self.strides).tolist():
-            stride, size = self.strides[dim], self.sizes[box, dim]
+        """Return consecutive bytes: rTask, begin, end."""
+        box, begin = np.arange(len(self._task)), self._begin
+        length = np.full(len(box), self._width)
+        for dim in np.argsort(self._strides).tolist():
+            stride, size = self._strides[dim], self._sizes[box, dim]
             dense = stride <= length  # the dimension lengthens a run, else it repeats it
             length = np.where(dense, length + stride * (size - 1), length)
             run, number = entries(np.where(dense, 1, size))
             box, begin, length = box[run], begin[run] + number * stride, length[run]
-        order = np.argsort(begin, kind="stable")
-        begin, end = begin[order], (begin + length)[order]
-        return np.stack((self.task[box[order]], begin, end, np.maximum.accumulate(end)))
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """The words that code executes in a launch."""
-
-    words: list[int]
-    arguments: list[int]
-    starts: list[int]  # of each vEU
-    totals: list[int]  # steps of each vEU
-
-
-def _member(file: zipfile.ZipFile, name: str, most: int = _MOST_BYTES) -> zipfile.ZipInfo:
-    """Return the entry of a member that is stored as it is, all of it."""
-    entry, whole = file.getinfo(name), min(most, Path(str(file.filename)).stat().st_size)
-    if entry.compress_type or entry.file_size != entry.compress_size or entry.file_size > whole:
-        raise ArtifactError(f"{name}: expected a stored member of at most {whole} bytes")
-    return entry
-
-
-def _words(file: zipfile.ZipFile, name: str, kind: str) -> Array:
-    """Return little-endian numbers; those that are too large for any use as the largest."""
-    found = np.frombuffer(file.read(_member(file, f"{name}.bin")), kind).astype(np.int64)
-    return np.clip(found, -LARGEST, LARGEST)
-
-
-def _tensors(tensors: Sequence[Any]) -> Array:
-    """Return the bytes of inputs or outputs."""
-    require_few(len(tensors), "inputs and outputs", 1 << 16)
-    shapes = [integers(tensor["shape"], "shape").tolist() for tensor in tensors]
-    sizes = zip(shapes, (_item_bytes(tensor["dtype"]) for tensor in tensors), strict=True)
-    return integers((prod(shape) * width for shape, width in sizes), "bytes of tensors")
-
-
-def _item_bytes(name: str) -> int:
-    """Return an element's size; those that NumPy does not know are of ml_dtypes."""
-    try:
-        return np.dtype(name).itemsize
-    except TypeError:
-        return 2 if name == "bfloat16" else 1
-
-
-def _boxes(tasks: int, single: Sequence[int], strides: Sequence[int], words: Array) -> Boxes:
-    element_bytes, first, second = single
-    rank, steps = len(strides), np.array(strides, np.int64)
-    sizes = words[second : second + tasks * rank].reshape(tasks, rank)
-    task = np.flatnonzero((sizes > 0).all(axis=1))
-    sizes, offsets = sizes[task], words[first : first + tasks][task]
-    largest = sizes.max(axis=0, initial=0).tolist()
-    span = sum(n * abs(s) for n, s in zip(largest, strides, strict=True)) + element_bytes
-    if not 1 <= element_bytes <= span <= LARGEST:
-        raise ArtifactError(f"boxes.bin: expected boxes of 1 to {LARGEST} bytes at {first}")
-    offsets = offsets + (np.minimum(steps, 0) * (sizes - 1)).sum(axis=1)
-    return Boxes(task, offsets, sizes, abs(steps), element_bytes)
+        return np.stack((self._task[box], begin, begin + length))
 
 
 class Artifact:
-    """What the manifest, ``program.json``, ``proof.json`` and the tables say."""
+    """What members say; they have to name the same rKernels, buffers and pointers."""
 
-    def __init__(self, file: zipfile.ZipFile) -> None:
-        """Read a file; check that its members name the same rKernels, buffers and pointers."""
-        manifest, program, proof = (
-            json.loads(file.read(_member(file, f"{name}.json")))
-            for name in ("manifest", "program", "proof")
-        )
+    def __init__(self, file: zipfile.ZipFile):
+        names = ("manifest.json", "program.json", "proof.json")
+        manifest, program, proof = (json.loads(_read(file, name).tobytes()) for name in names)
         if (manifest["format"], manifest["version"]) != ("rammer-mlir", 5):
             raise ArtifactError("manifest.json: expected an artifact of version 5")
         self.is_cpu = manifest["code"] == "so"  # what the loader, too, decides by
         arena = manifest["arena_bytes"] if self.is_cpu else dict(manifest["arguments"])["arena"]
-        single = [_member(file, "constants.bin", LARGEST).file_size], [arena]
-        self.sizes = [_tensors(manifest["inputs"]), _tensors(manifest["outputs"])]  # of buffers
-        self.sizes += [integers(found, "buffers") for found in single]
+        sizes = [[*map(_num_bytes, manifest["inputs"])], [*map(_num_bytes, manifest["outputs"])]]
+        sizes += [[file.getinfo("constants.bin").file_size], [arena]]
+        self._rooms = integers(chain(*sizes), "bytes of buffers")
+        self._buffers = np.array([*map(len, sizes)])
         self._read_values(proof["values"])
         self._read_operators(program, proof)
-        self._read_accesses(proof["kernels"], _words(file, "boxes", "<i8"))
-        self._read_tables(file)
+        self._read_accesses(proof["kernels"], _read(file, "boxes.bin", "<i8"))
+        self._read_tables(file, program["launches"])
+
+    def _places(self, rows: Iterable[Any]) -> Array:
+        """Return the number of the buffer, and the offset, of each of some pointers."""
+        numbers = ((BASES.index(base), index, offset) for base, index, offset in rows)
+        found = integers(chain.from_iterable(numbers), "pointers", low=1 - LARGEST).reshape(-1, 3)
+        if ((found[:, 1] < 0) | (found[:, 1] >= self._buffers[found[:, 0]])).any():
+            raise ArtifactError("pointers: expected buffers of the manifest")
+        return np.stack((starts(self._buffers)[found[:, 0]] + found[:, 1], found[:, 2]), axis=1)
 
     def _read_values(self, values: Sequence[Any]) -> None:
-        self.values = [str(name)[:80] for name, _, _, _ in values]
-        self.kind = np.array([KINDS.index(value[1]) for value in values], np.int64)
-        self.places = _places([value[2] for value in values], self.sizes)  # base, index, offset
-        self.num_bytes = integers((value[3] for value in values), "bytes of values")
+        """Read values; check that they lie in buffers of their kind, and fill the caller's."""
+        self.values, kind = [str(v[0])[:80] for v in values], np.array([str(v[1]) for v in values])
+        misplaced = np.array([BASE[name] != base for _, name, (base, _, _), _ in values])
+        self.places = self._places(place for _, _, place, _ in values)
+        self.num_bytes = size = integers((num_bytes for *_, num_bytes in values), "bytes of values")
+        self.has_kind = {name: kind == name for name in BASE}
+        constant, in_arena = self.has_kind["constant"], self.has_kind["intermediate"]
+        limit(self._rooms.sum(dtype=float) + size.sum(dtype=float), "bytes", 1 << 60)
+        (buffer, begin), room = self.places.T, self._rooms[self.places[:, 0]]
+        self.addresses = starts(self._rooms)[buffer] + begin
+        misplaced |= (begin < 0) | (begin + size > room) | (constant & (begin % 64 != 0))
+        refuse(misplaced | ((size != room) & ~in_arena & ~constant), lambda at: (
+            f"rule 5 (memory): {self.values[at]} of {size[at]} bytes: expected a place in a buffer "
+            f"of its kind, found byte {begin[at]} of {room[at]}"
+        ))  # fmt: skip
+        missing = np.setdiff1d(np.flatnonzero(self._rooms), buffer) - self._buffers[0]
+        wrong = (missing >= 0) & (missing < self._buffers[1])
+        refuse(wrong, lambda at: f"rule 4 (defined): expected a value for output {missing[at]}")
 
     def _read_operators(self, program: dict[str, Any], proof: dict[str, Any]) -> None:
         """Read rOperators; those between ``first[o]`` and ``first[o + 1]`` are its arguments."""
-        operators, slots = program["operators"], _places(program["slots"], self.sizes)
+        operators, slots = program["operators"], self._places(program["slots"])
         self._arity = integers((buffers for _, buffers in program["kernels"]), "buffers")
         self.names = [str(name)[:80] for name, _, _ in operators]
         self.kernels = integers((o[1] for o in operators), "rKernels", len(self._arity))
         self.first = starts([len(o[2]) for o in operators])
         numbers = integers(chain.from_iterable(o[2] for o in operators), "slots", len(slots))
         operands = [operand for o in proof["operators"] for operand in o[1]]
-        self.value, byte = rows_of(operands, 2, "values of rOperators", 1 - LARGEST).T
-        integers(self.value.tolist(), "values of rOperators", len(self.values))
-        arity = self._arity[self.kernels].tolist()
-        same = [o[0] for o in proof["operators"]] == self.kernels.tolist()
-        same &= [len(o[1]) for o in proof["operators"]] == arity == np.diff(self.first).tolist()
-        if not same or len(proof["kernels"]) != len(self._arity):
+        self.value = integers((v for v, _ in operands), "values of rOperators", len(self.values))
+        self.byte = integers((byte for _, byte in operands), "bytes of pointers", low=1 - LARGEST)
+        named = [[o[0], len(o[1])] for o in proof["operators"]]
+        wanted = np.stack((self.kernels, self._arity[self.kernels]), axis=1).tolist()
+        if named != wanted or (np.diff(self.first) != self._arity[self.kernels]).any():
             raise ScheduleError("rule 6 (encoded): expected rKernels as in proof.json")
-        self.pointers, self.byte = slots[numbers], byte  # base, index, offset
-        wanted = self.places[self.value] + np.outer(byte, (0, 0, 1))
-        refuse((self.pointers != wanted).any(axis=1), lambda at: (
-            f"rule 6 (encoded): argument {at}: expected a pointer to byte {byte[at]} of "
+        self.pointers = slots[numbers]  # buffer, offset
+        moved = self.places[self.value] + np.outer(self.byte, (0, 1))
+        refuse((self.pointers != moved).any(axis=1), lambda at: (
+            f"rule 6 (encoded): argument {at}: expected a pointer to byte {self.byte[at]} of "
             f"{self.values[self.value[at]]}, found slot {numbers[at]} elsewhere"
         ))  # fmt: skip
-        self.launches: list[list[list[Any]]] = program["launches"]
 
     def _read_accesses(self, kernels: Sequence[Any], words: Array) -> None:
-        """Read accesses: rKernel, argument, number of the list, boxes; equal boxes only once."""
-        self.num_rtasks = integers((kernel[0] for kernel in kernels), "rTasks", MOST)
-        known, rows = dict[tuple[int, ...], int](), list[tuple[int, ...]]()
+        """Read accesses: argument, effect (0 reads, 1 writes, 2 updates), number of boxes."""
+        self.num_rtasks = integers((tasks for tasks, _, _, _ in kernels), "rTasks", MOST)
+        if len(kernels) != len(self._arity) or (np.abs(words.astype(float)) >= LARGEST).any():
+            raise ArtifactError(f"proof.json: expected all rKernels, numbers below {LARGEST}")
         self.boxes = list[Boxes]()
-        if (abs(words) >= LARGEST).any():
-            raise ArtifactError(f"boxes.bin: expected numbers below {LARGEST}")
-        for kernel, (tasks, *lists) in enumerate(kernels):
-            if len(lists) != len(EFFECTS):
-                raise ArtifactError(f"proof.json: expected accesses by each of {EFFECTS}")
-            accesses = ((effect, access) for effect in range(3) for access in lists[effect])
-            for effect, (argument, *row, strides) in accesses:
-                integers((*row, *map(abs, strides)), "accesses")
-                integers([argument], "arguments of accesses", int(self._arity[kernel]))
-                key = (tasks, *row, *strides)
-                if key not in known:
-                    known[key] = len(self.boxes)
-                    self.boxes.append(_boxes(tasks, row, strides, words))
-                rows.append((kernel, argument, effect, known[key]))
-        require_few(len(self.boxes), "accesses of rKernels", 1 << 16)
-        self.accesses = rows_of(rows, 4, "accesses")
+        self.accesses: list[list[tuple[int, int, int]]] = [[] for _ in kernels]
+        for (tasks, *lists), found, arity in zip(kernels, self.accesses, self._arity, strict=True):
+            for effect, accesses in enumerate(lists):
+                for argument, *row, strides in accesses:
+                    integers((*row, *map(abs, strides)), "accesses")
+                    integers([argument], "arguments of accesses", arity)
+                    found.append((argument, effect, len(self.boxes)))
+                    self.boxes.append(Boxes(tasks, row, strides, words))
+                    limit(len(self.boxes), "accesses of rKernels", 1 << 16)
 
-    def _read_tables(self, file: zipfile.ZipFile) -> None:
-        """Read the table of each launch."""
-        launches, veus = len(self.launches), len(self.launches[0])
-        if {*map(len, self.launches)} != {veus} or not 1 <= veus <= _MOST_VEUS:
-            raise ArtifactError(f"launches: expected each of the same 1 to {_MOST_VEUS} vEUs")
+    def _read_tables(self, file: zipfile.ZipFile, launches: list[list[Any]]) -> None:
+        """Read launches, and of each its words, arguments, starts and totals of vEUs."""
+        self.launches, veus = launches, len(launches[0])
+        limit(veus, "vEUs", 1 << 12)
         if self.is_cpu:
             names = {"records": "<i4", "arguments": "<i4", "starts": "<i4", "totals": "<i8"}
-            rows = [[_words(file, name, kind).tolist() for name, kind in names.items()]]
+            self.tables = [[_read(file, f"{n}.bin", kind).tolist() for n, kind in names.items()]]
         else:
-            words = _words(file, "tables", "<i8").reshape(launches, -1).tolist()
-            rows = [[row, row, row[:veus], row[veus : 2 * veus]] for row in words]
-        self.tables = [Table(*row) for row in rows]
+            words = _read(file, "tables.bin", "<i8").reshape(len(launches), -1).tolist()
+            self.tables = [[row, row, row[:veus], row[veus : 2 * veus]] for row in words]
 
     def words(self) -> list[list[int]]:
         """Return the words that the arguments of each rOperator have in the table."""
-        base, index, offset = self.pointers.T
-        if self.is_cpu:
-            known: dict[tuple[int, ...], int] = {}
-            slots = map(tuple, self.pointers.tolist())
-            width, words = 1, [known.setdefault(slot, len(known)) for slot in slots]
-        else:
-            buffer = starts([*map(len, self.sizes)])[base] + index
-            width, words = 2, np.stack((buffer, offset), axis=1).ravel().tolist()
-        return [words[a:b] for a, b in pairwise((width * self.first).tolist())]
+        words = self.pointers
+        if self.is_cpu:  # numbers of distinct pointers, in the order in which they appear
+            known = dict[tuple[int, ...], int]()
+            words = np.array([known.setdefault((*w,), len(known)) for w in words.tolist()])
+        return [words[a:b].ravel().tolist() for a, b in pairwise(self.first.tolist())]

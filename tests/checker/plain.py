@@ -152,7 +152,8 @@ class Small:
                 return 4
         for value, (_, holder, _, size) in enumerate(self.proof["values"]):
             writes = [b for _, k, v, b in self.accesses if v == value and k != "R"]
-            if holder == "output" and len(frozenset[int]().union(*writes)) != size:
+            loose = self._loose(value)
+            if holder == "output" and not loose and len(frozenset[int]().union(*writes)) != size:
                 return 4
         return 0
 
