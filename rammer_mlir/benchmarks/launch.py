@@ -11,7 +11,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -45,11 +45,6 @@ class LaunchTime:
     native: float
     run: float
 
-    @property
-    def binding(self) -> float:
-        """What ``Executable.run`` spends on arrays: it checks, points to and allocates them."""
-        return max(self.run - self.native, 0.0)
-
     def __str__(self) -> str:
         """Give both in one line."""
         return (
@@ -82,24 +77,16 @@ def empty_program(num_veus: int) -> tuple[CpuImage, NativeCode, bytes]:
     return image, native_code(library.address, library), object_file
 
 
-def measure_launch(
-    num_veus: int, samples: int = SAMPLES, data: CpuImage | None = None
-) -> LaunchTime:
+def measure_launch(num_veus: int, samples: int = SAMPLES) -> LaunchTime:
     """Time both ways to launch an empty program.
 
     Args:
         num_veus: threads that have nothing to do.
         samples: how often to time each way.
-        data: another program, whose arrays and pointers the empty one gets; one number in and one
-            out by default.
     """
     image, code, object_file = empty_program(num_veus)
-    image = replace(data or image, program=image.program)
-    inputs, outputs = (
-        [np.zeros(spec.shape, spec.dtype) for spec in specs]
-        for specs in (image.signature.inputs, image.signature.outputs)
-    )
-    feeds = {s.name: array for s, array in zip(image.signature.inputs, inputs, strict=True)}
+    inputs, outputs = ([np.zeros(1, np.float32)] for _ in range(2))
+    feeds = {"x": inputs[0]}
     pool = ThreadPool(code, num_veus)
     context = Context(image, pool.spins)
     context.bind(inputs, outputs)

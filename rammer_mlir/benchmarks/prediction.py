@@ -5,20 +5,25 @@ from __future__ import annotations
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import ceil, exp, log
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.benchmarks.launch import measure_launch
 from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import Scale, build, random_feeds
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
+from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.passes.program.program_ir import read_plan
+from rammer_mlir.programs.cpu_image import CpuImage
+from rammer_mlir.runtime.context import Context
 from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.feeds import check_inputs, check_outputs
+from rammer_mlir.runtime.pool import ThreadPool, native_code
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.timeline.predicted import predicted_timeline
@@ -84,10 +89,9 @@ def predict_and_measure(request: PredictionRequest) -> list[Prediction]:
         graph, device = scheduled.builder.graph(), find_device(request.device).device(threads)
         profiled = predicted_timeline(graph, scheduled.plan, device, "profiled")
         modelled = predicted_timeline(_without_profiles(graph), scheduled.plan, device, "modelled")
-        with compilation.executable() as executable:
+        with compilation.executable() as executable, _bound_run(compilation, feeds) as run:
             assert isinstance(executable, Executable)
-            run, operators = _measure(executable, feeds, request.budget)
-            measured = run - measure_launch(1, data=executable.image).binding * 1e-6
+            measured, operators = _measure(executable, run, feeds, request.budget)
         by_profile, by_model = operator_seconds(profiled), operator_seconds(modelled)
         found.append(
             Prediction(
@@ -110,7 +114,31 @@ def _without_profiles(graph: TaskGraph) -> TaskGraph:
     return replace(graph, operators=operators)
 
 
-def _measure(executable: Executable, feeds: Feeds, budget: float) -> tuple[float, OperatorSeconds]:
+@contextmanager
+def _bound_run(compilation: Compilation, feeds: Feeds) -> Generator[Callable[[], None]]:
+    """Yield a call that runs a program on arrays that are checked and allocated once."""
+    code = compilation.code()
+    assert isinstance(code.image, CpuImage)
+    inputs = check_inputs(code.image.signature, feeds)
+    outputs = check_outputs(code.image.signature, {}, inputs)
+    library = load_object(code.binary)
+    native = native_code(library.address, library)
+    pool = ThreadPool(native, code.image.launch.busy_veus)
+    context = Context(code.image, pool.spins)
+
+    def run() -> None:
+        context.bind(inputs, outputs)
+        pool.launch(native.entry, context.address)
+
+    try:
+        yield run
+    finally:
+        pool.close()
+
+
+def _measure(
+    executable: Executable, run: Callable[[], None], feeds: Feeds, budget: float
+) -> tuple[float, OperatorSeconds]:
     """Return the time of a run, and of each operator in recorded runs between them.
 
     Runs that take less than a sample are timed together: a look at the clock takes as long as some
@@ -120,10 +148,10 @@ def _measure(executable: Executable, feeds: Feeds, budget: float) -> tuple[float
     clock = time.thread_time if executable.num_veus == 1 else time.perf_counter
 
     def seconds(runs: int) -> float:
-        executable.run(feeds)
+        run()
         begin = clock()
         for _ in range(runs):
-            executable.run(feeds)
+            run()
         return (clock() - begin) / runs
 
     together = ceil(SAMPLE_SECONDS / max(seconds(1), 1e-6))
