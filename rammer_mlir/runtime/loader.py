@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import tempfile
 from functools import partial
@@ -15,6 +14,7 @@ from rammer_mlir.runtime.artifact import Artifact, read_artifact
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.gpu.opening import check_device, open_driver
+from rammer_mlir.runtime.library import SharedLibrary
 from rammer_mlir.runtime.pool import native_code
 from rammer_mlir.support.paths import path_of
 
@@ -43,23 +43,22 @@ def _load_for_cpu(path: Path, image: CpuImage, found: Artifact) -> Executable:
 
     def address_of(symbol: str) -> int:
         try:
-            function = getattr(library, symbol)
+            return library.address(symbol)
         except AttributeError as error:
             raise ArtifactError(
                 f"'{path}': its code lacks '{symbol}', so the file is damaged or foreign: compile "
                 "the model again"
             ) from error
-        return ctypes.cast(function, ctypes.c_void_p).value or 0
 
     return Executable(image, native_code(address_of, library), lambda: found.code, found.stats)
 
 
-def _open_library(path: Path, code: bytes) -> ctypes.CDLL:
+def _open_library(path: Path, code: bytes) -> SharedLibrary:
     try:
         with tempfile.NamedTemporaryFile(prefix="rammer-", suffix=".so") as file:
             file.write(code)
             file.flush()
-            return ctypes.CDLL(file.name)
+            return SharedLibrary(file.name)
     except OSError as error:
         raise ArtifactError(
             f"'{path}': its code cannot be loaded ({error}); compile the model here, or choose "
