@@ -19,19 +19,22 @@ from rammer_mlir.runtime.pool import native_code
 from rammer_mlir.support.paths import path_of
 
 
-def load(path: str | os.PathLike[str], device: int = 0) -> Executable | GpuExecutable:
+def load(
+    path: str | os.PathLike[str], device: int = 0, *, mapped: bool = True
+) -> Executable | GpuExecutable:
     """Load a compiled model.
 
     Args:
         path: the artifact.
         device: number of the GPU that a GPU's program runs on.
+        mapped: map large constants into memory.
 
     Raises:
         ArtifactError: if the file is missing, foreign, corrupt, or made for another machine.
         OptionError: if it is no path, or the GPU's number is none.
     """
     path = path_of(path, "load")
-    found = read_artifact(path)
+    found = read_artifact(path, mapped=mapped)
     if isinstance(found.image, GpuImage):
         driver = partial(open_driver, found.image.target, check_device(device))
         return GpuExecutable(found.image, found.code, driver, found.stats)
