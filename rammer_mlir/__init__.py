@@ -125,17 +125,21 @@ def compile(
 compile.__doc__ = f"{compile.__doc__ or ''}    {described_options().lstrip()}\n    "
 
 
-def load(path: str | os.PathLike[str], device: int = 0) -> Executable | GpuExecutable:
+def load(
+    path: str | os.PathLike[str], device: int = 0, *, mapped: bool = True
+) -> Executable | GpuExecutable:
     """Load a model that ``Executable.save`` or ``rammer-compile`` wrote.
 
     Args:
         path: the artifact.
         device: number of the GPU that runs a model compiled for one; it is opened with the first
             run.
+        mapped: map large constants from the file, which processes then share; where somebody may
+            change the file in place while the model is in use, let them be read instead.
 
     Raises:
         ArtifactError: if the file is missing, foreign, corrupt, or made for another machine.
     """
     from rammer_mlir.runtime.loader import load as load_artifact
 
-    return load_artifact(path, device)
+    return load_artifact(path, device, mapped=mapped)

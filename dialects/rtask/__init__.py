@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.accesses import Access, read_accesses
 from rammer_mlir.dialects.rtask.assembly import get_asm, parse
@@ -15,19 +17,27 @@ from rammer_mlir.dialects.rtask.veu_op import VeuOp
 
 OPERATIONS = (OperatorOp, KernelOp, ProgramOp, VeuOp, RunOp, BarrierOp)
 
+_LOADING = threading.Lock()
+"""Held while the dialect is loaded into a context.
+
+The bindings keep the dialect's definition in an attribute of its class while they load it. A second
+thread would replace that by its own, and the first one load what belongs to another context.
+"""
+
 
 def register(context: ir.Context) -> None:
     """Load the dialect into a context; does not load it again where it is loaded already.
 
-    Turns the context's multithreading off, and it has to stay off: MLIR verifies functions in
-    parallel, and its threads would wait for Python's lock to enter our verifiers, while the caller
-    holds that lock and waits for them.
+    May be called from several threads at once. Turns the context's multithreading off, and it has
+    to stay off: MLIR verifies functions in parallel, and its threads would wait for Python's lock
+    to enter our verifiers, while the caller holds that lock and waits for them.
     """
-    context.enable_multithreading(False)
-    if context.is_dialect_loaded(RTask.DIALECT_NAMESPACE):
-        return
-    with context, ir.Location.unknown(context):
-        RTask.load()
+    with _LOADING:
+        context.enable_multithreading(False)
+        if context.is_dialect_loaded(RTask.DIALECT_NAMESPACE):
+            return
+        with context, ir.Location.unknown(context):
+            RTask.load()
 
 
 __all__ = [

@@ -2,32 +2,28 @@
 
 The file is a ZIP archive of uncompressed members: ``manifest.json``, the code (``code.so`` for a
 CPU; ``code.cubin``, ``code.ptx`` or ``code.hsaco`` for a GPU), the schedule, and ``constants.bin``.
-Each begins at a multiple of 64 bytes: constants are mapped, not read. The manifest's seal is over
-all of them.
+Each begins at a multiple of 64 bytes: large constants are mapped, not read. The manifest's seal is
+over all of them.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from rammer_mlir.errors import ArtifactError
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.runtime import cpu_parts, gpu_parts
+from rammer_mlir.runtime.archive import add_member, is_as_written, map_member
 from rammer_mlir.runtime.parts import Members
 from rammer_mlir.runtime.seal import SEAL, Content, seal_of
-from rammer_mlir.support.aligned import ALIGNMENT
 from rammer_mlir.support.atomic_file import open_atomically
 
 FORMAT, VERSION = "rammer-mlir", 5
@@ -35,15 +31,6 @@ FORMAT, VERSION = "rammer-mlir", 5
 Image = CpuImage | GpuImage
 
 _MANIFEST, _CONSTANTS = "manifest.json", "constants.bin"
-_LOCAL_HEADER, _END_RECORD, _END = 30, 22, b"PK\5\6"
-"""Sizes of records of ZIP archives, and how the last one begins; without a comment it is last."""
-
-_LARGE, _LARGE_FIELD = 1 << 31, 20
-"""Bytes from which a member gets a ZIP64 field, and that field's size."""
-
-_PADDING_FIELD = 0xD935
-"""Identifies an extra field that only aligns what follows (as Android's zipalign uses it)."""
-
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, LookupError, ValueError, TypeError, AttributeError, EOFError,
     NotImplementedError, RuntimeError, struct.error,
@@ -102,32 +89,26 @@ def write_artifact(path: Path, artifact: Artifact) -> None:
     contents = (Content(name, len(data), zlib.crc32(data)) for name, data in members.items())
     manifest[SEAL] = seal_of(manifest, contents)
     with open_atomically(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        _add(archive, file, _MANIFEST, json.dumps(manifest, indent=1).encode())
+        add_member(archive, file, _MANIFEST, json.dumps(manifest, indent=1).encode())
         for name, data in members.items():
-            _add(archive, file, name, data)
+            add_member(archive, file, name, data)
 
 
-def _add(archive: zipfile.ZipFile, file: IO[bytes], name: str, data: bytes | memoryview) -> None:
-    """Add a member whose data begins at a multiple of the alignment."""
-    entry = zipfile.ZipInfo(name)
-    is_large = len(data) >= _LARGE
-    fixed = file.tell() + _LOCAL_HEADER + len(name) + 4 + is_large * _LARGE_FIELD
-    padding = -fixed % ALIGNMENT
-    entry.extra = struct.pack("<HH", _PADDING_FIELD, padding) + bytes(padding)
-    with archive.open(entry, "w", force_zip64=is_large) as member:
-        member.write(data)
-
-
-def read_artifact(path: Path) -> Artifact:
+def read_artifact(path: Path, *, mapped: bool = True) -> Artifact:
     """Read a compiled program.
+
+    Args:
+        path: the file.
+        mapped: map large constants into memory; they are read if not.
 
     Raises:
         ArtifactError: if the file is missing, foreign, corrupt, of another version, made for a
             machine that this is not, or not what was written.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            _check_ends(path, archive)
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+            if not is_as_written(archive, file):
+                raise ArtifactError(_changed(path))
             damaged = archive.testzip()
             if damaged is not None:
                 raise ArtifactError(f"'{path}' is corrupt in '{damaged}': compile the model again")
@@ -135,7 +116,8 @@ def read_artifact(path: Path) -> Artifact:
             kind = _CODE_KINDS[manifest["code"]]
             kind.check(path, manifest)
             _check_seal(path, manifest, archive)
-            image = kind.read(Members(manifest, archive.read, _mapped(path, archive)))
+            constants = map_member(archive, file, _CONSTANTS, mapped=mapped)
+            image = kind.read(Members(manifest, archive.read, constants))
             code = archive.read(f"code.{manifest['code']}")
             return Artifact(image, code, dict(manifest["stats"]))
     except OSError as error:
@@ -145,16 +127,6 @@ def read_artifact(path: Path) -> Artifact:
             f"'{path}' is not a compiled model or is damaged ({error}): expected a file that "
             "rammer-compile wrote"
         ) from error
-
-
-def _check_ends(path: Path, archive: zipfile.ZipFile) -> None:
-    """Refuse bytes in front of the archive and behind it, which ZIP archives may have."""
-    with path.open("rb") as file:
-        file.seek(-_END_RECORD, os.SEEK_END)
-        end = file.read()
-    starts = (entry.header_offset for entry in archive.infolist())
-    if not end.startswith(_END) or archive.comment or min(starts, default=0):
-        raise ArtifactError(_changed(path))
 
 
 def _changed(path: Path) -> str:
@@ -183,15 +155,3 @@ def _check_seal(path: Path, manifest: Mapping[str, Any], archive: zipfile.ZipFil
     contents = (Content(entry.filename, entry.file_size, entry.CRC) for entry in others)
     if manifest.get(SEAL) != seal_of(manifest, contents):
         raise ArtifactError(_changed(path))
-
-
-def _mapped(path: Path, archive: zipfile.ZipFile) -> NDArray[np.uint8]:
-    """Map the constants' member of the file into memory."""
-    entry = archive.getinfo(_CONSTANTS)
-    if entry.file_size == 0:
-        return np.zeros(0, dtype=np.uint8)
-    with path.open("rb") as file:
-        file.seek(entry.header_offset + 26)
-        name_length, extra_length = struct.unpack("<HH", file.read(4))
-    start = entry.header_offset + _LOCAL_HEADER + name_length + extra_length
-    return np.memmap(path, np.uint8, "r", start, (entry.file_size,))

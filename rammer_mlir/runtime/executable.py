@@ -52,12 +52,11 @@ class Executable(CompiledModel):
         """
         super().__init__(image, stats)
         self._image = image
-        self._code = code
+        self._code: NativeCode | None = code
         self._link = link
         self._lock = threading.Lock()
         self._pool: ThreadPool | None = None
         self._context: Context | None = None
-        self._closed = False
         self._cores: tuple[int, ...] | None = None
         _watch_forks()
         _executables.add(self)
@@ -139,24 +138,24 @@ class Executable(CompiledModel):
         self, inputs: list[Array], outputs: list[Array], recorder: Recorder | None
     ) -> None:
         with self._lock:
-            pool, context = self._prepare()
+            code, pool, context = self._prepare()
             context.bind(inputs, outputs, None if recorder is None else recorder.addresses)
-            entry = self._code.entry if recorder is None else self._code.traced_entry
+            entry = code.entry if recorder is None else code.traced_entry
             if self._cores is None:
                 pool.launch(entry, context.address)
                 return
             with caller_on(self._cores[0]):
                 pool.launch(entry, context.address)
 
-    def _prepare(self) -> tuple[ThreadPool, Context]:
-        if self._closed:
+    def _prepare(self) -> tuple[NativeCode, ThreadPool, Context]:
+        if self._code is None:
             raise TargetError("the executable is closed: compile or load it again")
         if self._pool is None or self._context is None:
             self._pool = ThreadPool(self._code, self._image.launch.busy_veus)
             if self._cores is not None:
                 self._bind(self._pool)
             self._context = Context(self._image, self._pool.spins)
-        return self._pool, self._context
+        return self._code, self._pool, self._context
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write an artifact that ``rammer_mlir.load`` reads without a compiler.
@@ -169,12 +168,14 @@ class Executable(CompiledModel):
         write_artifact(path_of(path, "save"), Artifact(self._image, self._link(), self.stats))
 
     def close(self) -> None:
-        """End the threads; the executable cannot run any more."""
+        """End the threads and unmap the code; the executable cannot run any more.
+
+        Waits for a run of another thread.
+        """
         with self._lock:
-            self._closed = True
             if self._pool is not None:
                 self._pool.close()
-            self._pool = self._context = None
+            self._code = self._pool = self._context = None
 
     def forget_threads(self) -> None:
         """Start afresh in a forked child: neither threads nor the holder of the lock came along."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import tempfile
 from functools import partial
@@ -15,23 +14,27 @@ from rammer_mlir.runtime.artifact import Artifact, read_artifact
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.gpu.opening import check_device, open_driver
+from rammer_mlir.runtime.library import SharedLibrary
 from rammer_mlir.runtime.pool import native_code
 from rammer_mlir.support.paths import path_of
 
 
-def load(path: str | os.PathLike[str], device: int = 0) -> Executable | GpuExecutable:
+def load(
+    path: str | os.PathLike[str], device: int = 0, *, mapped: bool = True
+) -> Executable | GpuExecutable:
     """Load a compiled model.
 
     Args:
         path: the artifact.
         device: number of the GPU that a GPU's program runs on.
+        mapped: map large constants into memory.
 
     Raises:
         ArtifactError: if the file is missing, foreign, corrupt, or made for another machine.
         OptionError: if it is no path, or the GPU's number is none.
     """
     path = path_of(path, "load")
-    found = read_artifact(path)
+    found = read_artifact(path, mapped=mapped)
     if isinstance(found.image, GpuImage):
         driver = partial(open_driver, found.image.target, check_device(device))
         return GpuExecutable(found.image, found.code, driver, found.stats)
@@ -43,23 +46,22 @@ def _load_for_cpu(path: Path, image: CpuImage, found: Artifact) -> Executable:
 
     def address_of(symbol: str) -> int:
         try:
-            function = getattr(library, symbol)
+            return library.address(symbol)
         except AttributeError as error:
             raise ArtifactError(
                 f"'{path}': its code lacks '{symbol}', so the file is damaged or foreign: compile "
                 "the model again"
             ) from error
-        return ctypes.cast(function, ctypes.c_void_p).value or 0
 
     return Executable(image, native_code(address_of, library), lambda: found.code, found.stats)
 
 
-def _open_library(path: Path, code: bytes) -> ctypes.CDLL:
+def _open_library(path: Path, code: bytes) -> SharedLibrary:
     try:
         with tempfile.NamedTemporaryFile(prefix="rammer-", suffix=".so") as file:
             file.write(code)
             file.flush()
-            return ctypes.CDLL(file.name)
+            return SharedLibrary(file.name)
     except OSError as error:
         raise ArtifactError(
             f"'{path}': its code cannot be loaded ({error}); compile the model here, or choose "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -29,14 +30,14 @@ def open_atomically(path: Path) -> Generator[IO[bytes]]:
             return
         if path.is_symlink():
             path = path.resolve()
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        temporary = Path(name)
+        temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}"
         try:
-            with os.fdopen(descriptor, "wb") as file:
+            # Not tempfile, whose files nobody else may read: the process's mask for new files
+            # cannot be asked for without changing it, and other threads make files meanwhile.
+            with temporary.open("xb") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.chmod(0o666 & ~_umask())
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -74,9 +75,3 @@ def check_writable(path: Path) -> None:
 
 def _cannot_write(path: Path, error: OSError) -> ArtifactError:
     return ArtifactError(f"cannot write '{path}': {error.strerror or error}; choose another place")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -16,7 +16,6 @@ import pytest
 
 import rammer_mlir
 from rammer_mlir.errors import ArtifactError, OptionError, TargetError
-from rammer_mlir.runtime import artifact as format_module
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from tests.runtime.artifacts import RING, SMALL, loads_and_runs, refusal
@@ -98,13 +97,6 @@ def test_running_an_artifact_needs_no_compiler(saved: Path, tmp_path: Path) -> N
     result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (result.returncode, result.stderr, result.stdout) == (0, "", "\n")
     assert np.array_equal(np.load(y), RING.expected(RING.input()))
-
-
-def test_weights_are_mapped_and_aligned(saved: Path) -> None:
-    """Loading does not copy them."""
-    image = format_module.read_artifact(saved).image
-    assert isinstance(image.constants, np.memmap)
-    assert image.constants.ctypes.data % 64 == 0
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError, EncodeError
 
+from rammer_mlir.frontends.onnx.external_data import Region, is_external, open_region, region_of
 from rammer_mlir.frontends.onnx.load import Source
+from rammer_mlir.frontends.onnx.model_tensors import tensors_of_model
+
+_PART = 1 << 20
+"""Bytes that are read at once."""
 
 
 def model_digest(source: Source) -> str | None:
@@ -28,29 +31,20 @@ def model_digest(source: Source) -> str | None:
 def _file_digest(path: Path) -> str:
     content = path.read_bytes()
     found = hashlib.sha256(content)
-    for place in sorted(_external_files(onnx.ModelProto.FromString(content).graph)):
-        with (path.parent / place).open("rb") as file:
-            data = hashlib.file_digest(file, "sha256")
-        found.update(os.fsencode(place) + data.digest())
+    tensors = tensors_of_model(onnx.ModelProto.FromString(content))
+    for region in sorted({region_of(tensor) for tensor in tensors if is_external(tensor)}):
+        found.update(_region_digest(path.parent, region))
     return found.hexdigest()
 
 
-def _external_files(graph: onnx.GraphProto) -> set[str]:
-    return {
-        entry.value
-        for tensor in _tensors(graph)
-        if tensor.data_location == onnx.TensorProto.EXTERNAL
-        for entry in tensor.external_data
-        if entry.key == "location"
-    }
-
-
-def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    yield from graph.initializer
-    for node in graph.node:
-        for attribute in node.attribute:
-            yield attribute.t
-            yield from attribute.tensors
-            for inner in (attribute.g, *attribute.graphs):
-                if inner.node or inner.initializer:
-                    yield from _tensors(inner)
+def _region_digest(folder: Path, region: Region) -> bytes:
+    found = hashlib.sha256(repr(region).encode())
+    left = region.length
+    with open_region(folder, region) as file:
+        while left:
+            part = file.read(min(left, _PART))
+            if not part:
+                raise ValueError(f"'{region.location}' became shorter")
+            found.update(part)
+            left -= len(part)
+    return found.digest()

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
-from onnx import external_data_helper, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from rammer_mlir.errors import ModelError
+from rammer_mlir.frontends.onnx.external_data import is_external, read_external
+from rammer_mlir.frontends.onnx.model_tensors import tensors_of_model
 from rammer_mlir.frontends.onnx.tensors import Array, num_elements, small_constants
 
 LARGE = 1024
@@ -113,11 +115,15 @@ def separate_weights(source: onnx.ModelProto, name: str, folder: Path | None) ->
             _copy_field(proto.graph, field.name, value)
     names = {tensor.name for tensor in source.graph.initializer}
     proto.graph.input.extend(v for v in source.graph.input if v.name not in names)
+    for tensor in tensors_of_model(proto):
+        if is_external(tensor):
+            read_external(tensor, name, folder)
     model = Model(proto, {})
     constant_nodes = _take_constant_nodes(proto.graph)
     for tensor in (*source.graph.initializer, *constant_nodes):
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            tensor = _with_external_data(tensor, name, folder)
+        if is_external(tensor):
+            tensor = onnx.TensorProto.FromString(tensor.SerializeToString())
+            read_external(tensor, name, folder)
         if num_elements(tensor) <= LARGE:
             proto.graph.initializer.append(tensor)
         else:
@@ -151,27 +157,6 @@ def _take_constant_nodes(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
         del graph.node[:]
         graph.node.extend(copies)
     return found
-
-
-def _with_external_data(
-    tensor: onnx.TensorProto, name: str, folder: Path | None
-) -> onnx.TensorProto:
-    if folder is None:
-        raise ModelError(
-            f"{name}: initializer '{tensor.name}' has external data: give the model's path, so "
-            "that the data is found"
-        )
-    copy = onnx.TensorProto.FromString(tensor.SerializeToString())
-    try:
-        external_data_helper.load_external_data_for_tensor(copy, str(folder))
-    except (OSError, onnx.checker.ValidationError, ValueError) as error:
-        raise ModelError(
-            f"{name}: the external data of initializer '{tensor.name}' cannot be read "
-            f"({first_line(error)}): expected the file beside the model"
-        ) from error
-    copy.data_location = onnx.TensorProto.DEFAULT
-    del copy.external_data[:]
-    return copy
 
 
 def _value(tensor: onnx.TensorProto, name: str) -> Array:

@@ -13,6 +13,8 @@ from rammer_mlir.errors import ShapeError
 
 Array = NDArray[np.generic]
 
+_WITHOUT_BYTES = (onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING)
+
 ONNX_DOMAINS = ("", "ai.onnx")
 """The two spellings of the domain of ONNX's own operators."""
 
@@ -62,6 +64,29 @@ def label(node: onnx.NodeProto) -> str:
 def num_elements(tensor: onnx.TensorProto) -> int:
     """Return how many elements a tensor has."""
     return prod(tensor.dims)
+
+
+_BITS = {
+    **dict.fromkeys(("INT2", "UINT2"), 2),
+    **dict.fromkeys(("INT4", "UINT4", "FLOAT4E2M1"), 4),
+    **dict.fromkeys(("FLOAT6E2M3", "FLOAT6E3M2"), 6),
+}
+"""Bits of an element whose neighbours share its byte."""
+
+
+def num_bytes(tensor: onnx.TensorProto) -> int:
+    """Return how many bytes a tensor's raw data has.
+
+    Raises:
+        ValueError: if its element type has no such form, or a dimension is negative.
+    """
+    kind = tensor.data_type
+    if kind not in onnx.TensorProto.DataType.values() or kind in _WITHOUT_BYTES:
+        raise ValueError(f"its element type {kind} has no raw data")
+    if min(tensor.dims, default=0) < 0:
+        raise ValueError(f"its shape is {list(tensor.dims)}")
+    bits = _BITS.get(onnx.TensorProto.DataType.Name(kind), dtype_of(kind).itemsize * 8)
+    return -(-num_elements(tensor) * bits // 8)
 
 
 def small_constants(graph: onnx.GraphProto) -> dict[str, Array]:

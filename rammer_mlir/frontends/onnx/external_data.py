@@ -1,0 +1,123 @@
+"""Data of tensors in files beside a model: nothing else is opened.
+
+A model says which file, and it may come from anywhere. So a file has to be a regular one in the
+model's folder or beneath it, also behind symbolic links, and to have the bytes that it is asked
+for: neither a device that never ends nor a pipe nor another user's secret is read.
+"""
+
+from __future__ import annotations
+
+import os
+import reprlib
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import onnx
+
+from rammer_mlir.errors import ModelError
+from rammer_mlir.frontends.onnx.tensors import num_bytes
+
+
+@dataclass(frozen=True, order=True)
+class Region:
+    """Bytes of a file; ``location`` is its path from the model's folder on."""
+
+    location: str
+    offset: int
+    length: int
+
+
+def is_external(tensor: onnx.TensorProto) -> bool:
+    """Whether a tensor's data is in a file."""
+    return tensor.data_location == onnx.TensorProto.EXTERNAL
+
+
+def region_of(tensor: onnx.TensorProto) -> Region:
+    """Return where a tensor's data is.
+
+    Raises:
+        ValueError: if the model says nothing that can be right.
+    """
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    needed = num_bytes(tensor)
+    offset = _number("offset", entries.get("offset", "0"))
+    length = _number("length", entries.get("length", str(needed)))
+    if length != needed:
+        raise ValueError(f"the model gives it {length} bytes, its shape and type {needed}")
+    return Region(entries.get("location", ""), offset, length)
+
+
+def _number(key: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 20):
+        raise ValueError(f"its {key} is {reprlib.repr(text)}, not a number of bytes")
+    return int(text)
+
+
+def open_region(folder: Path, region: Region) -> IO[bytes]:
+    """Open the file of a region at its first byte.
+
+    Raises:
+        OSError: if the system refuses that.
+        ValueError: if the file is not a regular one beneath the folder, or too short.
+    """
+    path = _path_beneath(folder, region.location)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    file = os.fdopen(descriptor, "rb")
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_size < region.offset + region.length:
+        file.close()
+        raise ValueError(
+            f"the file has {found.st_size} bytes, and {region.length} at {region.offset} are "
+            "asked for"
+        )
+    file.seek(region.offset)
+    return file
+
+
+def _path_beneath(folder: Path, location: str) -> Path:
+    shown, place = reprlib.repr(location), Path(location)
+    if not location or "\0" in location or place.is_absolute() or ".." in place.parts:
+        raise ValueError(f"{shown} is no path from the model's folder on")
+    root = folder.resolve()
+    try:
+        path = (root / place).resolve(strict=True)
+    except RuntimeError as error:  # links in a circle
+        raise ValueError(f"{shown} is a link to itself") from error
+    if not path.is_relative_to(root):
+        raise ValueError(f"{shown} is a link to another folder")
+    if not path.is_file():
+        raise ValueError(f"{shown} is not a regular file")
+    return path
+
+
+def read_external(tensor: onnx.TensorProto, model: str, folder: Path | None) -> None:
+    """Put a tensor's external data into the tensor itself, in place.
+
+    Args:
+        tensor: its data is in a file.
+        model: what messages call the model.
+        folder: the model's, None if it did not come from a file.
+
+    Raises:
+        ModelError: if the data cannot be read.
+    """
+    if folder is None:
+        raise ModelError(
+            f"{model}: tensor '{tensor.name}' has external data: give the model's path, so that "
+            "the data is found"
+        )
+    try:
+        region = region_of(tensor)
+        with open_region(folder, region) as file:
+            tensor.raw_data = file.read(region.length)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise ModelError(
+            f"{model}: the external data of tensor '{tensor.name}' cannot be read ({reason}): "
+            "expected a regular file beside the model, or in a folder beneath it, that holds the "
+            "whole tensor"
+        ) from error
+    tensor.data_location = onnx.TensorProto.DEFAULT
+    del tensor.external_data[:]

@@ -1,0 +1,43 @@
+"""The tensors of a model, wherever it holds them: its graph, subgraphs, functions, attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import onnx
+
+
+def tensors_of_model(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Yield the tensors of a model's graph and of its functions."""
+    yield from tensors_of_graph(proto.graph)
+    for function in proto.functions:
+        yield from tensors_of_nodes(function.node)
+
+
+def tensors_of_graph(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """Yield a graph's initializers and the tensors of its nodes."""
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    yield from tensors_of_nodes(graph.node)
+
+
+def tensors_of_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+    """Yield the tensors that nodes have as attributes, also inside of their subgraphs."""
+    for node in nodes:
+        for attribute in node.attribute:
+            yield from _tensors_of_attribute(attribute)
+
+
+def _tensors_of_attribute(attribute: onnx.AttributeProto) -> Iterator[onnx.TensorProto]:
+    if attribute.HasField("t"):
+        yield attribute.t
+    yield from attribute.tensors
+    if attribute.HasField("sparse_tensor"):
+        yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
+    for sparse in attribute.sparse_tensors:
+        yield from (sparse.values, sparse.indices)
+    if attribute.HasField("g"):
+        yield from tensors_of_graph(attribute.g)
+    for graph in attribute.graphs:
+        yield from tensors_of_graph(graph)

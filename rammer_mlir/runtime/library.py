@@ -1,0 +1,36 @@
+"""Shared libraries in this process, until nobody uses them any more."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+
+_dlclose = ctypes.CDLL(None).dlclose
+_dlclose.argtypes = (ctypes.c_void_p,)
+_dlclose.restype = ctypes.c_int
+
+
+class SharedLibrary:
+    """A shared library, which is unmapped when this object goes.
+
+    Keep it beside every address that was taken from it.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Map a file; it may be removed afterwards.
+
+        Raises:
+            OSError: if the system refuses it.
+        """
+        self._library = ctypes.CDLL(path)
+        handle: int = self._library._handle  # pyright: ignore[reportPrivateUsage]
+        unmapping = weakref.finalize(self, _dlclose, handle)
+        unmapping.atexit = False  # a daemon thread may run its code until the process ends
+
+    def address(self, symbol: str) -> int:
+        """Return the address of an exported function.
+
+        Raises:
+            AttributeError: if there is none of this name.
+        """
+        return ctypes.cast(getattr(self._library, symbol), ctypes.c_void_p).value or 0

@@ -1,0 +1,114 @@
+"""How an artifact's members are stored, and files that change while their program is in use."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+import rammer_mlir
+from rammer_mlir.runtime.artifact import read_artifact
+from rammer_mlir.runtime.compiled import CompiledModel
+from rammer_mlir.support.atomic_file import write_atomically
+from tests.runtime.artifacts import contents, refusal, write_members
+
+WEIGHT = np.arange(1024 * 512, dtype=np.float32).reshape(1024, 512) % 7
+X = np.random.default_rng(0).integers(-4, 4, (2, 1024)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The artifact of a product with 2 MiB of weights."""
+    path = tmp_path_factory.mktemp("artifacts") / "product.rammer"
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, X.shape)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, (2, 512))
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    graph = helper.make_graph([node], "g", [x], [y], [numpy_helper.from_array(WEIGHT, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    with rammer_mlir.compile(model, num_veus=2) as built:
+        built.save(path)
+    return path
+
+
+def result(loaded: CompiledModel) -> NDArray[np.generic]:
+    return loaded.run({"x": X})["y"]
+
+
+def is_right(loaded: CompiledModel) -> bool:
+    return np.array_equal(result(loaded), X @ WEIGHT)
+
+
+def compressed(saved: Path, path: Path, *names: str) -> Path:
+    """Write the artifact with some members compressed."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in contents(saved).items():
+            kind = zipfile.ZIP_DEFLATED if name in names else zipfile.ZIP_STORED
+            archive.writestr(name, data, kind)
+    return path
+
+
+def test_compressed_members_are_refused(saved: Path, tmp_path: Path) -> None:
+    """Whichever they are: constants are mapped as they lie in the file."""
+    names = list(contents(saved))
+    for chosen in (*((name,) for name in names), names):
+        path = compressed(saved, tmp_path / "compressed.rammer", *chosen)
+        assert "was changed since it was compiled" in refusal(path)
+
+
+def test_members_at_other_places(saved: Path, tmp_path: Path) -> None:
+    """Constants at an address that no vector register is loaded from are read to another one."""
+    for padding in range(1, 64, 13):
+        members = {"manifest.json": contents(saved)["manifest.json"] + b" " * padding}
+        path = write_members(tmp_path / "stored.rammer", contents(saved) | members)
+        with rammer_mlir.load(path) as loaded:
+            assert is_right(loaded)
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_large_constants_are_mapped_unless_somebody_minds(saved: Path, mapped: bool) -> None:
+    image = read_artifact(saved, mapped=mapped).image
+    assert isinstance(image.constants, np.memmap) == mapped
+    assert image.constants.ctypes.data % 64 == 0
+
+
+@pytest.mark.parametrize("size", [0, 100])
+def test_a_file_that_is_truncated_under_a_program(saved: Path, tmp_path: Path, size: int) -> None:
+    """What was read stays as it was."""
+    path = tmp_path / "truncated.rammer"
+    path.write_bytes(saved.read_bytes())
+    with rammer_mlir.load(path, mapped=False) as loaded:
+        os.truncate(path, size)
+        assert is_right(loaded)
+        loaded.save(tmp_path / "again.rammer")
+    with rammer_mlir.load(tmp_path / "again.rammer") as again:
+        assert is_right(again)
+    refusal(path)
+
+
+def test_a_file_that_is_replaced_under_a_program(saved: Path, tmp_path: Path) -> None:
+    """Replacing it as ``save`` does leaves the mapped file as it is."""
+    path = tmp_path / "replaced.rammer"
+    path.write_bytes(saved.read_bytes())
+    with rammer_mlir.load(path) as loaded:
+        write_atomically(path, b"another file")
+        assert is_right(loaded)
+
+
+def test_written_files_get_the_rights_of_new_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without changing the process's mask, under which other threads may make files."""
+    path = tmp_path / "file"
+    mask = os.umask(0o027)
+    try:
+        with monkeypatch.context() as patch:
+            patch.delattr(os, "umask")
+            write_atomically(path, b"x")
+    finally:
+        os.umask(mask)
+    assert path.stat().st_mode & 0o777 == 0o640

@@ -1,0 +1,122 @@
+"""Code of loaded artifacts leaves the process with the executables, and not before their runs."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rammer_mlir
+from rammer_mlir.errors import TargetError
+from rammer_mlir.runtime.compiled import CompiledModel
+from tests.runtime.artifacts import RING, loads_and_runs
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An artifact with a weight."""
+    path = tmp_path_factory.mktemp("artifacts") / "ring.rammer"
+    with RING.build() as built:
+        built.save(path)
+    return path
+
+
+def mapped_libraries() -> int:
+    """Return how many parts of artifacts' code are mapped."""
+    return sum("/rammer-" in line for line in Path("/proc/self/maps").read_text().splitlines())
+
+
+def test_closing_unmaps_the_code(saved: Path) -> None:
+    before = mapped_libraries()
+    loaded = rammer_mlir.load(saved)
+    assert RING.is_right(loaded)
+    assert mapped_libraries() > before
+    loaded.close()
+    loaded.close()
+    assert mapped_libraries() == before
+    with pytest.raises(TargetError, match="the executable is closed: compile or load it again"):
+        loaded.run({"x": RING.input()})
+
+
+def test_collected_executables_unmap_their_code(saved: Path) -> None:
+    """Also those that never ran."""
+    before = mapped_libraries()
+    for _ in range(20):
+        assert RING.is_right(rammer_mlir.load(saved))
+        rammer_mlir.load(saved)
+    gc.collect()
+    assert mapped_libraries() == before
+
+
+def test_one_of_two_executables_is_closed(saved: Path) -> None:
+    """The other one keeps its own copy."""
+    with rammer_mlir.load(saved) as kept:
+        loads_and_runs(saved)
+        assert RING.is_right(kept)
+
+
+def runs_until_closed(loaded: CompiledModel) -> int:
+    """Run as long as the executable does, and return how often that was."""
+    x = RING.input(1)
+    expected = RING.expected(x)
+    for count in range(1 << 20):
+        try:
+            found = loaded.run({"x": x})["y"]
+        except TargetError as error:
+            assert "is closed" in str(error)
+            return count
+        assert np.array_equal(found, expected)
+    raise AssertionError("nobody closed it")
+
+
+def test_closing_waits_for_runs_of_other_threads(saved: Path) -> None:
+    before = mapped_libraries()
+    with ThreadPoolExecutor(3) as pool:
+        for _ in range(20):
+            loaded = rammer_mlir.load(saved)
+            assert RING.is_right(loaded)
+            running = [pool.submit(runs_until_closed, loaded) for _ in range(3)]
+            time.sleep(0.01)
+            loaded.close()
+            assert sum(run.result() for run in running) > 0
+    assert mapped_libraries() == before
+
+
+def test_a_forked_child_closes_its_copy(saved: Path) -> None:
+    with rammer_mlir.load(saved) as loaded:
+        assert RING.is_right(loaded)
+        child = os.fork()
+        if child == 0:
+            loaded.close()
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert RING.is_right(loaded)
+
+
+_EXIT_DURING_A_RUN = """
+import sys, threading, time
+import rammer_mlir
+from tests.runtime.artifacts import RING
+loaded = rammer_mlir.load(sys.argv[1])
+x = RING.input(1)
+def run():
+    while True:
+        loaded.run({"x": x})
+threading.Thread(target=run, daemon=True).start()
+time.sleep(0.2)
+"""
+
+
+def test_the_process_ends_while_a_daemon_thread_runs(saved: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-c", _EXIT_DURING_A_RUN, str(saved)]
+    for _ in range(3):
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
