@@ -34,3 +34,39 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf3
   %r = rtask.operator @relu(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %r, %r, %one : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// What every user computes anew, a filled tensor or a table of indices, has no place of its own: a
+// view of it, or an rOperator that reads it, needs one.
+// CHECK: func.func private @constant_0
+// CHECK: func.func @main()
+// CHECK: %[[FILLED:.*]] = rtask.operator @constant_0()
+// CHECK: %[[PART:.*]] = tensor.extract_slice %[[FILLED]]
+// CHECK: %[[TABLE:.*]] = rtask.operator @constant_1()
+// CHECK: %[[R:.*]] = rtask.operator @sum(%[[PART]], %[[TABLE]])
+// CHECK: return %[[R]]
+#map = affine_map<(d0) -> (d0)>
+func.func private @sum(%a: tensor<3xi64>, %b: tensor<3xi64>) -> tensor<3xi64> {
+  return %a : tensor<3xi64>
+}
+func.func @main() -> tensor<3xi64> {
+  %one = arith.constant 1 : i64
+  %room = tensor.empty() : tensor<4xi64>
+  %filled = linalg.generic {indexing_maps = [#map], iterator_types = ["parallel"]}
+      outs(%room : tensor<4xi64>) {
+  ^bb0(%out: i64):
+    linalg.yield %one : i64
+  } -> tensor<4xi64>
+  %part = tensor.extract_slice %filled[1] [3] [1] : tensor<4xi64> to tensor<3xi64>
+  %more = tensor.empty() : tensor<3xi64>
+  %table = linalg.generic {indexing_maps = [#map], iterator_types = ["parallel"]}
+      outs(%more : tensor<3xi64>) {
+  ^bb0(%out: i64):
+    %i = linalg.index 0 : index
+    %n = arith.index_cast %i : index to i64
+    linalg.yield %n : i64
+  } -> tensor<3xi64>
+  %r = rtask.operator @sum(%part, %table) : (tensor<3xi64>, tensor<3xi64>) -> tensor<3xi64>
+  return %r : tensor<3xi64>
+}

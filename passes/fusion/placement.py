@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.fusion.grouping import CONCAT
+from rammer_mlir.passes.fusion.grouping import CONCAT, VIEWS, is_cloned
 from rammer_mlir.passes.ir.layout import Layout
 from rammer_mlir.passes.ir.structured import shape_of
 
@@ -117,6 +117,10 @@ def _can_be_computed_in(
 def _resolve(op: ir.OpView, requested: dict[ir.Value, Storage], placement: Placement) -> None:
     name = op.operation.name
     storage = placement.storage
+    if name == "rtask.operator" or name in VIEWS:
+        for index, value in enumerate(op.operation.operands):
+            if _is_recomputed(value):
+                placement.conflicts.append(Conflict(op, index))
     if name in ("rtask.operator", CONCAT):
         for result in op.operation.results:
             fresh = Storage(result, Layout.row_major(shape_of(result)))
@@ -130,6 +134,11 @@ def _resolve(op: ir.OpView, requested: dict[ir.Value, Storage], placement: Place
         placement.conflicts.append(Conflict(op, 0))
     else:
         storage[op.operation.results[0]] = Storage(source.root, layout)
+
+
+def _is_recomputed(value: ir.Value) -> bool:
+    """Whether a tensor is computed anew by each of its users, and has no memory."""
+    return not isinstance(value.owner, ir.Block) and is_cloned(value.owner.opview)
 
 
 def _parts(concat: ir.OpView, whole: Layout) -> list[Layout]:

@@ -33,6 +33,20 @@ def test_nearest_elements_by_a_scale_that_float32_rounds(rounding: str) -> None:
     )
 
 
+@pytest.mark.parametrize("rounding", ["floor", "ceil"])
+@pytest.mark.parametrize(("size", "scale"), [(3, 1.5), (4, 0.6), (5, 1.5), (7, 1.25)])
+def test_nearest_elements_around_the_middle(size: int, scale: float, rounding: str) -> None:
+    """The first coordinate for 3 and 1.5 is a whole number only if it is summed as specified."""
+    check_node(
+        "Resize",
+        [floats(1, 1, size), None, np.array([1, 1, scale], np.float32)],
+        constants=[2],
+        mode="nearest",
+        nearest_mode=rounding,
+        coordinate_transformation_mode="half_pixel_symmetric",
+    )
+
+
 def test_a_result_without_elements() -> None:
     scales = np.array([1, 1, 0.5], np.float32)
     check_node("Resize", [floats(1, 2, 1), None, scales], constants=[2], mode="linear")

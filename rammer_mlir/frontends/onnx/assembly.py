@@ -120,6 +120,8 @@ class _Assembly:
         for number, fact in enumerate(node.inputs):
             if fact is not None and fact.value is None:
                 node.operands[number] = self._values[proto.input[number]].value
+        if all(fact is None or 0 in fact.shape for fact in node.outputs):
+            return self._empty_results(proto)  # without elements there is nothing to compute
         built = builder(node)
         tensors: Sequence[Tensor | None] = [built] if isinstance(built, Tensor) else built
         return {
@@ -128,12 +130,15 @@ class _Assembly:
             if tensor is not None and name in self._facts
         }
 
+    def _empty_results(self, proto: onnx.NodeProto) -> dict[str, ir.Value]:
+        """Return tensors without contents for a node's results."""
+        facts = {name: self._facts[name] for name in proto.output if name in self._facts}
+        return {name: empty(fact.shape, fact.dtype).value for name, fact in facts.items()}
+
     def _stand_in(self, proto: onnx.NodeProto) -> None:
         """Let the nodes behind a refused one find operands, so that they are checked too."""
-        for name in proto.output:
-            fact = self._facts.get(name)
-            if fact is not None:
-                self._values[name] = empty(fact.shape, fact.dtype)
+        for name, value in self._empty_results(proto).items():
+            self._values[name] = Tensor(value, self._facts[name].dtype)
 
 
 def _named(key: str, name: str) -> ir.Attribute:

@@ -68,15 +68,17 @@ class _Expansion:
             a.name: helper.get_attribute_value(a) for a in node.attribute
         }
         self.write = NodeWriter(model, node.name)
-        self._constants: dict[str, str] = {}
+        self._constants: dict[int, dict[str, str]] = {}
 
     def copy(self, body: onnx.GraphProto, arguments: Sequence[str], tag: str) -> list[str]:
         """Copy a subgraph's nodes; return the names of its results."""
-        for tensor in body.initializer:
-            if tensor.name not in self._constants:
-                value = numpy_helper.to_array(tensor)
-                self._constants[tensor.name] = self.write.constant(value)
-        names = dict(self._constants)
+        # By subgraph: both branches of a choice may give different values one name.
+        if id(body) not in self._constants:
+            self._constants[id(body)] = {
+                tensor.name: self.write.constant(numpy_helper.to_array(tensor))
+                for tensor in body.initializer
+            }
+        names = dict(self._constants[id(body)])
         names.update(zip((value.name for value in body.input), arguments, strict=True))
         copier = NodeCopier(f"{self.node.name}/{tag}/", {})
         self.write.nodes.extend(copier.nodes(body.node, names))

@@ -74,7 +74,8 @@ def _pytorch_half_pixel(axis: _Axis, y: Floats) -> Floats:
 
 def _half_pixel_symmetric(axis: _Axis, y: Floats) -> Floats:
     lost = 1 - axis.after / (axis.scale * axis.before)
-    return axis.before / 2 * lost + _half_pixel(axis, y)
+    # Summed in the specification's order: other roundings choose other neighbours.
+    return axis.before / 2 * lost + (y + 0.5) / axis.scale - 0.5
 
 
 def _asymmetric(axis: _Axis, y: Floats) -> Floats:

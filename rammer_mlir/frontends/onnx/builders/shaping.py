@@ -53,7 +53,7 @@ def _transpose(node: Node) -> Tensor:
 
 def _concat(node: Node) -> Tensor:
     axis = node.axis("axis", 0, node.out().rank)
-    return concat([t for t in node.tensors() if t.size] or [node.tensor(0)], axis)
+    return concat(node.tensors(), axis)
 
 
 def _split(node: Node) -> list[Tensor | None]:

@@ -107,11 +107,13 @@ def part(
 
 def concat(sources: Sequence[Tensor], axis: int) -> Tensor:
     """Join tensors along an axis."""
-    sources = [source for source in sources if source.size] or sources[:1]
-    if len(sources) == 1:
-        return sources[0]
     shape = list(sources[0].shape)
     shape[axis] = sum(source.shape[axis] for source in sources)
+    if 0 in shape:
+        return empty(shape, sources[0].dtype)
+    sources = [source for source in sources if source.size]
+    if len(sources) == 1:
+        return sources[0]
     kind = tensor_type(shape, sources[0].dtype)
     join = tensor.ConcatOp(kind, axis, [source.value for source in sources])
     return Tensor(join.result, sources[0].dtype)
