@@ -57,9 +57,10 @@ lit: $(STAMP)
 	$(STEP) "lit"
 	$(BIN)/lit --order=smart -v lit_tests
 
+# A process for each core: most tests compile small models, which is one thread's work.
 unit: $(STAMP)
 	$(STEP) "pytest"
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist worksteal
 
 test-slow: $(STAMP)
 	$(STEP) "pytest, whole models"
