@@ -5,47 +5,48 @@ import time
 import zipfile
 from dataclasses import dataclass
 
-from rammer_mlir.checker.artifact import Artifact
-from rammer_mlir.checker.memory import Memory
-from rammer_mlir.checker.schedule import Schedule
+from rammer_mlir.checker.artifact import artifacts
+from rammer_mlir.checker.proof import Memory, Schedule
 from rammer_mlir.errors import ArtifactError, RammerError
 
 
 @dataclass(frozen=True)
 class Proven:
-    """What was proven of a schedule, and the seconds that it took."""
+    """What was proven of the schedules of a file, and the seconds that it took."""
 
-    launches: int
+    seconds: float
+    programs: int
     veus: int
     rtasks: int
     waits: int
     values: int
-    seconds: float
 
     def __str__(self) -> str:
         return (
-            f"proven in {self.seconds:.3f} s: launches {self.launches}, vEUs {self.veus}, rTasks "
+            f"proven in {self.seconds:.3f} s: programs {self.programs}, vEUs {self.veus}, rTasks "
             f"{self.rtasks}, waits {self.waits}, values {self.values}"
         )
 
 
 def verify(path: str | os.PathLike[str]) -> Proven:
-    """Prove that an artifact's schedule computes what its rOperators would one after the other.
+    """Prove that an artifact's schedules compute what their rOperators would in order.
 
     Raises ScheduleError naming the rule that is broken, ArtifactError if it is not an artifact.
     """
-    begin = time.perf_counter()
+    begin, found = time.perf_counter(), list[tuple[int, ...]]()
     try:
         with zipfile.ZipFile(path) as file:
-            artifact = Artifact(file)
-        schedule = Schedule(artifact)
-        Memory(artifact, schedule)
+            for artifact in artifacts(file):
+                schedule = Schedule(artifact)
+                Memory(artifact, schedule)
+                counts = len(schedule.veu), schedule.waits, len(artifact.values)
+                found.append((len(artifact.launches[0]), *counts))
     except RammerError as error:
         raise type(error)(f"'{path}': {error}; compile the model again") from None
     except FileNotFoundError as error:
         raise ArtifactError(f"cannot read '{path}': {error.strerror}") from error
     except Exception as error:  # whatever reading a file that is no artifact can raise
-        found = f"{type(error).__name__}: {str(error)[:200]}"
-        raise ArtifactError(f"'{path}' is not a compiled model or is damaged ({found})") from error
-    sizes = len(artifact.launches), len(artifact.launches[0]), len(schedule.veu), schedule.waits
-    return Proven(*sizes, len(artifact.values), time.perf_counter() - begin)
+        text = f"{type(error).__name__}: {str(error)[:200]}"
+        raise ArtifactError(f"'{path}' is not a compiled model or is damaged ({text})") from error
+    sums = [sum(column) for column in zip(*found, strict=True)]
+    return Proven(time.perf_counter() - begin, len(found), max(n for n, *_ in found), *sums[1:])

@@ -2,7 +2,8 @@
 
 import json
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, pairwise
 from typing import Any
 
@@ -53,16 +54,15 @@ def entries(counts: Array) -> tuple[Array, Array]:
     return owner, np.arange(len(owner)) - starts(counts)[owner]
 
 
-def _read(file: zipfile.ZipFile, name: str, kind: str = "u1") -> NDArray[Any]:
-    limit(file.getinfo(name).file_size, f"bytes of {name}", 1 << 24)
-    return np.frombuffer(file.read(name), kind)
+def _read(file: zipfile.ZipFile, folder: str, name: str, kind: str = "u1") -> NDArray[Any]:
+    limit(file.getinfo(folder + name).file_size, f"bytes of {name}", 1 << 24)
+    return np.frombuffer(file.read(folder + name), kind)
 
 
 def _num_bytes(tensor: dict[str, Any]) -> int:
-    """Return the bytes of an input or output; types that NumPy lacks are those of ml_dtypes."""
     try:
         width = np.dtype(tensor["dtype"]).itemsize
-    except TypeError:
+    except TypeError:  # a type of ml_dtypes
         width = 2 if tensor["dtype"] == "bfloat16" else 1
     return int(np.prod(integers(tensor["shape"], "shape"), dtype=float) * width)  # exact to 2**53
 
@@ -77,15 +77,13 @@ class Boxes:
         self._task = np.flatnonzero((sizes > 0).all(axis=1))
         self._sizes = sizes[self._task]
         span = float(self._sizes.max(axis=0, initial=0).astype(float) @ self._strides)
-        if not 1 <= self._width <= span + self._width <= LARGEST:
-            raise ArtifactError(f"boxes.bin: expected boxes of 1 to {LARGEST} bytes at {first}")
+        limit(span + self._width, "bytes of a box", LARGEST)
         self._begin = words[first : first + tasks][self._task]
         self._begin = self._begin + (self._sizes - 1) @ np.minimum(steps, 0)
         ends = self._begin + (self._sizes - 1) @ self._strides + self._width
         self.bounds = self._begin.min(initial=LARGEST), ends.max(initial=-LARGEST)
 
-    def runs(self) -> Array:
-        """Return consecutive bytes: rTask, begin, end."""
+    def runs(self) -> Array:  # rTask, begin, end of consecutive bytes
         box, begin = np.arange(len(self._task)), self._begin
         length = np.full(len(box), self._width)
         for dim in np.argsort(self._strides).tolist():
@@ -100,24 +98,26 @@ class Boxes:
 class Artifact:
     """What members say; they have to name the same rKernels, buffers and pointers."""
 
-    def __init__(self, file: zipfile.ZipFile):
-        names = ("manifest.json", "program.json", "proof.json")
-        manifest, program, proof = (json.loads(_read(file, name).tobytes()) for name in names)
-        if (manifest["format"], manifest["version"]) != ("rammer-mlir", 5):
-            raise ArtifactError("manifest.json: expected an artifact of version 5")
+    def __init__(self, file: zipfile.ZipFile, manifest: dict[str, Any]):
+        self._folder = str(manifest.get("folder", ""))
+        self._read = partial(_read, file, self._folder)
+        program, proof = (json.loads(bytes(self._read(f"{n}.json"))) for n in ("program", "proof"))
         self.is_cpu = manifest["code"] == "so"  # what the loader, too, decides by
         arena = manifest["arena_bytes"] if self.is_cpu else dict(manifest["arguments"])["arena"]
+        size = file.getinfo("constants.bin").file_size
+        pieces = integers(chain(*manifest.get("constants", [[0, size]])), "pieces").reshape(-1, 2)
+        self._pieces = starts([*pieces[:, 1], 0])
+        refuse(pieces.sum(axis=1) > size, lambda at: f"rule 5 (memory): piece {at} of constants")
         sizes = [[*map(_num_bytes, manifest["inputs"])], [*map(_num_bytes, manifest["outputs"])]]
-        sizes += [[file.getinfo("constants.bin").file_size], [arena]]
+        sizes += [[int(self._pieces[-1])], [arena]]
         self._rooms = integers(chain(*sizes), "bytes of buffers")
         self._buffers = np.array([*map(len, sizes)])
         self._read_values(proof["values"])
         self._read_operators(program, proof)
-        self._read_accesses(proof["kernels"], _read(file, "boxes.bin", "<i8"))
-        self._read_tables(file, program["launches"])
+        self._read_accesses(proof["kernels"], self._read("boxes.bin", "<i8"))
+        self._read_tables(program["launches"])
 
-    def _places(self, rows: Iterable[Any]) -> Array:
-        """Return the number of the buffer, and the offset, of each of some pointers."""
+    def _places(self, rows: Iterable[Any]) -> Array:  # number of the buffer, offset
         numbers = ((BASES.index(base), index, offset) for base, index, offset in rows)
         found = integers(chain.from_iterable(numbers), "pointers", low=1 - LARGEST).reshape(-1, 3)
         if ((found[:, 1] < 0) | (found[:, 1] >= self._buffers[found[:, 0]])).any():
@@ -126,7 +126,8 @@ class Artifact:
 
     def _read_values(self, values: Sequence[Any]) -> None:
         """Read values; check that they lie in buffers of their kind, and fill the caller's."""
-        self.values, kind = [str(v[0])[:80] for v in values], np.array([str(v[1]) for v in values])
+        self.values = [f"{self._folder}{name}"[:80] for name, *_ in values]
+        kind = np.array([str(kind) for _, kind, _, _ in values])
         misplaced = np.array([BASE[name] != base for _, name, (base, _, _), _ in values])
         self.places = self._places(place for _, _, place, _ in values)
         self.num_bytes = size = integers((num_bytes for *_, num_bytes in values), "bytes of values")
@@ -135,7 +136,9 @@ class Artifact:
         limit(self._rooms.sum(dtype=float) + size.sum(dtype=float), "bytes", 1 << 60)
         (buffer, begin), room = self.places.T, self._rooms[self.places[:, 0]]
         self.addresses = starts(self._rooms)[buffer] + begin
-        misplaced |= (begin < 0) | (begin + size > room) | (constant & (begin % 64 != 0))
+        end = self._pieces[np.searchsorted(self._pieces[1:-1], begin, "right") + 1]
+        misplaced |= constant & ((begin + size > end) | (begin % 64 != 0))
+        misplaced |= (begin < 0) | (begin + size > room)
         refuse(misplaced | ((size != room) & ~in_arena & ~constant), lambda at: (
             f"rule 5 (memory): {self.values[at]} of {size[at]} bytes: expected a place in a buffer "
             f"of its kind, found byte {begin[at]} of {room[at]}"
@@ -148,7 +151,7 @@ class Artifact:
         """Read rOperators; those between ``first[o]`` and ``first[o + 1]`` are its arguments."""
         operators, slots = program["operators"], self._places(program["slots"])
         self._arity = integers((buffers for _, buffers in program["kernels"]), "buffers")
-        self.names = [str(name)[:80] for name, _, _ in operators]
+        self.names = [f"{self._folder}{name}"[:80] for name, _, _ in operators]
         self.kernels = integers((o[1] for o in operators), "rKernels", len(self._arity))
         self.first = starts([len(o[2]) for o in operators])
         numbers = integers(chain.from_iterable(o[2] for o in operators), "slots", len(slots))
@@ -169,8 +172,7 @@ class Artifact:
     def _read_accesses(self, kernels: Sequence[Any], words: Array) -> None:
         """Read accesses: argument, effect (0 reads, 1 writes, 2 updates), number of boxes."""
         self.num_rtasks = integers((tasks for tasks, _, _, _ in kernels), "rTasks", MOST)
-        if len(kernels) != len(self._arity) or (np.abs(words.astype(float)) >= LARGEST).any():
-            raise ArtifactError(f"proof.json: expected all rKernels, numbers below {LARGEST}")
+        limit(np.abs(words.astype(float)).max(initial=0), "numbers of boxes.bin", LARGEST)
         self.boxes = list[Boxes]()
         self.accesses: list[list[tuple[int, int, int]]] = [[] for _ in kernels]
         for (tasks, *lists), found, arity in zip(kernels, self.accesses, self._arity, strict=True):
@@ -182,15 +184,15 @@ class Artifact:
                     self.boxes.append(Boxes(tasks, row, strides, words))
                     limit(len(self.boxes), "accesses of rKernels", 1 << 16)
 
-    def _read_tables(self, file: zipfile.ZipFile, launches: list[list[Any]]) -> None:
+    def _read_tables(self, launches: list[list[Any]]) -> None:
         """Read launches, and of each its words, arguments, starts and totals of vEUs."""
         self.launches, veus = launches, len(launches[0])
         limit(veus, "vEUs", 1 << 12)
         if self.is_cpu:
             names = {"records": "<i4", "arguments": "<i4", "starts": "<i4", "totals": "<i8"}
-            self.tables = [[_read(file, f"{n}.bin", kind).tolist() for n, kind in names.items()]]
+            self.tables = [[self._read(f"{n}.bin", kind).tolist() for n, kind in names.items()]]
         else:
-            words = _read(file, "tables.bin", "<i8").reshape(len(launches), -1).tolist()
+            words = self._read("tables.bin", "<i8").reshape(len(launches), -1).tolist()
             self.tables = [[row, row, row[:veus], row[veus : 2 * veus]] for row in words]
 
     def words(self) -> list[list[int]]:
@@ -200,3 +202,12 @@ class Artifact:
             known = dict[tuple[int, ...], int]()
             words = np.array([known.setdefault((*w,), len(known)) for w in words.tolist()])
         return [words[a:b].ravel().tolist() for a, b in pairwise(self.first.tolist())]
+
+
+def artifacts(file: zipfile.ZipFile) -> Iterator[Artifact]:
+    """Read the program of a file, or each of several."""
+    manifest = json.loads(bytes(_read(file, "", "manifest.json")))
+    if manifest["format"] != "rammer-mlir" or manifest["version"] not in (5, 6):
+        raise ArtifactError("manifest.json: expected an artifact of version 5 or 6")
+    several = manifest["specializations"] if manifest["version"] == 6 else [manifest]
+    yield from (Artifact(file, program) for program in several)

@@ -33,7 +33,7 @@ def test_good(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One line says what was proven."""
     output = Tool(main, capsys).succeed("--verify", saved)
     assert output.startswith("proven in ") and output.count("\n") == 1
-    assert "launches 1, vEUs 3, rTasks" in output
+    assert "programs 1, vEUs 3, rTasks" in output
 
 
 def test_a_dropped_barrier(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
