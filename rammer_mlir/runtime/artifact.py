@@ -13,7 +13,8 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.errors import ArtifactError
+from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.runtime import cpu_parts, gpu_parts
@@ -34,7 +36,11 @@ FORMAT, VERSION = "rammer-mlir", 5
 
 Image = CpuImage | GpuImage
 
-_MANIFEST, _CONSTANTS = "manifest.json", "constants.bin"
+_MANIFEST, CONSTANTS = "manifest.json", "constants.bin"
+
+Pieces = Sequence[bytes | memoryview]
+"""A member's content, one piece behind the other."""
+
 _LOCAL_HEADER, _END_RECORD, _END = 30, 22, b"PK\5\6"
 """Sizes of records of ZIP archives, and how the last one begins; without a comment it is last."""
 
@@ -91,31 +97,58 @@ def write_artifact(path: Path, artifact: Artifact) -> None:
     Raises:
         ArtifactError: if the file cannot be written.
     """
+    manifest, members = described(artifact)
+    manifest = {"format": FORMAT, "version": VERSION, **manifest}
+    write_members(path, manifest, {**members, CONSTANTS: artifact.image.constants.pieces})
+
+
+def described(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
+    """Return the manifest's entries for a program, and its members but for the constants."""
     image = artifact.image
     if isinstance(image, CpuImage):
         kind, parts = "so", cpu_parts.write_image(image)
     else:
         kind, parts = image.code_kind, gpu_parts.write_image(image)
-    manifest = {"format": FORMAT, "version": VERSION, "code": kind, **parts.manifest}
-    manifest["stats"] = dict(artifact.stats)
-    members = {f"code.{kind}": artifact.code, **parts.members, _CONSTANTS: image.constants.data}
-    contents = (Content(name, len(data), zlib.crc32(data)) for name, data in members.items())
-    manifest[SEAL] = seal_of(manifest, contents)
+    manifest = {"code": kind, **parts.manifest, "stats": dict(artifact.stats)}
+    members = {f"code.{kind}": artifact.code, **parts.members}
+    return manifest, {name: (data,) for name, data in members.items()}
+
+
+def write_members(path: Path, manifest: Mapping[str, Any], members: Mapping[str, Pieces]) -> None:
+    """Write a file of these members, with a sealed manifest.
+
+    Raises:
+        ArtifactError: if the file cannot be written.
+    """
+    contents = (_content(name, pieces) for name, pieces in members.items())
+    sealed = {**manifest, SEAL: seal_of(manifest, contents)}
     with open_atomically(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        _add(archive, file, _MANIFEST, json.dumps(manifest, indent=1).encode())
-        for name, data in members.items():
-            _add(archive, file, name, data)
+        _add(archive, file, _MANIFEST, (json.dumps(sealed, indent=1).encode(),))
+        for name, pieces in members.items():
+            _add(archive, file, name, pieces)
 
 
-def _add(archive: zipfile.ZipFile, file: IO[bytes], name: str, data: bytes | memoryview) -> None:
+def _content(name: str, pieces: Pieces) -> Content:
+    crc = 0
+    for piece in pieces:
+        crc = zlib.crc32(piece, crc)
+    return Content(name, _size(pieces), crc)
+
+
+def _size(pieces: Pieces) -> int:
+    return sum(memoryview(piece).nbytes for piece in pieces)
+
+
+def _add(archive: zipfile.ZipFile, file: IO[bytes], name: str, pieces: Pieces) -> None:
     """Add a member whose data begins at a multiple of the alignment."""
     entry = zipfile.ZipInfo(name)
-    is_large = len(data) >= _LARGE
+    is_large = _size(pieces) >= _LARGE
     fixed = file.tell() + _LOCAL_HEADER + len(name) + 4 + is_large * _LARGE_FIELD
     padding = -fixed % ALIGNMENT
     entry.extra = struct.pack("<HH", _PADDING_FIELD, padding) + bytes(padding)
     with archive.open(entry, "w", force_zip64=is_large) as member:
-        member.write(data)
+        for piece in pieces:
+            member.write(piece)
 
 
 def read_artifact(path: Path) -> Artifact:
@@ -125,19 +158,27 @@ def read_artifact(path: Path) -> Artifact:
         ArtifactError: if the file is missing, foreign, corrupt, of another version, made for a
             machine that this is not, or not what was written.
     """
+    with open_archive(path) as archive:
+        archive.require_version(VERSION)
+        archive.check_machine(archive.manifest)
+        archive.check_seal()
+        return archive.program(archive.manifest, Constants((archive.constants(),)))
+
+
+@contextmanager
+def open_archive(path: Path) -> Generator[Archive]:
+    """Open an artifact of any version; an error while it is read says that the file is damaged.
+
+    Raises:
+        ArtifactError: if the file is missing, foreign or corrupt.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             _check_ends(path, archive)
             damaged = archive.testzip()
             if damaged is not None:
                 raise ArtifactError(f"'{path}' is corrupt in '{damaged}': compile the model again")
-            manifest = _checked_manifest(path, archive)
-            kind = _CODE_KINDS[manifest["code"]]
-            kind.check(path, manifest)
-            _check_seal(path, manifest, archive)
-            image = kind.read(Members(manifest, archive.read, _mapped(path, archive)))
-            code = archive.read(f"code.{manifest['code']}")
-            return Artifact(image, code, dict(manifest["stats"]))
+            yield Archive(path, archive, _checked_manifest(path, archive))
     except OSError as error:
         raise ArtifactError(f"cannot read '{path}': {error.strerror or error}") from error
     except _DAMAGE as error:
@@ -145,6 +186,56 @@ def read_artifact(path: Path) -> Artifact:
             f"'{path}' is not a compiled model or is damaged ({error}): expected a file that "
             "rammer-compile wrote"
         ) from error
+
+
+@dataclass(frozen=True)
+class Archive:
+    """An artifact that is open for reading."""
+
+    path: Path
+    file: zipfile.ZipFile
+    manifest: Mapping[str, Any]
+
+    def require_version(self, expected: int) -> None:
+        """Refuse a file of another format version."""
+        if self.manifest["version"] != expected:
+            raise ArtifactError(
+                f"'{self.path}' has format version {self.manifest['version']}: expected "
+                f"{expected}; compile the model again with this version"
+            )
+
+    def check_machine(self, manifest: Mapping[str, Any]) -> None:
+        """Refuse a program that this machine does not run."""
+        _CODE_KINDS[manifest["code"]].check(self.path, manifest)
+
+    def check_seal(self) -> None:
+        """Refuse a file that is not what was written."""
+        others = (entry for entry in self.file.infolist() if entry.filename != _MANIFEST)
+        contents = (Content(entry.filename, entry.file_size, entry.CRC) for entry in others)
+        if self.manifest.get(SEAL) != seal_of(self.manifest, contents):
+            raise ArtifactError(_changed(self.path))
+
+    def program(
+        self, manifest: Mapping[str, Any], constants: Constants, folder: str = ""
+    ) -> Artifact:
+        """Read the program whose members' names begin with ``folder``."""
+
+        def read(name: str) -> bytes:
+            return self.file.read(folder + name)
+
+        image = _CODE_KINDS[manifest["code"]].read(Members(manifest, read, constants))
+        return Artifact(image, read(f"code.{manifest['code']}"), dict(manifest["stats"]))
+
+    def constants(self) -> NDArray[np.uint8]:
+        """Map the constants' member of the file into memory."""
+        entry = self.file.getinfo(CONSTANTS)
+        if entry.file_size == 0:
+            return np.zeros(0, dtype=np.uint8)
+        with self.path.open("rb") as file:
+            file.seek(entry.header_offset + 26)
+            name_length, extra_length = struct.unpack("<HH", file.read(4))
+        start = entry.header_offset + _LOCAL_HEADER + name_length + extra_length
+        return np.memmap(self.path, np.uint8, "r", start, (entry.file_size,))
 
 
 def _check_ends(path: Path, archive: zipfile.ZipFile) -> None:
@@ -170,28 +261,4 @@ def _checked_manifest(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
         raise ArtifactError(
             f"'{path}' is not a compiled model: expected a file that rammer-compile wrote"
         )
-    if manifest["version"] != VERSION:
-        raise ArtifactError(
-            f"'{path}' has format version {manifest['version']}: expected {VERSION}; compile the "
-            "model again with this version"
-        )
     return manifest
-
-
-def _check_seal(path: Path, manifest: Mapping[str, Any], archive: zipfile.ZipFile) -> None:
-    others = (entry for entry in archive.infolist() if entry.filename != _MANIFEST)
-    contents = (Content(entry.filename, entry.file_size, entry.CRC) for entry in others)
-    if manifest.get(SEAL) != seal_of(manifest, contents):
-        raise ArtifactError(_changed(path))
-
-
-def _mapped(path: Path, archive: zipfile.ZipFile) -> NDArray[np.uint8]:
-    """Map the constants' member of the file into memory."""
-    entry = archive.getinfo(_CONSTANTS)
-    if entry.file_size == 0:
-        return np.zeros(0, dtype=np.uint8)
-    with path.open("rb") as file:
-        file.seek(entry.header_offset + 26)
-        name_length, extra_length = struct.unpack("<HH", file.read(4))
-    start = entry.header_offset + _LOCAL_HEADER + name_length + extra_length
-    return np.memmap(path, np.uint8, "r", start, (entry.file_size,))

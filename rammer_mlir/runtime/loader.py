@@ -31,7 +31,16 @@ def load(path: str | os.PathLike[str], device: int = 0) -> Executable | GpuExecu
         OptionError: if it is no path, or the GPU's number is none.
     """
     path = path_of(path, "load")
-    found = read_artifact(path)
+    return open_artifact(path, read_artifact(path), device)
+
+
+def open_artifact(path: Path, found: Artifact, device: int = 0) -> Executable | GpuExecutable:
+    """Make a program of a file ready to run.
+
+    Raises:
+        ArtifactError: if its code cannot be loaded.
+        OptionError: if the GPU's number is none.
+    """
     if isinstance(found.image, GpuImage):
         driver = partial(open_driver, found.image.target, check_device(device))
         return GpuExecutable(found.image, found.code, driver, found.stats)
@@ -51,7 +60,8 @@ def _load_for_cpu(path: Path, image: CpuImage, found: Artifact) -> Executable:
             ) from error
         return ctypes.cast(function, ctypes.c_void_p).value or 0
 
-    return Executable(image, native_code(address_of, library), lambda: found.code, found.stats)
+    code = found.code  # the rest of the artifact need not stay
+    return Executable(image, native_code(address_of, library), lambda: code, found.stats)
 
 
 def _open_library(path: Path, code: bytes) -> ctypes.CDLL:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.signature import Signature, TensorSpec
 
 
@@ -26,7 +26,7 @@ class Members:
 
     manifest: Mapping[str, Any]
     read: Callable[[str], bytes]
-    constants: NDArray[np.uint8]
+    constants: Constants
 
 
 def write_signature(signature: Signature) -> dict[str, Any]:

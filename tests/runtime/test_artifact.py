@@ -102,9 +102,9 @@ def test_running_an_artifact_needs_no_compiler(saved: Path, tmp_path: Path) -> N
 
 def test_weights_are_mapped_and_aligned(saved: Path) -> None:
     """Loading does not copy them."""
-    image = format_module.read_artifact(saved).image
-    assert isinstance(image.constants, np.memmap)
-    assert image.constants.ctypes.data % 64 == 0
+    (weights,) = format_module.read_artifact(saved).image.constants.parts
+    assert isinstance(weights, np.memmap)
+    assert weights.ctypes.data % 64 == 0
 
 
 @pytest.mark.parametrize(
