@@ -159,10 +159,20 @@ def read_artifact(path: Path) -> Artifact:
             machine that this is not, or not what was written.
     """
     with open_archive(path) as archive:
-        archive.require_version(VERSION)
-        archive.check_machine(archive.manifest)
-        archive.check_seal()
-        return archive.program(archive.manifest, Constants((archive.constants(),)))
+        return read_program(archive)
+
+
+def read_program(archive: Archive) -> Artifact:
+    """Read a file of one program.
+
+    Raises:
+        ArtifactError: if it is of another version, made for a machine that this is not, or not
+            what was written.
+    """
+    archive.require_version(VERSION)
+    archive.check_machine(archive.manifest)
+    archive.check_seal()
+    return archive.program(archive.manifest, Constants((archive.constants(),)))
 
 
 @contextmanager

@@ -85,6 +85,11 @@ class CompiledModel(RunnableModel):
         self.stats: dict[str, Any] = dict(stats or {})
 
     @property
+    def image(self) -> CpuImage | GpuImage:
+        """The program's data."""
+        return self._description
+
+    @property
     def signature(self) -> Signature:
         """Names, shapes and types of inputs and outputs."""
         return self._description.signature

@@ -42,12 +42,15 @@ def read_signature(manifest: Mapping[str, Any]) -> Signature:
     """Read inputs and outputs."""
 
     def specs(entries: list[dict[str, Any]]) -> tuple[TensorSpec, ...]:
-        return tuple(TensorSpec(e["name"], tuple(e["shape"]), _dtype(e["dtype"])) for e in entries)
+        return tuple(
+            TensorSpec(e["name"], tuple(e["shape"]), read_dtype(e["dtype"])) for e in entries
+        )
 
     return Signature(specs(manifest["inputs"]), specs(manifest["outputs"]))
 
 
-def _dtype(name: str) -> np.dtype[np.generic]:
+def read_dtype(name: str) -> np.dtype[np.generic]:
+    """Return the element type of a name."""
     try:
         return np.dtype(name)
     except TypeError:
