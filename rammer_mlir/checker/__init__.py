@@ -12,7 +12,10 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from rammer_mlir.checker.artifact import Artifact
+from rammer_mlir.checker.members import Members, programs_of
 from rammer_mlir.checker.memory import Uses, check_places
 from rammer_mlir.checker.schedule import Schedule
 from rammer_mlir.errors import ArtifactError, RammerError
@@ -28,7 +31,7 @@ _MALFORMED = (
 
 @dataclass(frozen=True)
 class Proven:
-    """What was proven of a schedule, and the seconds that it took."""
+    """What was proven of a schedule, or of all of several, and the seconds that it took."""
 
     launches: int
     veus: int
@@ -36,12 +39,14 @@ class Proven:
     waits: int
     values: int
     seconds: float
+    programs: int = 1
 
     def __str__(self) -> str:
         """Say it in one line."""
+        several = f"programs {self.programs}, " if self.programs > 1 else ""
         return (
-            f"proven in {self.seconds:.3f} s: launches {self.launches}, vEUs {self.veus}, rTasks "
-            f"{self.rtasks}, waits {self.waits}, values {self.values}"
+            f"proven in {self.seconds:.3f} s: {several}launches {self.launches}, vEUs "
+            f"{self.veus}, rTasks {self.rtasks}, waits {self.waits}, values {self.values}"
         )
 
 
@@ -68,9 +73,22 @@ def verify(path: str | os.PathLike[str]) -> Proven:
 def _prove(path: Path) -> Proven:
     begin = time.perf_counter()
     with zipfile.ZipFile(path) as file:
-        artifact = Artifact(file)
-    check_places(artifact)
-    schedule = Schedule(artifact)
-    Uses(artifact, schedule).check()
+        programs = programs_of(file)
+        sizes = np.array([_prove_program(members) for members in programs], np.int64)
+    launches, _, rtasks, waits, values = sizes.sum(axis=0).tolist()
+    veus, seconds = int(sizes[:, 1].max()), time.perf_counter() - begin
+    return Proven(launches, veus, rtasks, waits, values, seconds, len(programs))
+
+
+def _prove_program(members: Members) -> tuple[int, ...]:
+    """Prove a program; return its launches, vEUs, rTasks, waits and values."""
+    try:
+        artifact = Artifact(members)
+        check_places(artifact)
+        schedule = Schedule(artifact)
+        Uses(artifact, schedule).check()
+    except RammerError as error:
+        where = f"in '{members.folder[:80]}': " if members.folder else ""
+        raise type(error)(f"{where}{error}") from None
     sizes = len(artifact.launches), len(artifact.launches[0]), len(schedule.veu), schedule.waits
-    return Proven(*sizes, len(artifact.values), time.perf_counter() - begin)
+    return *sizes, len(artifact.values)

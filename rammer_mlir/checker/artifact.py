@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rammer_mlir.checker.members import Members
 from rammer_mlir.errors import ArtifactError, ScheduleError
 
 Array = NDArray[np.int64]
@@ -27,9 +26,9 @@ INPUT, OUTPUT, CONSTANT, ARENA, INOUT = range(5)
 
 EFFECTS = ("reads", "writes", "updates")
 
-LARGEST, MOST, _MOST_VEUS, _MOST_BYTES = 1 << 48, 1 << 23, 1 << 12, 1 << 24
-"""Limits of a number, of a list's entries, of vEUs and of a member's bytes; the largest programs
-have some 10**6 entries, 304 vEUs and 2 MiB. Sums of some large numbers stay far below 64 bits."""
+LARGEST, MOST, _MOST_VEUS = 1 << 48, 1 << 23, 1 << 12
+"""Limits of a number, of a list's entries and of vEUs; the largest programs have some 10**6
+entries and 304 vEUs. Sums of some large numbers stay far below 64 bits."""
 
 
 def refuse(wrong: Mask, message: Callable[[int], str]) -> None:
@@ -122,17 +121,9 @@ class Table:
     totals: list[int]  # steps of each vEU
 
 
-def _member(file: zipfile.ZipFile, name: str, most: int = _MOST_BYTES) -> zipfile.ZipInfo:
-    """Return the entry of a member that is stored as it is, all of it."""
-    entry, whole = file.getinfo(name), min(most, Path(str(file.filename)).stat().st_size)
-    if entry.compress_type or entry.file_size != entry.compress_size or entry.file_size > whole:
-        raise ArtifactError(f"{name}: expected a stored member of at most {whole} bytes")
-    return entry
-
-
-def _words(file: zipfile.ZipFile, name: str, kind: str) -> Array:
+def _words(members: Members, name: str, kind: str) -> Array:
     """Return little-endian numbers; those that are too large for any use as the largest."""
-    found = np.frombuffer(file.read(_member(file, f"{name}.bin")), kind).astype(np.int64)
+    found = np.frombuffer(members.read(f"{name}.bin"), kind).astype(np.int64)
     return np.clip(found, -LARGEST, LARGEST)
 
 
@@ -167,25 +158,22 @@ def _boxes(tasks: int, single: Sequence[int], strides: Sequence[int], words: Arr
 
 
 class Artifact:
-    """What the manifest, ``program.json``, ``proof.json`` and the tables say."""
+    """What the manifest, ``program.json``, ``proof.json`` and the tables say of a program."""
 
-    def __init__(self, file: zipfile.ZipFile) -> None:
-        """Read a file; check that its members name the same rKernels, buffers and pointers."""
-        manifest, program, proof = (
-            json.loads(file.read(_member(file, f"{name}.json")))
-            for name in ("manifest", "program", "proof")
-        )
-        if (manifest["format"], manifest["version"]) != ("rammer-mlir", 5):
-            raise ArtifactError("manifest.json: expected an artifact of version 5")
+    def __init__(self, members: Members) -> None:
+        """Read a program; check that its members name the same rKernels, buffers and pointers."""
+        manifest = members.manifest
+        program, proof = (json.loads(members.read(f"{name}.json")) for name in ("program", "proof"))
         self.is_cpu = manifest["code"] == "so"  # what the loader, too, decides by
         arena = manifest["arena_bytes"] if self.is_cpu else dict(manifest["arguments"])["arena"]
-        single = [_member(file, "constants.bin", LARGEST).file_size], [arena]
+        self.parts = starts(list(members.parts))  # where each part of the constants begins
+        single = [int(self.parts[-1])], [arena]
         self.sizes = [_tensors(manifest["inputs"]), _tensors(manifest["outputs"])]  # of buffers
         self.sizes += [integers(found, "buffers") for found in single]
         self._read_values(proof["values"])
         self._read_operators(program, proof)
-        self._read_accesses(proof["kernels"], _words(file, "boxes", "<i8"))
-        self._read_tables(file)
+        self._read_accesses(proof["kernels"], _words(members, "boxes", "<i8"))
+        self._read_tables(members)
 
     def _read_values(self, values: Sequence[Any]) -> None:
         self.values = [str(name)[:80] for name, _, _, _ in values]
@@ -239,16 +227,16 @@ class Artifact:
         require_few(len(self.boxes), "accesses of rKernels", 1 << 16)
         self.accesses = rows_of(rows, 4, "accesses")
 
-    def _read_tables(self, file: zipfile.ZipFile) -> None:
+    def _read_tables(self, members: Members) -> None:
         """Read the table of each launch."""
         launches, veus = len(self.launches), len(self.launches[0])
         if {*map(len, self.launches)} != {veus} or not 1 <= veus <= _MOST_VEUS:
             raise ArtifactError(f"launches: expected each of the same 1 to {_MOST_VEUS} vEUs")
         if self.is_cpu:
             names = {"records": "<i4", "arguments": "<i4", "starts": "<i4", "totals": "<i8"}
-            rows = [[_words(file, name, kind).tolist() for name, kind in names.items()]]
+            rows = [[_words(members, name, kind).tolist() for name, kind in names.items()]]
         else:
-            words = _words(file, "tables", "<i8").reshape(launches, -1).tolist()
+            words = _words(members, "tables", "<i8").reshape(launches, -1).tolist()
             rows = [[row, row, row[:veus], row[veus : 2 * veus]] for row in words]
         self.tables = [Table(*row) for row in rows]
 

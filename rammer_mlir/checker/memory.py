@@ -47,6 +47,13 @@ def check_places(artifact: Artifact) -> None:
         f"rule 5 (memory): {artifact.values[at]} has {num_bytes[at]} bytes from byte {offset[at]} "
         f"on: expected {size[at]} from byte {begin[at]} on in a buffer of its kind, of {room[at]}"
     ))  # fmt: skip
+    part = np.searchsorted(artifact.parts, offset[constants], side="right")
+    end = artifact.parts[np.minimum(part, len(artifact.parts) - 1)]
+    torn = offset[constants] + num_bytes[constants] > end
+    refuse(torn, lambda at: (
+        f"rule 5 (memory): {artifact.values[constants[at]]}: expected a constant in one part of "
+        "constants.bin, found one in several"
+    ))  # fmt: skip
     missing = np.setdiff1d(np.flatnonzero(sizes[OUTPUT]), index[artifact.kind == OUTPUT])
     if len(missing):
         raise ScheduleError(f"rule 4 (defined): expected a value for output {missing[0]}")
