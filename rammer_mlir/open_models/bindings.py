@@ -67,7 +67,7 @@ def bindings_of(
     number = prod(map(len, sizes.values()))
     if number > limit:
         raise OptionError(
-            f"prepare: expected at most {limit} specializations, as many as are kept in memory, "
+            f"prepare: expected at most {limit} specialisations, as many as are kept in memory, "
             f"found {number}; give fewer sizes, or compile with specializations={number}"
         )
     given = _checked_shapes(signature, shapes or {})

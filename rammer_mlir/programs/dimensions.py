@@ -156,10 +156,12 @@ def _fits(expected: Sequence[int | str], shape: Shape) -> bool:
 
 def _contradictions(places: Mapping[str, Sequence[_Place]]) -> Iterator[str]:
     for symbol, found in places.items():
-        distinct = list({place.size: place for place in reversed(found)}.values())[::-1]
-        if len(distinct) > 1:
-            exact = len({place.where for place in distinct}) < len(distinct)
-            yield f"'{symbol}' is {', '.join(place.text(exact=exact) for place in distinct)}"
+        first: dict[int, _Place] = {}
+        for place in found:
+            first.setdefault(place.size, place)
+        if len(first) > 1:
+            exact = len({place.where for place in first.values()}) < len(first)
+            yield f"'{symbol}' is {', '.join(place.text(exact=exact) for place in first.values())}"
 
 
 def shape_text(shape: Sequence[int | str]) -> str:
