@@ -11,13 +11,19 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from rammer_mlir.errors import OptionError, RammerError
-from rammer_mlir.options import DEFAULT_TARGET, Options, described_options
+from rammer_mlir.options import (
+    DEFAULT_SPECIALIZATIONS,
+    DEFAULT_TARGET,
+    Options,
+    described_options,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from rammer_mlir.emulation.device.executable import EmulatedExecutable
     from rammer_mlir.frontends.onnx.load import Source
+    from rammer_mlir.open_models.model import OpenModel
     from rammer_mlir.runtime.compiled import CompiledModel
     from rammer_mlir.runtime.executable import Executable
     from rammer_mlir.runtime.gpu.executable import GpuExecutable
@@ -33,6 +39,7 @@ def compile(
     *,
     target: Literal["cpu"] = "cpu",
     shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
     executor: Executor | None = None,
     cache: bool = True,
     emulate: Literal[False] = False,
@@ -46,6 +53,7 @@ def compile(
     *,
     target: str,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
     emulate: Literal[True],
     check: bool = False,
     **options: Unpack[Options],
@@ -58,6 +66,7 @@ def compile(
     *,
     target: str,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
     executor: Executor | None = None,
     device: int = 0,
     cache: bool = True,
@@ -66,24 +75,49 @@ def compile(
 ) -> Executable | GpuExecutable: ...
 
 
+@overload
 def compile(
     model: Source | bytearray | memoryview,
     *,
     target: str = DEFAULT_TARGET,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    specializations: int,
     executor: Executor | None = None,
     emulate: bool = False,
     check: bool = False,
     device: int = 0,
     cache: bool = True,
     **options: Unpack[Options],
-) -> CompiledModel:
+) -> CompiledModel | OpenModel: ...
+
+
+def compile(
+    model: Source | bytearray | memoryview,
+    *,
+    target: str = DEFAULT_TARGET,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    specializations: int = DEFAULT_SPECIALIZATIONS,
+    executor: Executor | None = None,
+    emulate: bool = False,
+    check: bool = False,
+    device: int = 0,
+    cache: bool = True,
+    **options: Unpack[Options],
+) -> CompiledModel | OpenModel:
     """Compile an ONNX model.
+
+    Where it leaves dimensions of inputs open, the result is an ``OpenModel``: the arrays of a run
+    bind them, and each binding is compiled at its first use, with these options. Type checkers are
+    told so where ``specializations`` is given.
 
     Args:
         model: a path, the bytes of a model, or an ``onnx.ModelProto``.
         target: ``cpu``, this machine's processor, or a GPU's: ``nvvm:sm_90``, ``rocdl:gfx90a``.
         shapes: static shapes of inputs whose dimensions the model leaves open, by name.
+        dims: sizes of open dimensions by the name that the model gives them, wherever it stands.
+        specializations: of a model with open dimensions, how many bindings are kept in memory.
         executor: with measured costs, where rKernels are measured; here, one by one, if None.
         emulate: execute the GPU's kernel on this machine's processor.
         check: let emulation find what a GPU would not forgive: accesses out of bounds, reads of
@@ -101,10 +135,16 @@ def compile(
 
     Options:
     """
-    from rammer_mlir.compiler.options import check_options, check_shapes
+    from rammer_mlir.compiler.options import (
+        check_dims,
+        check_options,
+        check_shapes,
+        check_specializations,
+    )
 
     checked = check_options(target, **options)
-    shapes = check_shapes(shapes)
+    shapes, dims = check_shapes(shapes), check_dims(dims)
+    check_specializations(specializations)
     if isinstance(model, bytearray | memoryview):
         model = bytes(model)
     if executor is not None and not checked.measured:
@@ -113,13 +153,10 @@ def compile(
         raise OptionError("check: expected emulation, found none; emulate as well")
     if emulate:
         checked = checked.emulated(checked=check)
-    if cache and checked.backend.is_cached:
-        from rammer_mlir.compiler.cache import compile_or_find
+    from rammer_mlir.compiler.models import Request, compile_any
 
-        return compile_or_find(model, checked, shapes, device, executor)
-    from rammer_mlir.compiler.compilation import compile_model
-
-    return compile_model(model, checked, shapes, device, executor)
+    request = Request(model, checked, shapes, dims, device, executor, cached=cache)
+    return compile_any(request, specializations)
 
 
 compile.__doc__ = f"{compile.__doc__ or ''}    {described_options().lstrip()}\n    "
@@ -127,8 +164,10 @@ compile.__doc__ = f"{compile.__doc__ or ''}    {described_options().lstrip()}\n 
 
 def load(
     path: str | os.PathLike[str], device: int = 0, *, mapped: bool = True
-) -> Executable | GpuExecutable:
+) -> Executable | GpuExecutable | OpenModel:
     """Load a model that ``Executable.save`` or ``rammer-compile`` wrote.
+
+    A file with several specialisations gives an ``OpenModel`` that runs those alone.
 
     Args:
         path: the artifact.
@@ -140,6 +179,6 @@ def load(
     Raises:
         ArtifactError: if the file is missing, foreign, corrupt, or made for another machine.
     """
-    from rammer_mlir.runtime.loader import load as load_artifact
+    from rammer_mlir.open_models.loading import load as load_artifact
 
     return load_artifact(path, device, mapped=mapped)

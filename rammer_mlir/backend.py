@@ -29,15 +29,14 @@ class RammerRep(BackendRep):
         Raises:
             InputError: if they do not fit the model.
         """
-        signature = self._executable.signature
         if isinstance(inputs, Mapping):
             feeds = dict(inputs)
         else:
             given = list(inputs) if isinstance(inputs, Sequence) else [inputs]
-            feeds = by_position(signature, given)
+            feeds = by_position(self._executable.input_names, given)
         arrays = {name: np.asarray(value) for name, value in feeds.items()}
         outputs = self._executable.run(arrays)
-        return tuple(outputs[spec.name] for spec in signature.outputs)
+        return tuple(outputs.values())
 
 
 class RammerBackend(Backend):

@@ -16,6 +16,9 @@ from typing import Annotated, TypedDict, Union, get_args, get_origin, get_type_h
 DEFAULT_TARGET = "cpu"
 """What models are compiled for where nobody names a target."""
 
+DEFAULT_SPECIALIZATIONS = 16
+"""Programs that a model with open dimensions keeps in memory where nobody gives a number."""
+
 
 @dataclass(frozen=True)
 class Option:

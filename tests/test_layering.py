@@ -20,7 +20,7 @@ LAYERS = (
     {"passes", "timeline"},
     {"lowering", "frontends"},
     {"runtime"},
-    {"emulation"},
+    {"emulation", "open_models"},
     {"compiler"},
     {"embedding", "extend"},
     {"rammer_mlir"},
@@ -143,7 +143,9 @@ def test_every_layer_exists() -> None:
     assert {unit_of(file) for file in source_files()} == set(RANK)
 
 
-@pytest.mark.parametrize("unit", ["scheduling", "timeline", "runtime", "programs", "checker"])
+@pytest.mark.parametrize(
+    "unit", ["scheduling", "timeline", "runtime", "programs", "checker", "open_models"]
+)
 def test_algorithms_and_runtime_need_numpy_alone(unit: str) -> None:
     """The scheduler reads as algorithms; a deployed model needs no compiler."""
     allowed = {"numpy", "rammer_mlir"} | set(sys.stdlib_module_names)
@@ -179,7 +181,7 @@ def test_runtime_loads_without_a_compiler() -> None:
     command = (
         "import importlib, pkgutil, sys\n"
         "import rammer_mlir\n"
-        "for room in ('programs', 'runtime', 'emulation.device'):\n"
+        "for room in ('programs', 'runtime', 'open_models', 'emulation.device'):\n"
         "    package = importlib.import_module(f'rammer_mlir.{room}')\n"
         "    for found in pkgutil.walk_packages(package.__path__, f'{package.__name__}.'):\n"
         "        importlib.import_module(found.name)\n"

@@ -25,6 +25,7 @@ from rammer_mlir.lowering.program.records import SlotResolver, program_of
 from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
+from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.cpu_table import encode_for_cpu
 from rammer_mlir.programs.native_interface import ENTRY, TRACED_ENTRY
@@ -61,7 +62,7 @@ def build_image(
         program=program,
         table=encode_for_cpu(program),
         proof=proof_of(scheduled, program, resolver),
-        constants=constants.blob,
+        constants=Constants((constants.blob,)),
         arena_bytes=memory.arena_bytes,
         features=cpu_features(),
         machine=platform.machine(),

@@ -22,10 +22,8 @@ class Proven:
     values: int
 
     def __str__(self) -> str:
-        return (
-            f"proven in {self.seconds:.3f} s: programs {self.programs}, vEUs {self.veus}, rTasks "
-            f"{self.rtasks}, waits {self.waits}, values {self.values}"
-        )
+        found = f"vEUs {self.veus}, rTasks {self.rtasks}, waits {self.waits}, values {self.values}"
+        return f"proven in {self.seconds:.3f} s: programs {self.programs}, {found}"
 
 
 def verify(path: str | os.PathLike[str]) -> Proven:
@@ -42,7 +40,8 @@ def verify(path: str | os.PathLike[str]) -> Proven:
                 counts = len(schedule.veu), schedule.waits, len(artifact.values)
                 found.append((len(artifact.launches[0]), *counts))
     except RammerError as error:
-        raise type(error)(f"'{path}': {error}; compile the model again") from None
+        where = f"program {len(found)}: " if found else ""
+        raise type(error)(f"'{path}': {where}{error}; compile the model again") from None
     except FileNotFoundError as error:
         raise ArtifactError(f"cannot read '{path}': {error.strerror}") from error
     except Exception as error:  # whatever reading a file that is no artifact can raise

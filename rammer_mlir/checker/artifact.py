@@ -99,15 +99,15 @@ class Artifact:
     """What members say; they have to name the same rKernels, buffers and pointers."""
 
     def __init__(self, file: zipfile.ZipFile, manifest: dict[str, Any]):
-        self._folder = str(manifest.get("folder", ""))
-        self._read = partial(_read, file, self._folder)
+        self._read = partial(_read, file, manifest["folder"])
         program, proof = (json.loads(bytes(self._read(f"{n}.json"))) for n in ("program", "proof"))
         self.is_cpu = manifest["code"] == "so"  # what the loader, too, decides by
         arena = manifest["arena_bytes"] if self.is_cpu else dict(manifest["arguments"])["arena"]
         size = file.getinfo("constants.bin").file_size
-        pieces = integers(chain(*manifest.get("constants", [[0, size]])), "pieces").reshape(-1, 2)
-        self._pieces = starts([*pieces[:, 1], 0])
-        refuse(pieces.sum(axis=1) > size, lambda at: f"rule 5 (memory): piece {at} of constants")
+        pieces = integers(chain(*manifest["constants"]), "pieces of constants")
+        self._pieces = starts([*pieces[1::2], 0])
+        outside = (pieces[::2] + pieces[1::2] > size) | (pieces[::2] % 64 != 0)
+        refuse(outside, lambda at: f"rule 5 (memory): expected piece {at} of constants in the file")
         sizes = [[*map(_num_bytes, manifest["inputs"])], [*map(_num_bytes, manifest["outputs"])]]
         sizes += [[int(self._pieces[-1])], [arena]]
         self._rooms = integers(chain(*sizes), "bytes of buffers")
@@ -126,8 +126,7 @@ class Artifact:
 
     def _read_values(self, values: Sequence[Any]) -> None:
         """Read values; check that they lie in buffers of their kind, and fill the caller's."""
-        self.values = [f"{self._folder}{name}"[:80] for name, *_ in values]
-        kind = np.array([str(kind) for _, kind, _, _ in values])
+        self.values, kind = [str(v[0])[:80] for v in values], np.array([str(v[1]) for v in values])
         misplaced = np.array([BASE[name] != base for _, name, (base, _, _), _ in values])
         self.places = self._places(place for _, _, place, _ in values)
         self.num_bytes = size = integers((num_bytes for *_, num_bytes in values), "bytes of values")
@@ -151,7 +150,7 @@ class Artifact:
         """Read rOperators; those between ``first[o]`` and ``first[o + 1]`` are its arguments."""
         operators, slots = program["operators"], self._places(program["slots"])
         self._arity = integers((buffers for _, buffers in program["kernels"]), "buffers")
-        self.names = [f"{self._folder}{name}"[:80] for name, _, _ in operators]
+        self.names = [str(name)[:80] for name, _, _ in operators]
         self.kernels = integers((o[1] for o in operators), "rKernels", len(self._arity))
         self.first = starts([len(o[2]) for o in operators])
         numbers = integers(chain.from_iterable(o[2] for o in operators), "slots", len(slots))
@@ -209,5 +208,6 @@ def artifacts(file: zipfile.ZipFile) -> Iterator[Artifact]:
     manifest = json.loads(bytes(_read(file, "", "manifest.json")))
     if manifest["format"] != "rammer-mlir" or manifest["version"] not in (5, 6):
         raise ArtifactError("manifest.json: expected an artifact of version 5 or 6")
-    several = manifest["specializations"] if manifest["version"] == 6 else [manifest]
+    whole = {"folder": "", "constants": [[0, file.getinfo("constants.bin").file_size]]}
+    several = manifest["specializations"] if manifest["version"] == 6 else [manifest | whole]
     yield from (Artifact(file, program) for program in several)

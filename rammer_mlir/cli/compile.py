@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,18 +15,22 @@ from rammer_mlir.cli.model_options import (
     add_timeline_options,
     given_options,
     parse_compared,
+    parse_dims,
     parse_shapes,
+    single_sizes,
 )
 from rammer_mlir.compiler.stage_names import KNOWN_STAGES
 from rammer_mlir.errors import OptionError
 from rammer_mlir.options import DEFAULT_TARGET
+from rammer_mlir.programs.dimensions import COMMAND_LINE
 from rammer_mlir.support.atomic_file import check_writable
 from rammer_mlir.support.plugins import load_plugins
 from rammer_mlir.timeline.files import write_timelines
 
 if TYPE_CHECKING:
     from rammer_mlir.compiler.compilation import Compilation
-    from rammer_mlir.compiler.options import CheckedOptions
+    from rammer_mlir.compiler.models import Request
+    from rammer_mlir.open_models.model import OpenModel
     from rammer_mlir.runtime.compiled import CompiledModel
 
 
@@ -59,7 +64,7 @@ def _compile(arguments: Sequence[str]) -> int:
         raise OptionError(
             "the following arguments are required: MODEL.onnx; see rammer-compile --help"
         )
-    shapes = parse_shapes(options.shape)
+    shapes, sizes = parse_shapes(options.shape), parse_dims(options.dim)
     compared = parse_compared(options)
     if options.emit is not None and options.timeline is not None:
         raise OptionError("--timeline: expected a whole compilation; leave --emit out")
@@ -75,12 +80,16 @@ def _compile(arguments: Sequence[str]) -> int:
     for name in filter(None, (output, options.timeline)):
         if name != STREAM:
             check_writable(Path(name))
+    from rammer_mlir.compiler.models import Request
+
+    request = Request(options.model, checked, shapes, cached=options.cache, wording=COMMAND_LINE)
     if options.emit is not None:
-        write_output(output, _compilation(options, checked, shapes).emit(options.emit))
+        request = replace(request, dims=single_sizes(sizes, "with --emit"))
+        write_output(output, _compilation(request).emit(options.emit))
         return 0
     if output == STREAM:
         raise OptionError("an artifact cannot be written to standard output: give a file with -o")
-    _write_artifact(_compiled(options, checked, shapes, compared), output)
+    _write_artifact(_compiled(options, request, sizes, compared), output)
     return 0
 
 
@@ -91,32 +100,31 @@ def _list_targets() -> str:
     return "\n".join(("Targets:", *lines, ""))
 
 
-def _compilation(
-    options: argparse.Namespace, checked: CheckedOptions, shapes: Mapping[str, Sequence[int]]
-) -> Compilation:
+def _compilation(request: Request) -> Compilation:
     from rammer_mlir.compiler.compilation import Compilation
 
-    return Compilation.of_model(options.model, checked, shapes)
+    model, shapes = request.load_fixed()
+    return Compilation.of_model(model, request.options, shapes)
 
 
 def _compiled(
     options: argparse.Namespace,
-    checked: CheckedOptions,
-    shapes: Mapping[str, Sequence[int]],
+    request: Request,
+    sizes: Mapping[str, Sequence[int]],
     compared: Sequence[str],
-) -> CompiledModel:
+) -> CompiledModel | OpenModel:
     """Compile, or find in the cache; with a predicted timeline, compile and write that too."""
-    if options.cache and options.timeline is None and checked.backend.is_cached:
-        from rammer_mlir.compiler.cache import compile_or_find
+    if options.timeline is None:
+        from rammer_mlir.compiler.models import compile_for
 
-        return compile_or_find(options.model, checked, shapes)
-    compilation = _compilation(options, checked, shapes)
-    if options.timeline is not None:
-        write_timelines(options.timeline, compilation.predict(compared))
+        return compile_for(request, sizes)
+    request = replace(request, dims=single_sizes(sizes, "with --timeline"))
+    compilation = _compilation(request)
+    write_timelines(options.timeline, compilation.predict(compared))
     return compilation.executable()
 
 
-def _write_artifact(compiled: CompiledModel, output: str) -> None:
+def _write_artifact(compiled: CompiledModel | OpenModel, output: str) -> None:
     with compiled as executable:
         executable.save(output)
         print(executable.summary)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Mapping, Sequence
+from math import prod
 
 from rammer_mlir.cli.common import ArgumentParser, add_plugin_option
 from rammer_mlir.errors import OptionError
@@ -26,13 +29,8 @@ def add_model_options(parser: ArgumentParser) -> None:
     )
     for declared in declared_options():
         _add(parser, declared)
-    parser.add_argument(
-        "--shape",
-        action="append",
-        default=[],
-        metavar="NAME=1,3,224,224",
-        help="shape of an input whose dimensions the model leaves open; may be repeated",
-    )
+    add_shape_option(parser)
+    add_dim_option(parser)
     parser.add_argument(
         "--no-cache",
         dest="cache",
@@ -42,6 +40,30 @@ def add_model_options(parser: ArgumentParser) -> None:
     add_plugin_option(parser)
     parser.describe_names = _describe_names
     parser.add_argument("--debug", action="store_true", help="print a traceback with an error")
+
+
+def add_shape_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that gives inputs shapes."""
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME=1,3,224,224",
+        help="shape of an input whose dimensions the model leaves open; may be repeated",
+    )
+
+
+def add_dim_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that gives open dimensions sizes."""
+    parser.add_argument(
+        "--dim",
+        action="append",
+        default=[],
+        metavar="NAME=SIZES",
+        help="size of a dimension that the model leaves open, by its name, wherever that stands; "
+        "rammer-compile takes several, batch=1,8 or length=16..512:16, and makes a program for "
+        "each combination; may be repeated",
+    )
 
 
 def _describe_names() -> str:
@@ -139,3 +161,69 @@ def parse_shapes(options: list[str]) -> dict[str, tuple[int, ...]]:
             raise OptionError(f"--shape '{option}': '{name}' has a shape already; give it once")
         shapes[name] = shape
     return shapes
+
+
+MOST_SPECIALIZATIONS = 256
+"""Combinations of sizes that one call of a tool takes: more are rather a slip than a wish."""
+
+_SIZES = re.compile(r"(\d+)(?:\.\.(\d+)(?::(\d+))?)?")
+"""A size, or a range of sizes with both ends, and its step."""
+
+
+def parse_dims(options: list[str]) -> dict[str, tuple[int, ...]]:
+    """Parse ``NAME=1,8`` and ``NAME=16..512:16`` options to sizes in the order given, each once.
+
+    Raises:
+        OptionError: if one is not of that form, a name is given twice, or there are too many
+            combinations.
+    """
+    dims: dict[str, tuple[int, ...]] = {}
+    for option in options:
+        name, _, text = option.rpartition("=")
+        ranges = [_range(part) for part in text.split(",")]
+        if not name or not all(ranges):
+            raise OptionError(
+                f"--dim '{option}': expected NAME=SIZES, as batch=1,8 or length=16..512:16"
+            )
+        if name in dims:
+            raise OptionError(f"--dim '{option}': '{name}' has sizes already; give it once")
+        _check_number(sum(len(each) for each in ranges))
+        dims[name] = tuple(dict.fromkeys(size for each in ranges for size in each))
+    _check_number(prod(map(len, dims.values())))
+    return dims
+
+
+def _range(text: str) -> range:
+    """Return the sizes of ``8``, ``1..8`` or ``16..512:16``; none for anything else."""
+    found = _SIZES.fullmatch(text.strip())
+    if found is None or len(text) > _LONGEST_RANGE:
+        return range(0)
+    first, last, step = (None if part is None else int(part) for part in found.groups())
+    assert first is not None
+    return range(first, (first if last is None else last) + 1, step or 1) if step != 0 else range(0)
+
+
+_LONGEST_RANGE = 40
+"""Characters: sizes have fewer than 64 bits."""
+
+
+def _check_number(number: int) -> None:
+    if number > MOST_SPECIALIZATIONS:
+        raise OptionError(
+            f"--dim: expected at most {MOST_SPECIALIZATIONS} specialisations, found {number}; give "
+            "fewer sizes"
+        )
+
+
+def single_sizes(dims: Mapping[str, Sequence[int]], why: str) -> dict[str, int]:
+    """Return the only size of each dimension.
+
+    Raises:
+        OptionError: if one has several, saying why that does not do.
+    """
+    for name, sizes in dims.items():
+        if len(sizes) > 1:
+            raise OptionError(
+                f"--dim {name}: expected one size {why}, found {len(sizes)}; give one of them"
+            )
+    return {name: size for name, (size,) in dims.items()}

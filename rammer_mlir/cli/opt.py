@@ -20,12 +20,20 @@ from rammer_mlir.cli.common import (
     run_tool,
     write_output,
 )
+from rammer_mlir.cli.model_options import (
+    add_dim_option,
+    add_shape_option,
+    parse_dims,
+    parse_shapes,
+    single_sizes,
+)
 from rammer_mlir.errors import OptionError, PassError, RammerError
 from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.passes.manager import AfterPass, check_pipeline, pipeline_of_flags, run_pipeline
 from rammer_mlir.passes.options import describe_options
 from rammer_mlir.passes.registry import EXTENSION_PASSES, PASSES, help_line
 from rammer_mlir.passes.timing import Timing
+from rammer_mlir.programs.dimensions import COMMAND_LINE
 from rammer_mlir.support.plugins import load_plugins
 
 ALL_PASSES = (*PASSES, *LOWERING_PASSES)
@@ -81,6 +89,8 @@ def _parser() -> ArgumentParser:
     add("--print-rtask-generic", action="store_true", help="print rtask operations generically")
     add("--mlir-timing", action="store_true", help="print the time of every pass")
     add("--emit-bytecode", action="store_true", help="write bytecode instead of text")
+    add_dim_option(parser)
+    add_shape_option(parser)
     add("--debug", action="store_true", help="print a traceback with an error")
     return parser
 
@@ -136,7 +146,11 @@ def _chunks(options: argparse.Namespace) -> list[str | bytes]:
     if options.input.endswith(".onnx") or data.startswith(_ONNX):
         from rammer_mlir.frontends.onnx import import_model
 
-        return [import_model(data if options.input == STREAM else options.input).bytecode]
+        source = data if options.input == STREAM else options.input
+        dims = single_sizes(parse_dims(options.dim), "for IR of static shapes")
+        shapes = parse_shapes(options.shape)
+        found = import_model(source, shapes=shapes, dims=dims, wording=COMMAND_LINE)
+        return [found.bytecode]
     try:
         text = data.decode()
     except UnicodeDecodeError:

@@ -9,7 +9,8 @@ import sys
 import time
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -23,21 +24,29 @@ from rammer_mlir.cli.model_options import (
     add_timeline_options,
     given_options,
     parse_compared,
+    parse_dims,
     parse_shapes,
+    single_sizes,
+)
+from rammer_mlir.cli.open_models import (
+    described,
+    require_sizes,
+    static_signature,
+    with_narrow_floats,
 )
 from rammer_mlir.emulation.device.executable import EmulatedExecutable
 from rammer_mlir.errors import InputError, OptionError
+from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.options import (
     DEFAULT_TARGET,
     Options,
     declared_options,
     with_defaults,
 )
-from rammer_mlir.programs.signature import Signature
+from rammer_mlir.programs.dimensions import COMMAND_LINE
 from rammer_mlir.runtime.compiled import CompiledModel
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.feeds import check_inputs, random_feeds
-from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.support.atomic_file import check_writable, open_atomically
 from rammer_mlir.support.plugins import load_plugins
@@ -88,6 +97,11 @@ def _parser() -> ArgumentParser:
         action="store_true",
         help="prove an artifact's schedule from the file alone, and run nothing",
     )
+    parser.add_argument(
+        "--info",
+        action="store_true",
+        help="print an artifact's target, inputs, outputs and specialisations, and run nothing",
+    )
     return parser
 
 
@@ -96,6 +110,9 @@ def _run(arguments: Sequence[str]) -> int:
     load_plugins(options.plugin)
     if options.verify:
         print(verify(options.model))
+        return 0
+    if options.info:
+        print(_info(options))
         return 0
     if options.repeat < 1:
         raise OptionError(f"--repeat: expected at least 1, found {options.repeat}")
@@ -107,14 +124,10 @@ def _run(arguments: Sequence[str]) -> int:
     for name in filter(None, (options.outputs, options.timeline)):
         check_writable(Path(name))
     inputs = _read_arrays(options.inputs) if options.inputs else None
-    with _open_model(options) as executable:
+    with _open_model(options) as model, _program(options, model, inputs) as (executable, feeds):
         _check_runs_there(options, executable)
         if options.pin and isinstance(executable, Executable):
             executable.pin(_cores(options.pin))
-        if inputs is None:
-            feeds: Arrays = random_feeds(executable.signature, options.seed)
-        else:
-            feeds = _with_narrow_floats(executable.signature, inputs)
         check_inputs(executable.signature, feeds)
         outputs = _time_runs(executable, feeds, options.repeat)
         if options.timeline:
@@ -122,6 +135,36 @@ def _run(arguments: Sequence[str]) -> int:
         if options.outputs:
             _write_arrays(Path(options.outputs), outputs)
     return 0
+
+
+def _info(options: argparse.Namespace) -> str:
+    if not _is_artifact(Path(options.model)):
+        raise OptionError(
+            f"--info: expected an artifact, found '{options.model}'; compile the model first"
+        )
+    with rammer_mlir.load(options.model, options.device) as model:
+        return described(model)
+
+
+@contextmanager
+def _program(
+    options: argparse.Namespace, model: CompiledModel | OpenModel, inputs: Arrays | None
+) -> Generator[tuple[CompiledModel, Arrays]]:
+    """Give what runs and its arrays: given ones, whose shapes decide, or random ones."""
+    if inputs is not None:
+        feeds: Arrays = with_narrow_floats(model.signature.inputs, inputs)
+    elif isinstance(model, OpenModel):
+        dims = single_sizes(parse_dims(options.dim), "for random inputs")
+        feeds = random_feeds(
+            static_signature(model, dims, parse_shapes(options.shape)), options.seed
+        )
+    else:
+        feeds = random_feeds(model.signature, options.seed)
+    if not isinstance(model, OpenModel):
+        yield model, feeds
+        return
+    with model.specialization(feeds) as executable:
+        yield executable, feeds
 
 
 def _check_runs_there(options: argparse.Namespace, executable: CompiledModel) -> None:
@@ -154,28 +197,35 @@ def _check_timeline(options: argparse.Namespace, found: str) -> None:
         )
 
 
-def _open_model(options: argparse.Namespace) -> Executable | GpuExecutable:
+def _open_model(options: argparse.Namespace) -> CompiledModel | OpenModel:
     shapes = parse_shapes(options.shape)
     if options.check and not options.emulate:
         raise OptionError("--check: expected --emulate with it, found none; give both")
     if options.emulate:
-        return _emulate(options, shapes)
-    if _is_artifact(Path(options.model)):
+        _check_emulated(options)
+    elif _is_artifact(Path(options.model)):
         executable = rammer_mlir.load(options.model, options.device)
         _check_compiled_so(executable, options, shapes)
         return executable
     return _compile(options, given_options(options))
 
 
-def _compile(options: argparse.Namespace, given: Options) -> Executable | GpuExecutable:
-    return rammer_mlir.compile(
-        options.model,
-        target=options.target or DEFAULT_TARGET,
-        shapes=parse_shapes(options.shape),
-        device=options.device,
-        cache=options.cache,
-        **given,
-    )
+def _compile(options: argparse.Namespace, given: Options) -> CompiledModel | OpenModel:
+    from rammer_mlir.compiler.models import Request, compile_any
+    from rammer_mlir.compiler.options import check_options
+
+    checked = check_options(options.target or DEFAULT_TARGET, **given)
+    if options.emulate:
+        checked = checked.emulated(checked=options.check)
+    shapes, dims = parse_shapes(options.shape), parse_dims(options.dim)
+    request = Request(
+        options.model, checked, shapes, single_sizes(dims, "for a run"), options.device,
+        cached=options.cache, wording=COMMAND_LINE,
+    )  # fmt: skip
+    found = compile_any(request)
+    if isinstance(found, OpenModel) and options.inputs is None:
+        require_sizes(found)
+    return found
 
 
 def _check_compared(options: argparse.Namespace) -> list[str]:
@@ -192,11 +242,12 @@ def _check_compared(options: argparse.Namespace) -> list[str]:
 
 def _record(
     options: argparse.Namespace,
-    executable: Executable | GpuExecutable,
+    executable: CompiledModel,
     feeds: Arrays,
     compared: Sequence[str],
 ) -> list[Timeline]:
     """Record a run, then one of each policy to compare with, warm."""
+    assert isinstance(executable, Executable), "other targets were refused"
     words = f"measured with {executable.num_veus} vEUs"
     is_artifact = _is_artifact(Path(options.model))
     name = (
@@ -204,32 +255,26 @@ def _record(
     )
     timelines = [executable.record(feeds, f"{name}, {words}")]
     for policy in compared:
-        with _compile(options, {**given_options(options), "policy": policy}) as other:
+        with (
+            _compile(options, {**given_options(options), "policy": policy}) as model,
+            _program(options, model, feeds) as (other, _),
+        ):
+            assert isinstance(other, Executable)
             other.run(feeds)
             timelines.append(other.record(feeds, f"{policy}, {words}"))
     return timelines
 
 
-def _emulate(
-    options: argparse.Namespace, shapes: Mapping[str, tuple[int, ...]]
-) -> EmulatedExecutable:
+def _check_emulated(options: argparse.Namespace) -> None:
     if _is_artifact(Path(options.model)):
         raise OptionError(
             f"--emulate: expected an ONNX model, found the artifact '{options.model}'; give the "
             "model that it was compiled from"
         )
-    return rammer_mlir.compile(
-        options.model,
-        target=options.target or DEFAULT_TARGET,
-        shapes=shapes,
-        emulate=True,
-        check=options.check,
-        **given_options(options),
-    )
 
 
 def _check_compiled_so(
-    executable: Executable | GpuExecutable,
+    executable: CompiledModel | OpenModel,
     options: argparse.Namespace,
     shapes: Mapping[str, tuple[int, ...]],
 ) -> None:
@@ -242,6 +287,11 @@ def _check_compiled_so(
             f"{declared.flag}: expected an ONNX model, but '{options.model}' holds a finished "
             "schedule; leave the option out, or compile the ONNX model again"
         )
+    if options.dim and not isinstance(executable, OpenModel):
+        raise OptionError(
+            f"--dim: expected a model with open dimensions, but '{options.model}' is compiled for "
+            "static shapes; leave the option out, or compile the ONNX model again"
+        )
     has: dict[str, object] = {spec.name: spec.shape for spec in executable.signature.inputs}
     wanted: list[tuple[str, object, object]] = []
     if options.target is not None:
@@ -252,7 +302,8 @@ def _check_compiled_so(
         if name not in has:
             known = ", ".join(f"'{known}'" for known in has) or "none"
             raise OptionError(f"--shape {name}: expected one of the inputs, {known}")
-        wanted.append((f"--shape {name}", shape, has[name]))
+        if not isinstance(executable, OpenModel):  # whose program the shape chooses
+            wanted.append((f"--shape {name}", shape, has[name]))
     for option, value, found in wanted:
         if value != found:
             raise OptionError(
@@ -269,7 +320,7 @@ def _is_artifact(path: Path) -> bool:
         raise OptionError(f"cannot read '{path}': {error.strerror or error}") from error
 
 
-def _time_runs(executable: Executable | GpuExecutable, feeds: Arrays, repeat: int) -> Arrays:
+def _time_runs(executable: CompiledModel, feeds: Arrays, repeat: int) -> Arrays:
     outputs = executable.run(feeds)
     seconds: list[float] = []
     for _ in range(repeat):
@@ -302,19 +353,6 @@ def _read_arrays(name: str) -> dict[str, NDArray[np.generic]]:
         raise InputError(
             f"'{name}' is not an .npz file of arrays: write it with numpy.savez"
         ) from error
-
-
-def _with_narrow_floats(signature: Signature, arrays: Arrays) -> dict[str, NDArray[np.generic]]:
-    """Restore bfloat16 and its kin, which an .npz file holds as bytes without a type."""
-    wanted = {spec.name: spec.dtype for spec in signature.inputs if spec.dtype.kind == "V"}
-    return {
-        name: array.view(wanted[name]) if _is_untyped(array, wanted.get(name)) else array
-        for name, array in arrays.items()
-    }
-
-
-def _is_untyped(array: NDArray[np.generic], wanted: np.dtype[np.generic] | None) -> bool:
-    return wanted is not None and array.dtype == np.dtype(f"V{wanted.itemsize}")
 
 
 def _write_arrays(path: Path, arrays: Arrays) -> None:

@@ -19,7 +19,6 @@ import json
 import os
 import platform
 import time
-from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 
@@ -29,6 +28,8 @@ from rammer_mlir.compiler.options import CheckedOptions
 from rammer_mlir.errors import OptionError, RammerError
 from rammer_mlir.frontends.onnx.digest import model_digest
 from rammer_mlir.frontends.onnx.load import Source
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.programs.dimensions import Shapes
 from rammer_mlir.runtime.compiled import CompiledModel
 from rammer_mlir.runtime.loader import load
 from rammer_mlir.scheduling.devices.catalog import find_device
@@ -133,42 +134,65 @@ def user_cache() -> CompileCache | None:
     return CompileCache(Path(folder), int(text)) if folder else None
 
 
-def compile_or_find(
-    source: Source,
-    options: CheckedOptions,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    device: int = 0,
-    executor: Executor | None = None,
-) -> CompiledModel:
-    """Return what the user's cache has of a model, or else compile it for the cache.
+class CachedCompiler:
+    """Compiles one model for several static shapes of its inputs, through a cache."""
 
-    Raises:
-        RammerError: as ``compile_model`` does.
-    """
-    cache = user_cache()
-    key = None if cache is None else compile_key(source, options, shapes)
-    found = None if cache is None or key is None else cache.find(key, device)
-    if found is None:
+    def __init__(
+        self,
+        source: Source,
+        options: CheckedOptions,
+        device: int = 0,
+        executor: Executor | None = None,
+        *,
+        cached: bool = True,
+    ) -> None:
+        """Identify the model.
+
+        Args:
+            source: the model.
+            options: of all compilations.
+            device: number of the GPU.
+            executor: where rKernels are measured.
+            cached: whether the user's cache is asked, and keeps what is compiled.
+        """
+        self._options, self._device, self._executor = options, device, executor
+        self._cache = user_cache() if cached and options.backend.is_cached else None
+        self._digest = None if self._cache is None else model_digest(source)
+
+    def find(self, shapes: Shapes) -> CompiledModel | None:
+        """Return what the cache has for inputs of these shapes."""
+        key = None if self._cache is None else key_of(self._digest, self._options, shapes)
+        return None if self._cache is None or key is None else self._cache.find(key, self._device)
+
+    def compile(self, source: Source | Model, shapes: Shapes) -> CompiledModel:
+        """Compile the model for inputs of these shapes, and keep it.
+
+        Raises:
+            RammerError: as ``compile_model`` does.
+        """
         # The compiler's own packages take a while to import.
         from rammer_mlir.compiler.compilation import compile_model
 
-        found = compile_model(source, options, shapes, device, executor)
-        if cache is not None and key is not None:
-            cache.keep(key, found)
-    return found
+        made = compile_model(source, self._options, shapes, self._device, self._executor)
+        key = None if self._cache is None else key_of(self._digest, self._options, shapes)
+        if self._cache is not None and key is not None:
+            self._cache.keep(key, made)
+        return made
 
 
-def compile_key(
-    source: Source, options: CheckedOptions, shapes: Mapping[str, Sequence[int]] | None
-) -> str | None:
+def compile_key(source: Source, options: CheckedOptions, shapes: Shapes | None) -> str | None:
     """Return the key of a compilation; None if it cannot be kept.
 
     That is so where the model or the device's file cannot be read, for policies, targets, cost
     functions and rKernels from outside, whose source is not known, and for costs that are measured,
     which have a cache of their own.
     """
+    return key_of(model_digest(source), options, shapes)
+
+
+def key_of(model: str | None, options: CheckedOptions, shapes: Shapes | None) -> str | None:
+    """Return the key of compiling the model of a digest, as ``compile_key`` does."""
     policy = get_policy(options.policy)
-    model = model_digest(source)
     if model is None or options.measured or not _has_known_source(options):
         return None
     try:

@@ -19,10 +19,12 @@ from rammer_mlir.compiler.pipeline import applied_costs
 from rammer_mlir.compiler.stage import Image, Work, run_stages
 from rammer_mlir.compiler.stage_names import PORTABLE_STAGES
 from rammer_mlir.frontends.onnx import import_model
+from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.lowering.profiling.profiler import profile_kernels
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.program.program_ir import ScheduledModule, read_plan
 from rammer_mlir.passes.program.task_graph import graph_of_operators
+from rammer_mlir.programs.dimensions import Shapes
 from rammer_mlir.programs.signature import Signature
 from rammer_mlir.runtime.compiled import CompiledModel
 from rammer_mlir.scheduling.devices.catalog import find_device
@@ -39,9 +41,9 @@ Source = str | os.PathLike[str] | bytes | onnx.ModelProto
 
 
 def compile_model(
-    source: Source,
+    source: Source | Model,
     options: CheckedOptions,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     device: int = 0,
     executor: Executor | None = None,
 ) -> CompiledModel:
@@ -73,11 +75,11 @@ class Compilation:
 
     @staticmethod
     def of_model(
-        source: Source,
+        source: Source | Model,
         options: CheckedOptions,
-        shapes: Mapping[str, Sequence[int]] | None = None,
+        shapes: Shapes | None = None,
     ) -> Compilation:
-        """Import an ONNX model.
+        """Import an ONNX model; one that is loaded stays as it is.
 
         Raises:
             RammerError: if it is not valid, uses what is not supported, or has unknown shapes.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Unpack, cast
 
 from rammer_mlir.compiler.backends.registry import find_backend
 from rammer_mlir.compiler.compile_options import CompileOptions
@@ -130,6 +130,38 @@ def check_shapes(shapes: object) -> dict[str, tuple[int, ...]]:
             )
         checked[name] = tuple(map(int, sizes))
     return checked
+
+
+def check_dims(dims: object) -> dict[str, int]:
+    """Return sizes of open dimensions by symbol, as plain integers; none for None.
+
+    Raises:
+        OptionError: if they are not a mapping from names to whole numbers of at least 0.
+    """
+    if dims is None:
+        return {}
+    if not isinstance(dims, Mapping):
+        raise OptionError(f"dims: expected a mapping from dimensions to sizes, found {dims!r}")
+    checked: dict[str, int] = {}
+    for symbol, size in dims.items():
+        if not _is_whole(size) or size < 0:
+            raise OptionError(
+                f"dims: expected a whole number of at least 0 for {symbol!r}, found {size!r}"
+            )
+        checked[symbol] = int(size)
+    return checked
+
+
+def check_specializations(number: object) -> None:
+    """Refuse a number of specialisations that cannot be kept.
+
+    Raises:
+        OptionError: if it is none of at least 1.
+    """
+    if not _is_whole(number) or cast(int, number) < 1:
+        raise OptionError(
+            f"specializations: expected a whole number of at least 1, found {number!r}"
+        )
 
 
 def _is_whole(value: object) -> bool:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.cpu_table import CpuTable
 from rammer_mlir.programs.proof import Proof
 from rammer_mlir.programs.records import Launch, Program
@@ -22,7 +20,7 @@ class CpuImage:
         program: the schedule.
         table: the same, as the dispatch code executes it.
         proof: memory and accesses, to check the schedule.
-        constants: uint8, all weights, each aligned.
+        constants: all weights, each aligned.
         arena_bytes: size of the memory that intermediates share.
         features: CPU features that the code uses, as Linux names them.
         machine: the processor family, as ``platform.machine()`` says.
@@ -33,7 +31,7 @@ class CpuImage:
     program: Program
     table: CpuTable
     proof: Proof
-    constants: NDArray[np.uint8]
+    constants: Constants
     arena_bytes: int
     features: tuple[str, ...]
     machine: str

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.proof import Proof
 from rammer_mlir.programs.records import Program
 from rammer_mlir.programs.residency import KernelResources
@@ -44,7 +45,7 @@ class GpuImage:
             ``constant``, ``arena``, ``scratches``, ``counters`` (zeroed once, before the first
             launch), ``table``, and with a watchdog ``watch`` (zeroed once).
         argument_bytes: size of each.
-        constants: uint8, all weights.
+        constants: all weights.
         program: the schedule. One launch runs a whole program, whose blocks wait for each other;
             several run an operator each.
         tables: int64 [launches, words], the same, as the kernel reads it.
@@ -62,7 +63,7 @@ class GpuImage:
     block_threads: int
     arguments: tuple[str, ...]
     argument_bytes: tuple[int, ...]
-    constants: NDArray[np.uint8]
+    constants: Constants
     program: Program
     tables: NDArray[np.int64]
     proof: Proof

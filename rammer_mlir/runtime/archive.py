@@ -6,6 +6,7 @@ import os
 import struct
 import zipfile
 import zlib
+from collections.abc import Sequence
 from typing import IO
 
 import numpy as np
@@ -29,17 +30,25 @@ _WORTH_MAPPING = 1 << 20
 """Bytes up to which a member is read: that takes no longer, and nobody can change it then."""
 
 
-def add_member(
-    archive: zipfile.ZipFile, file: IO[bytes], name: str, data: bytes | memoryview
-) -> None:
+Pieces = Sequence[bytes | memoryview]
+"""A member's content, one piece behind the other."""
+
+
+def size_of(pieces: Pieces) -> int:
+    """Return the bytes of all pieces."""
+    return sum(memoryview(piece).nbytes for piece in pieces)
+
+
+def add_member(archive: zipfile.ZipFile, file: IO[bytes], name: str, pieces: Pieces) -> None:
     """Add a member whose data begins at a multiple of the alignment."""
     entry = zipfile.ZipInfo(name)
-    is_large = len(data) >= _LARGE
+    is_large = size_of(pieces) >= _LARGE
     fixed = file.tell() + _LOCAL_HEADER + len(name) + 4 + is_large * _LARGE_FIELD
     padding = -fixed % ALIGNMENT
     entry.extra = struct.pack("<HH", _PADDING_FIELD, padding) + bytes(padding)
     with archive.open(entry, "w", force_zip64=is_large) as member:
-        member.write(data)
+        for piece in pieces:
+            member.write(piece)
 
 
 def is_as_written(archive: zipfile.ZipFile, file: IO[bytes]) -> bool:

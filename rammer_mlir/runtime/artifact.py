@@ -12,16 +12,22 @@ import json
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rammer_mlir.errors import ArtifactError
+from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.runtime import cpu_parts, gpu_parts
-from rammer_mlir.runtime.archive import add_member, is_as_written, map_member
+from rammer_mlir.runtime.archive import Pieces, add_member, is_as_written, map_member, size_of
 from rammer_mlir.runtime.parts import Members
 from rammer_mlir.runtime.seal import SEAL, Content, seal_of
 from rammer_mlir.support.atomic_file import open_atomically
@@ -30,7 +36,8 @@ FORMAT, VERSION = "rammer-mlir", 5
 
 Image = CpuImage | GpuImage
 
-_MANIFEST, _CONSTANTS = "manifest.json", "constants.bin"
+_MANIFEST, CONSTANTS = "manifest.json", "constants.bin"
+
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, LookupError, ValueError, TypeError, AttributeError, EOFError,
     NotImplementedError, RuntimeError, struct.error,
@@ -78,20 +85,42 @@ def write_artifact(path: Path, artifact: Artifact) -> None:
     Raises:
         ArtifactError: if the file cannot be written.
     """
+    manifest, members = described(artifact)
+    manifest = {"format": FORMAT, "version": VERSION, **manifest}
+    write_members(path, manifest, {**members, CONSTANTS: artifact.image.constants.pieces})
+
+
+def described(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
+    """Return the manifest's entries for a program, and its members but for the constants."""
     image = artifact.image
     if isinstance(image, CpuImage):
         kind, parts = "so", cpu_parts.write_image(image)
     else:
         kind, parts = image.code_kind, gpu_parts.write_image(image)
-    manifest = {"format": FORMAT, "version": VERSION, "code": kind, **parts.manifest}
-    manifest["stats"] = dict(artifact.stats)
-    members = {f"code.{kind}": artifact.code, **parts.members, _CONSTANTS: image.constants.data}
-    contents = (Content(name, len(data), zlib.crc32(data)) for name, data in members.items())
-    manifest[SEAL] = seal_of(manifest, contents)
+    manifest = {"code": kind, **parts.manifest, "stats": dict(artifact.stats)}
+    members = {f"code.{kind}": artifact.code, **parts.members}
+    return manifest, {name: (data,) for name, data in members.items()}
+
+
+def write_members(path: Path, manifest: Mapping[str, Any], members: Mapping[str, Pieces]) -> None:
+    """Write a file of these members, with a sealed manifest.
+
+    Raises:
+        ArtifactError: if the file cannot be written.
+    """
+    contents = (_content(name, pieces) for name, pieces in members.items())
+    sealed = {**manifest, SEAL: seal_of(manifest, contents)}
     with open_atomically(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        add_member(archive, file, _MANIFEST, json.dumps(manifest, indent=1).encode())
-        for name, data in members.items():
-            add_member(archive, file, name, data)
+        add_member(archive, file, _MANIFEST, (json.dumps(sealed, indent=1).encode(),))
+        for name, pieces in members.items():
+            add_member(archive, file, name, pieces)
+
+
+def _content(name: str, pieces: Pieces) -> Content:
+    crc = 0
+    for piece in pieces:
+        crc = zlib.crc32(piece, crc)
+    return Content(name, size_of(pieces), crc)
 
 
 def read_artifact(path: Path, *, mapped: bool = True) -> Artifact:
@@ -105,6 +134,34 @@ def read_artifact(path: Path, *, mapped: bool = True) -> Artifact:
         ArtifactError: if the file is missing, foreign, corrupt, of another version, made for a
             machine that this is not, or not what was written.
     """
+    with open_archive(path, mapped=mapped) as archive:
+        return read_program(archive)
+
+
+def read_program(archive: Archive) -> Artifact:
+    """Read a file of one program.
+
+    Raises:
+        ArtifactError: if it is of another version, made for a machine that this is not, or not
+            what was written.
+    """
+    archive.require_version(VERSION)
+    archive.check_machine(archive.manifest)
+    archive.check_seal()
+    return archive.program(archive.manifest, Constants((archive.constants(),)))
+
+
+@contextmanager
+def open_archive(path: Path, *, mapped: bool = True) -> Generator[Archive]:
+    """Open an artifact of any version; an error while it is read says that the file is damaged.
+
+    Args:
+        path: the file.
+        mapped: map large constants into memory; they are read if not.
+
+    Raises:
+        ArtifactError: if the file is missing, foreign or corrupt.
+    """
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             if not is_as_written(archive, file):
@@ -112,14 +169,8 @@ def read_artifact(path: Path, *, mapped: bool = True) -> Artifact:
             damaged = archive.testzip()
             if damaged is not None:
                 raise ArtifactError(f"'{path}' is corrupt in '{damaged}': compile the model again")
-            manifest = _checked_manifest(path, archive)
-            kind = _CODE_KINDS[manifest["code"]]
-            kind.check(path, manifest)
-            _check_seal(path, manifest, archive)
-            constants = map_member(archive, file, _CONSTANTS, mapped=mapped)
-            image = kind.read(Members(manifest, archive.read, constants))
-            code = archive.read(f"code.{manifest['code']}")
-            return Artifact(image, code, dict(manifest["stats"]))
+            constants = partial(map_member, archive, file, CONSTANTS, mapped=mapped)
+            yield Archive(path, archive, _checked_manifest(path, archive), constants)
     except OSError as error:
         raise ArtifactError(f"cannot read '{path}': {error.strerror or error}") from error
     except _DAMAGE as error:
@@ -127,6 +178,46 @@ def read_artifact(path: Path, *, mapped: bool = True) -> Artifact:
             f"'{path}' is not a compiled model or is damaged ({error}): expected a file that "
             "rammer-compile wrote"
         ) from error
+
+
+@dataclass(frozen=True)
+class Archive:
+    """An artifact that is open for reading; ``constants`` returns those of all its programs."""
+
+    path: Path
+    file: zipfile.ZipFile
+    manifest: Mapping[str, Any]
+    constants: Callable[[], NDArray[np.uint8]]
+
+    def require_version(self, expected: int) -> None:
+        """Refuse a file of another format version."""
+        if self.manifest["version"] != expected:
+            raise ArtifactError(
+                f"'{self.path}' has format version {self.manifest['version']}: expected "
+                f"{expected}; compile the model again with this version"
+            )
+
+    def check_machine(self, manifest: Mapping[str, Any]) -> None:
+        """Refuse a program that this machine does not run."""
+        _CODE_KINDS[manifest["code"]].check(self.path, manifest)
+
+    def check_seal(self) -> None:
+        """Refuse a file that is not what was written."""
+        others = (entry for entry in self.file.infolist() if entry.filename != _MANIFEST)
+        contents = (Content(entry.filename, entry.file_size, entry.CRC) for entry in others)
+        if self.manifest.get(SEAL) != seal_of(self.manifest, contents):
+            raise ArtifactError(_changed(self.path))
+
+    def program(
+        self, manifest: Mapping[str, Any], constants: Constants, folder: str = ""
+    ) -> Artifact:
+        """Read the program whose members' names begin with ``folder``."""
+
+        def read(name: str) -> bytes:
+            return self.file.read(folder + name)
+
+        image = _CODE_KINDS[manifest["code"]].read(Members(manifest, read, constants))
+        return Artifact(image, read(f"code.{manifest['code']}"), dict(manifest["stats"]))
 
 
 def _changed(path: Path) -> str:
@@ -142,16 +233,4 @@ def _checked_manifest(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
         raise ArtifactError(
             f"'{path}' is not a compiled model: expected a file that rammer-compile wrote"
         )
-    if manifest["version"] != VERSION:
-        raise ArtifactError(
-            f"'{path}' has format version {manifest['version']}: expected {VERSION}; compile the "
-            "model again with this version"
-        )
     return manifest
-
-
-def _check_seal(path: Path, manifest: Mapping[str, Any], archive: zipfile.ZipFile) -> None:
-    others = (entry for entry in archive.infolist() if entry.filename != _MANIFEST)
-    contents = (Content(entry.filename, entry.file_size, entry.CRC) for entry in others)
-    if manifest.get(SEAL) != seal_of(manifest, contents):
-        raise ArtifactError(_changed(path))

@@ -4,22 +4,75 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.programs.signature import Signature
+from rammer_mlir.runtime.artifact import Artifact, write_artifact
 from rammer_mlir.runtime.feeds import by_position
+from rammer_mlir.support.paths import path_of
 
 Array = NDArray[np.generic]
 
 
-class CompiledModel(ABC):
-    """A compiled model: its description, calls on arrays, and the life of its resources."""
+class RunnableModel(ABC):
+    """Calls on arrays, and the life of a model's resources."""
+
+    @property
+    @abstractmethod
+    def target(self) -> str:
+        """What it is compiled for: ``cpu``, ``nvvm:sm_90``."""
+
+    @property
+    @abstractmethod
+    def num_veus(self) -> int:
+        """VEUs that run the program: threads of a CPU, resident blocks of a GPU."""
+
+    @property
+    @abstractmethod
+    def summary(self) -> str:
+        """The schedule in words."""
+
+    @property
+    @abstractmethod
+    def input_names(self) -> Sequence[str]:
+        """Names of the inputs, in the model's order."""
+
+    @abstractmethod
+    def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Run the model on arrays by input name; return arrays by output name."""
+
+    @abstractmethod
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an artifact that ``rammer_mlir.load`` reads without a compiler."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give threads or memory back; the model cannot run any more."""
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Run on arrays in the signature's order; return one array, or a tuple of several."""
+        outputs = self.run(by_position(self.input_names, arrays))
+        values = tuple(outputs.values())
+        return values[0] if len(values) == 1 else values
+
+    def __enter__(self) -> Self:
+        """Use as a context manager that closes the model."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the model."""
+        self.close()
+
+
+class CompiledModel(RunnableModel):
+    """A compiled model of static shapes."""
 
     def __init__(self, image: CpuImage | GpuImage, stats: Mapping[str, Any] | None) -> None:
         """Describe a program.
@@ -30,6 +83,11 @@ class CompiledModel(ABC):
         """
         self._description = image
         self.stats: dict[str, Any] = dict(stats or {})
+
+    @property
+    def image(self) -> CpuImage | GpuImage:
+        """The program's data."""
+        return self._description
 
     @property
     def signature(self) -> Signature:
@@ -47,32 +105,24 @@ class CompiledModel(ABC):
         return self._description.num_veus
 
     @property
-    @abstractmethod
-    def target(self) -> str:
-        """What it is compiled for: ``cpu``, ``nvvm:sm_90``."""
+    def input_names(self) -> Sequence[str]:
+        """Names of the inputs, in the model's order."""
+        return [spec.name for spec in self.signature.inputs]
 
     @abstractmethod
-    def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Run the model on arrays by input name; return arrays by output name."""
+    def artifact(self) -> Artifact:
+        """Return the content of the model's artifact."""
 
     @abstractmethod
+    def use_constants(self, constants: Constants) -> None:
+        """Read weights from other memory with the same content; only before the first run."""
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write an artifact that ``rammer_mlir.load`` reads without a compiler."""
+        """Write an artifact that ``rammer_mlir.load`` reads without a compiler.
 
-    @abstractmethod
-    def close(self) -> None:
-        """Give threads or memory back; the model cannot run any more."""
-
-    def __call__(self, *arrays: Any) -> Any:
-        """Run on arrays in the signature's order; return one array, or a tuple of several."""
-        outputs = self.run(by_position(self.signature, arrays))
-        values = tuple(outputs.values())
-        return values[0] if len(values) == 1 else values
-
-    def __enter__(self) -> Self:
-        """Use as a context manager that closes the model."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the model."""
-        self.close()
+        Raises:
+            TargetError: if no linker is found.
+            ArtifactError: if the file cannot be written.
+            OptionError: if it is no path, or what is compiled cannot be saved.
+        """
+        write_artifact(path_of(path, "save"), self.artifact())

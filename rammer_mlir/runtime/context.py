@@ -29,12 +29,16 @@ class Context:
         # Python writes single words through views in a third of the time that NumPy takes.
         words = self._word_view = self._words.data
         self._pointer_view = self._pointers.data
-        bases = {"arena": self._arena.ctypes.data, "constant": image.constants.ctypes.data}
         self._moving: list[tuple[int, int, int]] = []
+        arena = self._arena.ctypes.data
+        weights = [slot.offset for slot in image.table.slots if slot.base == "constant"]
+        weight = iter(image.constants.addresses(weights))
         first = {"input": 0, "output": len(image.signature.inputs)}
         for number, slot in enumerate(image.table.slots):
-            if slot.base in ("arena", "constant"):
-                self._pointers[number] = bases[slot.base] + slot.offset
+            if slot.base == "arena":
+                self._pointers[number] = arena + slot.offset
+            elif slot.base == "constant":
+                self._pointers[number] = next(weight)
             else:
                 self._moving.append((number, first[slot.base] + slot.index, slot.offset))
         table = image.table

@@ -7,18 +7,19 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rammer_mlir.errors import TargetError
+from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.cpu_image import CpuImage
-from rammer_mlir.runtime.artifact import Artifact, write_artifact
+from rammer_mlir.runtime.artifact import Artifact
 from rammer_mlir.runtime.compiled import Array, CompiledModel
 from rammer_mlir.runtime.context import Context
 from rammer_mlir.runtime.feeds import check_inputs, check_outputs
 from rammer_mlir.runtime.pinning import caller_on, check_cores, pin_threads
 from rammer_mlir.runtime.pool import NativeCode, ThreadPool
 from rammer_mlir.runtime.recorder import Recorder
-from rammer_mlir.support.paths import path_of
 from rammer_mlir.timeline.files import write_timelines
 from rammer_mlir.timeline.spans import Timeline
 
@@ -157,15 +158,18 @@ class Executable(CompiledModel):
             self._context = Context(self._image, self._pool.spins)
         return self._code, self._pool, self._context
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write an artifact that ``rammer_mlir.load`` reads without a compiler.
+    def artifact(self) -> Artifact:
+        """Return the program, its code as a shared library, and what the compiler measured.
 
         Raises:
             TargetError: if no linker is found.
-            ArtifactError: if the file cannot be written.
-            OptionError: if it is no path.
         """
-        write_artifact(path_of(path, "save"), Artifact(self._image, self._link(), self.stats))
+        return Artifact(self._image, self._link(), self.stats)
+
+    def use_constants(self, constants: Constants) -> None:
+        """Read weights from other memory with the same content; only before the first run."""
+        assert self._context is None, "a run has taken the addresses of the weights"
+        self._image = self._description = replace(self._image, constants=constants)
 
     def close(self) -> None:
         """End the threads and unmap the code; the executable cannot run any more.

@@ -32,16 +32,15 @@ def check_inputs(signature: Signature, feeds: Mapping[str, Any]) -> list[Array]:
     return [_checked(spec, feeds[spec.name], "input") for spec in signature.inputs]
 
 
-def by_position(signature: Signature, arrays: Sequence[Any]) -> dict[str, Any]:
-    """Return arrays in the signature's order by input name.
+def by_position(names: Sequence[str], arrays: Sequence[Any]) -> dict[str, Any]:
+    """Return arrays in the order of the inputs by input name.
 
     Raises:
         InputError: if there are more or fewer than inputs.
     """
-    specs = signature.inputs
-    if len(arrays) != len(specs):
-        raise InputError(f"expected {len(specs)} inputs, found {len(arrays)}")
-    return {spec.name: array for spec, array in zip(specs, arrays, strict=True)}
+    if len(arrays) != len(names):
+        raise InputError(f"expected {len(names)} inputs, found {len(arrays)}")
+    return dict(zip(names, arrays, strict=True))
 
 
 def check_outputs(

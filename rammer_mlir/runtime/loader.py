@@ -34,7 +34,16 @@ def load(
         OptionError: if it is no path, or the GPU's number is none.
     """
     path = path_of(path, "load")
-    found = read_artifact(path, mapped=mapped)
+    return open_artifact(path, read_artifact(path, mapped=mapped), device)
+
+
+def open_artifact(path: Path, found: Artifact, device: int = 0) -> Executable | GpuExecutable:
+    """Make a program of a file ready to run.
+
+    Raises:
+        ArtifactError: if its code cannot be loaded.
+        OptionError: if the GPU's number is none.
+    """
     if isinstance(found.image, GpuImage):
         driver = partial(open_driver, found.image.target, check_device(device))
         return GpuExecutable(found.image, found.code, driver, found.stats)
@@ -53,7 +62,8 @@ def _load_for_cpu(path: Path, image: CpuImage, found: Artifact) -> Executable:
                 "the model again"
             ) from error
 
-    return Executable(image, native_code(address_of, library), lambda: found.code, found.stats)
+    code = found.code  # the rest of the artifact need not stay
+    return Executable(image, native_code(address_of, library), lambda: code, found.stats)
 
 
 def _open_library(path: Path, code: bytes) -> SharedLibrary:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.signature import Signature, TensorSpec
 
 
@@ -26,7 +26,7 @@ class Members:
 
     manifest: Mapping[str, Any]
     read: Callable[[str], bytes]
-    constants: NDArray[np.uint8]
+    constants: Constants
 
 
 def write_signature(signature: Signature) -> dict[str, Any]:
@@ -42,12 +42,15 @@ def read_signature(manifest: Mapping[str, Any]) -> Signature:
     """Read inputs and outputs."""
 
     def specs(entries: list[dict[str, Any]]) -> tuple[TensorSpec, ...]:
-        return tuple(TensorSpec(e["name"], tuple(e["shape"]), _dtype(e["dtype"])) for e in entries)
+        return tuple(
+            TensorSpec(e["name"], tuple(e["shape"]), read_dtype(e["dtype"])) for e in entries
+        )
 
     return Signature(specs(manifest["inputs"]), specs(manifest["outputs"]))
 
 
-def _dtype(name: str) -> np.dtype[np.generic]:
+def read_dtype(name: str) -> np.dtype[np.generic]:
+    """Return the element type of a name."""
     try:
         return np.dtype(name)
     except TypeError:

@@ -88,7 +88,8 @@ def check(text: str) -> None:
         kind = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
         shape = [dim.dim_value for dim in tensor.shape.dim]
         feeds[value.name] = random.standard_normal(shape).astype(kind)
-    expected = ort.InferenceSession(model.SerializeToString()).run(None, feeds)
+    session = ort.InferenceSession(model.SerializeToString())
+    expected = [np.asarray(value) for value in session.run(None, feeds)]
     with rammer_mlir.compile(model, num_veus=2, cache=False) as executable:
         found = executable.run(feeds)
     for value, wanted in zip(found.values(), expected, strict=True):

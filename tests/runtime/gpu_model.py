@@ -22,9 +22,11 @@ REFERENCE = OnnxRuntime(MODEL)
 
 def compiled(**options: Any) -> EmulatedExecutable:
     """Compile the model for a GPU, and emulate it."""
-    return rammer_mlir.compile(
+    made = rammer_mlir.compile(
         MODEL, target="nvvm:sm_90", num_veus=options.pop("num_veus", 3), emulate=True, **options
     )
+    assert isinstance(made, EmulatedExecutable)
+    return made
 
 
 def with_driver(

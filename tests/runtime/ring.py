@@ -23,8 +23,8 @@ from rammer_mlir.lowering.llvm.link import link_shared
 from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.signature import Signature, TensorSpec
+from rammer_mlir.runtime.compiled import RunnableModel
 from rammer_mlir.runtime.executable import Executable
-from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.pool import native_code
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -151,7 +151,7 @@ func.func private @step(%id: index, %x: {matrix}, %w: {matrix}, %y: {matrix}) {{
         """Return a random input."""
         return np.random.default_rng(seed).standard_normal((self.rows, self.columns)).astype("f")
 
-    def is_right(self, executable: Executable | GpuExecutable, seed: int = 0) -> bool:
+    def is_right(self, executable: RunnableModel, seed: int = 0) -> bool:
         """Run into memory that holds no earlier result, and compare with NumPy."""
         x = self.input(seed)
         y = np.full_like(x, np.nan)

@@ -16,8 +16,8 @@ import pytest
 
 import rammer_mlir
 from rammer_mlir.errors import ArtifactError, OptionError, TargetError
+from rammer_mlir.runtime.compiled import RunnableModel
 from rammer_mlir.runtime.executable import Executable
-from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from tests.runtime.artifacts import RING, SMALL, loads_and_runs, refusal
 
 
@@ -167,7 +167,7 @@ def test_flipped_bits(saved: Path, tmp_path: Path) -> None:
     assert refused > len(positions) // 2
 
 
-def refused_saving(executable: Executable | GpuExecutable, path: Path, reason: str) -> None:
+def refused_saving(executable: RunnableModel, path: Path, reason: str) -> None:
     """Require that saving fails for this reason and leaves nothing behind."""
     before = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
     with pytest.raises(ArtifactError) as caught:

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import rammer_mlir
 from rammer_mlir.runtime.artifact import read_artifact
-from rammer_mlir.runtime.compiled import CompiledModel
+from rammer_mlir.runtime.compiled import RunnableModel
 from rammer_mlir.support.atomic_file import write_atomically
 from tests.runtime.artifacts import contents, refusal, write_members
 
@@ -35,11 +35,11 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def result(loaded: CompiledModel) -> NDArray[np.generic]:
+def result(loaded: RunnableModel) -> NDArray[np.generic]:
     return loaded.run({"x": X})["y"]
 
 
-def is_right(loaded: CompiledModel) -> bool:
+def is_right(loaded: RunnableModel) -> bool:
     return np.array_equal(result(loaded), X @ WEIGHT)
 
 
@@ -71,9 +71,9 @@ def test_members_at_other_places(saved: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mapped", [True, False])
 def test_large_constants_are_mapped_unless_somebody_minds(saved: Path, mapped: bool) -> None:
-    image = read_artifact(saved, mapped=mapped).image
-    assert isinstance(image.constants, np.memmap) == mapped
-    assert image.constants.ctypes.data % 64 == 0
+    (weights,) = read_artifact(saved, mapped=mapped).image.constants.parts
+    assert isinstance(weights, np.memmap) == mapped
+    assert weights.ctypes.data % 64 == 0
 
 
 @pytest.mark.parametrize("size", [0, 100])

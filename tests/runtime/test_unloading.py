@@ -15,7 +15,7 @@ import pytest
 
 import rammer_mlir
 from rammer_mlir.errors import TargetError
-from rammer_mlir.runtime.compiled import CompiledModel
+from rammer_mlir.runtime.compiled import RunnableModel
 from tests.runtime.artifacts import RING, loads_and_runs
 
 
@@ -62,7 +62,7 @@ def test_one_of_two_executables_is_closed(saved: Path) -> None:
         assert RING.is_right(kept)
 
 
-def runs_until_closed(loaded: CompiledModel) -> int:
+def runs_until_closed(loaded: RunnableModel) -> int:
     """Run as long as the executable does, and return how often that was."""
     x = RING.input(1)
     expected = RING.expected(x)

@@ -40,6 +40,7 @@ from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.ir.structured import element_bytes
 from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import ARENA, memory_sizes
+from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.gpu_image import GpuCodeKind, GpuImage
 from rammer_mlir.programs.gpu_table import Buffer, encode_for_gpu
 from rammer_mlir.programs.native_interface import GPU_ENTRY, argument_name
@@ -102,7 +103,7 @@ class GpuProgram:
             block_threads=self.block_threads,
             arguments=self.arguments,
             argument_bytes=self.argument_bytes,
-            constants=self.constants,
+            constants=Constants((self.constants,)),
             program=self.program,
             tables=self.tables,
             proof=self.proof,

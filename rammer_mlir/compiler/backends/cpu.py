@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Self
 
 from rammer_mlir.compiler.backends.backend import Backend, Code
@@ -56,4 +57,4 @@ class CpuBackend(Backend):
         assert isinstance(image, CpuImage)
         library = load_object(code.binary)
         native = native_code(library.address, library)
-        return Executable(image, native, lambda: link_shared(code.binary), code.stats)
+        return Executable(image, native, partial(link_shared, code.binary), code.stats)

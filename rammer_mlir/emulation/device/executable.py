@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import NoReturn
 
 from rammer_mlir.emulation.device.driver import EmulatedDriver
 from rammer_mlir.emulation.device.traces import Trace
@@ -46,7 +47,17 @@ class EmulatedExecutable(GpuExecutable):
         """What each launch so far accessed, if the kernel is compiled to record that."""
         return self._emulated.traces
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def artifact(self) -> NoReturn:
+        """Refuse: emulated code is none of a device.
+
+        Raises:
+            OptionError: always.
+        """
+        raise OptionError(
+            "expected code for a device, found emulated code; compile without emulation"
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> NoReturn:
         """Refuse to write emulated code.
 
         Raises:

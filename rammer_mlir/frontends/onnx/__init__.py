@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx
 
 from rammer_mlir.frontends.onnx.assembly import assemble
 from rammer_mlir.frontends.onnx.load import Source, load
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.open_inputs import fix_inputs, open_signature, require_fixed
 from rammer_mlir.frontends.onnx.prepare import prepare
 from rammer_mlir.frontends.onnx.tensors import Array, dtype_of, static_shape
+from rammer_mlir.programs.dimensions import PYTHON, Shapes, Sizes, Wording
 from rammer_mlir.programs.signature import Signature, TensorSpec
 
 
@@ -30,20 +32,29 @@ class ImportedModel:
 
 
 def import_model(
-    source: Source, *, shapes: Mapping[str, Sequence[int]] | None = None
+    source: Source | Model,
+    *,
+    shapes: Shapes | None = None,
+    dims: Sizes | None = None,
+    wording: Wording = PYTHON,
 ) -> ImportedModel:
     """Import an ONNX model.
 
     Args:
-        source: a path, a serialized model, or a model.
+        source: a path, a serialized model, or a model; one that is loaded stays as it is.
         shapes: static shapes of inputs whose dimensions the model leaves open, by name.
+        dims: sizes of open dimensions, by the name that the model gives them.
+        wording: how messages ask for them.
 
     Raises:
         ModelError: if the model cannot be read or is not valid.
         ShapeError: if a shape is missing, or contradicts the model.
         UnsupportedError: naming all nodes that cannot be compiled.
     """
-    model = prepare(load(source), shapes or {})
+    model = source.copy() if isinstance(source, Model) else load(source)
+    fix_inputs(model, shapes or {}, dims or {}, wording)
+    require_fixed(open_signature(model), wording)
+    model = prepare(model)
     signature = Signature(
         tuple(_spec(value) for value in model.inputs),
         tuple(_spec(value) for value in model.graph.output),

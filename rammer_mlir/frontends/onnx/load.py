@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 
 from rammer_mlir.errors import ModelError, UnsupportedError
 from rammer_mlir.frontends.onnx.model import Model, first_line, separate_weights
+from rammer_mlir.frontends.onnx.open_inputs import clear_negative_sizes
 from rammer_mlir.frontends.onnx.tensors import opset
 
 Source = str | os.PathLike[str] | bytes | onnx.ModelProto
@@ -40,6 +41,7 @@ def load(source: Source) -> Model:
         raise ModelError(f"{name} has no outputs: expected at least one")
     _refuse_initializers(proto, name)
     model = separate_weights(proto, name, folder)
+    clear_negative_sizes(model.graph, name)
     _check(model, name)
     _require_opset(proto, name)
     return model

@@ -47,6 +47,10 @@ class Model:
         """Return the values of all initializers, large ones included."""
         return {**small_constants(self.graph), **self.weights}
 
+    def copy(self) -> Model:
+        """Return a model that can be changed; the values of weights are shared."""
+        return Model(onnx.ModelProto.FromString(self.proto.SerializeToString()), {**self.weights})
+
     def with_proto(self, proto: onnx.ModelProto) -> Model:
         """Return a model with the same weights and another graph."""
         return replace(self, proto=proto)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import onnx
 import onnx.version_converter
 
@@ -21,7 +19,6 @@ from rammer_mlir.frontends.onnx.recurrent import decompose_recurrent
 from rammer_mlir.frontends.onnx.refusals import refuse_unsupported
 from rammer_mlir.frontends.onnx.rewrites import rewrite_nodes
 from rammer_mlir.frontends.onnx.shapes import (
-    bind_shapes,
     infer_shapes,
     open_nodes,
     require_sizes,
@@ -37,15 +34,16 @@ _MOST_ROUNDS = 8
 """How often constants are folded and shapes inferred in turn: each can make the other go on."""
 
 
-def prepare(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
+def prepare(model: Model) -> Model:
     """Return the model with static shapes, constants folded, and recurrent operators unrolled.
+
+    Its inputs must have static shapes.
 
     Raises:
         ModelError: if the model contradicts itself or cannot be converted.
-        ShapeError: if a shape is missing or not static.
+        ShapeError: if a shape is not static.
         UnsupportedError: if operators cannot be compiled.
     """
-    bind_shapes(model, shapes)
     declared = take_declared(model.graph)
     inline_local_functions(model)
     model = _upgrade(model)

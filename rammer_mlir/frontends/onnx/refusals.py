@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import onnx
 
 from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.frontends.onnx.lasting import lasting_nodes
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, value_infos
 
@@ -52,6 +53,9 @@ _REAL_TYPES = frozenset(
     "UINT8 UINT16 UINT32 UINT64".split()
 )
 
+_FOLDED = ("sequences are not tensors", "optional values are not tensors")
+"""Reasons that do not hold where folding takes apart what it sees put together."""
+
 _REASON_OF = {operator: reason for reason, names in _REASONS.items() for operator in names}
 
 
@@ -64,6 +68,23 @@ def refuse_unsupported(model: Model) -> None:
     found = [*_problems(model.graph), *_type_problems(model.graph)]
     # What an input holds, the nodes behind it hold too: that is no news.
     found = list(_interface_problems(model)) or found
+    if found:
+        raise UnsupportedError(f"not supported: {', '.join(found)}")
+
+
+def refuse_for_all_sizes(model: Model) -> None:
+    """Refuse a model with open dimensions for what no sizes of them make constant.
+
+    Nodes inside of loops and choices are left to the specialisation: sizes may decide that they
+    never run. Local functions must have been inlined.
+
+    Raises:
+        UnsupportedError: naming all such nodes.
+    """
+    found = [*_interface_problems(model)]
+    for node in lasting_nodes(model):
+        if _REASON_OF.get(node.op_type) not in _FOLDED:
+            found.extend(_problems_of(node))
     if found:
         raise UnsupportedError(f"not supported: {', '.join(found)}")
 
@@ -95,11 +116,15 @@ def _type_name(kind: int) -> str:
 
 def _problems(graph: onnx.GraphProto) -> Iterator[str]:
     for node in graph.node:
-        name = node.name or next(filter(None, node.output), "")
-        if node.domain not in ONNX_DOMAINS:
-            yield f"'{name}' ({node.domain}.{node.op_type}: not an operator of ONNX)"
-        elif node.op_type in _REASON_OF:
-            yield f"'{name}' ({node.op_type}: {_REASON_OF[node.op_type]})"
+        yield from _problems_of(node)
         for attribute in node.attribute:
             for subgraph in (attribute.g, *attribute.graphs):
                 yield from _problems(subgraph)
+
+
+def _problems_of(node: onnx.NodeProto) -> Iterator[str]:
+    name = node.name or next(filter(None, node.output), "")
+    if node.domain not in ONNX_DOMAINS:
+        yield f"'{name}' ({node.domain}.{node.op_type}: not an operator of ONNX)"
+    elif node.op_type in _REASON_OF:
+        yield f"'{name}' ({node.op_type}: {_REASON_OF[node.op_type]})"

@@ -59,11 +59,11 @@ _SHAPE_INPUTS: Mapping[str, tuple[int, ...]] = {
 """Inputs by operator whose values, not only shapes, decide about the shape of the result."""
 
 
-def bind_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
-    """Write the user's shapes into the model's inputs and check that no dimension stays open.
+def give_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
+    """Write the user's shapes into the model's inputs.
 
     Raises:
-        ShapeError: if a name is unknown, a shape contradicts the model, or one is still missing.
+        ShapeError: if a name is unknown, or a shape contradicts the model.
     """
     inputs = {value.name: value for value in model.inputs}
     for name, shape in shapes.items():
@@ -71,8 +71,6 @@ def bind_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
             known = ", ".join(f"'{other}'" for other in inputs) or "none"
             raise ShapeError(f"shape for unknown input '{name}': the model's inputs are {known}")
         _bind(inputs[name], list(shape))
-    for value in inputs.values():
-        _require_static(value)
 
 
 def _bind(value: onnx.ValueInfoProto, shape: list[int]) -> None:
@@ -98,26 +96,6 @@ def _bind(value: onnx.ValueInfoProto, shape: list[int]) -> None:
     del tensor.shape.dim[:]
     for size in shape:
         tensor.shape.dim.add().dim_value = size
-
-
-def _require_static(value: onnx.ValueInfoProto) -> None:
-    tensor = value.type.tensor_type
-    if not value.type.HasField("tensor_type"):
-        raise ShapeError(f"input '{value.name}' is not a tensor: expected tensors only")
-    if not tensor.HasField("shape"):
-        raise ShapeError(
-            f"input '{value.name}' has no shape: give it with --shape {value.name}=N,..."
-        )
-    for position, dim in enumerate(tensor.shape.dim):
-        if not dim.HasField("dim_value"):
-            sizes = ",".join(
-                str(d.dim_value) if d.HasField("dim_value") else "N" for d in tensor.shape.dim
-            )
-            symbol = f" ('{dim.dim_param}')" if dim.dim_param else ""
-            raise ShapeError(
-                f"input '{value.name}': dimension {position}{symbol} is unknown: give the shape "
-                f"with --shape {value.name}={sizes}"
-            )
 
 
 def _forget_open_shapes(graph: onnx.GraphProto) -> None:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
 
 from rammer_mlir.errors import InputError, OptionError, TargetError
+from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.programs.native_interface import argument_name
 from rammer_mlir.programs.signature import Signature, TensorSpec
-from rammer_mlir.runtime.artifact import Artifact, write_artifact
+from rammer_mlir.runtime.artifact import Artifact
 from rammer_mlir.runtime.compiled import Array, CompiledModel
 from rammer_mlir.runtime.feeds import check_inputs, check_names, check_outputs
 from rammer_mlir.runtime.gpu.arrays import DeviceArray, find_on_device
 from rammer_mlir.runtime.gpu.driver import Driver
 from rammer_mlir.runtime.gpu.program import DeviceProgram
-from rammer_mlir.support.paths import path_of
 
 OpenDriver = Callable[[], Driver]
 
@@ -315,14 +315,14 @@ class GpuExecutable(CompiledModel):
             outputs.append(array)
         return outputs
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write an artifact that ``rammer_mlir.load`` reads without a compiler.
+    def artifact(self) -> Artifact:
+        """Return the program, its kernel, and what the compiler measured."""
+        return Artifact(self._image, self._code, self.stats)
 
-        Raises:
-            ArtifactError: if the file cannot be written.
-            OptionError: if it is no path.
-        """
-        write_artifact(path_of(path, "save"), Artifact(self._image, self._code, self.stats))
+    def use_constants(self, constants: Constants) -> None:
+        """Read weights from other memory with the same content; only before the first run."""
+        assert self._program is None, "the weights are on the device"
+        self._image = self._description = replace(self._image, constants=constants)
 
     def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
         """Refuse, as ``record`` does."""

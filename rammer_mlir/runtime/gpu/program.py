@@ -56,14 +56,15 @@ class DeviceProgram:
         own = [name for name in image.arguments if name in _USES]
         self._sizes[TABLE] = image.tables.nbytes
         self._memory = {name: DeviceMemory(driver, self._sizes[name]) for name in own}
-        self._upload(_CONSTANT, image.constants)
+        for start, part in zip(image.constants.starts, image.constants.parts, strict=True):
+            self._upload(_CONSTANT, part, start)
         self._upload(TABLE, image.tables)
         self._clear_counters()
         driver.synchronize(self.stream)
 
-    def _upload(self, name: str, values: NDArray[np.generic]) -> None:
+    def _upload(self, name: str, values: NDArray[np.generic], start: int = 0) -> None:
         if values.nbytes:
-            self.driver.upload(self._memory[name].address, values, self.stream)
+            self.driver.upload(self._memory[name].address + start, values, self.stream)
 
     def _clear_counters(self) -> None:
         """Zero the step counters: once, and after a run that was stopped half-way."""

@@ -1,0 +1,103 @@
+"""What the tools ask and say of models with open dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.errors import OptionError
+from rammer_mlir.open_models.model import OpenModel
+from rammer_mlir.programs.dimensions import (
+    COMMAND_LINE,
+    OpenSignature,
+    OpenTensor,
+    Shapes,
+    Sizes,
+    bind,
+    describe_open,
+    shape_text,
+    sizes_text,
+)
+from rammer_mlir.programs.signature import Signature, TensorSpec
+from rammer_mlir.runtime.compiled import CompiledModel
+
+Arrays = Mapping[str, NDArray[np.generic]]
+
+
+def require_sizes(model: OpenModel) -> NoReturn:
+    """Refuse to make random inputs up for open dimensions.
+
+    Raises:
+        OptionError: listing them, and how the user gives them.
+    """
+    raise OptionError(_advice(model.signature))
+
+
+def _advice(signature: OpenSignature) -> str:
+    return (
+        f"the model leaves {describe_open(signature)} open: give {COMMAND_LINE.ask(signature)}, or "
+        "arrays with --inputs"
+    )
+
+
+def static_signature(model: OpenModel, dims: Sizes, shapes: Shapes) -> Signature:
+    """Return the inputs of the specialisation that an artifact's user chooses.
+
+    Raises:
+        OptionError: if dimensions are unknown, contradict each other, or stay open.
+    """
+    signature = model.signature
+    unknown = [symbol for symbol in dims if symbol not in signature.symbols]
+    if unknown:
+        known = ", ".join(f"'{symbol}'" for symbol in signature.symbols) or "none"
+        raise OptionError(
+            f"--dim: unknown dimension '{unknown[0]}': the model's open dimensions are {known}"
+        )
+    bound = bind(signature, shapes, dims, "--dim")
+    if bound.problems:
+        raise OptionError(f"{'; '.join(bound.problems)}: give each dimension one size")
+    rest = signature.with_sizes(bound.sizes)
+    if rest.symbols or set(rest.unranked) - shapes.keys():
+        held = "; ".join(map(sizes_text, model.specializations))
+        raise OptionError(f"{_advice(rest)}; the artifact holds {held}")
+    static = signature.shapes(bound.sizes, shapes)
+    return Signature(
+        tuple(TensorSpec(t.name, static[t.name], _dtype(t)) for t in signature.inputs), ()
+    )
+
+
+def _dtype(tensor: OpenTensor) -> np.dtype[np.generic]:
+    assert tensor.dtype is not None, "inputs have types"
+    return tensor.dtype
+
+
+def described(model: CompiledModel | OpenModel) -> str:
+    """Return what a loaded model is, a line for each input, output and specialisation."""
+    lines = [f"target           {model.target}", f"vEUs             {model.num_veus}"]
+    for kind, tensors in (("input", model.signature.inputs), ("output", model.signature.outputs)):
+        for tensor in tensors:
+            shape = "any" if tensor.shape is None else shape_text(tensor.shape)
+            label = f"{kind} '{tensor.name}'"
+            lines.append(f"{label:<16} {shape} {tensor.dtype or ''}".rstrip())
+    if isinstance(model, OpenModel):
+        lines += [f"specialisation   {sizes_text(sizes)}" for sizes in model.specializations]
+    return "\n".join(lines)
+
+
+def with_narrow_floats(
+    specs: Sequence[TensorSpec | OpenTensor], arrays: Arrays
+) -> dict[str, NDArray[np.generic]]:
+    """Restore bfloat16 and its kin, which an .npz file holds as bytes without a type."""
+    types = {spec.name: spec.dtype for spec in specs}
+    wanted = {name: dtype for name, dtype in types.items() if dtype and dtype.kind == "V"}
+    return {
+        name: array.view(wanted[name]) if _is_untyped(array, wanted.get(name)) else array
+        for name, array in arrays.items()
+    }
+
+
+def _is_untyped(array: NDArray[np.generic], wanted: np.dtype[np.generic] | None) -> bool:
+    return wanted is not None and array.dtype == np.dtype(f"V{wanted.itemsize}")

@@ -1,0 +1,61 @@
+"""Nodes that a model keeps whatever the sizes of its open dimensions are."""
+
+from __future__ import annotations
+
+import onnx
+
+from rammer_mlir.frontends.onnx.model import Model, used_names
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS
+
+_OF_SHAPES = ("Shape", "Size")
+"""Operators whose results are constant once their operand's shape is."""
+
+
+def lasting_nodes(model: Model) -> list[onnx.NodeProto]:
+    """Return nodes that can neither be folded nor removed, without those of subgraphs.
+
+    Such a node computes with values of inputs, or is no operator of ONNX or random; and an output
+    needs its results, not only a choice whose condition sizes may decide.
+    """
+    varying = _varying_names(model)
+    needed = {value.name for value in model.graph.output}
+    found: list[onnx.NodeProto] = []
+    for node in reversed(model.graph.node):
+        if needed.isdisjoint(node.output):
+            continue
+        needed |= _needed_by(node, varying)
+        if not varying.isdisjoint(node.output):
+            found.append(node)
+    return found[::-1]
+
+
+def _varying_names(model: Model) -> set[str]:
+    """Return the values that sizes alone do not decide."""
+    varying = {value.name for value in model.inputs}
+    for node in model.graph.node:
+        if node.domain in ONNX_DOMAINS and node.op_type in _OF_SHAPES:
+            continue
+        is_random = node.op_type.startswith("Random") or node.domain not in ONNX_DOMAINS
+        if is_random or not varying.isdisjoint(_operands(node)):
+            varying.update(filter(None, node.output))
+    return varying
+
+
+def _operands(node: onnx.NodeProto) -> set[str]:
+    """Return all values that a node or its subgraphs name."""
+    names = set(node.input) - {""}
+    for attribute in node.attribute:
+        for subgraph in (attribute.g, *attribute.graphs):
+            names |= used_names(subgraph)
+    return names
+
+
+def _needed_by(node: onnx.NodeProto, varying: set[str]) -> set[str]:
+    """Return the values that a node needs whatever the sizes are.
+
+    A subgraph's values are not among them unless a varying value decides whether it runs.
+    """
+    is_decided = any(attribute.HasField("g") for attribute in node.attribute) and (
+        varying.isdisjoint(node.input)
+    )
+    return set(node.input) - {""} if is_decided else _operands(node)

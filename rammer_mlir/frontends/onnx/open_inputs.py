@@ -1,0 +1,171 @@
+"""Inputs whose dimensions a model leaves open: named, unknown or -1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import onnx
+
+from rammer_mlir.errors import ModelError, ShapeError
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.shapes import give_shapes
+from rammer_mlir.frontends.onnx.tensors import dtype_of
+from rammer_mlir.programs.dimensions import (
+    PYTHON,
+    OpenSignature,
+    OpenTensor,
+    Shape,
+    Shapes,
+    Sizes,
+    Wording,
+    bind,
+    describe_open,
+)
+
+_OPEN = -1
+"""How some exporters write a dimension of any size."""
+
+
+def clear_negative_sizes(graph: onnx.GraphProto, name: str) -> None:
+    """Make dimensions of -1 unknown ones, of inputs and outputs.
+
+    Raises:
+        ModelError: if a dimension is another negative number.
+    """
+    for value in (*graph.input, *graph.output):
+        for position, dim in enumerate(value.type.tensor_type.shape.dim):
+            if dim.dim_value < _OPEN:
+                raise ModelError(
+                    f"{name}: dimension {position} of '{value.name}' is {dim.dim_value}: expected "
+                    "a size, or -1 for an open dimension"
+                )
+            if dim.dim_value == _OPEN:
+                dim.ClearField("dim_value")
+
+
+def open_signature(model: Model) -> OpenSignature:
+    """Return a model's inputs and outputs, with symbols for open dimensions.
+
+    Raises:
+        ShapeError: if an input is not a tensor.
+    """
+    for value in model.inputs:
+        if not value.type.HasField("tensor_type"):
+            raise ShapeError(f"input '{value.name}' is not a tensor: expected tensors only")
+    values = (*model.inputs, *model.graph.output)
+    taken = {dim.dim_param for value in values for dim in value.type.tensor_type.shape.dim}
+    inputs = tuple(_tensor(value, taken) for value in model.inputs)
+    return OpenSignature(inputs, tuple(_tensor(value, taken) for value in model.graph.output))
+
+
+def _tensor(value: onnx.ValueInfoProto, taken: set[str]) -> OpenTensor:
+    tensor = value.type.tensor_type
+    shape = None
+    if tensor.HasField("shape"):
+        dims = enumerate(tensor.shape.dim)
+        shape = tuple(_dimension(value.name, position, dim, taken) for position, dim in dims)
+    return OpenTensor(value.name, shape, _dtype(tensor.elem_type))
+
+
+def _dimension(
+    name: str, position: int, dim: onnx.TensorShapeProto.Dimension, taken: set[str]
+) -> int | str:
+    if dim.HasField("dim_value"):
+        return dim.dim_value
+    symbol = dim.dim_param or f"{name}[{position}]"
+    while not dim.dim_param and symbol in taken:  # the model has that name for another dimension
+        symbol += "'"
+    return symbol
+
+
+def _dtype(elem_type: int) -> np.dtype[np.generic] | None:
+    try:
+        return dtype_of(elem_type)
+    except (KeyError, ValueError, TypeError):  # undefined, which is refused later
+        return None
+
+
+def fix_inputs(model: Model, shapes: Shapes, dims: Sizes, wording: Wording = PYTHON) -> Shapes:
+    """Write sizes into a model's inputs; return the shapes of inputs that are static by that.
+
+    Args:
+        model: is changed in place.
+        shapes: of inputs, by name.
+        dims: sizes by symbol; each binds all dimensions of that symbol, as ``shapes`` do.
+        wording: of the interface that the user speaks.
+
+    Raises:
+        ShapeError: if a name is unknown, or sizes contradict the model or each other.
+    """
+    signature = open_signature(model)
+    check_symbols(signature, dims, wording)
+    give_shapes(model, shapes)
+    given_as = "dims" if wording.is_python else "--dim"
+    bound = bind(_as_given(signature, shapes), shapes, dims, given_as)
+    if bound.problems:
+        raise ShapeError(f"{'; '.join(bound.problems)}: give each dimension one size")
+    fixed = signature.with_sizes(bound.sizes)
+    for value, tensor in zip(model.inputs, fixed.inputs, strict=True):
+        for dim, size in zip(value.type.tensor_type.shape.dim, tensor.shape or (), strict=False):
+            if isinstance(size, int) and not dim.HasField("dim_value"):
+                dim.dim_value = size
+    return {**_changed(signature, fixed), **shapes}
+
+
+def _as_given(signature: OpenSignature, shapes: Shapes) -> OpenSignature:
+    """Return the signature with given sizes for those that the model knows: 0 may be any size."""
+    return replace(
+        signature,
+        inputs=tuple(
+            tensor
+            if tensor.shape is None or tensor.name not in shapes
+            else replace(tensor, shape=_known_as_given(tensor.shape, shapes[tensor.name]))
+            for tensor in signature.inputs
+        ),
+    )
+
+
+def _known_as_given(shape: tuple[int | str, ...], given: Shape) -> tuple[int | str, ...]:
+    pairs = zip(shape, given, strict=True)
+    return tuple(size if isinstance(dim, int) else dim for dim, size in pairs)
+
+
+def _changed(before: OpenSignature, after: OpenSignature) -> dict[str, Shape]:
+    return {
+        new.name: tuple(size for size in new.shape if isinstance(size, int))
+        for old, new in zip(before.inputs, after.inputs, strict=True)
+        if old.symbols and new.shape is not None and not new.symbols
+    }
+
+
+def check_symbols(signature: OpenSignature, dims: Iterable[str], wording: Wording) -> None:
+    """Refuse dimensions that a model does not leave open.
+
+    Raises:
+        ShapeError: naming them, and those that are open.
+    """
+    unknown = [symbol for symbol in dims if symbol not in signature.symbols]
+    if unknown:
+        given = "dims: " if wording.is_python else "--dim: "
+        known = ", ".join(f"'{symbol}'" for symbol in signature.symbols) or "none"
+        raise ShapeError(
+            f"{given}unknown dimension {_listing(unknown)}: the model's open dimensions are {known}"
+        )
+
+
+def _listing(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def require_fixed(signature: OpenSignature, wording: Wording) -> None:
+    """Refuse open dimensions.
+
+    Raises:
+        ShapeError: listing them all, and how the user gives them.
+    """
+    if signature.is_open:
+        raise ShapeError(
+            f"the model leaves {describe_open(signature)} open: give {wording.ask(signature)}"
+        )

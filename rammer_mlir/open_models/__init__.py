@@ -1,0 +1,1 @@
+"""Models with open dimensions: their specialisations, in memory and in files."""

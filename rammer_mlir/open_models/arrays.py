@@ -1,0 +1,73 @@
+"""The shapes of a run's arrays, and everything that is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from rammer_mlir.errors import InputError
+from rammer_mlir.programs.dimensions import OpenSignature, OpenTensor, Shape, bind
+
+
+def shapes_of(signature: OpenSignature, feeds: Mapping[str, Any]) -> dict[str, Shape]:
+    """Return the shape of each input's array.
+
+    Raises:
+        InputError: with all names that are unknown or missing, all element types and shapes that
+            differ, and all symbols of which arrays have different sizes.
+    """
+    known = ", ".join(map(str, signature.inputs)) or "none"
+    if not hasattr(feeds, "keys"):
+        raise InputError(
+            f"inputs: expected a mapping from names to arrays, found {type(feeds).__name__}; give "
+            f"{known} by name"
+        )
+    names = [tensor.name for tensor in signature.inputs]
+    problems = [f"unknown input '{name}'" for name in feeds if name not in names]
+    problems += [f"input '{name}' is missing" for name in names if name not in feeds]
+    given = [(t, feeds[t.name]) for t in signature.inputs if t.name in feeds]
+    shapes: dict[str, Shape] = {}
+    for tensor, value in given:
+        problems += _type_problems(tensor, value)
+        shape = _shape(value)
+        if shape is None:
+            problems.append(f"input '{tensor.name}': expected an array")
+        else:
+            shapes[tensor.name] = shape
+    problems += bind(signature, shapes).problems
+    if problems:
+        raise InputError(f"{'; '.join(problems)}: expected {known}")
+    return shapes
+
+
+def _type_problems(tensor: OpenTensor, value: Any) -> Iterator[str]:
+    """Yield what is wrong with an element type; those of other libraries are left to the run."""
+    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
+        dtype = _dtype(value)
+        if dtype is not None and dtype != tensor.dtype:
+            yield (
+                f"input '{tensor.name}': expected dtype {tensor.dtype}, found {dtype}; convert it "
+                f"with .astype('{tensor.dtype}')"
+            )
+
+
+def _dtype(value: Any) -> np.dtype[Any] | None:
+    if isinstance(value, np.ndarray):
+        return value.dtype
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return None  # on a device
+    try:
+        return np.asarray(value).dtype
+    except ValueError:
+        return None  # no array, which its shape says
+
+
+def _shape(value: Any) -> Shape | None:
+    """Return an array's shape, None for what is none."""
+    try:
+        found = value.shape if hasattr(value, "shape") else np.shape(value)
+        return tuple(map(int, found))
+    except (TypeError, ValueError):
+        return None

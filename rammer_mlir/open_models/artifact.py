@@ -1,0 +1,140 @@
+"""Artifacts that hold several specialisations of a model, and loading artifacts of any kind.
+
+Such a file has the members of each program in a folder of its own, and the weights of all of them,
+equal ones once, in one ``constants.bin``. The manifest has the open signature, and for each program
+what the manifest of its own file would have, its folder, and ``constants``: for each weight where
+it begins in ``constants.bin``, and its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rammer_mlir.errors import ArtifactError
+from rammer_mlir.open_models.sharing import digest, each_weight
+from rammer_mlir.programs.constants import Bytes, Constants
+from rammer_mlir.programs.dimensions import OpenSignature, OpenTensor, Shapes
+from rammer_mlir.runtime.artifact import (
+    CONSTANTS,
+    FORMAT,
+    Archive,
+    Artifact,
+    Pieces,
+    described,
+    write_members,
+)
+from rammer_mlir.runtime.parts import read_dtype
+
+SEVERAL_VERSION = 6
+"""Format version of a file with several programs; one program alone has an older version."""
+
+
+@dataclass(frozen=True)
+class Specialization:
+    """A program for static shapes of a model's inputs."""
+
+    shapes: Shapes
+    artifact: Artifact
+
+
+@dataclass(frozen=True)
+class Specializations:
+    """What a file with several programs holds."""
+
+    signature: OpenSignature
+    programs: tuple[Specialization, ...]
+
+
+def write_specializations(
+    path: Path, signature: OpenSignature, programs: Sequence[Specialization]
+) -> None:
+    """Write several programs of a model.
+
+    Raises:
+        ArtifactError: if the file cannot be written.
+    """
+    weights = _Weights()
+    entries: list[dict[str, Any]] = []
+    members: dict[str, Pieces] = {}
+    for number, program in enumerate(programs):
+        folder = f"{number}/"
+        manifest, own = described(program.artifact)
+        members |= {f"{folder}{name}": pieces for name, pieces in own.items()}
+        entries.append({"folder": folder, "constants": weights.add(program.artifact), **manifest})
+    manifest = {
+        "format": FORMAT,
+        "version": SEVERAL_VERSION,
+        "inputs": [_described_tensor(tensor) for tensor in signature.inputs],
+        "outputs": [_described_tensor(tensor) for tensor in signature.outputs],
+        "specializations": entries,
+    }
+    write_members(path, manifest, {**members, CONSTANTS: Constants(tuple(weights.parts)).pieces})
+
+
+class _Weights:
+    """Collects weights; equal ones are written once."""
+
+    def __init__(self) -> None:
+        self.parts: list[Bytes] = []
+        self._size = 0
+        self._known: dict[bytes, int] = {}
+
+    def add(self, artifact: Artifact) -> list[tuple[int, int]]:
+        """Return where each weight of a program begins, and its bytes."""
+        constants = artifact.image.constants
+        if len(constants.parts) == 1:
+            constants = each_weight(constants, artifact.image.proof)
+        return [(self._place(part), part.nbytes) for part in constants.parts]
+
+    def _place(self, part: Bytes) -> int:
+        name = digest(part)
+        if name not in self._known:
+            self._known[name] = self._size
+            self.parts.append(part)
+            self._size += part.nbytes
+        return self._known[name]
+
+
+def _described_tensor(tensor: OpenTensor) -> dict[str, Any]:
+    dtype = None if tensor.dtype is None else str(tensor.dtype)
+    return {"name": tensor.name, "shape": tensor.shape, "dtype": dtype}
+
+
+def read_specializations(archive: Archive) -> Specializations:
+    """Read all programs of a file.
+
+    Raises:
+        ArtifactError: if it was changed, or is made for a machine that this is not.
+    """
+    archive.require_version(SEVERAL_VERSION)
+    manifest = archive.manifest
+    for entry in manifest["specializations"]:
+        archive.check_machine(entry)
+    archive.check_seal()
+    signature = OpenSignature(_tensors(manifest["inputs"]), _tensors(manifest["outputs"]))
+    blob = archive.constants()
+    programs = tuple(_program(archive, entry, blob) for entry in manifest["specializations"])
+    if not programs:
+        raise ArtifactError(f"'{archive.path}' holds no program: compile the model again")
+    return Specializations(signature, programs)
+
+
+def _program(archive: Archive, entry: Mapping[str, Any], blob: Bytes) -> Specialization:
+    constants = Constants(tuple(blob[start : start + size] for start, size in entry["constants"]))
+    artifact = archive.program(entry, constants, entry["folder"])
+    shapes = {spec.name: spec.shape for spec in artifact.image.signature.inputs}
+    return Specialization(shapes, artifact)
+
+
+def _tensors(entries: Sequence[Mapping[str, Any]]) -> tuple[OpenTensor, ...]:
+    return tuple(
+        OpenTensor(
+            entry["name"],
+            None if entry["shape"] is None else tuple(entry["shape"]),
+            None if entry["dtype"] is None else read_dtype(entry["dtype"]),
+        )
+        for entry in entries
+    )

@@ -1,0 +1,94 @@
+"""Loading artifacts, of one program or of several."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from rammer_mlir.errors import InputError
+from rammer_mlir.open_models.artifact import (
+    SEVERAL_VERSION,
+    Specialization,
+    Specializations,
+    read_specializations,
+)
+from rammer_mlir.open_models.model import OpenModel
+from rammer_mlir.programs.dimensions import Shapes, bind, sizes_text
+from rammer_mlir.programs.gpu_image import GpuImage
+from rammer_mlir.runtime.artifact import open_archive, read_program
+from rammer_mlir.runtime.compiled import CompiledModel
+from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
+from rammer_mlir.runtime.gpu.opening import check_device
+from rammer_mlir.runtime.loader import open_artifact
+from rammer_mlir.support.paths import path_of
+
+
+def load(
+    path: str | os.PathLike[str], device: int = 0, *, mapped: bool = True
+) -> Executable | GpuExecutable | OpenModel:
+    """Load a compiled model.
+
+    Args:
+        path: the artifact.
+        device: number of the GPU that a GPU's programs run on.
+        mapped: map large constants into memory.
+
+    Raises:
+        ArtifactError: if the file is missing, foreign, corrupt, or made for another machine.
+        OptionError: if it is no path, or the GPU's number is none.
+    """
+    path = path_of(path, "load")
+    with open_archive(path, mapped=mapped) as archive:
+        if archive.manifest["version"] != SEVERAL_VERSION:
+            found = read_program(archive)
+        else:
+            found = read_specializations(archive)
+    if not isinstance(found, Specializations):
+        return open_artifact(path, found, device)
+    if isinstance(found.programs[0].artifact.image, GpuImage):
+        check_device(device)
+    held = HeldPrograms(path, found, device)
+    model = OpenModel(found.signature, held, len(found.programs))
+    for program in found.programs:
+        model.prepare(shapes=program.shapes)
+    return model
+
+
+@dataclass(frozen=True)
+class HeldPrograms:
+    """The programs that an artifact holds, and no other ones."""
+
+    path: Path
+    held: Specializations
+    device: int
+
+    @property
+    def target(self) -> str:
+        """The target of all programs."""
+        image = self.held.programs[0].artifact.image
+        return image.target if isinstance(image, GpuImage) else "cpu"
+
+    @property
+    def num_veus(self) -> int:
+        """The vEUs of all programs."""
+        return self.held.programs[0].artifact.image.num_veus
+
+    def make(self, shapes: Shapes) -> CompiledModel:
+        """Return the program for inputs of these shapes.
+
+        Raises:
+            InputError: if the artifact lacks it.
+        """
+        for program in self.held.programs:
+            if program.shapes == shapes:
+                return open_artifact(self.path, program.artifact, self.device)
+        held = "; ".join(self._text(program) for program in self.held.programs)
+        raise InputError(
+            f"'{self.path}' has no program: expected one of its {held}; compile the model for "
+            "these sizes too (--dim), or prepare and save it again"
+        )
+
+    def _text(self, program: Specialization) -> str:
+        return sizes_text(bind(self.held.signature, program.shapes).sizes)

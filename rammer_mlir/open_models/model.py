@@ -1,0 +1,270 @@
+"""A model with open dimensions, ready to run."""
+
+from __future__ import annotations
+
+import functools
+import os
+import weakref
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rammer_mlir.errors import InputError, OptionError, RammerError
+from rammer_mlir.open_models.arrays import shapes_of
+from rammer_mlir.open_models.artifact import Specialization, write_specializations
+from rammer_mlir.open_models.bindings import Given, bindings_of
+from rammer_mlir.open_models.pool import Entry, Key, Pool
+from rammer_mlir.open_models.specializer import Specializer
+from rammer_mlir.programs.dimensions import (
+    OpenSignature,
+    Shape,
+    Shapes,
+    bind,
+    sizes_text,
+)
+from rammer_mlir.runtime.compiled import CompiledModel, RunnableModel
+from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.pinning import check_cores
+from rammer_mlir.support.paths import path_of
+from rammer_mlir.timeline.files import write_timelines
+from rammer_mlir.timeline.spans import Timeline
+
+_models: weakref.WeakSet[OpenModel] = weakref.WeakSet()
+
+
+class OpenModel(RunnableModel):
+    """A model whose inputs have open dimensions.
+
+    The arrays of a run bind them. Each distinct binding is a specialisation: a program of static
+    shapes, made when it is first asked for, and kept in memory until ``specializations`` others
+    were used since. Equal weights of several specialisations are in memory once.
+
+    ``run`` may be called from several Python threads: runs of one specialisation follow each
+    other, those of several run at once.
+    """
+
+    def __init__(
+        self, signature: OpenSignature, specializer: Specializer, specializations: int
+    ) -> None:
+        """Begin without a specialisation.
+
+        Args:
+            signature: inputs and outputs with symbols in their shapes.
+            specializer: makes programs of static shapes.
+            specializations: how many of them are kept in memory.
+        """
+        self._signature, self._specializer = signature, specializer
+        self._limit = specializations
+        self._names = [tensor.name for tensor in signature.inputs]
+        self._pool = Pool(self._make, specializations)
+        self._cores: tuple[int, ...] | None = None
+        _watch_forks()
+        _models.add(self)
+
+    @property
+    def signature(self) -> OpenSignature:
+        """Names, shapes and types of inputs and outputs; a symbol is an open dimension."""
+        return self._signature
+
+    @property
+    def input_names(self) -> Sequence[str]:
+        """Names of the inputs, in the model's order."""
+        return self._names
+
+    @property
+    def target(self) -> str:
+        """What it is compiled for: ``cpu``, ``nvvm:sm_90``."""
+        return self._specializer.target
+
+    @property
+    def num_veus(self) -> int:
+        """VEUs that run each specialisation."""
+        return self._specializer.num_veus
+
+    @property
+    def specializations(self) -> list[dict[str, int]]:
+        """The sizes of the open dimensions of what is in memory, the least recently used first."""
+        return [self._sizes(key) for key in self._pool.keys()]
+
+    @property
+    def summary(self) -> str:
+        """The open dimensions and the specialisations in memory, in words."""
+        lines = [f"open dimensions  {', '.join(self._signature.symbols)}"]
+        lines += [f"specialisation   {sizes_text(sizes)}" for sizes in self.specializations]
+        return "\n".join(lines)
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What the compiler measured of the specialisations in memory: seconds by stage, summed."""
+        seconds: dict[str, float] = {}
+        for model in self._pool.models():
+            for stage, time in model.stats.get("seconds", {}).items():
+                seconds[stage] = seconds.get(stage, 0.0) + time
+        return {"seconds": seconds}
+
+    def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Run the specialisation for arrays of these shapes; make it if it is not in memory.
+
+        Args:
+            feeds: arrays by input name, of the signature's dtypes; equal symbols have equal sizes.
+            out: arrays to write outputs to, by name; others are allocated.
+
+        Returns:
+            Arrays by output name, in the signature's order: those of ``out``, or new ones.
+
+        Raises:
+            InputError: with everything that does not fit the signature.
+            RammerError: if the model cannot be compiled for these shapes.
+        """
+        entry = self._entry(feeds)
+        try:
+            return entry.model.run(feeds, out)
+        except InputError:
+            shapes_of(self._signature, feeds)  # says more, if it is the inputs
+            raise
+        finally:
+            self._pool.release(entry)
+
+    @contextmanager
+    def specialization(self, feeds: Mapping[str, Any]) -> Generator[CompiledModel]:
+        """Give the program for arrays of these shapes; it is not closed before the end.
+
+        Raises:
+            RammerError: as for ``run``.
+        """
+        entry = self._entry(feeds)
+        try:
+            yield entry.model
+        finally:
+            self._pool.release(entry)
+
+    def prepare(
+        self,
+        *,
+        dims: Mapping[str, Given] | None = None,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        **sizes: Given,
+    ) -> None:
+        """Make specialisations ahead of the first run.
+
+        Args:
+            dims: a size, or several, for each open dimension; every combination is made.
+            shapes: of inputs, by name, in place of ``dims`` or beside them.
+            sizes: more of ``dims``, as ``batch=8``.
+
+        Raises:
+            OptionError: if a dimension is unknown or has no size, or these are more specialisations
+                than are kept in memory.
+            RammerError: if one cannot be made.
+        """
+        for bound in bindings_of(self._signature, {**(dims or {}), **sizes}, shapes, self._limit):
+            self._pool.release(self._pool.acquire(self._key(bound)))
+
+    def pin(self, cores: Sequence[int] | None) -> None:
+        """Bind each vEU to a core, as ``Executable.pin`` does, in all specialisations.
+
+        Raises:
+            OptionError: if there is not one core for each vEU, or the target is no CPU.
+            TargetError: if the system refuses.
+        """
+        if self.target != "cpu":
+            raise OptionError(f"pin: expected the target cpu, found {self.target}; leave it out")
+        self._cores = None if cores is None else check_cores(cores, self.num_veus)
+        for model in self._pool.models():
+            if isinstance(model, Executable):
+                model.pin(cores)
+
+    def record(self, feeds: Mapping[str, Any], title: str = "measured") -> Timeline:
+        """Run once and return what each vEU did when, under a title for people.
+
+        Raises:
+            OptionError: if the target is no CPU.
+            RammerError: as for ``run``.
+        """
+        with self.specialization(feeds) as model:
+            if isinstance(model, Executable):
+                return model.record(feeds, title)
+        raise OptionError(
+            f"timeline: expected the target cpu, whose vEUs record times, found {self.target}; "
+            "leave it out"
+        )
+
+    def timeline(self, path: str | os.PathLike[str], feeds: Mapping[str, Any]) -> None:
+        """Run once while recording each vEU's work; write it as ``Executable.timeline`` does."""
+        write_timelines(path, [self.record(feeds)])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the specialisations in memory, with weights that are equal once.
+
+        Raises:
+            OptionError: if there are none, the path is none, or emulated code is to be saved.
+            TargetError: if no linker is found.
+            ArtifactError: if the file cannot be written.
+        """
+        place = path_of(path, "save")
+        held: list[tuple[Key, Entry]] = []
+        try:
+            for key in self._pool.keys():
+                entry = self._pool.find(key)
+                held += [] if entry is None else [(key, entry)]
+            if not held:
+                raise OptionError(
+                    f"save: expected at least one specialisation, found none; {self._advice()}"
+                )
+            programs = [Specialization(self._shapes(k), e.model.artifact()) for k, e in held]
+            write_specializations(place, self._signature, programs)
+        finally:
+            for _, entry in held:
+                self._pool.release(entry)
+
+    def close(self) -> None:
+        """Close all specialisations; the model cannot run any more."""
+        self._pool.close()
+
+    def forget_threads(self) -> None:
+        """Start afresh in a forked child."""
+        self._pool.forget_threads()
+
+    def _entry(self, feeds: Mapping[str, Any]) -> Entry:
+        """Return what runs arrays of these shapes."""
+        try:
+            entry = self._pool.find(tuple([feeds[name].shape for name in self._names]))
+        except (KeyError, AttributeError, TypeError):
+            entry = None
+        if entry is None:
+            entry = self._pool.acquire(self._key(shapes_of(self._signature, feeds)))
+        return entry
+
+    def _make(self, key: Key) -> CompiledModel:
+        try:
+            model = self._specializer.make(self._shapes(key))
+        except RammerError as error:
+            error.args = (f"for {sizes_text(self._sizes(key))}: {error}",)
+            raise
+        if self._cores is not None and isinstance(model, Executable):
+            model.pin(self._cores)
+        return model
+
+    def _key(self, shapes: Shapes) -> Key:
+        return tuple(shapes[name] for name in self._names)
+
+    def _shapes(self, key: Key) -> dict[str, Shape]:
+        return dict(zip(self._names, key, strict=True))
+
+    def _sizes(self, key: Key) -> dict[str, int]:
+        return bind(self._signature, self._shapes(key)).sizes
+
+    def _advice(self) -> str:
+        sizes: Iterable[str] = (f"'{symbol}': 8" for symbol in self._signature.symbols)
+        return f"run the model, or prepare(dims={{{', '.join(sizes)}}})"
+
+
+@functools.cache
+def _watch_forks() -> None:
+    """Renew every model in forked children."""
+    os.register_at_fork(after_in_child=_forget_threads)
+
+
+def _forget_threads() -> None:
+    for model in list(_models):
+        model.forget_threads()

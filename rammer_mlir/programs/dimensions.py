@@ -1,0 +1,212 @@
+"""Open dimensions: signatures with symbols in their shapes, and what binds the symbols.
+
+A symbol is the name that a model gives a dimension; wherever the name stands, the size is the
+same. A dimension without a name has a symbol of its own, ``x[0]`` for the first one of ``x``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+Shape = tuple[int, ...]
+
+Shapes = Mapping[str, Shape]
+"""Static shapes of inputs by name."""
+
+Sizes = Mapping[str, int]
+"""Sizes of symbols."""
+
+
+@dataclass(frozen=True)
+class OpenTensor:
+    """An input or output of a model with open dimensions.
+
+    Attributes:
+        name: in the model.
+        shape: a size or a symbol for each dimension; None where their number is open too.
+        dtype: NumPy's element type; None for an output whose type the model does not declare.
+    """
+
+    name: str
+    shape: tuple[int | str, ...] | None
+    dtype: np.dtype[np.generic] | None
+
+    @property
+    def symbols(self) -> list[str]:
+        """The symbols of its dimensions."""
+        return [dim for dim in self.shape or () if isinstance(dim, str)]
+
+    def __str__(self) -> str:
+        """Return how messages describe it."""
+        shape = "any shape" if self.shape is None else shape_text(self.shape)
+        return f"'{self.name}' {shape} {self.dtype}"
+
+
+@dataclass(frozen=True)
+class OpenSignature:
+    """What a model with open dimensions takes and returns, in the model's own order."""
+
+    inputs: tuple[OpenTensor, ...]
+    outputs: tuple[OpenTensor, ...]
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The open dimensions of the inputs, in order."""
+        return tuple(dict.fromkeys(s for tensor in self.inputs for s in tensor.symbols))
+
+    @property
+    def unranked(self) -> tuple[str, ...]:
+        """The inputs whose number of dimensions is open."""
+        return tuple(tensor.name for tensor in self.inputs if tensor.shape is None)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a shape of an input is not static."""
+        return bool(self.symbols or self.unranked)
+
+    def with_sizes(self, sizes: Sizes) -> OpenSignature:
+        """Return the signature with sizes in place of symbols."""
+
+        def tensors(given: Sequence[OpenTensor]) -> tuple[OpenTensor, ...]:
+            return tuple(replace(t, shape=_substituted(t.shape, sizes)) for t in given)
+
+        return OpenSignature(tensors(self.inputs), tensors(self.outputs))
+
+    def shapes(self, sizes: Sizes, shapes: Shapes) -> dict[str, Shape]:
+        """Return the static shape of every input; sizes or shapes bind all symbols."""
+        return {
+            tensor.name: shapes[tensor.name]
+            if tensor.shape is None
+            else tuple(d if isinstance(d, int) else sizes[d] for d in tensor.shape)
+            for tensor in self.inputs
+        }
+
+
+def _substituted(shape: tuple[int | str, ...] | None, sizes: Sizes) -> tuple[int | str, ...] | None:
+    if shape is None:
+        return None
+    return tuple(sizes.get(d, d) if isinstance(d, str) else d for d in shape)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What shapes and sizes say of the symbols of a signature.
+
+    Attributes:
+        sizes: by symbol, also of the dimensions of an input that the model gives no shape.
+        problems: what contradicts the signature or itself, a clause each.
+    """
+
+    sizes: dict[str, int]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a symbol has which size."""
+
+    size: int
+    where: str
+    position: int | None = None
+
+    def text(self, *, exact: bool) -> str:
+        at = f"[{self.position}]" if exact and self.position is not None else ""
+        return f"{self.size} in {self.where}{at}"
+
+
+def bind(
+    signature: OpenSignature, shapes: Shapes, dims: Sizes | None = None, given_as: str = "dims"
+) -> Bound:
+    """Bind symbols by the static shapes of some inputs, and by sizes that are given by name.
+
+    ``given_as`` is how messages call the latter.
+    """
+    problems: list[str] = []
+    places: dict[str, list[_Place]] = {}
+    for tensor in signature.inputs:
+        shape = shapes.get(tensor.name)
+        if shape is None:
+            continue
+        expected = tensor.shape
+        if expected is None:
+            expected = tuple(f"{tensor.name}[{position}]" for position in range(len(shape)))
+        if not _fits(expected, shape):
+            problems.append(
+                f"input '{tensor.name}': expected shape {shape_text(expected)}, found "
+                f"{shape_text(shape)}"
+            )
+            continue
+        for position, (symbol, size) in enumerate(zip(expected, shape, strict=True)):
+            if isinstance(symbol, str):
+                places.setdefault(symbol, []).append(_Place(size, tensor.name, position))
+    for symbol, size in (dims or {}).items():
+        places.setdefault(symbol, []).append(_Place(size, given_as))
+    problems.extend(_contradictions(places))
+    return Bound({symbol: found[0].size for symbol, found in places.items()}, tuple(problems))
+
+
+def _fits(expected: Sequence[int | str], shape: Shape) -> bool:
+    return len(expected) == len(shape) and all(
+        isinstance(dim, str) or dim == size for dim, size in zip(expected, shape, strict=True)
+    )
+
+
+def _contradictions(places: Mapping[str, Sequence[_Place]]) -> Iterator[str]:
+    for symbol, found in places.items():
+        first: dict[int, _Place] = {}
+        for place in found:
+            first.setdefault(place.size, place)
+        if len(first) > 1:
+            exact = len({place.where for place in first.values()}) < len(first)
+            yield f"'{symbol}' is {', '.join(place.text(exact=exact) for place in first.values())}"
+
+
+def shape_text(shape: Sequence[int | str]) -> str:
+    """Return how messages write a shape."""
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def sizes_text(sizes: Sizes) -> str:
+    """Return how messages name a binding: ``batch=8, length=16``."""
+    return ", ".join(f"{symbol}={size}" for symbol, size in sizes.items()) or "these shapes"
+
+
+@dataclass(frozen=True)
+class Wording:
+    """How an interface asks for sizes and shapes.
+
+    Attributes:
+        is_python: whether that is Python, else the command line.
+    """
+
+    is_python: bool
+
+    def ask(self, signature: OpenSignature) -> str:
+        """Return what a user gives to bind all that is open, with ``N`` for sizes."""
+        symbols, unranked = signature.symbols, signature.unranked
+        if not self.is_python:
+            flags = [f"--dim {_quoted(symbol)}=N" for symbol in symbols]
+            return " ".join([*flags, *(f"--shape {name}=N,..." for name in unranked)])
+        sizes = ", ".join(f"'{symbol}': N" for symbol in symbols)
+        shapes = ", ".join(f"'{name}': (N, ...)" for name in unranked)
+        asked = [f"dims={{{sizes}}}"] * bool(sizes) + [f"shapes={{{shapes}}}"] * bool(shapes)
+        return " and ".join(asked)
+
+
+PYTHON, COMMAND_LINE = Wording(is_python=True), Wording(is_python=False)
+
+
+def _quoted(symbol: str) -> str:
+    """Return a symbol as a shell takes it."""
+    is_plain = all(c.isalnum() or c in "_.-" for c in symbol)
+    return symbol if is_plain else f"'{symbol}'"
+
+
+def describe_open(signature: OpenSignature) -> str:
+    """Return what is open in words: dimensions by symbol, and shapes."""
+    names = [f"'{symbol}'" for symbol in signature.symbols]
+    names += [f"the shape of '{name}'" for name in signature.unranked]
+    return ", ".join(names)
