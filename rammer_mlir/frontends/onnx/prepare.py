@@ -9,6 +9,7 @@ import onnx.version_converter
 
 from rammer_mlir.errors import ModelError, UnsupportedError
 from rammer_mlir.frontends.onnx.affine import fold_affine
+from rammer_mlir.frontends.onnx.attribute_rules import check_attributes
 from rammer_mlir.frontends.onnx.control_flow import expand_control_flow, has_control_flow
 from rammer_mlir.frontends.onnx.declared import check_declared, take_declared
 from rammer_mlir.frontends.onnx.evaluate import evaluate_constants
@@ -48,6 +49,7 @@ def prepare(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
     bind_shapes(model, shapes)
     declared = take_declared(model.graph)
     inline_local_functions(model)
+    check_attributes(model.graph)
     model = _upgrade(model)
     _name_nodes(model.graph)
     model = _fold(model)
