@@ -92,7 +92,7 @@ def test_what_grows_without_end_is_refused(model: onnx.ModelProto, part: str) ->
 def test_functions_that_call_themselves() -> None:
     """They are named, also where others stand in between."""
     text = "expected functions that do not call themselves, found "
-    assert text + "'F0' -> 'F0'" in refusal(calling("F0", [function("F0", ["F0"])]))
+    assert text + "'own::F0' -> 'own::F0'" in refusal(calling("F0", [function("F0", ["F0"])]))
     ring = [function("F0", ["F1"]), function("F1", ["F2"]), function("F2", ["Neg", "F0"])]
     assert text in refusal(calling("F0", ring))
 

@@ -43,7 +43,10 @@ def weight(**fields: object) -> onnx.TensorProto:
         (weight(raw_data=b"123"), "does not fit its shape [2]: it has 3 bytes, not 8"),
         (weight(data_type=TensorProto.INT4, dims=[5, 2]), "it has 8 bytes, not 5"),
         (weight(data_type=99), "unknown element type 99"),
-        (helper.make_tensor("w", TensorProto.STRING, [1], [b"\xff"]), "does not fit its shape [1]"),
+        (
+            TensorProto(name="w", data_type=TensorProto.STRING, dims=[1], string_data=[b"\xff"]),
+            "does not fit its shape [1]",
+        ),
     ],
 )
 def test_data_that_does_not_fit(tensor: onnx.TensorProto, part: str) -> None:
@@ -139,7 +142,10 @@ def test_attributes_that_inference_would_believe(node: str, part: str) -> None:
          "expected updates of the indices' shape [1, 4], found [2, 4]"),
         ("(float[3,4] x, int64[2,1] i, float[2,3] u) => (float[A,B] y) {y = ScatterND(x, i, u)}",
          "expected updates of shape [2, 4], found [2, 3]"),
-        ("(float[2,3] x) => (float[A,B] y) {y = Transpose<perm=[1,0,2]>(x)}", "perm"),
+        ("(float[2,3] x) => (float[A,B] y) {y = Transpose<perm=[0,0]>(x)}",
+         "perm: expected each number from 0 to 1 once, found [0, 0]"),
+        ("(float[2,3,4] x) => (float[A,B,C] y) {y = Transpose<perm=[2,1]>(x)}",
+         "perm: expected each number from 0 to 2 once, found [2, 1]"),
         ("(float[1,4,4,4] x) => (float[A,B,C,D] y) {y = LRN<size=-1>(x)}",
          "size: expected a positive number, found -1"),
         ("(float[4,4] x) => (float[A,B] y) {y = LpNormalization<p=3>(x)}",
@@ -170,6 +176,41 @@ def test_what_no_rule_finds_names_the_node(graph: str) -> None:
     """The message then repeats what its builder met."""
     text = refusal(parsed(graph, i=[2, 7], e=[]))
     assert "' (" in text and " fit each other, found others" in text
+
+
+@pytest.mark.parametrize(
+    ("node", "part"),
+    [
+        ("ConvTranspose<strides=[1099511627776,1]>(x, w)", "'ConvTranspose:y' (ConvTranspose): "),
+        ("ConvTranspose<output_shape=[9,4611686018427387904]>(x, w)", "'y': expected at most 2147"),
+        (
+            "ConvTranspose<strides=[1,1,1]>(x, w)",
+            "'ConvTranspose:y' (ConvTranspose) is not valid: ",
+        ),
+    ],
+)
+def test_transposed_convolutions(node: str, part: str) -> None:
+    graph = f"(float[1,1,1,1] x, float[1,1,1,1] w) => (float[A,B,C,D] y) {{y = {node}}}"
+    assert part in refusal(parsed(graph))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "directions", "part"),
+    [
+        (1 << 62, [0], "num_scan_inputs: expected 1 to 1, its inputs, found 4611686018427387904"),
+        (1, [0, 1], "is not valid: expected inputs and attributes that fit each other, found"),
+    ],
+)
+def test_scans(inputs: int, directions: list[int], part: str) -> None:
+    element, result = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in "ef")
+    body = helper.make_graph([helper.make_node("Neg", ["e"], ["f"])], "b", [element], [result])
+    model = parsed(RELU.replace("2", "3,2"))
+    scan = helper.make_node(
+        "Scan", ["x"], ["y"],
+        body=body, num_scan_inputs=inputs, scan_input_directions=directions,
+    )  # fmt: skip
+    model.graph.node[0].CopyFrom(scan)
+    assert part in refusal(model)
 
 
 def test_an_operator_without_a_definition() -> None:

@@ -83,6 +83,11 @@ def _counts(node: onnx.NodeProto) -> Iterator[str]:
         results = len(node.output)
         if (node.op_type, attribute.name) == ("Split", "num_outputs") and attribute.i != results:
             yield f"num_outputs: expected {results}, the number of its results, found {attribute.i}"
+        given = len(node.input)
+        if (node.op_type, attribute.name) == ("Scan", "num_scan_inputs") and not (
+            1 <= attribute.i <= given
+        ):
+            yield f"num_scan_inputs: expected 1 to {given}, its inputs, found {attribute.i}"
 
 
 def _choices(node: onnx.NodeProto) -> Iterator[str]:

@@ -24,6 +24,7 @@ from rammer_mlir.frontends.onnx.tensors import (
     static_shape,
 )
 from rammer_mlir.frontends.onnx.walk import subgraphs
+from rammer_mlir.frontends.onnx.well_formed import naming
 
 
 def has_control_flow(model: Model) -> bool:
@@ -43,7 +44,8 @@ def expand_control_flow(model: Model) -> None:
     for node in model.graph.node:
         if _is_control_flow(node):
             expansion = _Expansion(node, model, table, values, len(nodes))
-            _EXPANSIONS[node.op_type](expansion)
+            with naming(node):
+                _EXPANSIONS[node.op_type](expansion)
             nodes.extend(expansion.write.nodes)
         else:
             nodes.append(node)

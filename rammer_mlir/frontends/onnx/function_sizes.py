@@ -61,7 +61,7 @@ def _callees_first(
     try:
         return list(TopologicalSorter(calls).static_order())
     except CycleError as error:
-        names = " -> ".join(f"'{key[1]}'" for key in error.args[1])
+        names = " -> ".join(f"'{key[0]}::{key[1]}'" for key in error.args[1])
         raise ModelError(
             f"{name}: expected functions that do not call themselves, found {names}"
         ) from error

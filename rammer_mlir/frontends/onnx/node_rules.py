@@ -204,7 +204,6 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
     "CumProd": (_axis_input,),
     "CumSum": (_axis_input,),
     "Compress": (_axis_attribute,),
-    "Concat": (_axis_attribute,),
     "Div": (_no_zero_divisor,),
     "Gather": (_index_on_axis,),
     "GatherElements": (_axis_attribute, _index_on_axis),

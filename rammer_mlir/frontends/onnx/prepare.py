@@ -55,6 +55,7 @@ def prepare(model: Model, shapes: Mapping[str, Sequence[int]]) -> Model:
     model = _fold(model)
     refuse_unsupported(model)
     check_nodes(model)
+    require_sizes(model.graph)
     model = _expand(model)
     decompose_recurrent(model)
     fold_affine(model)

@@ -22,6 +22,7 @@ from rammer_mlir.frontends.onnx.limits import require_few_nodes
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.tensors import Array, ShapeTable, dtype_of, label
+from rammer_mlir.frontends.onnx.well_formed import naming
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
@@ -44,9 +45,10 @@ def decompose_recurrent(model: Model) -> None:
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
         if node.op_type in _GATES:
-            layer = _Layer(node, model, table, values)
-            require_few_nodes(label(node), len(nodes) + layer.least_nodes)
-            nodes.extend(layer.decompose())
+            with naming(node):
+                layer = _Layer(node, model, table, values)
+                require_few_nodes(label(node), len(nodes) + layer.least_nodes)
+                nodes.extend(layer.decompose())
         else:
             nodes.append(node)
     model.set_nodes(nodes)

@@ -1,14 +1,36 @@
-"""Texts of a model that are none, which ONNX's checker lets pass."""
+"""Faults of a model which ONNX's checker lets pass: texts that are none, nodes that fit nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 
 import onnx
 
 from rammer_mlir.errors import ModelError
 from rammer_mlir.frontends.onnx.tensors import label
 from rammer_mlir.frontends.onnx.walk import nodes_within, subgraphs
+
+_FAULTS = (
+    ArithmeticError, AssertionError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
+)  # fmt: skip
+"""What working on a node that contradicts itself can raise, where no rule has found it before."""
+
+
+@contextmanager
+def naming(node: onnx.NodeProto) -> Generator[None]:
+    """Name the node in the error for what its replacement meets.
+
+    Raises:
+        ModelError: instead of what is no message for a user.
+    """
+    try:
+        yield
+    except _FAULTS as error:
+        raise ModelError(
+            f"{label(node)} is not valid: expected inputs and attributes that fit each other, "
+            f"found others ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
+        ) from error
 
 
 def check_texts(proto: onnx.ModelProto, name: str) -> None:
