@@ -36,7 +36,6 @@ def refusal(model: onnx.ModelProto, **shapes: tuple[int, ...]) -> str:
         ("(float[4] a, int64[4] b) => (float[4] y) {y = Add(a, b)}", "'b' int64[4]"),
         ("(float[2,4] a, float[3,5] b) => (float[2,5] y) {y = MatMul(a, b)}", "'a' float[2,4]"),
         ("(float[3,4] a, float[2,3] b) => (float[3,7] y) {y = Concat<axis=1>(a, b)}", "found"),
-        ("(float[2,3] a) => (float[2,3] y) {y = Transpose<perm=[0,0]>(a)}", "perm"),
         ("(float[4] a) => (float[4] y) {y = Cast<to=9999>(a)}", "valid type"),
         ('(float[3,4] a) => (float[3,4] y) {y = Einsum<equation="ij->ik">(a)}', "label"),
         ("(float[1,4,4] a) => (float[1,4,4] y) {y = Softmax<axis=7>(a)}", "[-3 , 2]"),

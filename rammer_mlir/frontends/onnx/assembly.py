@@ -26,6 +26,12 @@ from rammer_mlir.frontends.onnx.leftovers import Importer
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.tensors import label, opset
 
+_BUILD_FAULTS = (
+    ArithmeticError, AssertionError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
+    ir.MLIRError,
+)  # fmt: skip
+"""What building a node that contradicts itself can raise, where no rule has found it before."""
+
 _CLEAN_UP = "builtin.module(canonicalize,cse)"
 
 
@@ -40,10 +46,21 @@ def assemble(model: Model) -> bytes:
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
             _Assembly(model).run()
-        passmanager.PassManager.parse(_CLEAN_UP).run(module.operation)
+        _clean_up(module)
         buffer = io.BytesIO()
         module.operation.write_bytecode(buffer)
         return buffer.getvalue()
+
+
+def _clean_up(module: ir.Module) -> None:
+    try:
+        passmanager.PassManager.parse(_CLEAN_UP).run(module.operation)
+    except ir.MLIRError as error:
+        first = error.error_diagnostics[0]
+        raise UnsupportedError(
+            f"{first.location}: expected inputs and attributes that fit each other, found others "
+            f"({str(first.message).splitlines()[0]})"
+        ) from error
 
 
 class _Assembly:
@@ -122,7 +139,12 @@ class _Assembly:
                 node.operands[number] = self._values[proto.input[number]].value
         if all(fact is None or 0 in fact.shape for fact in node.outputs):
             return self._empty_results(proto)  # without elements there is nothing to compute
-        built = builder(node)
+        try:
+            built = builder(node)
+        except _BUILD_FAULTS as error:
+            raise UnsupportedError(
+                f"{label(proto)}: expected inputs and attributes that fit each other, found others"
+            ) from error
         tensors: Sequence[Tensor | None] = [built] if isinstance(built, Tensor) else built
         return {
             name: tensor.value

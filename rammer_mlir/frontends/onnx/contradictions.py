@@ -9,6 +9,12 @@ import onnx
 from rammer_mlir.frontends.onnx.node_rules import first_problem
 from rammer_mlir.frontends.onnx.tensors import label, small_constants, type_text, value_infos
 
+INFERENCE_FAULTS = (
+    onnx.shape_inference.InferenceError, RuntimeError, ValueError, MemoryError, OverflowError,
+    IndexError,
+)  # fmt: skip
+"""What inference raises: of its own, and what its language's library raises of bad numbers."""
+
 _NODE = re.compile(r"\(op_type:(?P<op>[^,)]*)(?:, node name: (?P<name>.*?))?\): (?P<text>[^\n]*)")
 _KIND = re.compile(r"\[\w+Error\]\s*")
 
@@ -31,7 +37,7 @@ def inference_error(model: onnx.ModelProto, message: str) -> str:
         return f"'{found['name']}' ({found['op']}) is not valid: {_plain(found['text'])}"
     try:
         inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    except (onnx.shape_inference.InferenceError, RuntimeError):  # some faults end it in any mode
+    except INFERENCE_FAULTS:  # some faults end it in any mode
         inferred = model.graph
     # Our own rules say what was expected and found; inference often does not.
     problem = first_problem(inferred, small_constants(inferred))

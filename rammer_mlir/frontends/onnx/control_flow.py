@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.frontends.onnx.limits import require_few_nodes
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.node_copier import NodeCopier
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
@@ -22,9 +23,8 @@ from rammer_mlir.frontends.onnx.tensors import (
     small_constants,
     static_shape,
 )
-
-_MOST_NODES = 100_000
-"""Nodes up to which a loop is unrolled."""
+from rammer_mlir.frontends.onnx.walk import subgraphs
+from rammer_mlir.frontends.onnx.well_formed import naming
 
 
 def has_control_flow(model: Model) -> bool:
@@ -43,8 +43,9 @@ def expand_control_flow(model: Model) -> None:
     nodes: list[onnx.NodeProto] = []
     for node in model.graph.node:
         if _is_control_flow(node):
-            expansion = _Expansion(node, model, table, values)
-            _EXPANSIONS[node.op_type](expansion)
+            expansion = _Expansion(node, model, table, values, len(nodes))
+            with naming(node):
+                _EXPANSIONS[node.op_type](expansion)
             nodes.extend(expansion.write.nodes)
         else:
             nodes.append(node)
@@ -59,9 +60,15 @@ class _Expansion:
     """What replaces one node, as far as it has been written."""
 
     def __init__(
-        self, node: onnx.NodeProto, model: Model, table: ShapeTable, values: dict[str, Array]
+        self,
+        node: onnx.NodeProto,
+        model: Model,
+        table: ShapeTable,
+        values: dict[str, Array],
+        before: int,
     ) -> None:
         self.node = node
+        self.before = before
         self.table = table
         self.values = values
         self.attributes: dict[str, Any] = {
@@ -85,11 +92,9 @@ class _Expansion:
         return [names.get(value.name, value.name) for value in body.output]
 
     def check_length(self, body: onnx.GraphProto, steps: int) -> None:
-        if steps * len(body.node) > _MOST_NODES:
-            raise UnsupportedError(
-                f"{label(self.node)}: {steps} steps of {len(body.node)} nodes are too many to "
-                f"unroll: expected at most {_MOST_NODES} nodes"
-            )
+        """Refuse a loop whose steps, beside what was expanded before, are too many nodes."""
+        size = _unrolled_size(body, self.values)
+        require_few_nodes(f"{label(self.node)}, {steps} steps", self.before + steps * (size + 1))
 
     def finish(self, states: Sequence[str], scanned: Sequence[str]) -> None:
         """Give the node's results their names."""
@@ -107,6 +112,19 @@ class _Expansion:
         return self.write.node(
             "Concat", [self.write.node("Unsqueeze", [value, axes]) for value in values], axis=axis
         )
+
+
+def _unrolled_size(body: onnx.GraphProto, values: Mapping[str, Array]) -> int:
+    """Return how many nodes a subgraph has once the loops in it, as far as known, are unrolled."""
+    known = {**values, **{t.name: numpy_helper.to_array(t) for t in body.initializer}}
+    total = 0
+    for node in body.node:
+        if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
+            known[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
+        steps = known.get(node.input[0]) if node.op_type == "Loop" and node.input else None
+        times = 1 if steps is None or steps.size != 1 else max(1, int(steps.item()))
+        total += 1 + times * sum(_unrolled_size(inner, known) for inner in subgraphs(node))
+    return total
 
 
 def _expand_if(expansion: _Expansion) -> None:

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError, EncodeError
 
 from rammer_mlir.frontends.onnx.external_data import Region, is_external, open_region, region_of
 from rammer_mlir.frontends.onnx.load import Source
-from rammer_mlir.frontends.onnx.model_tensors import tensors_of_model
+from rammer_mlir.frontends.onnx.walk import tensors_of_model
 
 _PART = 1 << 20
 """Bytes that are read at once."""

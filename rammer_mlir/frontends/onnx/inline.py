@@ -12,10 +12,11 @@ from typing import Any
 import onnx
 from onnx import helper
 
+from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.node_copier import copy_function
 from rammer_mlir.frontends.onnx.shapes import infer_shapes
-from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, opset, value_infos
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, opset, value_infos
 
 INLINED = frozenset(
     {
@@ -43,7 +44,11 @@ def has_inlined(model: Model) -> bool:
 
 
 def inline_functions(model: Model) -> Model:
-    """Return the model with those operators replaced; shapes must have been inferred."""
+    """Return the model with those operators replaced; shapes must have been inferred.
+
+    Raises:
+        UnsupportedError: if one is not defined for its inputs and attributes.
+    """
     for _ in range(_MOST_ROUNDS):
         if not has_inlined(model):
             return model
@@ -74,7 +79,9 @@ def _expand(
     schema = onnx.defs.get_schema(node.op_type, version, "")
     definition = _definition(schema, node, version, types)
     if definition is None:
-        return [node]
+        raise UnsupportedError(
+            f"{label(node)}: expected inputs and attributes that ONNX defines it for, found others"
+        )
     attributes = {name: a.default_value for name, a in schema.attributes.items()}
     attributes = {name: value for name, value in attributes.items() if value.name}
     attributes.update((attribute.name, attribute) for attribute in definition.attribute_proto)

@@ -10,9 +10,11 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from rammer_mlir.errors import ModelError, UnsupportedError
+from rammer_mlir.frontends.onnx.function_sizes import check_functions
 from rammer_mlir.frontends.onnx.model import Model, first_line, separate_weights
 from rammer_mlir.frontends.onnx.open_inputs import clear_negative_sizes
 from rammer_mlir.frontends.onnx.tensors import opset
+from rammer_mlir.frontends.onnx.well_formed import check_texts
 
 Source = str | os.PathLike[str] | bytes | onnx.ModelProto
 """A path, a serialized model, or a model."""
@@ -39,6 +41,8 @@ def load(source: Source) -> Model:
         proto = _read(path, name)
     if not proto.graph.output:
         raise ModelError(f"{name} has no outputs: expected at least one")
+    check_texts(proto, name)
+    check_functions(proto, name)
     _refuse_initializers(proto, name)
     model = separate_weights(proto, name, folder)
     clear_negative_sizes(model.graph, name)

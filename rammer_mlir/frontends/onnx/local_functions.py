@@ -10,19 +10,18 @@ from collections.abc import Iterable, Iterator
 
 import onnx
 
+from rammer_mlir.frontends.onnx.function_sizes import FunctionKey, key_of_call, key_of_function
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.node_copier import copy_function
-
-_Key = tuple[str, str, str]
-"""What names a function: domain, name, overload."""
+from rammer_mlir.frontends.onnx.walk import subgraphs
 
 
 def inline_local_functions(model: Model) -> None:
     """Replace all calls in place, also those in subgraphs and in functions.
 
-    No function may call itself: ONNX's checker has seen to that.
+    No function may call itself, nor stand for too many nodes: loading has seen to that.
     """
-    functions = {(f.domain, f.name, f.overload): f for f in model.proto.functions}
+    functions = {key_of_function(f): f for f in model.proto.functions}
     inliner = _Inliner(functions)
     # One level of calls a round, so that names are known to be new.
     while inliner.calls(model.graph.node):
@@ -33,14 +32,14 @@ def inline_local_functions(model: Model) -> None:
 
 
 class _Inliner:
-    def __init__(self, functions: dict[_Key, onnx.FunctionProto]) -> None:
+    def __init__(self, functions: dict[FunctionKey, onnx.FunctionProto]) -> None:
         self._functions = functions
         self._folders: set[str] = set()
 
     def calls(self, nodes: Iterable[onnx.NodeProto]) -> bool:
         """Whether any node, or one in its subgraphs, calls a function."""
         return any(
-            _key(node) in self._functions or any(self.calls(g.node) for g in _subgraphs(node))
+            key_of_call(node) in self._functions or any(self.calls(g.node) for g in subgraphs(node))
             for node in nodes
         )
 
@@ -53,12 +52,12 @@ class _Inliner:
     def expand(self, nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
         """Yield the nodes with calls replaced; subgraphs are changed in place."""
         for node in nodes:
-            function = self._functions.get(_key(node))
+            function = self._functions.get(key_of_call(node))
             if function is not None:
                 defaults = {a.name: a for a in function.attribute_proto}
                 yield from copy_function(function, node, defaults, self._fresh_prefix(node))
                 continue
-            for graph in _subgraphs(node):
+            for graph in subgraphs(node):
                 copies = [
                     onnx.NodeProto.FromString(inner.SerializeToString())
                     for inner in self.expand(graph.node)
@@ -75,24 +74,13 @@ class _Inliner:
         return f"{name}/"
 
 
-def _key(node: onnx.NodeProto) -> _Key:
-    return node.domain, node.op_type, node.overload
-
-
-def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
-
-
 def _names(graph: onnx.GraphProto) -> Iterator[str]:
     for item in (*graph.input, *graph.initializer):
         yield item.name
     for node in graph.node:
         yield node.name
         yield from node.output
-        for inner in _subgraphs(node):
+        for inner in subgraphs(node):
             yield from _names(inner)
 
 

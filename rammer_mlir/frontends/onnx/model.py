@@ -11,8 +11,8 @@ from onnx import helper, numpy_helper
 
 from rammer_mlir.errors import ModelError
 from rammer_mlir.frontends.onnx.external_data import is_external, read_external
-from rammer_mlir.frontends.onnx.model_tensors import tensors_of_model
-from rammer_mlir.frontends.onnx.tensors import Array, num_elements, small_constants
+from rammer_mlir.frontends.onnx.tensors import Array, num_bytes, small_constants
+from rammer_mlir.frontends.onnx.walk import tensors_of_model
 
 LARGE = 1024
 """Elements above which an initializer is kept aside."""
@@ -122,16 +122,18 @@ def separate_weights(source: onnx.ModelProto, name: str, folder: Path | None) ->
     for tensor in tensors_of_model(proto):
         if is_external(tensor):
             read_external(tensor, name, folder)
+        _value(tensor, name)
     model = Model(proto, {})
     constant_nodes = _take_constant_nodes(proto.graph)
     for tensor in (*source.graph.initializer, *constant_nodes):
         if is_external(tensor):
             tensor = onnx.TensorProto.FromString(tensor.SerializeToString())
             read_external(tensor, name, folder)
-        if num_elements(tensor) <= LARGE:
+        value = _value(tensor, name)
+        if value.size <= LARGE:
             proto.graph.initializer.append(tensor)
         else:
-            model.add_constant(tensor.name, _value(tensor, name))
+            model.add_constant(tensor.name, value)
     return model
 
 
@@ -165,10 +167,12 @@ def _take_constant_nodes(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
 
 def _value(tensor: onnx.TensorProto, name: str) -> Array:
     try:
+        if tensor.HasField("raw_data") and len(tensor.raw_data) != num_bytes(tensor):
+            raise ValueError(f"it has {len(tensor.raw_data)} bytes, not {num_bytes(tensor)}")
         return numpy_helper.to_array(tensor)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise ModelError(
-            f"{name}: the data of initializer '{tensor.name}' does not fit its shape "
+            f"{name}: the data of tensor '{tensor.name}' does not fit its shape "
             f"{list(tensor.dims)}: {first_line(error)}"
         ) from error
 

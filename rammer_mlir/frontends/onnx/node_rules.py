@@ -11,6 +11,7 @@ from onnx import helper
 
 from rammer_mlir.errors import ModelError
 from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.operand_rules import OPERAND_RULES
 from rammer_mlir.frontends.onnx.tensors import (
     ONNX_DOMAINS,
     Array,
@@ -39,6 +40,18 @@ class _Facts:
 
     def value(self, number: int) -> Array | None:
         return self._values.get(self._inputs[number]) if number < len(self._inputs) else None
+
+    def integers(self, name: str) -> list[int] | None:
+        given = self._attributes.get(name)
+        return None if given is None else list(given.ints)
+
+    def number(self, name: str, default: int) -> int:
+        given = self._attributes.get(name)
+        return default if given is None else given.i
+
+    def text(self, name: str, default: str) -> str:
+        given = self._attributes.get(name)
+        return default if given is None else given.s.decode(errors="replace")
 
     # Any: an attribute has the type that its operator's rule expects.
     def attribute(self, name: str, default: object) -> Any:
@@ -73,7 +86,8 @@ def first_problem(graph: onnx.GraphProto, values: Mapping[str, Array]) -> str | 
         if node.domain not in ONNX_DOMAINS:
             continue
         facts = _Facts(node, table, values)
-        for rule in (_sizes, *_RULES.get(node.op_type, ())):
+        rules = (*OPERAND_RULES.get(node.op_type, ()), *_RULES.get(node.op_type, ()))
+        for rule in (_sizes, *rules):
             for problem in rule(facts):
                 return f"{label(node)} is not valid: {problem}"
     return None

@@ -7,6 +7,7 @@ import onnx.version_converter
 
 from rammer_mlir.errors import ModelError, UnsupportedError
 from rammer_mlir.frontends.onnx.affine import fold_affine
+from rammer_mlir.frontends.onnx.attribute_rules import check_attributes
 from rammer_mlir.frontends.onnx.control_flow import expand_control_flow, has_control_flow
 from rammer_mlir.frontends.onnx.declared import check_declared, take_declared
 from rammer_mlir.frontends.onnx.evaluate import evaluate_constants
@@ -46,11 +47,13 @@ def prepare(model: Model) -> Model:
     """
     declared = take_declared(model.graph)
     inline_local_functions(model)
+    check_attributes(model.graph)
     model = _upgrade(model)
     _name_nodes(model.graph)
     model = _fold(model)
     refuse_unsupported(model)
     check_nodes(model)
+    require_sizes(model.graph)
     model = _expand(model)
     decompose_recurrent(model)
     fold_affine(model)

@@ -18,12 +18,15 @@ from onnx import helper
 
 from rammer_mlir.errors import ModelError
 from rammer_mlir.frontends.onnx.activations import Activation, resolve
+from rammer_mlir.frontends.onnx.limits import require_few_nodes
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.tensors import Array, ShapeTable, dtype_of, label
+from rammer_mlir.frontends.onnx.well_formed import naming
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
+_NODES_OF_STEP = {"LSTM": 15, "GRU": 14, "RNN": 6}
 _INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 
 
@@ -42,7 +45,10 @@ def decompose_recurrent(model: Model) -> None:
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
         if node.op_type in _GATES:
-            nodes.extend(_Layer(node, model, table, values).decompose())
+            with naming(node):
+                layer = _Layer(node, model, table, values)
+                require_few_nodes(label(node), len(nodes) + layer.least_nodes)
+                nodes.extend(layer.decompose())
         else:
             nodes.append(node)
     model.set_nodes(nodes)
@@ -90,6 +96,11 @@ class _Layer:
         self._directions = table.shape(self._inputs["W"])[0]
         self._hidden = table.shape(self._inputs["R"])[2]
         self._dtype = dtype_of(table.elem_type(self._inputs["X"]))
+
+    @property
+    def least_nodes(self) -> int:
+        """How many nodes the steps become, if they do no more than they have to."""
+        return self._steps * self._directions * _NODES_OF_STEP[self._kind]
 
     def decompose(self) -> list[onnx.NodeProto]:
         write = self._write

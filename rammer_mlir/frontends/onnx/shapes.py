@@ -9,14 +9,11 @@ import onnx
 from onnx import helper
 
 from rammer_mlir.errors import ModelError, ShapeError
-from rammer_mlir.frontends.onnx.contradictions import inference_error
+from rammer_mlir.frontends.onnx.contradictions import INFERENCE_FAULTS, inference_error
+from rammer_mlir.frontends.onnx.limits import MOST_DIMENSIONS, MOST_ELEMENTS
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.stand_ins import stand_ins
 from rammer_mlir.frontends.onnx.tensors import label, static_shape, value_infos
-
-_MOST_ELEMENTS = 2**31 - 1
-"""Of one tensor: device code counts elements in 32 bits."""
-
 
 _SHAPE_INPUTS: Mapping[str, tuple[int, ...]] = {
     "BlackmanWindow": (0,),
@@ -71,6 +68,8 @@ def give_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
             known = ", ".join(f"'{other}'" for other in inputs) or "none"
             raise ShapeError(f"shape for unknown input '{name}': the model's inputs are {known}")
         _bind(inputs[name], list(shape))
+    for value in inputs.values():
+        _require_size(value.name, static_shape(value) or [])
 
 
 def _bind(value: onnx.ValueInfoProto, shape: list[int]) -> None:
@@ -122,7 +121,7 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
             inferred = onnx.shape_inference.infer_shapes(
                 model, check_type=True, strict_mode=True, data_prop=True
             )
-        except (onnx.shape_inference.InferenceError, RuntimeError) as error:
+        except INFERENCE_FAULTS as error:
             raise ModelError(inference_error(model, str(error))) from error
         restore(inferred)
     _type_constant_outputs(inferred.graph)
@@ -187,9 +186,14 @@ def require_sizes(graph: onnx.GraphProto) -> None:
 
 
 def _require_size(name: str, shape: Sequence[int]) -> None:
-    if prod(shape) > _MOST_ELEMENTS:
+    if len(shape) > MOST_DIMENSIONS:
         raise ShapeError(
-            f"'{name}': expected at most {_MOST_ELEMENTS} elements, found {prod(shape)} "
+            f"'{name}': expected at most {MOST_DIMENSIONS} dimensions, found {len(shape)}; reshape "
+            "it"
+        )
+    if prod(shape) > MOST_ELEMENTS:
+        raise ShapeError(
+            f"'{name}': expected at most {MOST_ELEMENTS} elements, found {prod(shape)} "
             f"in {_text(shape)}; give smaller shapes"
         )
 

@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import gcd
+from math import gcd, prod
 
 import numpy as np
 import onnx
 from onnx import helper
 
+from rammer_mlir.frontends.onnx.limits import require_few_nodes
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
-from rammer_mlir.frontends.onnx.tensors import ShapeTable, dtype_of
+from rammer_mlir.frontends.onnx.tensors import ShapeTable, dtype_of, label
+from rammer_mlir.frontends.onnx.well_formed import naming
 
 
 def decompose_transposed(model: Model) -> bool:
@@ -29,7 +31,10 @@ def decompose_transposed(model: Model) -> bool:
     nodes: list[onnx.NodeProto] = []
     for node in model.graph.node:
         if node.op_type == "ConvTranspose":
-            nodes.extend(_Transposed(node, model, table).decompose())
+            with naming(node):
+                transposed = _Transposed(node, model, table)
+                require_few_nodes(label(node), len(nodes) + transposed.num_phases)
+                nodes.extend(transposed.decompose())
         else:
             nodes.append(node)
     model.set_nodes(nodes)
@@ -95,6 +100,11 @@ class _Transposed:
         self._counts = [
             -(-size // stride) for size, stride in zip(self._out[2:], self._strides, strict=True)
         ]
+
+    @property
+    def num_phases(self) -> int:
+        """How many convolutions it becomes."""
+        return prod(self._strides)
 
     def decompose(self) -> list[onnx.NodeProto]:
         phases = [

@@ -1,10 +1,26 @@
-"""The tensors of a model, wherever it holds them: its graph, subgraphs, functions, attributes."""
+"""The nodes and tensors of a model, wherever it holds them: also in subgraphs and functions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 import onnx
+
+
+def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """Yield the graphs that a node has as attributes."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def nodes_within(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Yield nodes, and those of their subgraphs."""
+    for node in nodes:
+        yield node
+        for graph in subgraphs(node):
+            yield from nodes_within(graph.node)
 
 
 def tensors_of_model(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
@@ -27,6 +43,8 @@ def tensors_of_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorPro
     for node in nodes:
         for attribute in node.attribute:
             yield from _tensors_of_attribute(attribute)
+        for graph in subgraphs(node):
+            yield from tensors_of_graph(graph)
 
 
 def _tensors_of_attribute(attribute: onnx.AttributeProto) -> Iterator[onnx.TensorProto]:
@@ -37,7 +55,3 @@ def _tensors_of_attribute(attribute: onnx.AttributeProto) -> Iterator[onnx.Tenso
         yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
     for sparse in attribute.sparse_tensors:
         yield from (sparse.values, sparse.indices)
-    if attribute.HasField("g"):
-        yield from tensors_of_graph(attribute.g)
-    for graph in attribute.graphs:
-        yield from tensors_of_graph(graph)

@@ -1,0 +1,67 @@
+"""How many nodes a model has once its functions stand in place of their calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from graphlib import CycleError, TopologicalSorter
+
+import onnx
+
+from rammer_mlir.errors import ModelError, UnsupportedError
+from rammer_mlir.frontends.onnx.limits import MOST_NESTED_CALLS, require_few_nodes
+from rammer_mlir.frontends.onnx.tensors import label
+from rammer_mlir.frontends.onnx.walk import nodes_within
+
+FunctionKey = tuple[str, str, str]
+"""What names a function: domain, name, overload."""
+
+
+def key_of_call(node: onnx.NodeProto) -> FunctionKey:
+    """Return the name of the function that a node would call."""
+    return node.domain, node.op_type, node.overload
+
+
+def key_of_function(function: onnx.FunctionProto) -> FunctionKey:
+    """Return a function's name."""
+    return function.domain, function.name, function.overload
+
+
+def check_functions(proto: onnx.ModelProto, name: str) -> None:
+    """Refuse functions that call themselves, or stand for more nodes than a graph may have.
+
+    Raises:
+        ModelError: if a function calls itself, be it through others.
+        UnsupportedError: if calls are nested too deep, or stand for too many nodes.
+    """
+    functions = {key_of_function(function): function for function in proto.functions}
+    sizes: dict[FunctionKey, int] = {}
+    depths: dict[FunctionKey, int] = {}
+    for key in _callees_first(functions, name):
+        calls = [key_of_call(node) for node in nodes_within(functions[key].node)]
+        sizes[key] = sum(sizes.get(call, 1) for call in calls)
+        depths[key] = 1 + max((depths.get(call, 0) for call in calls), default=0)
+        if depths[key] > MOST_NESTED_CALLS:
+            raise UnsupportedError(
+                f"{name}: function '{key[1]}' calls functions within functions: expected at most "
+                f"{MOST_NESTED_CALLS} levels, found {depths[key]}; inline some of them"
+            )
+    total = 0
+    for node in nodes_within(proto.graph.node) if functions else ():
+        total += sizes.get(key_of_call(node), 1)
+        require_few_nodes(label(node), total)
+
+
+def _callees_first(
+    functions: dict[FunctionKey, onnx.FunctionProto], name: str
+) -> Iterable[FunctionKey]:
+    calls = {
+        key: {key_of_call(node) for node in nodes_within(function.node)} & functions.keys()
+        for key, function in functions.items()
+    }
+    try:
+        return list(TopologicalSorter(calls).static_order())
+    except CycleError as error:
+        names = " -> ".join(f"'{key[0]}::{key[1]}'" for key in error.args[1])
+        raise ModelError(
+            f"{name}: expected functions that do not call themselves, found {names}"
+        ) from error

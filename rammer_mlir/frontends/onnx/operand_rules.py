@@ -1,0 +1,183 @@
+"""Operands whose shapes contradict each other where ONNX's shape inference does not look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Protocol
+
+Shape = list[int]
+
+
+class Operands(Protocol):
+    """A node, as far as these rules look at it; shapes are None where they are not known."""
+
+    operator: str
+
+    def shape(self, number: int) -> Shape | None:
+        """Return the shape of an input."""
+        ...
+
+    def integers(self, name: str) -> list[int] | None:
+        """Return an attribute of integers."""
+        ...
+
+    def number(self, name: str, default: int) -> int:
+        """Return an attribute that is an integer."""
+        ...
+
+    def text(self, name: str, default: str) -> str:
+        """Return an attribute that is a text."""
+        ...
+
+
+def window_ranks(node: Operands) -> Iterator[str]:
+    """Weights have the data's rank, and the kernel's attribute the weights' sizes."""
+    weights_at = {"QLinearConv": 3}.get(node.operator, 1)
+    data, weights, kernel = node.shape(0), node.shape(weights_at), node.integers("kernel_shape")
+    if data is not None and len(data) < 3:
+        yield f"expected data of at least 3 dimensions, found {data}"
+    if data is None or weights is None:
+        return
+    if len(data) != len(weights):
+        yield f"expected weights of {len(data)} dimensions, like the data's, found {weights}"
+    if kernel is not None and kernel != weights[2:]:
+        yield f"kernel_shape: expected {weights[2:]}, the sizes of its weights, found {kernel}"
+    for name, times in (("strides", 1), ("dilations", 1), ("pads", 2), ("output_padding", 1)):
+        given = node.integers(name)
+        if given is not None and len(given) != times * (len(data) - 2):
+            yield f"{name}: expected {times * (len(data) - 2)} numbers, found {len(given)}"
+
+
+def slope(node: Operands) -> Iterator[str]:
+    """PRelu's slope is broadcast to its input, and adds nothing to it."""
+    yield from _broadcast(node, 1, "a slope", node.shape(0))
+
+
+def _broadcast(node: Operands, number: int, what: str, to: Shape | None) -> Iterator[str]:
+    found = node.shape(number)
+    if found is None or to is None:
+        return
+    pairs = zip_longest(reversed(found), reversed(to), fillvalue=None)
+    if any(have is not None and have not in (1, want) for have, want in pairs):
+        yield f"expected {what} that broadcasts to {to}, found {found}"
+
+
+def gemm(node: Operands) -> Iterator[str]:
+    """Both factors are matrices; what is added is broadcast to the product."""
+    for number in (0, 1):
+        shape = node.shape(number)
+        if shape is not None and len(shape) != 2:
+            yield f"expected input {number} to be a matrix, found {shape}"
+    left, right = node.shape(0), node.shape(1)
+    if left is not None and right is not None:
+        rows = left[1 if node.number("transA", 0) else 0]
+        columns = right[0 if node.number("transB", 0) else 1]
+        yield from _broadcast(node, 2, "an addend", [rows, columns])
+
+
+def transposition(node: Operands) -> Iterator[str]:
+    """The permutation holds each dimension once."""
+    shape, order = node.shape(0), node.integers("perm")
+    if shape is not None and order is not None and sorted(order) != list(range(len(shape))):
+        yield f"perm: expected each number from 0 to {len(shape) - 1} once, found {order}"
+
+
+def element_indices(node: Operands) -> Iterator[str]:
+    """Indices of elements have the data's rank; updates have the indices' shape."""
+    data, indices, updates = node.shape(0), node.shape(1), node.shape(2)
+    if data is not None and indices is not None and len(data) != len(indices):
+        yield f"expected indices of {len(data)} dimensions, like the data's, found {indices}"
+    if indices is not None and updates is not None and indices != updates:
+        yield f"expected updates of the indices' shape {indices}, found {updates}"
+
+
+def slice_updates(node: Operands) -> Iterator[str]:
+    """ScatterND's updates are slices of the data, one for each tuple of indices."""
+    data, indices, updates = node.shape(0), node.shape(1), node.shape(2)
+    if data is None or indices is None or not indices:
+        return
+    if indices[-1] > len(data):
+        yield f"expected tuples of at most {len(data)} indices, found {indices[-1]} in {indices}"
+    expected = indices[:-1] + data[indices[-1] :]
+    if updates is not None and updates != expected:
+        yield f"expected updates of shape {expected}, found {updates}"
+
+
+def channel_vectors(node: Operands) -> Iterator[str]:
+    """Scale and bias of an instance's normalization are vectors, a number for each channel."""
+    data = node.shape(0)
+    if data is not None and len(data) < 3:
+        yield f"expected data of at least 3 dimensions, found {data}"
+    for number, name in ((1, "scale"), (2, "bias")):
+        found = node.shape(number)
+        if data is not None and found is not None and found != data[1:2]:
+            yield f"expected a {name} of shape {data[1:2]}, found {found}"
+
+
+def local_size(node: Operands) -> Iterator[str]:
+    """LRN's window has a channel at least."""
+    if node.number("size", 1) < 1:
+        yield f"size: expected a positive number, found {node.number('size', 1)}"
+
+
+def norm_order(node: Operands) -> Iterator[str]:
+    """LpNormalization knows two norms."""
+    if node.number("p", 2) not in (1, 2):
+        yield f"p: expected 1 or 2, found {node.number('p', 2)}"
+
+
+_GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+def recurrent(node: Operands) -> Iterator[str]:
+    """All operands of a recurrent layer follow from the input's shape and the hidden size."""
+    data, hidden_weights = node.shape(0), node.shape(2)
+    for number, shape in enumerate((data, node.shape(1), hidden_weights)):
+        if shape is not None and len(shape) != 3:
+            yield f"expected input {number} of 3 dimensions, found {shape}"
+    if data is None or hidden_weights is None:
+        return
+    for number, expected in enumerate(_recurrent_shapes(node, data, hidden_weights[2])):
+        found = node.shape(number)
+        if found is not None and found != expected:
+            yield f"expected input {number} of shape {expected}, found {found}"
+    size = node.number("hidden_size", hidden_weights[2])
+    if size != hidden_weights[2]:
+        yield f"hidden_size: expected {hidden_weights[2]}, from its weights, found {size}"
+
+
+def _recurrent_shapes(node: Operands, data: Shape, hidden: int) -> Sequence[Shape]:
+    directions = 2 if node.text("direction", "forward") == "bidirectional" else 1
+    rows = _GATES[node.operator] * hidden
+    is_batch_first = node.number("layout", 0)
+    batch = data[0] if is_batch_first else data[1]
+    state = [batch, directions, hidden] if is_batch_first else [directions, batch, hidden]
+    return (
+        data,
+        [directions, rows, data[2]],
+        [directions, rows, hidden],
+        [directions, 2 * rows],
+        [batch],
+        state,
+        state,
+        [directions, 3 * hidden],
+    )
+
+
+OperandRule = Callable[[Operands], Iterator[str]]
+
+OPERAND_RULES: Mapping[str, tuple[OperandRule, ...]] = {
+    **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose", "QLinearConv"), (window_ranks,)),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), (recurrent,)),
+    "GatherElements": (element_indices,),
+    "Gemm": (gemm,),
+    "InstanceNormalization": (channel_vectors,),
+    "LRN": (local_size,),
+    "LpNormalization": (norm_order,),
+    "PRelu": (slope,),
+    "ScatterElements": (element_indices,),
+    "ScatterND": (slice_updates,),
+    "Transpose": (transposition,),
+}
+"""Rules by operator; the first problem that they yield is told."""

@@ -1,0 +1,92 @@
+"""Faults of a model which ONNX's checker lets pass: texts that are none, nodes that fit nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+
+import onnx
+
+from rammer_mlir.errors import ModelError
+from rammer_mlir.frontends.onnx.tensors import label
+from rammer_mlir.frontends.onnx.walk import nodes_within, subgraphs
+
+_FAULTS = (
+    ArithmeticError, AssertionError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
+)  # fmt: skip
+"""What working on a node that contradicts itself can raise, where no rule has found it before."""
+
+
+@contextmanager
+def naming(node: onnx.NodeProto) -> Generator[None]:
+    """Name the node in the error for what its replacement meets.
+
+    Raises:
+        ModelError: instead of what is no message for a user.
+    """
+    try:
+        yield
+    except _FAULTS as error:
+        raise ModelError(
+            f"{label(node)} is not valid: expected inputs and attributes that fit each other, "
+            f"found others ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
+        ) from error
+
+
+def check_texts(proto: onnx.ModelProto, name: str) -> None:
+    """Refuse names and attributes that are not UTF-8, as ONNX wants them to be.
+
+    Raises:
+        ModelError: naming the first one.
+    """
+    for text in _names_of_model(proto):
+        # What is not UTF-8 comes as bytes.
+        if not isinstance(text, str):
+            raise ModelError(f"{name}: expected names in UTF-8, found {text!r}; rename it")
+    bodies = (proto.graph.node, *(function.node for function in proto.functions))
+    for node in (node for body in bodies for node in nodes_within(body)):
+        for attribute in node.attribute:
+            for content in (attribute.s, *attribute.strings):
+                _require_utf8(content, node, attribute)
+
+
+def _require_utf8(content: bytes, node: onnx.NodeProto, attribute: onnx.AttributeProto) -> None:
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        raise ModelError(
+            f"{label(node)}: attribute '{attribute.name}': expected text in UTF-8, found "
+            f"{content[:40]!r}"
+        ) from error
+
+
+def _names_of_model(proto: onnx.ModelProto) -> Iterator[object]:
+    yield from (proto.producer_name, proto.producer_version, proto.domain, proto.doc_string)
+    for entry in (*proto.metadata_props, *proto.graph.metadata_props):
+        yield from (entry.key, entry.value)
+    yield from (opset.domain for opset in proto.opset_import)
+    yield from _names_of_graph(proto.graph)
+    for function in proto.functions:
+        yield from (function.domain, function.name, function.overload)
+        yield from (*function.input, *function.output, *function.attribute)
+        yield from (attribute.name for attribute in function.attribute_proto)
+        yield from _names_of_nodes(function.node)
+
+
+def _names_of_graph(graph: onnx.GraphProto) -> Iterator[object]:
+    yield from (graph.name, graph.doc_string)
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        yield value.name
+        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+    yield from (tensor.name for tensor in graph.initializer)
+    yield from (sparse.values.name for sparse in graph.sparse_initializer)
+    yield from _names_of_nodes(graph.node)
+
+
+def _names_of_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[object]:
+    for node in nodes:
+        yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield from (attribute.name, attribute.ref_attr_name, attribute.t.name)
+        for graph in subgraphs(node):
+            yield from _names_of_graph(graph)
