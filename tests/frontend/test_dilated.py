@@ -52,11 +52,11 @@ def _run(model: onnx.ModelProto, x: Array) -> Array:
 
 def _expected(model: onnx.ModelProto, x: Array) -> Array:
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    return session.run(None, {"x": x})[0]
+    return np.asarray(session.run(None, {"x": x})[0])
 
 
 def _model(
-    channels: int, filters: int, size: int, stride: int, **attributes: object
+    channels: int, filters: int, size: int, stride: int, **attributes: Any
 ) -> tuple[onnx.ModelProto, Array]:
     rng = np.random.default_rng(size)
     weight = rng.standard_normal((filters, channels, 3, 3)).astype(np.float32)
