@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.ir.boxes import PANEL_WIDTH, panel_number, point_of_panel
 from rammer_mlir.passes.ir.constants import constant_arguments
 from rammer_mlir.passes.ir.entry import (
     callers,
@@ -15,18 +17,27 @@ from rammer_mlir.passes.ir.entry import (
     is_private,
     symbol_name,
 )
+from rammer_mlir.passes.ir.generics import indexing_maps
 from rammer_mlir.passes.ir.outline import create_operator
-from rammer_mlir.passes.ir.structured import Structured, plain_dim, shape_of
+from rammer_mlir.passes.ir.structured import Structured, element_bytes, plain_dim, shape_of
 from rammer_mlir.passes.tiling.kernel import Computation
-from rammer_mlir.passes.tiling.loop_splitting import LoopSplit, Panels, split_class
+from rammer_mlir.passes.tiling.loop_splitting import (
+    LoopSplit,
+    Panels,
+    split_class,
+    update_signature,
+)
 from rammer_mlir.passes.tiling.space import TileClass
 from rammer_mlir.passes.weights.derived import DerivedWeights
 
-_WIDTHS = (32, 64, 48, 16, 56, 40, 24)
-"""Panel widths in channels, the preferred one first: whole registers of 512 or 256 bits."""
+_WIDTHS = (PANEL_WIDTH, 48, 16)
+"""Panel widths that may divide the channels, the preferred one first: registers of 512 bits."""
 
 _WIDEST = 32
 """Up to so many channels, the weights are one panel already."""
+
+_LEAST_BYTES = 2
+"""Of an element of the result: a register has more lanes of smaller ones than a panel is wide."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +51,7 @@ class BlockWeights(Pass):
     name: ClassVar[str] = "rtask-block-weights"
 
     def run(self, module: ir.Module) -> None:
-        """Split the loop over output channels of every contraction whose weights are constant."""
+        """Store the constant weights of every contraction in panels."""
         main = entry_function(module)
         constants = {weight.value for weight in constant_arguments(main)}
         weights = DerivedWeights(module)
@@ -54,50 +65,59 @@ class BlockWeights(Pass):
                 for number in range(len(calls[0].operands))
                 if all(call.operands[number] in constants for call in calls)
             }
-            panel = _find_panel(Computation(function), constant)
-            if panel is None:
-                continue
-            split = split_class(Computation(function), panel.loops, panel.width, panel.layout)
-            if split is not None:
-                for call in calls:
-                    _rewrite_call(call, panel, split, weights)
+            computation = Computation(function)
+            weight = _find_weight(computation, constant)
+            if weight is not None and not _split(computation, weight, calls, weights):
+                _pad(computation, weight, calls, weights)
         weights.finish()
 
 
 @dataclass(frozen=True)
-class _Panel:
-    """The weights of a function: where their panels go, loops over channels, width of a panel."""
+class _Weight:
+    """The weights of a function's contraction.
 
-    layout: Panels
-    loops: TileClass
-    width: int
+    Attributes:
+        argument: their number among the function's arguments.
+        op: the contraction.
+        operand: their number among its operands.
+        lane: its loop over the output channels, which are the weights' innermost dimension.
+        shared: dimensions in front of those that are reduced.
+        loops: those of all operations over the output channels, None if they do not line up.
+    """
+
+    argument: int
+    op: Structured
+    operand: int
+    lane: int
+    shared: int
+    loops: TileClass | None
 
 
-def _find_panel(computation: Computation, constant: set[int]) -> _Panel | None:
-    """Return the weights of the function's one contraction, if they are wide enough to be split.
+def _find_weight(computation: Computation, constant: set[int]) -> _Weight | None:
+    """Return the weights of the function's one contraction, if they are wide enough for panels.
 
     ``constant`` are the numbers of the arguments whose values are known at compile time.
     """
-    space = computation.space
-    if space is None:
-        return None
     arguments: list[ir.Value] = list(computation.block.arguments)
     known = {arguments[number]: number for number in constant}
-    for index, op in enumerate(space.operations):
+    for index, op in enumerate(computation.generics):
         if not op.is_contraction:
             continue
         for position, value in enumerate(op.inputs):
             lane = _lane(op, position) if value in known else None
             if lane is None or shape_of(value)[-1] <= _WIDEST:
                 continue
-            width = next((w for w in _WIDTHS if op.extents[lane] % w == 0), None)
-            loops = next((c for c in space.classes if c.loops.get(index) == lane), None)
-            if width is None or loops is None:
-                continue
             dims = [plain_dim(expr) for expr in op.maps[position].results]
             shared = next(n for n, d in enumerate(dims) if d is None or not op.parallel[d])
-            return _Panel(Panels(known[value], shared), loops, width)
+            loops = _class_of(computation, index, lane)
+            return _Weight(known[value], op, position, lane, shared, loops)
     return None
+
+
+def _class_of(computation: Computation, index: int, loop: int) -> TileClass | None:
+    """Return the loops of all operations that are tiled together with one of an operation."""
+    classes = () if computation.space is None else computation.space.classes
+    return next((c for c in classes if c.loops.get(index) == loop), None)
 
 
 def _lane(op: Structured, position: int) -> int | None:
@@ -115,6 +135,62 @@ def _lane(op: Structured, position: int) -> int | None:
         for expr in map_.results
     )
     return None if shared else lane
+
+
+def _split(
+    computation: Computation,
+    weight: _Weight,
+    calls: Sequence[ir.Operation],
+    weights: DerivedWeights,
+) -> bool:
+    """Split the loops over output channels where a panel's width divides them."""
+    extent = weight.op.extents[weight.lane]
+    width = next((w for w in _WIDTHS if extent % w == 0), None)
+    if width is None or weight.loops is None:
+        return False
+    panel = _Panel(Panels(weight.argument, weight.shared), width)
+    split = split_class(computation, weight.loops, width, panel.layout)
+    if split is None:
+        return False
+    for call in calls:
+        _rewrite_call(call, panel, split, weights)
+    return True
+
+
+def _pad(
+    computation: Computation,
+    weight: _Weight,
+    calls: Sequence[ir.Operation],
+    weights: DerivedWeights,
+) -> None:
+    """Index the weights by panels, the last of them padded with zeros; all else stays."""
+    value = computation.block.arguments[weight.argument]
+    if len(list(value.uses)) != 1 or element_bytes(weight.op.outputs[0].type) < _LEAST_BYTES:
+        return
+    layout = Panels(weight.argument, weight.shared)
+    exprs = list(weight.op.maps[weight.operand].results)[:-1]
+    channel = ir.AffineExpr.get_dim(weight.lane)
+    exprs = layout.arrange(exprs, panel_number(channel), point_of_panel(channel))
+    maps = list(weight.op.maps)
+    maps[weight.operand] = ir.AffineMap.get(len(weight.op.parallel), 0, exprs)
+    weight.op.op.operation.attributes["indexing_maps"] = indexing_maps(maps)
+    *rest, channels = shape_of(value)
+    panels = -(-channels // PANEL_WIDTH)
+    shape = layout.arrange(rest, panels, PANEL_WIDTH)
+    value.set_type(ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type))
+    update_signature(computation)
+    for call in calls:
+        padded = weights.pad(call.operands[weight.argument], [*rest, panels * PANEL_WIDTH])
+        panel = _Panel(layout, PANEL_WIDTH)
+        call.operands[weight.argument] = _pack(padded, panel, weights)
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """Where the panels of weights go, and their width."""
+
+    layout: Panels
+    width: int
 
 
 def _rewrite_call(

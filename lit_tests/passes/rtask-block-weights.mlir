@@ -79,3 +79,35 @@ func.func @main(%x: tensor<4x16xf32>, %w: tensor<16x96xf32>, %init: tensor<4x96x
   %0 = rtask.operator @product(%x, %w, %init) : (tensor<4x16xf32>, tensor<16x96xf32>, tensor<4x96xf32>) -> tensor<4x96xf32>
   return %0 : tensor<4x96xf32>
 }
+
+// -----
+
+// 40 output channels are no whole panels: weights are stored in two, the second of them padded with
+// zeros, and read by the number of a channel's panel and its place there. All else stays.
+// CHECK-DAG: #[[PANELS:.*]] = affine_map<(d0, d1, d2) -> (d1 floordiv 32, d2, d1 mod 32)>
+// CHECK: func.func private @padded(%{{.*}}: tensor<4x16xf32>, %{{.*}}: tensor<2x16x32xf32>,
+// CHECK-SAME: %{{.*}}: tensor<4x40xf32>) -> tensor<4x40xf32>
+// CHECK: linalg.generic {indexing_maps = [{{.*}}, #[[PANELS]], {{.*}}]
+// CHECK: func.func @main(%{{.*}}: tensor<4x16xf32>, %{{.*}}: tensor<4x40xf32>,
+// CHECK-SAME: tensor<2x16x32xf32> {rtask.constant = "w",
+// CHECK-SAME: rtask.pack = [array<i64: 16, 2, 32>, array<i64: 1, 0, 2>],
+// CHECK-SAME: low = array<i64: 0, 0>, rtask.constant = "w", shape = array<i64: 16, 40>, size = array<i64: 16, 64>
+#rows = affine_map<(i, j, k) -> (i, k)>
+#columns = affine_map<(i, j, k) -> (k, j)>
+#result = affine_map<(i, j, k) -> (i, j)>
+func.func private @padded(%x: tensor<4x16xf32>, %w: tensor<16x40xf32>, %init: tensor<4x40xf32>)
+    -> tensor<4x40xf32> {
+  %0 = linalg.generic {indexing_maps = [#rows, #columns, #result],
+                       iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<4x16xf32>, tensor<16x40xf32>) outs(%init : tensor<4x40xf32>) {
+  ^bb0(%a: f32, %c: f32, %d: f32):
+    %p = arith.mulf %a, %c : f32
+    %s = arith.addf %d, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<4x40xf32>
+  return %0 : tensor<4x40xf32>
+}
+func.func @main(%x: tensor<4x16xf32>, %w: tensor<16x40xf32> {rtask.constant = "w"}, %init: tensor<4x40xf32>) -> tensor<4x40xf32> {
+  %0 = rtask.operator @padded(%x, %w, %init) : (tensor<4x16xf32>, tensor<16x40xf32>, tensor<4x40xf32>) -> tensor<4x40xf32>
+  return %0 : tensor<4x40xf32>
+}

@@ -14,8 +14,16 @@ from math import prod
 
 from rammer_mlir.bindings import arith, ir, memref, scf
 from rammer_mlir.lowering.cpu.vectorize.prefetch import PIECE
-from rammer_mlir.lowering.ir_walk import walk
-from rammer_mlir.passes.ir.structured import Structured, element_bytes, is_buffer, plain_dim
+from rammer_mlir.lowering.ir_walk import producer, walk
+from rammer_mlir.lowering.kernels.affine import Index, upper_bound
+from rammer_mlir.passes.ir.boxes import panel_index
+from rammer_mlir.passes.ir.structured import (
+    Structured,
+    as_buffer,
+    element_bytes,
+    is_buffer,
+    plain_dim,
+)
 
 _PANEL_BYTES = 20 * 1024
 """Of a panel's piece: less than half of the 48 or 32 KiB of a first level of cache."""
@@ -25,6 +33,9 @@ _PANEL_WIDTH = 32
 
 _FEWEST_TILES = 28
 """Results that share a panel from which on it is worth it: two register tiles, mostly."""
+
+_FAR_BYTES = 2048
+"""Steps of a sum that lie so far apart mostly are on pages of their own."""
 
 _LONG_PANEL_BYTES = 96 * 1024
 """Panels up to here, twice the first level of cache, come from the second one fast enough."""
@@ -54,13 +65,15 @@ def _is_product(op: Structured) -> bool:
     body = [inner.operation.name for inner in op.body]
     if len(op.maps) != 3 or op.num_outputs != 1 or body[-2:] != ["arith.mulf", "arith.addf"]:
         return False
-    if not all(is_buffer(value) and value.type.has_static_shape for value in op.operands):
+    if not all(is_buffer(value) for value in op.operands):
         return False
     if not isinstance(op.arguments[2].type, ir.F32Type | ir.F64Type):
         return False
     # A convolution's windows overlap: what they read again is near.
     reductions = set(_reductions(op))
     inputs = [_loops(map_) for map_ in op.maps[:2]]
+    if ir.ShapedType.get_dynamic_size() in (op.extents[loop] for loop in op.reduction_loops):
+        return False
     return bool(reductions) and all(None not in dims and reductions <= set(dims) for dims in inputs)
 
 
@@ -69,49 +82,97 @@ def _piece_of_sum(op: Structured) -> _Piece | None:
     first, *inner = _reductions(op)
     element = element_bytes(op.outputs[0].type)
     step = prod(op.extents[loop] for loop in inner) * _PANEL_WIDTH * element
-    if op.extents[first] * step <= _LONG_PANEL_BYTES:
+    is_spread = any(_is_spread(op, number) for number in range(2))
+    longest = _PANEL_BYTES if is_spread else _LONG_PANEL_BYTES
+    if op.extents[first] * step <= longest or step > _PANEL_BYTES:
         return None
-    fitting = range(1, _PANEL_BYTES // step + 1)
-    piece = max((n for n in fitting if op.extents[first] % n == 0), default=0)
-    if piece * step < _PANEL_BYTES // 4:
-        return None  # no divisor of a useful size: many small pieces cost more than they save
-    sharing = [_results_sharing(op, map_) for map_ in op.maps[:2]]
-    return _Piece(first, piece) if max(sharing) >= _FEWEST_TILES else None
+    panels = [map_ for map_ in op.maps[:2] if any(map(panel_index, map_.results))]
+    sharing = [_results_sharing(op, map_) for map_ in panels or op.maps[:2]]
+    if max(sharing) < _FEWEST_TILES and not is_spread:
+        return None
+    return _Piece(first, _trips(op.extents[first], _PANEL_BYTES // step))
+
+
+def _trips(total: int, most: int) -> int:
+    """Return the trips of a piece: a divisor, or else pieces of one size and a smaller one."""
+    divisor = max(n for n in range(1, most + 1) if total % n == 0)
+    return divisor if 2 * divisor >= most else -(-total // -(-total // most))
+
+
+def _is_spread(op: Structured, number: int) -> bool:
+    """Whether an operand's neighbours in memory are results of their own, and steps far apart."""
+    kind = as_buffer(op.operands[number]).type
+    strides, _ = kind.get_strides_and_offset()
+    loops = _loops(op.maps[number])
+    if loops[-1] is None or not op.parallel[loops[-1]] or op.extents[loops[-1]] == 1:
+        return False
+    steps = [s for s, loop in zip(strides, loops, strict=True) if loop in op.reduction_loops]
+    return all(step * element_bytes(kind) >= _FAR_BYTES for step in steps)
 
 
 def _reductions(op: Structured) -> list[int]:
     """Return the reduction loops that run more than once, outermost first."""
-    return [loop for loop, n in enumerate(op.extents) if not op.parallel[loop] and n > 1]
+    return [loop for loop in op.reduction_loops if op.extents[loop] != 1]
 
 
 def _loops(map_: ir.AffineMap) -> list[int | None]:
-    """Return the loop that indexes each dimension by itself, None where it is not one alone."""
-    return [plain_dim(expr) for expr in map_.results]
+    """Return the loop that indexes each dimension by itself or in panels, None for others."""
+    places = [panel_index(expr) for expr in map_.results]
+    return [
+        plain_dim(expr) if place is None else place.loop
+        for expr, place in zip(map_.results, places, strict=True)
+    ]
 
 
 def _results_sharing(op: Structured, map_: ir.AffineMap) -> int:
-    """Return how many results read the same elements of an operand."""
+    """Return how many results read the same elements of an operand, in a full tile."""
     moving = _loops(map_)
-    return prod(n for loop, n in enumerate(op.extents) if op.parallel[loop] and loop not in moving)
+    shared = [op.extent_sources[loop] for loop in op.parallel_loops if loop not in moving]
+    return prod(_bound(_known_size(source.value, source.dimension)) for source in shared)
+
+
+def _bound(size: Index | None) -> int:
+    """Return the most that a size may be, 1 where that is not known."""
+    return size if isinstance(size, int) else (size and upper_bound(size)) or 1
+
+
+def _known_size(value: ir.Value, dimension: int) -> Index | None:
+    """Return a buffer's size as a number or the operand of a view, None where it has neither."""
+    kind = as_buffer(value).type
+    if not kind.is_dynamic_dim(dimension):
+        return kind.get_dim_size(dimension)
+    if isinstance(value.owner, ir.Block) or producer(value) != "memref.subview":
+        return None
+    source, offsets, *_ = ir.DenseI32ArrayAttr(value.owner.attributes["operandSegmentSizes"])
+    place = sum(map(kind.is_dynamic_dim, range(dimension)))
+    return value.owner.operands[source + offsets + place]
 
 
 def _split(op: Structured, piece: _Piece) -> None:
+    """Emit a loop over whole pieces, and what is left of the sum behind it."""
     operation = op.op.operation
+    rest = op.extents[piece.loop] % piece.trips
+    end = op.extents[piece.loop] - rest
     with ir.InsertionPoint(operation), operation.location:
-        bounds = [_index(number) for number in (0, op.extents[piece.loop], piece.trips)]
-        outer = scf.ForOp(*bounds)
+        outer = scf.ForOp(*[_index(number) for number in (0, end, piece.trips)])
+        if rest:
+            _emit_piece(op, _Piece(piece.loop, rest), _index(end))
     with ir.InsertionPoint(outer.body), operation.location:
-        start = outer.induction_variable
-        parts = [
-            _part(value, _loops(map_), piece, start)
-            for value, map_ in zip(op.inputs, op.maps, strict=False)
-        ]
-        copy = operation.clone().operation
-        for number, part in enumerate(parts):
-            copy.operands[number] = part
-        copy.attributes[PIECE] = ir.DenseI64ArrayAttr.get([piece.loop, piece.trips])
+        _emit_piece(op, piece, outer.induction_variable)
         scf.YieldOp([])
     operation.erase()
+
+
+def _emit_piece(op: Structured, piece: _Piece, start: ir.Value) -> None:
+    """Add a piece of the sum, from ``start`` on, to the results."""
+    parts = [
+        _part(value, _loops(map_), piece, start)
+        for value, map_ in zip(op.inputs, op.maps, strict=False)
+    ]
+    copy = op.op.operation.clone().operation
+    for number, part in enumerate(parts):
+        copy.operands[number] = part
+    copy.attributes[PIECE] = ir.DenseI64ArrayAttr.get([piece.loop, piece.trips])
 
 
 def _index(number: int) -> ir.Value:
@@ -123,12 +184,15 @@ def _part(value: ir.Value, loops: list[int | None], piece: _Piece, start: ir.Val
     kind = ir.MemRefType(value.type)
     strides, _ = kind.get_strides_and_offset()
     dynamic = ir.ShapedType.get_dynamic_size()
+    known = [_known_size(value, dimension) for dimension in range(len(loops))]
     sizes = [
-        piece.trips if loop == piece.loop else size
-        for loop, size in zip(loops, kind.shape, strict=True)
+        piece.trips if loop == piece.loop else size or memref.dim(value, _index(dimension))
+        for dimension, (loop, size) in enumerate(zip(loops, known, strict=True))
     ]
+    static = [size if isinstance(size, int) else dynamic for size in sizes]
+    moving = [size for size in sizes if not isinstance(size, int)]
     offsets = [dynamic if loop == piece.loop else 0 for loop in loops]
     layout = ir.StridedLayoutAttr.get(ir.MemRefType.get_dynamic_stride_or_offset(), strides)
-    view = ir.MemRefType.get(sizes, kind.element_type, layout, kind.memory_space)
+    view = ir.MemRefType.get(static, kind.element_type, layout, kind.memory_space)
     ones = [1] * len(sizes)
-    return memref.SubViewOp(view, value, [start], [], [], offsets, sizes, ones).result
+    return memref.SubViewOp(view, value, [start], moving, [], offsets, static, ones).result

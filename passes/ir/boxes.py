@@ -70,6 +70,42 @@ def linear_form(expr: ir.AffineExpr) -> Linear | None:
     return None
 
 
+PANEL_WIDTH = 32
+"""Points of a panel: two AVX-512 registers of f32. Tiles along such loops are whole panels."""
+
+
+@dataclass(frozen=True)
+class PanelIndex:
+    """A loop's place in panels of ``PANEL_WIDTH`` points: a panel's number, or a point in it."""
+
+    loop: int
+    is_number: bool
+
+
+def panel_index(expr: ir.AffineExpr) -> PanelIndex | None:
+    """Return ``loop floordiv PANEL_WIDTH``, or ``mod``, as a place; None for all else."""
+    if not isinstance(expr, ir.AffineFloorDivExpr | ir.AffineModExpr):
+        return None
+    if not isinstance(expr.lhs, ir.AffineDimExpr) or expr.rhs != panel_width():
+        return None
+    return PanelIndex(expr.lhs.position, isinstance(expr, ir.AffineFloorDivExpr))
+
+
+def panel_width() -> ir.AffineExpr:
+    """Return the width of panels as an expression."""
+    return ir.AffineExpr.get_constant(PANEL_WIDTH)
+
+
+def panel_number(index: ir.AffineExpr) -> ir.AffineExpr:
+    """Return the number of the panel that a point lies in."""
+    return ir.AffineExpr.get_floor_div(index, panel_width())
+
+
+def point_of_panel(index: ir.AffineExpr) -> ir.AffineExpr:
+    """Return the place of a point in its panel."""
+    return ir.AffineExpr.get_mod(index, panel_width())
+
+
 def loops_in(expr: ir.AffineExpr) -> set[int]:
     """Return the loops that an expression depends on."""
     if isinstance(expr, ir.AffineDimExpr):
@@ -80,7 +116,12 @@ def loops_in(expr: ir.AffineExpr) -> set[int]:
 
 
 def can_slice(expr: ir.AffineExpr, tiled: set[int]) -> bool:
-    """Whether an operand dimension indexed by ``expr`` shrinks to a box when loops are tiled."""
+    """Whether an operand dimension indexed by ``expr`` shrinks to a box when loops are tiled.
+
+    Places in panels do where tiles consist of whole panels.
+    """
+    if panel_index(expr) is not None:
+        return True
     form = linear_form(expr)
     if form is None:
         return not tiled
@@ -103,6 +144,10 @@ def _dimension_box(
     expr: ir.AffineExpr, spans: Sequence[Span], extent: int
 ) -> tuple[ir.AffineExpr, int]:
     zero = ir.AffineExpr.get_constant(0)
+    place = panel_index(expr)
+    if place is not None and place.is_number and not spans[place.loop].is_whole:
+        span = spans[place.loop]
+        return panel_number(span.offset), -(-span.size // PANEL_WIDTH)
     form = linear_form(expr)
     if form is None or all(spans[dim].is_whole for dim in form.coefficients):
         return zero, extent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rammer_mlir.bindings import affine, arith, bufferization, func, ir, tensor
-from rammer_mlir.passes.ir.boxes import Span, linear_form
+from rammer_mlir.passes.ir.boxes import PANEL_WIDTH, Span, linear_form, panel_index, panel_number
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, shape_of
 from rammer_mlir.passes.tiling.kernel import Computation, TiledDomain
@@ -124,6 +124,10 @@ class _TileBuilder:
     def _dimension(
         self, expr: ir.AffineExpr, spans: list[Span], sizes: list[Size], extent: int
     ) -> tuple[Size, Size]:
+        place = panel_index(expr)
+        if place is not None and place.is_number and not spans[place.loop].is_whole:
+            offset = panel_number(spans[place.loop].offset)
+            return self._offset(offset), _num_panels(sizes[place.loop])
         form = linear_form(expr)
         if form is None or all(spans[dim].is_whole for dim in form.coefficients):
             return 0, extent
@@ -231,6 +235,15 @@ class _TileBuilder:
         with ir.InsertionPoint(op):
             map_ = ir.AffineMap.get(1, 0, [expr])
             return affine.AffineApplyOp(map_, [self._id]).result
+
+
+def _num_panels(size: Size) -> Size:
+    """Return the number of panels that so many points of a loop need."""
+    if isinstance(size, int):
+        return -(-size // PANEL_WIDTH)
+    points = ir.AffineExpr.get_dim(0)
+    map_ = ir.AffineMap.get(1, 0, [ir.AffineExpr.get_ceil_div(points, PANEL_WIDTH)])
+    return affine.AffineApplyOp(map_, [size]).result
 
 
 def _weighted_sum(static: int, dynamic: list[tuple[ir.Value, int]]) -> Size:

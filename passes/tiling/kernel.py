@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from math import prod
+from math import ceil, prod
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.boxes import Box, Span, operand_box
@@ -109,6 +110,19 @@ class TiledDomain:
             stride *= parts
         return tuple(reversed(spans))
 
+    def filled(self, operation: int) -> Fraction:
+        """Return the share of an operation's points in panels that the mean rTask has."""
+        return prod(
+            (
+                Fraction(tile_class.extent, tile * parts)
+                for tile_class, tile, parts in zip(
+                    self.space.classes, self.tiling, self.parts, strict=True
+                )
+                if tile_class.in_panels and tile and operation in tile_class.loops
+            ),
+            start=Fraction(1),
+        )
+
     def class_of(self, operation: int, loop: int) -> int | None:
         """Index of the class that holds a loop, or None for an untiled loop."""
         for index, tile_class in enumerate(self.space.classes):
@@ -177,9 +191,12 @@ def _blocks(op: Structured, position: int, space: TileSpace, index: int) -> dict
 
 
 def _contiguous_classes(computation: Computation, space: TileSpace) -> list[bool]:
-    """For each class, whether one of its loops walks contiguous memory of an argument or result."""
+    """For each class, whether one of its loops walks contiguous memory of an argument or result.
+
+    Panels count too: tiles are to consist of whole ones.
+    """
     outside = {*computation.block.arguments, *computation.returned}
-    found = [False] * len(space.classes)
+    found = [tile_class.in_panels for tile_class in space.classes]
     for index, op in enumerate(space.operations):
         values = [*op.inputs, *op.op.operation.results]
         for map_, value in zip(op.maps, values, strict=True):
@@ -221,11 +238,15 @@ def whole(value: ir.Value) -> Box:
 
 
 def tile_cost(computation: Computation, domain: TiledDomain) -> TileCost:
-    """Return the work of one full rTask: scalar operations, and bytes read and written."""
+    """Return the work of one full rTask: scalar operations, and bytes read and written.
+
+    The last panels of a loop may be few. There, operations are those of the mean rTask.
+    """
     operations = 0
     for index, op in enumerate(domain.space.operations):
         if not is_free(op):
             points = prod(span.size for span in domain.spans(index))
+            points = ceil(points * domain.filled(index))
             operations += points * max(1, op.operations // max(op.points, 1))
     reads, writes = touches(computation, domain)
     kinds = [v.type for v in (*computation.block.arguments, *computation.returned)]

@@ -63,7 +63,7 @@ def split_class(
             _rewrite_generic(op, loops.loops[index], weight, panels)
     for value, dim in dims.items():
         _rewrite_value(value, dim, width, panels if value == weight else None)
-    _update_signature(computation)
+    update_signature(computation)
     returned = list(list(computation.block.operations)[-1].operation.operands)
     return LoopSplit(
         {number: dims[value] for number, value in enumerate(arguments) if value in dims},
@@ -137,7 +137,8 @@ def _rewrite_value(value: ir.Value, dim: int, width: int, panels: Panels | None)
     owner.erase()
 
 
-def _update_signature(computation: Computation) -> None:
+def update_signature(computation: Computation) -> None:
+    """Give a function the type that its arguments and results have now."""
     function = computation.function.operation
     block = function.regions[0].blocks[0]
     inputs = [argument.type for argument in block.arguments]

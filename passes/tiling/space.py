@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.ir.boxes import can_slice, loops_in
+from rammer_mlir.passes.ir.boxes import can_slice, loops_in, panel_index
 from rammer_mlir.passes.ir.structured import Structured, is_constant, plain_dim
 
 Loop = tuple[int, int]
@@ -40,10 +40,14 @@ class _Classes:
 
 @dataclass(frozen=True)
 class TileClass:
-    """Loops that are tiled together: their common trip count, and each operation's loop."""
+    """Loops that are tiled together: their common trip count, and each operation's loop.
+
+    Where they are ``in_panels``, tiles consist of whole panels.
+    """
 
     extent: int
     loops: dict[int, int]
+    in_panels: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,7 +136,14 @@ def _tileable(
         if all(_can_cut(operations[i], loop) for i, loop in loops.items()):
             extent = operations[last].extents[loops[last]]
             if all(operations[i].extents[loop] == extent for i, loop in loops.items()):
-                yield TileClass(extent, loops)
+                panels = any(_walks_panels(operations[i], loop) for i, loop in loops.items())
+                yield TileClass(extent, loops, panels)
+
+
+def _walks_panels(op: Structured, loop: int) -> bool:
+    """Whether an operand lies in panels along a loop."""
+    places = (panel_index(expr) for map_ in op.maps for expr in map_.results)
+    return any(place is not None and place.loop == loop for place in places)
 
 
 def _can_cut(op: Structured, loop: int) -> bool:

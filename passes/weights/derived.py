@@ -62,6 +62,15 @@ class DerivedWeights:
         self._weights[value] = ConstantArgument(-1, value, attributes)
         return value
 
+    def pad(self, weight: ir.Value, size: Sequence[int]) -> ir.Value:
+        """Return the weight with zeros behind it, up to ``size``."""
+        key = (weight, ("padded", *size))
+        if key not in self._derived:
+            shape = shape_of(weight)
+            part = WeightPart(self._weights[weight], shape, [0] * len(shape), size)
+            self._derived[key] = self.join([part])
+        return self._derived[key]
+
     def __getitem__(self, value: ir.Value) -> ConstantArgument:
         """Return the weight that a value is."""
         return self._weights[value]

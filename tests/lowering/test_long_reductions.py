@@ -44,7 +44,8 @@ def _loops(function: Any) -> int:
         (40, 1536, 96, False, True),
         (64, 2048, 32, True, True),
         (64, 1040, 32, True, True),
-        (72, 1040, 48, True, False),  # tiles whose sizes only the run knows stay whole
+        (72, 1040, 48, True, True),  # tiles whose sizes only the run knows
+        (120, 1031, 70, False, True),  # pieces and a rest
     ],
 )
 def test_pieces_add_up(
@@ -81,3 +82,29 @@ def test_pieces_add_up(
     monkeypatch.setattr(kernels_to_llvm, "split_long_reductions", leave)
     with rammer_mlir.compile(model, num_veus=2, cache=False) as executable:
         assert np.array_equal(executable.run({"x": x})["y"], found)
+
+
+@pytest.mark.parametrize(("rows", "length", "columns"), [(16, 300, 1100), (40, 257, 1003)])
+def test_rows_on_other_pages_are_read_in_pieces(
+    rows: int, length: int, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = _product(rows, length, columns, image=False)
+    weights = numpy_helper.to_array(model.graph.initializer[0])
+    model.graph.input.append(
+        helper.make_tensor_value_info("w", TensorProto.FLOAT, [length, columns])
+    )
+    del model.graph.initializer[:]
+    pieces: list[int] = []
+
+    def split(function: Any) -> None:
+        before = _loops(function)
+        split_long_reductions(function)
+        pieces.append(_loops(function) - before)
+
+    monkeypatch.setattr(kernels_to_llvm, "split_long_reductions", split)
+    x = np.random.default_rng(rows).standard_normal((rows, length)).astype(np.float32)
+    with rammer_mlir.compile(model, num_veus=2, cache=False) as executable:
+        found = executable.run({"x": x, "w": weights})["y"]
+    assert sum(pieces) > 0
+    sums = x.astype(np.float64) @ weights.astype(np.float64)
+    np.testing.assert_allclose(found, np.maximum(sums, 0), rtol=1e-4, atol=1e-3)

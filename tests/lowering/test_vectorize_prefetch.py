@@ -94,3 +94,39 @@ def test_the_next_piece_of_the_image_is_asked_for() -> None:
 def test_small_panels_and_those_read_once_are_not(p: int, c: int) -> None:
     found, _, _ = _found(2, p, c, c * 256, piece=False)
     assert not found
+
+
+PRODUCT = """
+func.func private @k(%x: memref<64x768xf32>, %w: memref<{weights}xf32>, %y: memref<64x{n}xf32>) {{
+  linalg.generic {{indexing_maps = [affine_map<(m, n, k) -> (m, k)>,
+                                    affine_map<(m, n, k) -> ({place})>,
+                                    affine_map<(m, n, k) -> (m, n)>],
+                   iterator_types = ["parallel", "parallel", "reduction"]}}
+    ins(%x, %w : memref<64x768xf32>, memref<{weights}xf32>) outs(%y : memref<64x{n}xf32>) {{
+  ^bb0(%a: f32, %b: f32, %s: f32):
+    %m = arith.mulf %a, %b : f32
+    %r = arith.addf %s, %m : f32
+    linalg.yield %r : f32
+  }}
+  return
+}}"""
+
+
+def _found_in_product(weights: str, place: str, n: int) -> list[Panel | Rows]:
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(PRODUCT.format(weights=weights, place=place, n=n))
+        (operation,) = [o for o in walk(module.operation) if o.name == "linalg.generic"]
+        with ir.InsertionPoint(operation):
+            nest = Nest(operation)
+            return find_prefetches(nest, plan_tile(nest.describe(512, [True])))
+
+
+def test_rows_of_many_panels_are_not_asked_for() -> None:
+    """They would be asked for as a whole, and most of them is read by others."""
+    assert not _found_in_product("768x1001", "k, n", 1001)
+
+
+def test_the_next_of_panels_that_a_loop_goes_through_is_asked_for() -> None:
+    (panel,) = _found_in_product("4x768x32", "n floordiv 32, k, n mod 32", 97)
+    assert isinstance(panel, Panel)
+    assert panel.ahead == 768 * 32

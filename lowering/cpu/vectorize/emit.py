@@ -18,6 +18,9 @@ from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
 from rammer_mlir.lowering.kernels.affine import Index, as_value, constant
 from rammer_mlir.lowering.kernels.combiners import Combiner
 
+_REST = 3
+"""How many times smaller the tiles are that come behind full ones."""
+
 Step: TypeAlias = "Callable[[Spans, list[ir.Value]], list[ir.Value]]"
 """Emits one step of loops: maps the values that they carry to their next ones."""
 
@@ -94,15 +97,31 @@ class NestEmitter:
         carried: list[ir.Value],
         inside: Inside,
     ) -> list[ir.Value]:
-        """Emit full tiles, then single points (for the vector loop: masked registers)."""
+        """Emit full tiles, then smaller ones (for the vector loop: masked registers)."""
         tile = self._points(loop)
         if tile == 1:
             return self._for(0, size, 1, carried, inside, Span(0, 1))
         end = arith.subi(size, arith.remui(size, constant(tile)))
         carried = self._for(0, end, tile, carried, inside, Span(0, tile))
         if loop != self.vector:
-            return self._for(end, size, 1, carried, inside, Span(0, 1))
+            return self._rest(end, size, tile // _REST, carried, inside)
         return self._for(end, size, self.lanes, carried, inside, Span(0, self.lanes, size))
+
+    def _rest(
+        self,
+        begin: ir.Value,
+        size: ir.Value,
+        tile: int,
+        carried: list[ir.Value],
+        inside: Inside,
+    ) -> list[ir.Value]:
+        """Emit smaller tiles, and then single points: a sum takes no longer for a few of them."""
+        if tile > 1 and self.reductions:
+            left = arith.subi(size, begin)
+            end = arith.subi(size, arith.remui(left, constant(tile)))
+            carried = self._for(begin, end, tile, carried, inside, Span(0, tile))
+            begin = end
+        return self._for(begin, size, 1, carried, inside, Span(0, 1))
 
     def _for(
         self,

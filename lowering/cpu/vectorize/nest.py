@@ -22,7 +22,7 @@ from rammer_mlir.lowering.kernels.affine import (
     multiply,
     upper_bound,
 )
-from rammer_mlir.passes.ir.boxes import linear_form
+from rammer_mlir.passes.ir.boxes import PANEL_WIDTH, Linear, linear_form, panel_index
 from rammer_mlir.passes.ir.structured import (
     Buffer,
     LoopDimension,
@@ -34,9 +34,19 @@ from rammer_mlir.passes.ir.structured import (
 _UNKNOWN_TRIPS = 64  # estimate of a trip count without a known bound
 
 
+@dataclass(frozen=True)
+class Jump:
+    """How many elements further an operand is for each whole panel of a loop's points."""
+
+    loop: int
+    distance: Index
+
+
 @dataclass
 class Operand:
     """An operand: a scalar, or a flat buffer with an address of ``offset + strides * loops``.
+
+    ``jumps`` add to that where panels of a loop's points do not follow each other.
 
     ``value`` is the scalar or the flat ``memref<?xT>``. ``strides`` has an entry per loop;
     ``results`` holds the map's expressions instead where one of them is not linear, and
@@ -50,6 +60,7 @@ class Operand:
     strides: list[Index]
     results: list[ir.AffineExpr] | None
     dim_strides: Sequence[Index]
+    jumps: Sequence[Jump] = ()
 
     def access(self, loops: list[int]) -> Access:
         """Describe the operand to the planner; ``loops`` selects and orders the loops."""
@@ -59,14 +70,11 @@ class Operand:
         return Access(tuple(s if isinstance(s, int) else None for s in strides))
 
     def address(self, dims: list[Index]) -> Index:
-        """Emit the address of the element at the given loop indices."""
-        if self.results is None:
-            factors = zip(self.strides, dims, strict=True)
-        else:
-            factors = zip(self.dim_strides, [evaluate(r, dims) for r in self.results], strict=True)
+        """Emit the address at the given loop indices, where the map is not linear."""
+        assert self.results is not None, "strides tell the address"
         total = self.offset
-        for stride, index in factors:
-            total = add(total, multiply(index, stride))
+        for stride, result in zip(self.dim_strides, self.results, strict=True):
+            total = add(total, multiply(evaluate(result, dims), stride))
         return total
 
 
@@ -134,6 +142,8 @@ class Nest:
                     break
 
     def _mergeable(self, outer: int, inner: int) -> bool:
+        if {outer, inner} & self.in_panels:
+            return False
         outer_size, size = self.sizes[outer], self.sizes[inner]
         if not isinstance(outer_size, int) or not isinstance(size, int):
             return False
@@ -144,6 +154,11 @@ class Nest:
             if not isinstance(far, int) or not isinstance(near, int) or far != near * size:
                 return False
         return True
+
+    @property
+    def in_panels(self) -> set[int]:
+        """Dimensions along which an operand lies in panels."""
+        return {jump.loop for operand in self.operands for jump in operand.jumps}
 
     @property
     def lane_bits(self) -> int:
@@ -159,7 +174,12 @@ class Nest:
         split = len(accesses) - self.outputs
         return LoopNest(
             loops=tuple(
-                Loop(self.bounds[d], isinstance(self.sizes[d], int), self.reduction[d])
+                Loop(
+                    self.bounds[d],
+                    isinstance(self.sizes[d], int),
+                    self.reduction[d],
+                    d in self.in_panels,
+                )
                 for d in self.loops
             ),
             inputs=tuple(accesses[:split]),
@@ -199,7 +219,7 @@ def _read_operand(value: ir.Value, affine_map: ir.AffineMap, dims: int) -> Opera
         return Operand(value, value.type, True, 0, [0] * dims, None, [])
     flat, offset, dim_strides = flatten(value)
     element = value.type.element_type
-    forms = [linear_form(result) for result in affine_map.results]
+    forms = [_in_one_panel(result) for result in affine_map.results]
     known = [form for form in forms if form is not None]
     if len(known) < len(forms):
         results = list(affine_map.results)
@@ -209,7 +229,26 @@ def _read_operand(value: ir.Value, affine_map: ir.AffineMap, dims: int) -> Opera
         offset = add(offset, multiply(dim_stride, form.constant))
         for d, coefficient in sorted(form.coefficients.items()):
             strides[d] = add(strides[d], multiply(dim_stride, coefficient))
-    return Operand(flat, element, False, offset, strides, None, dim_strides)
+    jumps = _jumps(affine_map, dim_strides)
+    return Operand(flat, element, False, offset, strides, None, dim_strides, jumps)
+
+
+def _in_one_panel(expr: ir.AffineExpr) -> Linear | None:
+    """Return the linear form that an expression has as long as a loop stays in its first panel."""
+    place = panel_index(expr)
+    if place is None:
+        return linear_form(expr)
+    return Linear({} if place.is_number else {place.loop: 1}, 0)
+
+
+def _jumps(affine_map: ir.AffineMap, dim_strides: Sequence[Index]) -> list[Jump]:
+    """Return what panels add to an address, beside what all their points add."""
+    places = [panel_index(result) for result in affine_map.results]
+    return [
+        Jump(place.loop, multiply(stride, 1 if place.is_number else -PANEL_WIDTH))
+        for place, stride in zip(places, dim_strides, strict=True)
+        if place is not None
+    ]
 
 
 def _read_finish(epilogue: Epilogue, dims: int) -> Finish:

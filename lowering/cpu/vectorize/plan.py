@@ -64,6 +64,8 @@ def _candidates(nest: LoopNest) -> Iterator[TilePlan]:
             continue
         needed = -(-loop.trips // nest.lanes)
         for vectors in sorted({min(v, needed) for v in _VECTORS}):
+            if not loop.allows(vectors * nest.lanes):
+                continue
             plan = _with_full(nest, TilePlan(vector, nest.lanes, vectors))
             yield plan
             others = [loop for loop in nest.parallels if loop != vector]
@@ -84,7 +86,11 @@ def _unrolled(nest: LoopNest, plan: TilePlan, loop: int) -> Iterator[TilePlan]:
     trips = nest.loops[loop].trips
     for factor in sorted({min(f, trips) for f in _FACTORS}):
         wider = replace(plan, unroll=(*plan.unroll, (loop, factor)))
-        if factor > 1 and _registers(nest, wider) <= nest.registers:
+        if (
+            factor > 1
+            and nest.loops[loop].allows(factor)
+            and _registers(nest, wider) <= nest.registers
+        ):
             yield _with_full(nest, wider)
 
 

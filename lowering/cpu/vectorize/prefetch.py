@@ -17,12 +17,16 @@ from rammer_mlir.lowering.cpu.vectorize.nest import Nest, Operand
 from rammer_mlir.lowering.cpu.vectorize.registers import Instance, Registers, Spans
 from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
 from rammer_mlir.lowering.kernels.affine import Index, add, as_value, floor_divide, multiply
+from rammer_mlir.passes.ir.boxes import PANEL_WIDTH
 
 PIECE = "rtask.piece"
 """Attribute of a piece of a sum: the loop that goes on behind it, and its trip count in it."""
 
 _LEAST_BYTES = 16 * 1024
 """Panels below are read fast enough without."""
+
+_WIDEST_STEP = 64
+"""Elements of a panel for one step of the sum; rows of more are no panel, and mostly not read."""
 
 _SECOND_LEVEL = 2
 """``memref.prefetch``'s locality that leaves the first level of cache alone."""
@@ -96,6 +100,15 @@ class Rows:
             _ask(self.operand, add(add(start, step), further))
 
 
+def _distance(operand: Operand, dim: int, points: int) -> int:
+    """Return the elements between two tiles that are so many points apart, of static strides."""
+    jumps = [
+        multiply(jump.distance, points // PANEL_WIDTH) for jump in operand.jumps if jump.loop == dim
+    ]
+    distances = [multiply(operand.strides[dim], points), *jumps]
+    return sum(distance for distance in distances if isinstance(distance, int))
+
+
 def _ask(operand: Operand, address: Index) -> None:
     memref.prefetch(operand.value, [as_value(address)], False, _SECOND_LEVEL, True)
 
@@ -143,7 +156,9 @@ class _Tile:
         runs = self._runs(strides, width * steps)
         size = sum(runs.values()) * width * steps
         sharing = [dim for dim in self._order if self._is_tiled(dim) and not strides[dim]]
-        if not width or not sharing or size * self._nest.lane_bits // 8 < _LEAST_BYTES:
+        if not 0 < width <= _WIDEST_STEP or not sharing:
+            return None
+        if size * self._nest.lane_bits // 8 < _LEAST_BYTES:
             return None
         tiles = [-(-self._nest.bounds[dim] // self._points[dim]) for dim in sharing]
         (count, *_) = runs.values()
@@ -154,7 +169,7 @@ class _Tile:
             moves.append((dim, self._points[dim], further))
             further *= number
         lines = -(-each // self._line)
-        ahead = self._next_panel(strides)
+        ahead = self._next_panel(operand, strides)
         return Panel(operand, ahead, tuple(runs), tuple(moves), lines, self._line)
 
     def _dense_steps(self, strides: Sequence[int]) -> tuple[int, int]:
@@ -182,16 +197,16 @@ class _Tile:
             return {0: len(panels)}
         return dict.fromkeys(sorted({min(o for o in offsets if o >= p) for p in panels}), 1)
 
-    def _next_panel(self, strides: Sequence[int]) -> int:
+    def _next_panel(self, operand: Operand, strides: Sequence[int]) -> int:
         """Return how far ahead the next panel lies: the next of this rTask, else what follows."""
         moving = [dim for dim in self._order if strides[dim]]
         tiled = [dim for dim in moving if self._is_tiled(dim)]
         if tiled:
-            return self._points[tiled[-1]] * strides[tiled[-1]]
+            return _distance(operand, tiled[-1], self._points[tiled[-1]])
         if self._piece is not None:
             loop, trips = self._piece
             return trips * strides[loop]
-        return max(self._nest.bounds[dim] * strides[dim] for dim in moving)
+        return max(_distance(operand, dim, self._nest.bounds[dim]) for dim in moving)
 
     def rows_ahead(self, operand: Operand) -> Rows | None:
         """Return how the next piece of a sum is asked for where scalars are read line by line."""
@@ -211,7 +226,9 @@ class _Tile:
 
     def _static_strides(self, operand: Operand) -> list[int] | None:
         strides = [stride for stride in operand.strides if isinstance(stride, int)]
-        return strides if len(strides) == len(operand.strides) else None
+        jumps = [jump.distance for jump in operand.jumps if isinstance(jump.distance, int)]
+        is_static = len(strides) == len(operand.strides) and len(jumps) == len(operand.jumps)
+        return strides if is_static else None
 
     def _is_tiled(self, dim: int) -> bool:
         return self._nest.bounds[dim] > self._points[dim]

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rammer_mlir.bindings import ir
+from rammer_mlir.bindings import arith, ir
 from rammer_mlir.lowering.cpu.vectorize import memory
 from rammer_mlir.lowering.cpu.vectorize.cost import MIN_TRANSPOSED
 from rammer_mlir.lowering.cpu.vectorize.memory import Mask, Scope
 from rammer_mlir.lowering.cpu.vectorize.nest import Nest, Operand
 from rammer_mlir.lowering.cpu.vectorize.shuffle import segment, transpose
 from rammer_mlir.lowering.cpu.vectorize.tile import TilePlan
-from rammer_mlir.lowering.kernels.affine import Index, add, as_value, multiply
+from rammer_mlir.lowering.kernels.affine import Index, add, as_value, constant, multiply
+from rammer_mlir.passes.ir.boxes import PANEL_WIDTH
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,21 @@ class Registers:
                 known += offset * stride
             elif offset:
                 moving.append((offset, stride))
+        for jump in operand.jumps:
+            if jump.loop not in spans:
+                continue
+            number = self._panel(spans[jump.loop].base, instance.offsets.get(jump.loop, 0))
+            if isinstance(number, int) and isinstance(jump.distance, int):
+                known += number * jump.distance
+            elif number != 0:
+                moving.append((number, jump.distance))
         return Address(tuple(moving), known)
+
+    def _panel(self, base: Index, offset: int) -> Index:
+        """Return the number of a panel; a micro tile that a loop moves keeps to one."""
+        if isinstance(base, int):
+            return (base + offset) // PANEL_WIDTH
+        return self.scope.once(("panel", base), lambda: arith.divui(base, constant(PANEL_WIDTH)))
 
     def _emit_address(self, address: Address) -> Index:
         base = self.scope.once(("address", address.moving), lambda: _sum(address.moving))

@@ -10,14 +10,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from rammer_mlir.passes.ir.boxes import PANEL_WIDTH
+
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop: its trip count, or an estimate of it where only the run knows it."""
+    """A loop: its trip count, or an estimate of it where only the run knows it.
+
+    Where an operand lies in panels of some points, each micro tile keeps to one panel.
+    """
 
     trips: int
     static: bool
     reduction: bool
+    in_panels: bool = False
+
+    def allows(self, points: int) -> bool:
+        """Whether micro tiles of so many points keep to one panel."""
+        return not self.in_panels or PANEL_WIDTH % points == 0
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from rammer_mlir.frontends.onnx.affine import fold_affine
 from rammer_mlir.frontends.onnx.attribute_rules import check_attributes
 from rammer_mlir.frontends.onnx.control_flow import expand_control_flow, has_control_flow
 from rammer_mlir.frontends.onnx.declared import check_declared, take_declared
+from rammer_mlir.frontends.onnx.dilated import decompose_dilated
 from rammer_mlir.frontends.onnx.evaluate import evaluate_constants
 from rammer_mlir.frontends.onnx.fold import fold_constants
 from rammer_mlir.frontends.onnx.inline import has_inlined, inline_functions
@@ -57,6 +58,7 @@ def prepare(model: Model) -> Model:
     model = _expand(model)
     decompose_recurrent(model)
     fold_affine(model)
+    decompose_dilated(model)
     if decompose_transposed(model):
         model = _fold(model)
     model = _infer(model)

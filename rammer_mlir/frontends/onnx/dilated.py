@@ -1,0 +1,201 @@
+"""Dilated convolutions without the taps that meet nothing but padding.
+
+Where a window reaches far beyond its image, whole rows and columns of its taps lie in the padding:
+for all results, or for those of a part of the image. Such parts are convolutions of their own,
+with fewer taps, and their results are joined. Constant kernels are cut up at compile time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, product
+from math import prod
+
+import onnx
+from onnx import helper
+
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.node_writer import NodeWriter
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, ShapeTable
+
+_MULTIPLY_ADDS = 32
+"""Multiply-adds of a cycle: two AVX-512 operations."""
+
+_WEIGHTS = 1.25
+"""Weights that a core reads from memory in a cycle."""
+
+_OPERATOR = 10_000
+"""Cycles that one more operator costs."""
+
+_GAIN = 0.9
+"""The share of the cycles that must be left to be worth several convolutions."""
+
+_MOST_PARTS = 16
+"""Convolutions that one becomes: each is code of its own."""
+
+_MOST_GROWTH = 3
+"""How many times more weights all parts together may have."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Results ``begin`` to ``end`` along one dimension, and the taps ``first`` to ``last``."""
+
+    begin: int
+    end: int
+    first: int
+    last: int
+
+    @property
+    def points(self) -> int:
+        """Number of results."""
+        return self.end - self.begin
+
+    @property
+    def taps(self) -> int:
+        """Number of taps."""
+        return self.last - self.first
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One dimension of a convolution: sizes of image, result and kernel, and how they meet."""
+
+    size: int
+    out: int
+    taps: int
+    stride: int
+    dilation: int
+    low: int
+
+    def position(self, result: int, tap: int) -> int:
+        """Return where in the image a tap reads for a result; outside of it is padding."""
+        return result * self.stride - self.low + tap * self.dilation
+
+    def segments(self) -> list[Segment]:
+        """Return runs of results that meet the same taps; nothing if one of them meets none."""
+        met = [
+            [tap for tap in range(self.taps) if 0 <= self.position(result, tap) < self.size]
+            for result in range(self.out)
+        ]
+        if not all(met):
+            return []
+        runs = groupby(range(self.out), key=lambda result: (met[result][0], met[result][-1] + 1))
+        return [Segment(run[0], run[-1] + 1, *taps) for taps, group in runs if (run := list(group))]
+
+    def options(self) -> list[list[Segment]]:
+        """Return all results with the taps that one of them meets, and the segments."""
+        found = self.segments()
+        if not found:
+            return [[Segment(0, self.out, 0, self.taps)]]
+        first, last = min(s.first for s in found), max(s.last for s in found)
+        return [[Segment(0, self.out, first, last)], found]
+
+
+def decompose_dilated(model: Model) -> None:
+    """Cut up dilated convolutions with constant kernels where that saves much arithmetic."""
+    if not any(_is_dilated(node) for node in model.graph.node):
+        return
+    table = ShapeTable(model.graph)
+    values = model.constants()
+    nodes: list[onnx.NodeProto] = []
+    for node in model.graph.node:
+        if _is_dilated(node) and node.input[1] in values:
+            nodes.extend(_Dilated(node, model, table, values[node.input[1]]).decompose())
+        else:
+            nodes.append(node)
+    model.set_nodes(nodes)
+
+
+def _is_dilated(node: onnx.NodeProto) -> bool:
+    dilations = [a.ints for a in node.attribute if a.name == "dilations"]
+    is_conv = node.op_type == "Conv" and node.domain in ONNX_DOMAINS
+    return is_conv and any(step > 1 for steps in dilations for step in steps)
+
+
+class _Dilated:
+    def __init__(
+        self, node: onnx.NodeProto, model: Model, table: ShapeTable, kernel: Array
+    ) -> None:
+        self._node = node
+        self._write = NodeWriter(model, node.name)
+        self._attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        self._kernel = kernel
+        self._images, _, *self._space = table.shape(node.input[0])
+        self._out = table.shape(node.output[0])[2:]
+        self._axes = list(self._read_axes())
+
+    def decompose(self) -> list[onnx.NodeProto]:
+        """Return the cheapest convolutions that are the node's."""
+        whole = [[Segment(0, axis.out, 0, axis.taps)] for axis in self._axes]
+        options = [list(o) for o in product(*(axis.options() for axis in self._axes))]
+        allowed = [option for option in options if self._is_allowed(option)]
+        best = min(allowed, key=self._cycles, default=whole)
+        if self._cycles(best) > _GAIN * self._cycles(whole):
+            return [self._node]
+        self._joined(best, (), self._node.output[0])
+        return self._write.nodes
+
+    def _read_axes(self) -> Iterator[Axis]:
+        rank = len(self._space)
+        strides = self._attributes.get("strides", [1] * rank)
+        dilations = self._attributes["dilations"]
+        for number, (size, out) in enumerate(zip(self._space, self._out, strict=True)):
+            taps, stride, step = self._kernel.shape[2 + number], strides[number], dilations[number]
+            total = max(0, (out - 1) * stride + (taps - 1) * step + 1 - size)
+            yield Axis(size, out, taps, stride, step, self._low(number, total))
+
+    def _low(self, number: int, total: int) -> int:
+        """Return the padding in front, of ``total`` in all where that is automatic."""
+        mode = self._attributes.get("auto_pad", b"NOTSET")
+        if mode == b"NOTSET":
+            return self._attributes.get("pads", [0] * 2 * len(self._space))[number]
+        less = 0 if mode == b"VALID" else total // 2
+        return total - less if mode == b"SAME_LOWER" else less
+
+    def _is_allowed(self, option: Sequence[Sequence[Segment]]) -> bool:
+        weights = prod(sum(s.taps for s in segments) for segments in option)
+        most = _MOST_GROWTH * prod(axis.taps for axis in self._axes)
+        return prod(map(len, option)) <= _MOST_PARTS and weights <= most
+
+    def _cycles(self, option: Sequence[Sequence[Segment]]) -> float:
+        """Estimate the cycles of all parts."""
+        channels = prod(self._kernel.shape[:2])
+        taps = prod(sum(s.taps for s in segments) for segments in option)
+        work = prod(sum(s.points * s.taps for s in segments) for segments in option)
+        arithmetic = self._images * work * channels / _MULTIPLY_ADDS
+        return arithmetic + taps * channels / _WEIGHTS + prod(map(len, option)) * _OPERATOR
+
+    def _joined(
+        self, option: Sequence[Sequence[Segment]], chosen: tuple[Segment, ...], result: str
+    ) -> None:
+        """Write the parts of the dimensions that are not chosen yet, and join them."""
+        if not option:
+            self._part(chosen, result)
+            return
+        (segments, *rest), axis = option, 2 + len(chosen)
+        if len(segments) == 1:
+            self._joined(rest, (*chosen, segments[0]), result)
+            return
+        parts = [self._write.fresh() for _ in segments]
+        for segment, part in zip(segments, parts, strict=True):
+            self._joined(rest, (*chosen, segment), part)
+        self._write.named("Concat", parts, [result], axis=axis)
+
+    def _part(self, chosen: Sequence[Segment], result: str) -> None:
+        """Write the convolution of one segment of each dimension."""
+        image, lows, highs = self._node.input[0], list[int](), list[int]()
+        for number, (axis, segment) in enumerate(zip(self._axes, chosen, strict=True)):
+            begin = axis.position(segment.begin, segment.first)
+            end = axis.position(segment.end - 1, segment.last - 1) + 1
+            lows.append(max(0, -begin))
+            highs.append(max(0, end - axis.size))
+            if begin > 0 or end < axis.size:
+                bounds = max(0, begin), min(end, axis.size)
+                image = self._write.part(image, *bounds, axis=2 + number)
+        taps = tuple(slice(segment.first, segment.last) for segment in chosen)
+        kernel = self._write.constant(self._kernel[:, :, *taps])
+        kept = {k: v for k, v in self._attributes.items() if k not in ("auto_pad", "kernel_shape")}
+        inputs = [image, kernel, *self._node.input[2:]]
+        self._write.named("Conv", inputs, [result], **{**kept, "pads": [*lows, *highs]})
