@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
@@ -300,6 +301,19 @@ def test_an_emulated_gpu() -> None:
             made.record({"x": weight(0, 1, 2, 8)})
         with pytest.raises(OptionError, match="emulated code"):
             made.save("none.rammer")
+
+
+def test_a_forked_child_runs_on() -> None:
+    """A lock that another thread held, and its threads, stay behind."""
+    x = weight(0, 2, 3, 8)
+    with compiled(layer(), num_veus=2) as made:
+        made.run({"x": x})
+        child = os.fork()
+        if child == 0:
+            found = made.run({"x": x})["y"].shape == (2, 3, 8)
+            os._exit(0 if found else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert made.run({"x": x})["y"].shape == (2, 3, 8)
 
 
 def test_a_fixed_model_is_what_it_was() -> None:
