@@ -13,6 +13,7 @@ from rammer_mlir.frontends.onnx.load import Source, load
 from rammer_mlir.frontends.onnx.local_functions import inline_local_functions
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.open_inputs import (
+    Fixed,
     check_symbols,
     fix_inputs,
     open_signature,
@@ -50,8 +51,8 @@ class Request:
     cached: bool = True
     wording: Wording = PYTHON
 
-    def load(self) -> tuple[Model, Shapes]:
-        """Return the model with all sizes that are given, and the shapes that follow from them.
+    def load(self) -> tuple[Model, Fixed]:
+        """Return the model with all sizes that are given, and what follows from them.
 
         Raises:
             RammerError: if it cannot be read, or the sizes contradict it.
@@ -60,14 +61,14 @@ class Request:
         return model, fix_inputs(model, self.shapes, self.dims, self.wording)
 
     def load_fixed(self) -> tuple[Model, Shapes]:
-        """Return the same of a model that has no open dimensions then.
+        """Return the model and the shapes of its inputs that were open.
 
         Raises:
             RammerError: as ``load`` does, or if a dimension is open.
         """
-        model, shapes = self.load()
-        require_fixed(open_signature(model), self.wording)
-        return model, shapes
+        model, fixed = self.load()
+        require_fixed(fixed.signature, self.wording)
+        return model, fixed.shapes
 
     def compiler(self) -> CachedCompiler:
         """Return what compiles the model for static shapes."""
@@ -89,8 +90,8 @@ def compile_any(
     found = None if request.dims else compiler.find(request.shapes)
     if found is not None:
         return found
-    model, shapes = request.load()
-    signature = open_signature(model)
+    model, fixed = request.load()
+    signature, shapes = fixed.signature, fixed.shapes
     if not signature.is_open:
         found = None if shapes == request.shapes else compiler.find(shapes)
         return found or compiler.compile(model, shapes)

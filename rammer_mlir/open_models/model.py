@@ -167,12 +167,9 @@ class OpenModel(RunnableModel):
             OptionError: if there is not one core for each vEU, or the target is no CPU.
             TargetError: if the system refuses.
         """
-        if self.target != "cpu":
-            raise OptionError(f"pin: expected the target cpu, found {self.target}; leave it out")
         self._cores = None if cores is None else check_cores(cores, self.num_veus)
         for model in self._pool.models():
-            if isinstance(model, Executable):
-                model.pin(cores)
+            _pin(model, cores)
 
     def record(self, feeds: Mapping[str, Any], title: str = "measured") -> Timeline:
         """Run once and return what each vEU did when, under a title for people.
@@ -241,8 +238,8 @@ class OpenModel(RunnableModel):
         except RammerError as error:
             error.args = (f"for {sizes_text(self._sizes(key))}: {error}",)
             raise
-        if self._cores is not None and isinstance(model, Executable):
-            model.pin(self._cores)
+        if self._cores is not None:
+            _pin(model, self._cores)
         return model
 
     def _key(self, shapes: Shapes) -> Key:
@@ -257,6 +254,13 @@ class OpenModel(RunnableModel):
     def _advice(self) -> str:
         sizes: Iterable[str] = (f"'{symbol}': 8" for symbol in self._signature.symbols)
         return f"run the model, or prepare(dims={{{', '.join(sizes)}}})"
+
+
+def _pin(model: CompiledModel, cores: Sequence[int] | None) -> None:
+    """Bind the vEUs of a specialisation; only a CPU's have cores."""
+    if not isinstance(model, Executable):
+        raise OptionError(f"pin: expected the target cpu, found {model.target}; leave it out")
+    model.pin(cores)
 
 
 @functools.cache

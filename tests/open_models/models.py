@@ -91,7 +91,8 @@ def decoder_feeds(batch: int, t: int, past: int, layers: int = 2) -> dict[str, A
 
 def compiled(model: onnx.ModelProto | Path, **options: Any) -> OpenModel:
     """Compile a model that has open dimensions, without the cache."""
-    made = rammer_mlir.compile(model, **{"cache": False, "specializations": 16, **options})
+    given: dict[str, Any] = {"cache": False, "specializations": 16, **options}
+    made = rammer_mlir.compile(model, **given)
     assert isinstance(made, OpenModel)
     return made
 
@@ -102,7 +103,7 @@ def expected(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Ar
         model.SerializeToString(), providers=["CPUExecutionProvider"]
     )
     names = [value.name for value in session.get_outputs()]
-    return dict(zip(names, session.run(None, dict(feeds)), strict=True))
+    return dict(zip(names, map(np.asarray, session.run(None, dict(feeds))), strict=True))
 
 
 def check_run(model: onnx.ModelProto, made: OpenModel, feeds: Mapping[str, Array]) -> None:

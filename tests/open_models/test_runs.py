@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
@@ -10,7 +11,14 @@ import pytest
 from onnx import TensorProto, helper
 
 import rammer_mlir
-from rammer_mlir.errors import InputError, OptionError, ShapeError, TargetError, UnsupportedError
+from rammer_mlir.errors import (
+    InputError,
+    ModelError,
+    OptionError,
+    ShapeError,
+    TargetError,
+    UnsupportedError,
+)
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.programs.dimensions import OpenSignature
 from rammer_mlir.runtime.executable import Executable
@@ -58,6 +66,11 @@ def test_named_unknown_and_negative_dimensions(dim: int | str | None) -> None:
         for rows in (2, 7):
             x = weight(0, rows, 3)
             np.testing.assert_array_equal(made(x), np.maximum(x, 0))
+
+
+def test_other_negative_dimensions_are_refused() -> None:
+    with pytest.raises(ModelError, match="dimension 0 of 'x' is -3: expected a size, or -1 for"):
+        compiled(model_of([RELU], {"x": [-3, 3]}, {"y": [None, 3]}))
 
 
 def test_dimensions_without_a_name_have_one_that_no_other_has() -> None:
@@ -298,8 +311,23 @@ def test_an_emulated_gpu() -> None:
         assert made.target == "nvvm:sm_90"
         with pytest.raises(OptionError, match="timeline"):
             made.record({"x": weight(0, 1, 2, 8)})
+        with pytest.raises(OptionError, match="pin: expected the target cpu, found nvvm:sm_90"):
+            made.pin(None)
         with pytest.raises(OptionError, match="emulated code"):
             made.save("none.rammer")
+
+
+def test_a_forked_child_runs_on() -> None:
+    """A lock that another thread held, and its threads, stay behind."""
+    x = weight(0, 2, 3, 8)
+    with compiled(layer(), num_veus=2) as made:
+        made.run({"x": x})
+        child = os.fork()
+        if child == 0:
+            found = made.run({"x": x})["y"].shape == (2, 3, 8)
+            os._exit(0 if found else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert made.run({"x": x})["y"].shape == (2, 3, 8)
 
 
 def test_a_fixed_model_is_what_it_was() -> None:

@@ -9,7 +9,7 @@ import onnx
 from rammer_mlir.frontends.onnx.assembly import assemble
 from rammer_mlir.frontends.onnx.load import Source, load
 from rammer_mlir.frontends.onnx.model import Model
-from rammer_mlir.frontends.onnx.open_inputs import fix_inputs, open_signature, require_fixed
+from rammer_mlir.frontends.onnx.open_inputs import fix_inputs, require_fixed
 from rammer_mlir.frontends.onnx.prepare import prepare
 from rammer_mlir.frontends.onnx.tensors import Array, dtype_of, static_shape
 from rammer_mlir.programs.dimensions import PYTHON, Shapes, Sizes, Wording
@@ -52,8 +52,8 @@ def import_model(
         UnsupportedError: naming all nodes that cannot be compiled.
     """
     model = source.copy() if isinstance(source, Model) else load(source)
-    fix_inputs(model, shapes or {}, dims or {}, wording)
-    require_fixed(open_signature(model), wording)
+    fixed = fix_inputs(model, shapes or {}, dims or {}, wording)
+    require_fixed(fixed.signature, wording)
     model = prepare(model)
     signature = Signature(
         tuple(_spec(value) for value in model.inputs),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx
@@ -87,8 +87,21 @@ def _dtype(elem_type: int) -> np.dtype[np.generic] | None:
         return None
 
 
-def fix_inputs(model: Model, shapes: Shapes, dims: Sizes, wording: Wording = PYTHON) -> Shapes:
-    """Write sizes into a model's inputs; return the shapes of inputs that are static by that.
+@dataclass(frozen=True)
+class Fixed:
+    """A model with sizes in its inputs.
+
+    Attributes:
+        signature: its inputs and outputs, with symbols for what is still open.
+        shapes: of the inputs that were open and are static.
+    """
+
+    signature: OpenSignature
+    shapes: Shapes
+
+
+def fix_inputs(model: Model, shapes: Shapes, dims: Sizes, wording: Wording = PYTHON) -> Fixed:
+    """Write sizes into a model's inputs.
 
     Args:
         model: is changed in place.
@@ -111,7 +124,8 @@ def fix_inputs(model: Model, shapes: Shapes, dims: Sizes, wording: Wording = PYT
         for dim, size in zip(value.type.tensor_type.shape.dim, tensor.shape or (), strict=False):
             if isinstance(size, int) and not dim.HasField("dim_value"):
                 dim.dim_value = size
-    return {**_changed(signature, fixed), **shapes}
+    signature_now = OpenSignature(open_signature(model).inputs, fixed.outputs)
+    return Fixed(signature_now, {**_changed(signature, fixed), **shapes})
 
 
 def _as_given(signature: OpenSignature, shapes: Shapes) -> OpenSignature:
