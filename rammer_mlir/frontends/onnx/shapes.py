@@ -22,17 +22,26 @@ _MOST_ELEMENTS = 2**31 - 1
 def bind_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
     """Write the user's shapes into the model's inputs and check that no dimension stays open.
 
+    A symbol that these shapes give one size has it in all other inputs too.
+
     Raises:
         ShapeError: if a name is unknown, a shape contradicts the model, or one is still missing.
     """
     inputs = {value.name: value for value in model.inputs}
+    sizes: dict[str, set[int]] = {}
     for name, shape in shapes.items():
         if name not in inputs:
             known = ", ".join(f"'{other}'" for other in inputs) or "none"
             raise ShapeError(f"shape for unknown input '{name}': the model's inputs are {known}")
+        symbols = [dim.dim_param for dim in inputs[name].type.tensor_type.shape.dim]
         _bind(inputs[name], list(shape))
+        for symbol, size in zip(symbols, shape, strict=False):
+            sizes.setdefault(symbol, set()).add(size)
     for value in inputs.values():
-        _require_static(value)
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param and len(sizes.get(dim.dim_param, ())) == 1:
+                (dim.dim_value,) = sizes[dim.dim_param]
+    _require_static(list(inputs.values()))
 
 
 def _bind(value: onnx.ValueInfoProto, shape: list[int]) -> None:
@@ -60,24 +69,39 @@ def _bind(value: onnx.ValueInfoProto, shape: list[int]) -> None:
         tensor.shape.dim.add().dim_value = size
 
 
-def _require_static(value: onnx.ValueInfoProto) -> None:
-    tensor = value.type.tensor_type
-    if not value.type.HasField("tensor_type"):
-        raise ShapeError(f"input '{value.name}' is not a tensor: expected tensors only")
-    if not tensor.HasField("shape"):
-        raise ShapeError(
-            f"input '{value.name}' has no shape: give it with --shape {value.name}=N,..."
-        )
-    for position, dim in enumerate(tensor.shape.dim):
-        if not dim.HasField("dim_value"):
-            sizes = ",".join(
-                str(d.dim_value) if d.HasField("dim_value") else "N" for d in tensor.shape.dim
-            )
-            symbol = f" ('{dim.dim_param}')" if dim.dim_param else ""
+def _require_static(values: Sequence[onnx.ValueInfoProto]) -> None:
+    for value in values:
+        if not value.type.HasField("tensor_type"):
+            raise ShapeError(f"input '{value.name}' is not a tensor: expected tensors only")
+        if not value.type.tensor_type.HasField("shape"):
             raise ShapeError(
-                f"input '{value.name}': dimension {position}{symbol} is unknown: give the shape "
-                f"with --shape {value.name}={sizes}"
+                f"input '{value.name}' has no shape: give it with --shape {value.name}=N,..."
             )
+    open_inputs = [value for value in values if static_shape(value) is None]
+    if not open_inputs:
+        return
+    first = open_inputs[0]
+    dims = first.type.tensor_type.shape.dim
+    position = next(n for n, dim in enumerate(dims) if not dim.HasField("dim_value"))
+    symbol = f" ('{dims[position].dim_param}')" if dims[position].dim_param else ""
+    raise ShapeError(
+        f"input '{first.name}': dimension {position}{symbol} is unknown: give the shape "
+        f"with {' '.join(_shape_options(open_inputs))}"
+    )
+
+
+def _shape_options(values: Sequence[onnx.ValueInfoProto]) -> list[str]:
+    """Return the options that bind all open dimensions; each symbol needs one of them."""
+    options: list[str] = []
+    bound: set[str] = set()
+    for value in values:
+        dims = value.type.tensor_type.shape.dim
+        symbols = {dim.dim_param for dim in dims if not dim.HasField("dim_value")}
+        if "" in symbols or not symbols <= bound:
+            sizes = ",".join(str(d.dim_value) if d.HasField("dim_value") else "N" for d in dims)
+            options.append(f"--shape {value.name}={sizes}")
+            bound |= symbols
+    return options
 
 
 def _forget_open_shapes(graph: onnx.GraphProto) -> None:
