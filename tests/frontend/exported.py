@@ -251,7 +251,7 @@ def chained_shapes() -> onnx.ModelProto:
     """Each layer's shape is computed, in floats too, from the shape of the one before."""
     g = Graph()
     x = g.input("x", ["s", 4])
-    for _ in range(24):
+    for _ in range(10):
         area = g.node("Cast", g.node("Size", x), to=FLOAT)
         rows = g.node("Div", g.node("Sqrt", g.node("Mul", area, area)), g.const(4, "f4"))
         whole = g.node("Cast", g.node("Round", rows), to=INT64)
