@@ -10,6 +10,9 @@ from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, shape_of
 from rammer_mlir.passes.tiling.kernel import Computation, TiledDomain
 
+_NUM_BOUNDS = 3
+"""Operands of ``scf.for`` in front of what it starts from: first, last and step."""
+
 Size = int | ir.Value
 """A static size, or an index value where the tile at the edge is smaller."""
 
@@ -20,7 +23,10 @@ def build_tiled(computation: Computation, domain: TiledDomain, name: str) -> ir.
 
 
 def build_whole(computation: Computation, name: str) -> ir.OpView:
-    """Emit the rKernel of a computation that is one rTask: compute, then copy out."""
+    """Emit the rKernel of a computation that is one rTask: compute, then copy out.
+
+    A loop that changes a copy of an input, element by element, changes it in the output.
+    """
     function, block = _declare(computation, name)
     ip = ir.InsertionPoint(block)
     inputs, outputs = _arguments(computation, block)
@@ -29,11 +35,28 @@ def build_whole(computation: Computation, name: str) -> ir.OpView:
         clone_into(op, mapping, ip)
     with ip, ir.Location.unknown():
         results = [
-            _copy(mapping[value], out)
+            mapping[value] if _starts_in(out, mapping[value]) else _copy(mapping[value], out)
             for value, out in zip(computation.returned, outputs, strict=True)
         ]
         func.ReturnOp(results)
     return function
+
+
+def _starts_in(out: ir.Value, value: ir.Value) -> bool:
+    """Let the loop that computes a value from an argument start from a copy of it in ``out``.
+
+    Return False, without a change, if there is no such loop.
+    """
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "scf.for":
+        return False
+    number = _NUM_BOUNDS + ir.OpResult(value).result_number
+    start = owner.operands[number]
+    if not isinstance(start.owner, ir.Block) or start == out:
+        return False
+    with ir.InsertionPoint(owner):
+        owner.operands[number] = _copy(start, out)
+    return True
 
 
 def _declare(computation: Computation, name: str) -> tuple[ir.OpView, ir.Block]:

@@ -57,9 +57,7 @@ class Model:
 
     def set_nodes(self, nodes: Iterable[onnx.NodeProto]) -> None:
         """Replace the graph's nodes, which may be among the new ones."""
-        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-        del self.graph.node[:]
-        self.graph.node.extend(copies)
+        set_graph_nodes(self.graph, nodes)
 
     def add_constant(self, name: str, value: Array) -> None:
         """Add an initializer."""
@@ -85,15 +83,27 @@ class Model:
             del self.weights[name]
 
 
+def set_graph_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> None:
+    """Replace a graph's nodes, which may be among the new ones."""
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)
+
+
 def used_names(graph: onnx.GraphProto) -> set[str]:
     """Return the names that nodes, their subgraphs or the graph's outputs refer to."""
-    used = {value.name for value in graph.output}
-    for node in graph.node:
+    return ({value.name for value in graph.output} | names_used_by(graph.node)) - {""}
+
+
+def names_used_by(nodes: Iterable[onnx.NodeProto]) -> set[str]:
+    """Return the names that nodes, or their subgraphs, refer to."""
+    used: set[str] = set()
+    for node in nodes:
         used.update(node.input)
         for attribute in node.attribute:
             for subgraph in (attribute.g, *attribute.graphs):
                 used |= used_names(subgraph)
-    return used - {""}
+    return used
 
 
 def separate_weights(source: onnx.ModelProto, name: str, folder: Path | None) -> Model:
@@ -159,9 +169,7 @@ def _take_constant_nodes(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
         tensor.name = node.output[0]
         found.append(tensor)
     if found:
-        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in kept]
-        del graph.node[:]
-        graph.node.extend(copies)
+        set_graph_nodes(graph, kept)
     return found
 
 

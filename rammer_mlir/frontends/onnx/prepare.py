@@ -11,8 +11,8 @@ from rammer_mlir.frontends.onnx.attribute_rules import check_attributes
 from rammer_mlir.frontends.onnx.control_flow import expand_control_flow, has_control_flow
 from rammer_mlir.frontends.onnx.declared import check_declared, take_declared
 from rammer_mlir.frontends.onnx.dilated import decompose_dilated
-from rammer_mlir.frontends.onnx.evaluate import evaluate_constants
-from rammer_mlir.frontends.onnx.fold import fold_constants
+from rammer_mlir.frontends.onnx.folding.evaluate import evaluate_constants
+from rammer_mlir.frontends.onnx.folding.simplify import simplify
 from rammer_mlir.frontends.onnx.inline import has_inlined, inline_functions
 from rammer_mlir.frontends.onnx.local_functions import inline_local_functions
 from rammer_mlir.frontends.onnx.model import Model, first_line
@@ -32,8 +32,8 @@ from rammer_mlir.frontends.onnx.transposed import decompose_transposed
 _OLDEST_OPSET, _NEW_OPSET = 13, 17
 """Models older than the first are converted to the second, which the importer knows whole."""
 
-_MOST_ROUNDS = 8
-"""How often constants are folded and shapes inferred in turn: each can make the other go on."""
+_MOST_ROUNDS = 64
+"""How often constants are folded and shapes inferred in turn at most: two or three do for most."""
 
 
 def prepare(model: Model) -> Model:
@@ -113,13 +113,19 @@ def _infer(model: Model) -> Model:
 
 
 def _fold(model: Model) -> Model:
-    """Fold constants and infer shapes in turn, as long as shapes are open and that helps."""
+    """Fold constants, simplify and infer shapes in turn, as long as each makes the next go on."""
     model = _infer(model)
+    before: tuple[int, int] | None = None
     for _ in range(_MOST_ROUNDS):
         rewrite_nodes(model)
         evaluated = evaluate_constants(model)
-        before = len(model.graph.node)
-        model = _infer(fold_constants(model))
-        if not evaluated and (len(model.graph.node) == before or not open_nodes(model.graph)):
+        size = len(model.graph.node), len(open_nodes(model.graph))
+        if before is not None and not evaluated and (size == before or size[1] == 0):
             break
+        before, had_choices = size, has_control_flow(model)
+        model = simplify(model)
+        if had_choices:
+            # Inference would be stricter with the constants in a chosen branch than folding is.
+            evaluate_constants(model)
+        model = _infer(model)
     return model

@@ -1,41 +1,106 @@
-"""Nodes that shape inference knows nothing of, as nodes that it does."""
+"""Nodes whose constant operands say what they do, as nodes that do only that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 
-from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.model import LARGE, Model
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
-from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, ShapeTable
 
 
 def rewrite_nodes(model: Model) -> None:
-    """Rewrite nodes in place; constants must have been folded."""
-    kinds = {node.op_type for node in model.graph.node if node.domain in ONNX_DOMAINS}
-    if "Compress" not in kinds:
+    """Rewrite nodes in place; constants must have been folded, shapes inferred."""
+    if not any(_is_rewritten(node) for node in model.graph.node):
         return
-    values = model.constants()
+    values, table = model.constants(), ShapeTable(model.graph)
     nodes: list[onnx.NodeProto] = []
     for node in model.graph.node:
-        nodes.extend(_rewrite(node, model, values))
+        new = None
+        if _is_rewritten(node):
+            site = _Site(node, values, table, NodeWriter(model, node.name))
+            new = _REWRITES[node.op_type](site)
+        nodes.extend([node] if new is None else new)
     model.set_nodes(nodes)
 
 
-def _rewrite(
-    node: onnx.NodeProto, model: Model, values: dict[str, Array]
-) -> Iterator[onnx.NodeProto]:
-    if node.op_type != "Compress" or node.input[1] not in values:
-        yield node
-        return
-    # Which elements are kept is known, so they can be named by their indices.
-    write = NodeWriter(model, node.name)
-    chosen = write.constant(np.flatnonzero(values[node.input[1]]))
+def _is_rewritten(node: onnx.NodeProto) -> bool:
+    return node.op_type in _REWRITES and node.domain in ONNX_DOMAINS
+
+
+@dataclass(frozen=True)
+class _Site:
+    """A node, what is known about its operands, and the writer of the nodes that replace it."""
+
+    node: onnx.NodeProto
+    values: Mapping[str, Array]
+    table: ShapeTable
+    write: NodeWriter
+
+    def finish(self, operator: str, *inputs: str, **attributes: object) -> list[onnx.NodeProto]:
+        """Write the node that gives the result; return all new nodes."""
+        self.write.named(operator, inputs, list(self.node.output), **attributes)
+        return self.write.nodes
+
+
+def _compress(site: _Site) -> Iterable[onnx.NodeProto] | None:
+    """Which elements are kept is known, so they can be named by their indices."""
+    node, write = site.node, site.write
+    if node.input[1] not in site.values:
+        return None
+    chosen = write.constant(np.flatnonzero(site.values[node.input[1]]))
     axis = next((a.i for a in node.attribute if a.name == "axis"), None)
     source = node.input[0]
     if axis is None:
         source = write.node("Reshape", [source, write.integers(-1)])
-    write.named("Gather", [source, chosen], list(node.output), axis=axis or 0)
-    yield from write.nodes
+    return site.finish("Gather", source, chosen, axis=axis or 0)
+
+
+def _scatter_nd(site: _Site) -> Iterable[onnx.NodeProto] | None:
+    """Many known places become a selection, in which no element waits for another one.
+
+    Few of them the builder of ScatterND takes as they are.
+    """
+    node, write = site.node, site.write
+    indices, shape = site.values.get(node.input[1]), site.table.find_shape(node.input[0])
+    plain = not any(a.name == "reduction" and a.s != b"none" for a in node.attribute)
+    if indices is None or shape is None or not plain or indices.size <= LARGE:
+        return None
+    depth, count = indices.shape[-1], prod(indices.shape[:-1])
+    found = _last_updates(indices.reshape(count, depth), shape[:depth])
+    if found is None:
+        return None
+    if np.array_equal(found.reshape(-1), np.arange(count)):
+        return site.finish("Reshape", node.input[2], write.integers(*shape))
+    rest = shape[depth:]
+    updates = write.node("Reshape", [node.input[2], write.integers(count, *rest)])
+    chosen = [updates, write.constant(np.maximum(found, 0))]
+    if (found >= 0).all():
+        return site.finish("Gather", *chosen)
+    is_updated = write.constant((found >= 0).reshape(*found.shape, *[1] * len(rest)))
+    return site.finish("Where", is_updated, write.node("Gather", chosen), node.input[0])
+
+
+def _last_updates(places: Array, searched: list[int]) -> NDArray[np.int64] | None:
+    """Return the number of the last update of each element, -1 for none.
+
+    None if a place is out of range.
+    """
+    sizes, wide = np.array(searched, np.int64), places.astype(np.int64)
+    if ((wide < -sizes) | (wide >= sizes)).any():
+        return None
+    found = np.full(searched, -1, np.int64)
+    np.maximum.at(found, tuple(np.where(wide < 0, wide + sizes, wide).T), np.arange(len(wide)))
+    return found
+
+
+_REWRITES: dict[str, Callable[[_Site], Iterable[onnx.NodeProto] | None]] = {
+    "Compress": _compress,
+    "ScatterND": _scatter_nd,
+}

@@ -10,50 +10,11 @@ from onnx import helper
 
 from rammer_mlir.errors import ModelError, ShapeError
 from rammer_mlir.frontends.onnx.contradictions import INFERENCE_FAULTS, inference_error
+from rammer_mlir.frontends.onnx.folding.demand import SHAPE_INPUTS
 from rammer_mlir.frontends.onnx.limits import MOST_DIMENSIONS, MOST_ELEMENTS
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.stand_ins import stand_ins
 from rammer_mlir.frontends.onnx.tensors import label, static_shape, value_infos
-
-_SHAPE_INPUTS: Mapping[str, tuple[int, ...]] = {
-    "BlackmanWindow": (0,),
-    "CenterCropPad": (1,),
-    "Col2Im": (1, 2),
-    "Compress": (1,),
-    "ConstantOfShape": (0,),
-    "Expand": (1,),
-    "HammingWindow": (0,),
-    "HannWindow": (0,),
-    "MaxUnpool": (2,),
-    "MelWeightMatrix": (0, 1),
-    "OneHot": (1,),
-    "Pad": (1, 3),
-    "Range": (0, 1, 2),
-    "Reshape": (1,),
-    "Resize": (2, 3),
-    "Slice": (1, 2, 3, 4),
-    "Split": (1,),
-    "Squeeze": (1,),
-    "Tile": (1,),
-    "TopK": (1,),
-    "Unsqueeze": (1,),
-    **dict.fromkeys(
-        (
-            "ReduceL1",
-            "ReduceL2",
-            "ReduceLogSum",
-            "ReduceLogSumExp",
-            "ReduceMax",
-            "ReduceMean",
-            "ReduceMin",
-            "ReduceProd",
-            "ReduceSum",
-            "ReduceSumSquare",
-        ),
-        (1,),
-    ),
-}
-"""Inputs by operator whose values, not only shapes, decide about the shape of the result."""
 
 
 def give_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
@@ -110,7 +71,10 @@ def _forget_open_shapes(graph: onnx.GraphProto) -> None:
 
 
 def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the model with the shapes and types that can be inferred.
+    """Return the model with the shapes and types that can be inferred from types alone.
+
+    ONNX's propagation of values takes no part: it refuses valid sums of matrices, and folding
+    knows more.
 
     Raises:
         ModelError: if the model contradicts itself.
@@ -118,9 +82,7 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
     _forget_open_shapes(model.graph)
     with stand_ins(model) as restore:
         try:
-            inferred = onnx.shape_inference.infer_shapes(
-                model, check_type=True, strict_mode=True, data_prop=True
-            )
+            inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
         except INFERENCE_FAULTS as error:
             raise ModelError(inference_error(model, str(error))) from error
         restore(inferred)
@@ -156,7 +118,7 @@ def require_static_values(graph: onnx.GraphProto) -> None:
     if not nodes:
         return
     constants = {tensor.name for tensor in graph.initializer}
-    numbers = _SHAPE_INPUTS.get(nodes[0].op_type, ())
+    numbers = SHAPE_INPUTS.get(nodes[0].op_type, ())
     given = [nodes[0].input[n] for n in numbers if n < len(nodes[0].input)]
     computed = [f"'{name}'" for name in given if name and name not in constants]
     if computed:

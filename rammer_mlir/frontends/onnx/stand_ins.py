@@ -50,6 +50,11 @@ def stand_ins(model: onnx.ModelProto) -> Generator[Callable[[onnx.ModelProto], N
         restore(model)
 
 
+def has_stand_in(node: onnx.NodeProto) -> bool:
+    """Whether inference is wrong about some nodes of this operator."""
+    return node.op_type in _STAND_INS and node.domain in ONNX_DOMAINS
+
+
 def _call(
     function: onnx.FunctionProto, node: onnx.NodeProto, number: int, model: onnx.ModelProto
 ) -> onnx.NodeProto:

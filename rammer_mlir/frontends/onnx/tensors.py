@@ -31,7 +31,11 @@ def value_infos(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
 
 def static_shape(value: onnx.ValueInfoProto) -> list[int] | None:
     """Return a value's shape, or None where a dimension or the shape itself is unknown."""
-    tensor = value.type.tensor_type
+    return static_dims(value.type.tensor_type)
+
+
+def static_dims(tensor: onnx.TypeProto.Tensor) -> list[int] | None:
+    """Return the shape of a tensor type, or None where it is not known whole."""
     if not tensor.HasField("shape"):
         return None
     dims = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]

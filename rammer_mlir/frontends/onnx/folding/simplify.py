@@ -1,4 +1,8 @@
-"""Constant folding with onnxscript's optimizer, on a graph whose large weights are aside."""
+"""Simplification of the graph's structure with onnxscript's optimizer, large weights aside.
+
+It resolves choices and sequences that are constant, and drops nodes that do nothing. It evaluates
+no operators: it would ask ONNX's reference implementation, whose results are not always right.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +10,21 @@ import logging
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
-from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rammer_mlir.frontends.onnx.model import LARGE, Model
-from rammer_mlir.frontends.onnx.tensors import Array, divides_by_zero
+from rammer_mlir.frontends.onnx.tensors import Array
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-_LARGEST_RESULT = 512 * 512
-"""Elements up to which a result of constants alone is stored, if its inputs are smaller."""
 
+def simplify(model: Model) -> Model:
+    """Return the model with dead nodes and those without effect removed.
 
-def fold_constants(model: Model) -> Model:
-    """Return the model with constants folded and dead nodes removed.
-
-    Shapes must have been inferred: what is computed from shapes alone is folded too.
+    Shapes must have been inferred.
     """
     # Loaded here: it takes a third of a second, which the importer's child process need not pay.
     import onnx_ir as ir
@@ -40,13 +40,7 @@ def fold_constants(model: Model) -> Model:
     )
     with _quiet():
         # Not the whole optimizer: its rewrite rules take time quadratic in the graph.
-        fold_constants_ir(
-            graph_model,
-            onnx_shape_inference=False,
-            input_size_limit=LARGE,
-            output_size_limit=_LARGEST_RESULT,
-            should_fold=_should_fold,
-        )
+        fold_constants_ir(graph_model, onnx_shape_inference=False, should_fold=lambda _: False)
         clean_up(graph_model)
     weights = _take_weights(graph_model.graph)
     return Model(ir.to_proto(graph_model), weights)
@@ -78,26 +72,6 @@ def _take_weights(graph: ir.Graph) -> dict[str, Array]:
             value.const_value = None
             graph.inputs.append(value)
     return weights
-
-
-def _should_fold(node: ir.Node) -> bool | None:
-    """Fold large constants too where the result is no larger than what it is made of.
-
-    What cannot be folded stays for the rules that nodes are checked by.
-    """
-    if node.op_type in ("ConstantOfShape", "QuantizeLinear", "DequantizeLinear"):
-        return None
-    operands = [value for value in node.inputs if value is not None]
-    constants = [value.const_value for value in operands if value.const_value is not None]
-    if len(constants) < len(operands):
-        return None
-    if constants and divides_by_zero(node.op_type, constants[-1].numpy()):
-        return False
-    shapes = [value.shape for value in node.outputs if value.shape is not None]
-    if len(shapes) < len(node.outputs) or not all(shape.is_static() for shape in shapes):
-        return None
-    total = sum(prod(shape.numpy()) for shape in shapes)
-    return True if total <= sum(constant.size for constant in constants) else None
 
 
 @contextmanager

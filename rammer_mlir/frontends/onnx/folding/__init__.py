@@ -1,0 +1,1 @@
+"""Folding of constants: NumPy evaluations of ONNX operators, and the sweep that applies them."""

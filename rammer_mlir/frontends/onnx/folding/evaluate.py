@@ -1,0 +1,231 @@
+"""Nodes whose inputs are all constant become constants, in one sweep through the graph.
+
+What decides about a shape is folded however large it is. Of the rest, results up to a limit are
+stored, and larger ones are left to be computed at run time.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from rammer_mlir.frontends.onnx.folding.demand import demanded_names
+from rammer_mlir.frontends.onnx.folding.operation import (
+    NUMBERS,
+    NotFoldableError,
+    Numbers,
+    Operation,
+)
+from rammer_mlir.frontends.onnx.folding.table import EVALUATORS
+from rammer_mlir.frontends.onnx.folding.types import TensorKind, graph_types, infer_node
+from rammer_mlir.frontends.onnx.model import LARGE, Model, names_used_by, set_graph_nodes
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, opset
+
+_MOST_BYTES = 4 << 20
+"""Bytes up to which results are stored that are larger than what they are computed from.
+
+A mask of 1024 x 1024 floats; reading more than that costs what computing it costs.
+"""
+
+_MOST_ELEMENTS = 2**31 - 1
+
+_QUANTIZATION = frozenset({"DequantizeLinear", "QuantizeLinear"})
+"""Large ones stay: weights keep their small types until they are used."""
+
+_FREE = frozenset({"ConstantOfShape", "Identity"})
+"""Large ones stay where they are used by others: they take neither memory nor time."""
+
+_MOVING = _QUANTIZATION | {
+    "Cast",
+    "Concat",
+    "Constant",
+    "Gather",
+    "Identity",
+    "Reshape",
+    "Slice",
+    "Split",
+    "Squeeze",
+    "Transpose",
+    "Unsqueeze",
+}
+"""Operators that take elements of any type."""
+
+_Store = Callable[[str, Array], None]
+
+
+def evaluate_constants(model: Model) -> bool:
+    """Replace nodes by their results in place; return whether there were any.
+
+    Shapes must have been inferred.
+    """
+    values = ChainMap[str, Array](model.constants())
+    sweep = _Sweep(model.proto)
+    before = len(model.graph.node)
+    sweep.run(model.graph, values, ChainMap(graph_types(model.graph)), model.add_constant)
+    return len(model.graph.node) < before
+
+
+class _Sweep:
+    def __init__(self, proto: onnx.ModelProto) -> None:
+        self._opset = opset(proto)
+        self._demanded = demanded_names(proto.graph)
+
+    def run(
+        self,
+        graph: onnx.GraphProto,
+        values: ChainMap[str, Array],
+        types: ChainMap[str, TensorKind],
+        store: _Store,
+    ) -> None:
+        """Fold a graph and its subgraphs.
+
+        Args:
+            graph: is changed in place.
+            values: of constants, those of the graphs around it included; new ones are added.
+            types: of all values, likewise.
+            store: adds a constant to the graph.
+        """
+        folded: set[int] = set()
+        for number, node in enumerate(graph.node):
+            types.update(infer_node(node, self._opset, types, values))
+            found = self._evaluate(node, values, types)
+            if found is None:
+                self._visit_subgraphs(node, values, types)
+                continue
+            folded.add(number)
+            for name, value in zip(node.output, found, strict=True):
+                types[name] = TensorKind.of(value)
+                values[name] = value
+        if folded:
+            _replace(graph, folded, values, store)
+
+    def _visit_subgraphs(
+        self, node: onnx.NodeProto, values: ChainMap[str, Array], types: ChainMap[str, TensorKind]
+    ) -> None:
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                if graph.node:
+                    inner = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
+                    self.run(
+                        graph,
+                        values.new_child(inner),
+                        types.new_child(graph_types(graph)),
+                        _initializer_store(graph),
+                    )
+
+    def _evaluate(
+        self, node: onnx.NodeProto, values: ChainMap[str, Array], types: ChainMap[str, TensorKind]
+    ) -> list[Array] | None:
+        """Return a node's results, None if they are not constant, too large, or not computed."""
+        if node.domain not in ONNX_DOMAINS or node.op_type not in EVALUATORS:
+            return None
+        if node.op_type in ("Shape", "Size"):
+            return _of_shape(node, types)
+        if any(name and name not in values for name in node.input):
+            return None
+        given = [values[name] if name else None for name in node.input]
+        return _compute(node, given, types) if self._is_worth_it(node, values, types) else None
+
+    def _is_worth_it(
+        self,
+        node: onnx.NodeProto,
+        values: ChainMap[str, Array],
+        types: ChainMap[str, TensorKind],
+    ) -> bool:
+        operands = [values[name] for name in node.input if name]
+        if node.op_type not in _MOVING and any(v.dtype not in NUMBERS for v in operands):
+            return False
+        kinds = [types.get(name) for name in node.output if name]
+        sizes = [(kind.size, kind.itemsize) for kind in kinds if kind is not None]
+        is_demanded = not self._demanded.isdisjoint(node.output)
+        stored = sum(_stored_elements(value) for value in operands)
+        if len(sizes) < len(kinds) or any(size is None for size, _ in sizes):
+            return is_demanded or sum(value.nbytes for value in operands) <= _MOST_BYTES
+        elements = sum(size or 0 for size, _ in sizes)
+        if is_demanded or node.op_type in _FREE:
+            return elements <= _MOST_ELEMENTS
+        if node.op_type in _QUANTIZATION:
+            return elements <= LARGE
+        return elements <= stored or sum((n or 0) * width for n, width in sizes) <= _MOST_BYTES
+
+
+def _initializer_store(graph: onnx.GraphProto) -> _Store:
+    return lambda name, value: graph.initializer.append(numpy_helper.from_array(value, name))
+
+
+def _stored_elements(value: Array) -> int:
+    """Return how many elements an array has in memory: repeated ones count once.
+
+    Those of a mask count as none: what it chooses from takes several times its bytes.
+    """
+    if value.dtype == np.bool_:
+        return 0
+    pairs = zip(value.shape, value.strides, strict=True)
+    return prod(size for size, stride in pairs if stride)
+
+
+def _of_shape(node: onnx.NodeProto, types: ChainMap[str, TensorKind]) -> list[Array] | None:
+    kind = types.get(node.input[0])
+    if kind is None or kind.shape is None:
+        return None
+    if node.op_type == "Size":
+        return [np.array(prod(kind.shape), np.int64)]
+    bounds = {attribute.name: attribute.i for attribute in node.attribute}
+    part = kind.shape[slice(bounds.get("start", 0), bounds.get("end"))]
+    return [np.array(part, np.int64)]
+
+
+def _compute(
+    node: onnx.NodeProto, given: Sequence[Array | None], types: ChainMap[str, TensorKind]
+) -> list[Array] | None:
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    operation = Operation(node.op_type, attributes, given, len(node.output))
+    try:
+        # Overflow and division by zero give what they give: that is no news for the user.
+        with np.errstate(all="ignore"):
+            found = EVALUATORS[node.op_type](operation)
+    except (NotFoldableError, ArithmeticError, LookupError, TypeError, ValueError):
+        return None  # the rule of the node says what is wrong with it
+    if len(found) != len(node.output):
+        return None
+    pairs = zip(node.output, found, strict=True)
+    return list(found) if all(_fits(name, value, types) for name, value in pairs) else None
+
+
+def _fits(name: str, value: Numbers, types: ChainMap[str, TensorKind]) -> bool:
+    """Whether a result has the type and shape that were inferred for it."""
+    kind = types.get(name)
+    if kind is None:
+        return True
+    return kind.shape in (None, value.shape) and kind.elem_type in (
+        0,
+        helper.np_dtype_to_tensor_dtype(value.dtype),
+    )
+
+
+def _replace(
+    graph: onnx.GraphProto, folded: set[int], values: ChainMap[str, Array], store: _Store
+) -> None:
+    """Remove folded nodes and store those of their results that others use."""
+    kept = [node for number, node in enumerate(graph.node) if number not in folded]
+    used = {value.name for value in graph.output} | names_used_by(kept)
+    nodes: list[onnx.NodeProto] = []
+    for number, node in reversed(list(enumerate(graph.node))):
+        if number not in folded or _stays(node, used, values):
+            used |= names_used_by([node])
+            nodes.append(node)
+            continue
+        for name in node.output:
+            if name in used:
+                store(name, np.ascontiguousarray(values[name]).reshape(values[name].shape))
+    set_graph_nodes(graph, reversed(nodes))
+
+
+def _stays(node: onnx.NodeProto, used: set[str], values: ChainMap[str, Array]) -> bool:
+    name = node.output[0]
+    return node.op_type in _FREE and name in used and values[name].size > LARGE

@@ -1,0 +1,89 @@
+"""What an evaluator is given: an operator with constant operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[Any]
+"""An array of any of the element types in ``NUMBERS``."""
+
+FLOATS = frozenset(map(np.dtype, (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)))
+INTEGERS = frozenset(map(np.dtype, "bhilBHIL"))
+NUMBERS = FLOATS | INTEGERS | {np.dtype(np.bool_)}
+"""Element types that are computed with."""
+
+
+def integer_limits(kind: np.dtype[np.generic]) -> tuple[int, int]:
+    """Return the smallest and the largest integer of a type."""
+    bits = 8 * kind.itemsize
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if kind.kind == "i" else (0, (1 << bits) - 1)
+
+
+class NotFoldableError(Exception):
+    """The node stays in the graph: its result is computed at run time, or its rule refuses it."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operator of ONNX with constant operands.
+
+    Attributes:
+        kind: the operator's name.
+        attributes: values by name; strings are ``bytes``.
+        inputs: values; None for those left out.
+        num_results: number of results, unused ones included.
+    """
+
+    kind: str
+    attributes: dict[str, Any]  # each of the type that the operator says
+    inputs: Sequence[Numbers | None]
+    num_results: int = 1
+
+    def find(self, number: int) -> Numbers | None:
+        """Return an input, None if it is left out."""
+        return self.inputs[number] if number < len(self.inputs) else None
+
+    def input(self, number: int) -> Numbers:
+        """Return an input that has to be given.
+
+        Raises:
+            NotFoldableError: if it is left out.
+        """
+        value = self.find(number)
+        if value is None:
+            raise NotFoldableError
+        return value
+
+    def operands(self) -> list[Numbers]:
+        """Return all inputs that are given."""
+        return [value for value in self.inputs if value is not None]
+
+    def integers(self, number: int) -> list[int] | None:
+        """Return the integers of an input, None if it is left out."""
+        value = self.find(number)
+        return None if value is None else [int(x) for x in value.reshape(-1)]
+
+    def attribute(self, name: str, default: object = None) -> Any:
+        """Return an attribute's value, of the type that the operator says."""
+        return self.attributes.get(name, default)
+
+
+Evaluator = Callable[[Operation], Sequence[Numbers]]
+"""Returns all results; raises `NotFoldableError` for a form that it does not compute."""
+
+
+def single(compute: Callable[[Operation], Numbers]) -> Evaluator:
+    """Return the evaluator of an operator with one result."""
+    return lambda operation: [np.asarray(compute(operation))]
+
+
+def require(condition: bool) -> None:
+    """Leave the operation in the graph unless a condition holds."""
+    if not condition:
+        raise NotFoldableError

@@ -1,0 +1,105 @@
+"""Element types and shapes of values, as far as the sweep has come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+import onnx
+from onnx import helper, numpy_helper
+
+from rammer_mlir.frontends.onnx.model import LARGE
+from rammer_mlir.frontends.onnx.stand_ins import has_stand_in
+from rammer_mlir.frontends.onnx.tensors import (
+    ONNX_DOMAINS,
+    Array,
+    dtype_of,
+    static_dims,
+    value_infos,
+)
+
+
+@dataclass(frozen=True)
+class TensorKind:
+    """An element type, 0 where unknown, and a shape, None where it is not static."""
+
+    elem_type: int
+    shape: tuple[int, ...] | None
+
+    @staticmethod
+    def of(value: Array) -> TensorKind:
+        """Return the kind of a constant."""
+        return TensorKind(helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+
+    @staticmethod
+    def of_type(kind: onnx.TypeProto) -> TensorKind:
+        """Return the kind that a type says."""
+        shape = static_dims(kind.tensor_type)
+        return TensorKind(kind.tensor_type.elem_type, None if shape is None else tuple(shape))
+
+    @property
+    def is_static(self) -> bool:
+        """Whether both are known."""
+        return self.elem_type != 0 and self.shape is not None
+
+    @property
+    def size(self) -> int | None:
+        """Number of elements, None where it is unknown."""
+        return None if self.shape is None else prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return dtype_of(self.elem_type).itemsize if self.elem_type else 8
+
+    def to_type(self) -> onnx.TypeProto:
+        """Return it as ONNX's type."""
+        return helper.make_tensor_type_proto(self.elem_type, self.shape)
+
+
+Types = Mapping[str, TensorKind]
+
+
+def graph_types(graph: onnx.GraphProto) -> dict[str, TensorKind]:
+    """Return what shape inference found for a graph's values."""
+    types = {name: TensorKind.of_type(value.type) for name, value in value_infos(graph).items()}
+    for tensor in graph.initializer:
+        types[tensor.name] = TensorKind(tensor.data_type, tuple(tensor.dims))
+    return types
+
+
+def infer_node(
+    node: onnx.NodeProto, version: int, types: Types, values: Mapping[str, Array]
+) -> dict[str, TensorKind]:
+    """Return what follows for a node's results from what has been found since inference.
+
+    Empty if there is nothing new. Inference of the whole graph has the last word.
+    """
+    names = [name for name in node.output if name]
+    if all(name in types and types[name].is_static for name in names):
+        return {}
+    if node.domain not in ONNX_DOMAINS or has_stand_in(node) or _has_subgraph(node):
+        return {}
+    given = [name for name in dict.fromkeys(node.input) if name]
+    if any(name not in types or not types[name].is_static for name in given):
+        return {}
+    try:
+        found = onnx.shape_inference.infer_node_outputs(
+            onnx.defs.get_schema(node.op_type, version, ""),
+            node,
+            {name: types[name].to_type() for name in given},
+            {n: numpy_helper.from_array(values[n], n) for n in given if _is_small(n, values)},
+            opset_imports=[helper.make_opsetid("", version)],
+        )
+    except (onnx.shape_inference.InferenceError, onnx.defs.SchemaError, RuntimeError):
+        return {}  # inference of the whole graph says what is wrong
+    return {name: TensorKind.of_type(kind) for name, kind in found.items()}
+
+
+def _is_small(name: str, values: Mapping[str, Array]) -> bool:
+    return name in values and values[name].size <= LARGE
+
+
+def _has_subgraph(node: onnx.NodeProto) -> bool:
+    return any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute)
