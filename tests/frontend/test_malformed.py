@@ -164,10 +164,14 @@ def test_operands_that_inference_does_not_compare(graph: str, part: str) -> None
     assert part in refusal(parsed(graph))
 
 
+def test_columns_are_of_whole_blocks() -> None:
+    graph = "(float[1,5,5] x) => (float[A,B,C,D] y) {y = Col2Im(x, i, i)}"
+    assert "expected columns of a multiple of 14 elements" in refusal(parsed(graph, i=[2, 7]))
+
+
 @pytest.mark.parametrize(
     "graph",
     [
-        "(float[1,5,5] x) => (float[A,B,C,D] y) {y = Col2Im(x, i, i)}",
         "(float[4,4] x) => (float[4,4] y) {y = CumSum(x, e)}",
         "(float[1,3,3,5] x) => (float[A,B,C,D] y) {y = SpaceToDepth<blocksize=2>(x)}",
     ],

@@ -136,6 +136,15 @@ def _index_tuples(node: _Facts) -> Iterator[str]:
         yield from _index_range(indices[..., number], size)
 
 
+def _columns(node: _Facts) -> Iterator[str]:
+    shape, block = node.shape(0), node.value(2)
+    if shape is None or block is None or len(shape) != 3:
+        return
+    size = prod(block.tolist())
+    if size < 1 or shape[1] % size:
+        yield f"expected columns of a multiple of {size} elements, as blocks have, found {shape[1]}"
+
+
 def _index_range(indices: Array, size: int) -> Iterator[str]:
     wrong = indices[(indices < -size) | (indices >= size)]  # type: ignore[operator]
     if wrong.size:
@@ -199,6 +208,7 @@ def _channels(node: _Facts, weight_inputs: int, weight_outputs: int) -> Iterator
 
 
 _RULES: Mapping[str, tuple[_Rule, ...]] = {
+    "Col2Im": (_columns,),
     "Conv": (_conv,),
     "ConvTranspose": (_conv_transpose,),
     "CumProd": (_axis_input,),
