@@ -25,7 +25,7 @@ LAYERS = (
     {"embedding", "extend"},
     {"rammer_mlir"},
     {"backend", "cli"},
-    {"benchmarks"},
+    {"benchmarks", "__main__"},
 )
 """The units of the package from the bottom up: its modules and subpackages, and the package itself.
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TextIO
 
+from rammer_mlir import __version__
 from rammer_mlir.errors import ArtifactError, OptionError, RammerError
 from rammer_mlir.support.atomic_file import write_atomically
 
@@ -51,6 +52,23 @@ class ArgumentParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise the error."""
         raise OptionError(f"{message}; see {self.prog} --help")
+
+
+def add_tool_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that every tool has."""
+    parser.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="say on standard error what is done, and how long it takes",
+    )
+    parser.add_argument("--debug", action="store_true", help="print a traceback with an error")
+    add_version_option(parser)
+
+
+def add_version_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that prints the project's version."""
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
 
 
 def add_plugin_option(parser: argparse.ArgumentParser) -> None:

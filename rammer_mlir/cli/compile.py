@@ -24,6 +24,7 @@ from rammer_mlir.errors import OptionError
 from rammer_mlir.options import DEFAULT_TARGET
 from rammer_mlir.programs.dimensions import COMMAND_LINE
 from rammer_mlir.support.atomic_file import check_writable
+from rammer_mlir.support.log import shown_on_stderr
 from rammer_mlir.support.plugins import load_plugins
 from rammer_mlir.timeline.files import write_timelines
 
@@ -56,6 +57,11 @@ def _parser() -> ArgumentParser:
 
 def _compile(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
+    with shown_on_stderr(options.verbose):
+        return _compile_model(options)
+
+
+def _compile_model(options: argparse.Namespace) -> int:
     load_plugins(options.plugin)
     if options.list_targets:
         write_output(STREAM, _list_targets().encode())

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from rammer_mlir.cli.common import ArgumentParser, add_plugin_option
+from rammer_mlir.cli.common import ArgumentParser, add_plugin_option, add_tool_options
 from rammer_mlir.errors import OptionError
 from rammer_mlir.options import (
     DEFAULT_TARGET,
@@ -39,7 +39,7 @@ def add_model_options(parser: ArgumentParser) -> None:
     )
     add_plugin_option(parser)
     parser.describe_names = _describe_names
-    parser.add_argument("--debug", action="store_true", help="print a traceback with an error")
+    add_tool_options(parser)
 
 
 def add_shape_option(parser: argparse.ArgumentParser) -> None:

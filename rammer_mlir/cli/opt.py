@@ -16,6 +16,7 @@ from rammer_mlir.cli.common import (
     STREAM,
     ArgumentParser,
     add_plugin_option,
+    add_tool_options,
     read_input,
     run_tool,
     write_output,
@@ -34,6 +35,7 @@ from rammer_mlir.passes.options import describe_options
 from rammer_mlir.passes.registry import EXTENSION_PASSES, PASSES, help_line
 from rammer_mlir.passes.timing import Timing
 from rammer_mlir.programs.dimensions import COMMAND_LINE
+from rammer_mlir.support.log import logged_seconds, shown_on_stderr
 from rammer_mlir.support.plugins import load_plugins
 
 ALL_PASSES = (*PASSES, *LOWERING_PASSES)
@@ -52,6 +54,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _opt(arguments: Sequence[str]) -> int:
     options, flags = _parser().parse_known_args(arguments)
+    with shown_on_stderr(options.verbose):
+        return _run_passes(options, flags)
+
+
+def _run_passes(options: argparse.Namespace, flags: Sequence[str]) -> int:
     load_plugins(options.plugin)
     if options.list_passes:
         print(_list_passes())
@@ -91,7 +98,7 @@ def _parser() -> ArgumentParser:
     add("--emit-bytecode", action="store_true", help="write bytecode instead of text")
     add_dim_option(parser)
     add_shape_option(parser)
-    add("--debug", action="store_true", help="print a traceback with an error")
+    add_tool_options(parser)
     return parser
 
 
@@ -149,7 +156,8 @@ def _chunks(options: argparse.Namespace) -> list[str | bytes]:
         source = data if options.input == STREAM else options.input
         dims = single_sizes(parse_dims(options.dim), "for IR of static shapes")
         shapes = parse_shapes(options.shape)
-        found = import_model(source, shapes=shapes, dims=dims, wording=COMMAND_LINE)
+        with logged_seconds("import"):
+            found = import_model(source, shapes=shapes, dims=dims, wording=COMMAND_LINE)
         return [found.bytecode]
     try:
         text = data.decode()
@@ -193,18 +201,21 @@ class _Job:
 
     def _process(self, chunk: str | bytes, context: ir.Context) -> bytes:
         with context, ir.Location.unknown():
-            module = dialects.parse(chunk)
+            with logged_seconds("parse"):
+                module = dialects.parse(chunk)
             after: AfterPass | None = None
             if self.options.mlir_print_ir_after_all:
                 after = self._print_after
-            run_pipeline(
-                module,
-                self.pipeline,
-                passes=ALL_PASSES,
-                print_after_all=after,
-                timing=self.timing,
-            )
-            return self._write(module)
+            with logged_seconds("passes"):
+                run_pipeline(
+                    module,
+                    self.pipeline,
+                    passes=ALL_PASSES,
+                    print_after_all=after,
+                    timing=self.timing,
+                )
+            with logged_seconds("write"):
+                return self._write(module)
 
     def _verify_diagnostics(self, chunk: str | bytes, context: ir.Context) -> bytes:
         found: list[diagnostics.Diagnostic] = []

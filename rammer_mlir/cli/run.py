@@ -49,6 +49,7 @@ from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.feeds import check_inputs, random_feeds
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.support.atomic_file import check_writable, open_atomically
+from rammer_mlir.support.log import logged_seconds, shown_on_stderr
 from rammer_mlir.support.plugins import load_plugins
 from rammer_mlir.timeline.files import write_timelines
 from rammer_mlir.timeline.spans import Timeline
@@ -107,6 +108,11 @@ def _parser() -> ArgumentParser:
 
 def _run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
+    with shown_on_stderr(options.verbose):
+        return _run_model(options)
+
+
+def _run_model(options: argparse.Namespace) -> int:
     load_plugins(options.plugin)
     if options.verify:
         print(verify(options.model))
@@ -204,7 +210,8 @@ def _open_model(options: argparse.Namespace) -> CompiledModel | OpenModel:
     if options.emulate:
         _check_emulated(options)
     elif _is_artifact(Path(options.model)):
-        executable = rammer_mlir.load(options.model, options.device)
+        with logged_seconds(f"load of '{options.model}'"):
+            executable = rammer_mlir.load(options.model, options.device)
         _check_compiled_so(executable, options, shapes)
         return executable
     return _compile(options, given_options(options))

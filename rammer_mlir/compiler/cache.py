@@ -35,6 +35,7 @@ from rammer_mlir.runtime.loader import load
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.policies import get_policy, is_own_policy
 from rammer_mlir.support.cpu_features import cpu_features
+from rammer_mlir.support.log import LOGGER
 from rammer_mlir.support.user_folder import user_folder
 
 FOLDER_VARIABLE, BYTES_VARIABLE = "RAMMER_CACHE_DIR", "RAMMER_CACHE_BYTES"
@@ -49,7 +50,7 @@ _ENDING = ".rammer"
 _PACKAGES = ("numpy", "onnx", "onnx-ir", "onnxscript", "llvmlite")
 """Packages that the compiler stands on, besides the MLIR bindings."""
 
-_NO_COMPILER = ("__pycache__", "benchmarks", "cli")
+_NO_COMPILER = ("__main__.py", "__pycache__", "benchmarks", "cli")
 """Parts of the package that do not decide what a model is compiled to."""
 
 _BYTECODE = (".pyc", ".pyo")
@@ -71,14 +72,18 @@ class CompileCache:
         begin = time.perf_counter()
         try:
             if not path.is_file():
+                LOGGER.info("cache: miss, no entry %s in '%s'", key, self.folder)
                 return None
             executable = load(path, device)
-        except (RammerError, OSError):
+        except (RammerError, OSError) as error:
+            LOGGER.info("cache: miss, damaged entry %s removed: %s", key, error)
             self._remove(path)
             return None
         with contextlib.suppress(OSError):  # an entry of somebody else's
             os.utime(path)
-        executable.stats["seconds"] = {"cache": time.perf_counter() - begin}
+        seconds = time.perf_counter() - begin
+        executable.stats["seconds"] = {"cache": seconds}
+        LOGGER.info("cache: hit, entry %s in '%s', %.3f s", key, self.folder, seconds)
         return executable
 
     def keep(self, key: str, executable: CompiledModel) -> None:
@@ -86,14 +91,18 @@ class CompileCache:
 
         Where that fails, for want of a linker or of space, the program is compiled again next time.
         """
-        if sum(executable.stats["seconds"].values()) < WORTH_SECONDS:
+        seconds = sum(executable.stats["seconds"].values())
+        if seconds < WORTH_SECONDS:
+            LOGGER.info("cache: not kept, %.3f s are less than %g s", seconds, WORTH_SECONDS)
             return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             executable.save(self._path(key))
             self._make_room()
-        except (RammerError, OSError):
+        except (RammerError, OSError) as error:
+            LOGGER.info("cache: not kept, %s", error)
             return
+        LOGGER.info("cache: kept as entry %s in '%s'", key, self.folder)
 
     def _make_room(self) -> None:
         """Remove what was not used for longest."""
@@ -158,11 +167,18 @@ class CachedCompiler:
         self._options, self._device, self._executor = options, device, executor
         self._cache = user_cache() if cached and options.backend.is_cached else None
         self._digest = None if self._cache is None else model_digest(source)
+        if self._cache is None:
+            LOGGER.info("cache: not asked, %s", _why_no_cache(options, cached=cached))
 
     def find(self, shapes: Shapes) -> CompiledModel | None:
         """Return what the cache has for inputs of these shapes."""
-        key = None if self._cache is None else key_of(self._digest, self._options, shapes)
-        return None if self._cache is None or key is None else self._cache.find(key, self._device)
+        if self._cache is None:
+            return None
+        key = key_of(self._digest, self._options, shapes)
+        if key is None:
+            LOGGER.info("cache: not asked, %s", _obstacle(self._digest, self._options))
+            return None
+        return self._cache.find(key, self._device)
 
     def compile(self, source: Source | Model, shapes: Shapes) -> CompiledModel:
         """Compile the model for inputs of these shapes, and keep it.
@@ -192,23 +208,42 @@ def compile_key(source: Source, options: CheckedOptions, shapes: Shapes | None) 
 
 def key_of(model: str | None, options: CheckedOptions, shapes: Shapes | None) -> str | None:
     """Return the key of compiling the model of a digest, as ``compile_key`` does."""
-    policy = get_policy(options.policy)
-    if model is None or options.measured or not _has_known_source(options):
-        return None
-    try:
-        device = repr(find_device(options.device))
-    except OptionError:
+    if _obstacle(model, options) is not None:
         return None
     parts = {
         "model": model,
         "shapes": sorted((name, [int(n) for n in sizes]) for name, sizes in (shapes or {}).items()),
         "options": options.key(),
-        "policy": repr(policy),
-        "device": device,
+        "policy": repr(get_policy(options.policy)),
+        "device": repr(find_device(options.device)),
         "compiler": _compiler(),
         "processor": [platform.machine(), *cpu_features()],
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _why_no_cache(options: CheckedOptions, *, cached: bool) -> str:
+    """Return why a compilation does without the user's cache."""
+    if not cached:
+        return "the user compiles anew"
+    if not options.backend.is_cached:
+        return f"programs of the back end '{options.backend.name}' are not kept"
+    return f"{FOLDER_VARIABLE} is empty, or there is no home folder"
+
+
+def _obstacle(model: str | None, options: CheckedOptions) -> str | None:
+    """Return why the program of a model's digest cannot be kept; None if it can."""
+    if model is None:
+        return "the model cannot be read"
+    if options.measured:
+        return "measured costs have a cache of their own"
+    if not _has_known_source(options):
+        return "a policy, target, cost function or rKernel comes from outside"
+    try:
+        find_device(options.device)
+    except OptionError as error:
+        return str(error)
+    return None
 
 
 def _has_known_source(options: CheckedOptions) -> bool:

@@ -33,6 +33,7 @@ from rammer_mlir.scheduling.minimize import minimize
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.policies.checked import ask
 from rammer_mlir.scheduling.supersteps import supersteps
+from rammer_mlir.support.log import LOGGER, log_seconds
 from rammer_mlir.timeline.predicted import predicted_timeline
 from rammer_mlir.timeline.spans import Timeline
 
@@ -84,12 +85,17 @@ class Compilation:
         Raises:
             RammerError: if it is not valid, uses what is not supported, or has unknown shapes.
         """
+        LOGGER.info(
+            "compiling for %s, policy %s, %d vEUs",
+            options.target, options.policy, options.num_veus,
+        )  # fmt: skip
         begin = time.perf_counter()
         imported = import_model(source, shapes=shapes)
         compilation = Compilation(
             imported.bytecode, imported.constants, imported.signature, options
         )
         compilation.seconds[PORTABLE_STAGES[0]] = time.perf_counter() - begin
+        log_seconds(PORTABLE_STAGES[0], compilation.seconds[PORTABLE_STAGES[0]])
         return compilation
 
     @property
@@ -153,6 +159,7 @@ class Compilation:
         begin = time.perf_counter()
         loaded = self._backend.load(code, device)
         loaded.stats["seconds"] = {**self.seconds, "load": time.perf_counter() - begin}
+        log_seconds("load", loaded.stats["seconds"]["load"])
         return loaded
 
     def profile(self, executor: Executor | None = None) -> int:

@@ -23,8 +23,18 @@ from rammer_mlir.frontends.onnx.refusals import refuse_for_all_sizes
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.open_models.sharing import ConstantStore
 from rammer_mlir.options import DEFAULT_SPECIALIZATIONS
-from rammer_mlir.programs.dimensions import PYTHON, OpenSignature, Shape, Shapes, Sizes, Wording
+from rammer_mlir.programs.dimensions import (
+    PYTHON,
+    OpenSignature,
+    Shape,
+    Shapes,
+    Sizes,
+    Wording,
+    bind,
+    sizes_text,
+)
 from rammer_mlir.runtime.compiled import CompiledModel
+from rammer_mlir.support.log import LOGGER
 
 
 @dataclass(frozen=True)
@@ -159,7 +169,10 @@ class _Compiling:
         Raises:
             RammerError: if the model cannot be compiled for them.
         """
-        opened = [t.name for t in open_signature(self.model).inputs if t.symbols or t.shape is None]
+        signature = open_signature(self.model)
+        sizes = bind(signature, shapes).sizes
+        LOGGER.info("specialisation for %s", sizes_text(sizes))
+        opened = [t.name for t in signature.inputs if t.symbols or t.shape is None]
         given = {**self.fixed, **{name: shapes[name] for name in opened}}
         made = self.compiler.find(given) or self.compiler.compile(self.model, given)
         self.weights.share(made)

@@ -20,6 +20,7 @@ from rammer_mlir.passes.registry import PASSES
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.programs.signature import Signature
+from rammer_mlir.support.log import log_seconds
 
 Image = CpuImage | GpuImage
 
@@ -63,7 +64,9 @@ class Work:
         begin = time.perf_counter()
         with self.module.context, ir.Location.unknown():
             yield
-        self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - begin
+        seconds = time.perf_counter() - begin
+        self.seconds[part] = self.seconds.get(part, 0.0) + seconds
+        log_seconds(part, seconds)
 
     def printed(self) -> bytes:
         """Return the form that the last stage gave: IR and assembly as text, binaries as such."""

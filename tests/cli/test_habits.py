@@ -1,0 +1,189 @@
+"""What all tools have: the version, the log, and one module that runs each of them."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rammer_mlir
+from rammer_mlir import __main__ as dispatcher
+from rammer_mlir.cli import compile as compile_tool
+from rammer_mlir.cli import opt, run
+from rammer_mlir.compiler import cache
+from rammer_mlir.compiler.cache import FOLDER_VARIABLE
+from rammer_mlir.support.log import LOGGER
+from tests.cli.tools import Main, Tool, save_layer
+
+TOOLS = {"rammer-compile": compile_tool.main, "rammer-run": run.main, "rammer-opt": opt.main}
+MODULE = "python -m rammer_mlir"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a model of two layers."""
+    return save_layer(tmp_path_factory.mktemp("models") / "layer.onnx")
+
+
+@pytest.fixture
+def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Turn on a cache that keeps everything."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv(FOLDER_VARIABLE, str(folder))
+    monkeypatch.setattr(cache, "WORTH_SECONDS", 0.0)
+    return folder
+
+
+@pytest.mark.parametrize(("name", "main"), [*TOOLS.items(), (MODULE, dispatcher.main)])
+def test_version(name: str, main: Main, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"{name} {rammer_mlir.__version__}\n"
+
+
+def messages(tool: Tool, *arguments: str | Path) -> list[str]:
+    """Run a tool with ``--verbose``; return what its log says."""
+    quiet = tool.succeed(*arguments)
+    code, out, errors = tool.run(*arguments, "--verbose")
+    assert code == 0
+    assert len(out.splitlines()) == len(quiet.splitlines())
+    lines = errors.splitlines()
+    assert lines and all(line.startswith("rammer_mlir: ") for line in lines)
+    return [line.removeprefix("rammer_mlir: ") for line in lines]
+
+
+def stages(found: list[str]) -> list[str]:
+    """Return the parts whose seconds are logged."""
+    return [line.partition(":")[0] for line in found if line.endswith(" s")]
+
+
+def test_compiling_logs_each_stage(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = messages(Tool(compile_tool.main, capsys), model, "-o", tmp_path / "m.rammer")
+    assert stages(found) == [
+        "linalg", "operators", "tasks", "buffers", "program", "target", "llvm", "object", "load",
+    ]  # fmt: skip
+    assert f"cache: not asked, {FOLDER_VARIABLE} is empty, or there is no home folder" in found
+
+
+def test_emitting_logs_the_stages_up_to_that_one(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "tasks.mlir"
+    found = messages(Tool(compile_tool.main, capsys), model, "--emit", "tasks", "-o", out)
+    assert stages(found) == ["linalg", "operators", "tasks"]
+
+
+def test_the_log_says_what_the_cache_did(
+    model: Path, tmp_path: Path, cache_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [str(model), "-o", str(tmp_path / "m.rammer"), "-v"]
+    _, _, errors = Tool(compile_tool.main, capsys).run(*arguments)
+    (entry,) = cache_folder.iterdir()
+    assert f"cache: miss, no entry {entry.stem} in '{cache_folder}'" in errors
+    assert f"cache: kept as entry {entry.stem} in '{cache_folder}'" in errors
+    _, _, errors = Tool(compile_tool.main, capsys).run(*arguments)
+    assert f"cache: hit, entry {entry.stem} in '{cache_folder}'" in errors
+    assert "operators" not in errors
+    entry.write_bytes(b"PK")
+    _, _, errors = Tool(compile_tool.main, capsys).run(*arguments)
+    assert f"cache: miss, damaged entry {entry.stem} removed: " in errors
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--no-cache"], "the user compiles anew"),
+        (["--costs", "measured"], "measured costs have a cache of their own"),
+    ],
+)
+def test_the_log_says_why_the_cache_is_not_asked(
+    options: list[str],
+    reason: str,
+    model: Path,
+    tmp_path: Path,
+    cache_folder: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "m.rammer"
+    _, _, errors = Tool(compile_tool.main, capsys).run(model, "-o", out, "-v", *options)
+    assert f"rammer_mlir: cache: not asked, {reason}\n" in errors
+    assert not list(cache_folder.glob("*.rammer"))
+
+
+def test_what_compiles_fast_is_said_not_to_be_kept(
+    model: Path,
+    tmp_path: Path,
+    cache_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(cache, "WORTH_SECONDS", 1e6)
+    _, _, errors = Tool(compile_tool.main, capsys).run(model, "-o", tmp_path / "m.rammer", "-v")
+    assert "cache: not kept, " in errors and " s are less than 1e+06 s\n" in errors
+
+
+def test_each_specialisation_is_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = save_layer(tmp_path / "open.onnx", ("batch", 8))
+    tool, out = Tool(compile_tool.main, capsys), tmp_path / "m.rammer"
+    found = messages(tool, path, "--dim", "batch=1,4", "-o", out)
+    named = [line for line in found if line.startswith("specialisation")]
+    assert named == ["specialisation for batch=1", "specialisation for batch=4"]
+
+
+def test_running_an_artifact_logs_its_load(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = tmp_path / "m.rammer"
+    Tool(compile_tool.main, capsys).succeed(model, "-o", saved)
+    assert stages(messages(Tool(run.main, capsys), saved)) == [f"load of '{saved}'"]
+
+
+def test_running_passes_logs_the_parts(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = messages(Tool(opt.main, capsys), model, "--canonicalize")
+    assert stages(found) == ["import", "parse", "passes", "write"]
+
+
+def test_the_log_goes_to_an_application(
+    model: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with caplog.at_level(logging.INFO, logger="rammer_mlir"):
+        rammer_mlir.compile(model, policy="list", num_veus=1).close()
+    assert "compiling for cpu, policy list, 1 vEUs" in caplog.messages
+    assert capsys.readouterr() == ("", "")
+
+
+def test_tools_leave_the_logger_as_it_was(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (list(LOGGER.handlers), LOGGER.level)
+    Tool(opt.main, capsys).run(model, "-v")
+    Tool(opt.main, capsys).run("no_such_file.onnx", "-v")
+    assert (LOGGER.handlers, LOGGER.level) == before
+
+
+def test_the_module_runs_each_tool(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tool = Tool(dispatcher.main, capsys)
+    assert "linalg.generic" in tool.succeed("compile", model, "--emit", "linalg")
+    assert "output 'y'  4x8 float32" in tool.succeed("run", model)
+    assert "func.func @main" in tool.succeed("opt", model)
+    assert "no_such" in tool.fail("compile", "no_such.onnx")
+
+
+def test_the_module_lists_the_tools() -> None:
+    command = [sys.executable, "-m", "rammer_mlir"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert all(f"  {name} " in done.stdout for name in dispatcher.TOOLS)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("arguments", [["serve"], ["-x"], ["-v", "compile", "m.onnx"]])
+def test_the_module_expects_a_tool_first(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = Tool(dispatcher.main, capsys).fail(*arguments)
+    assert message.startswith("expected a tool as first argument, one of compile, run, opt, found")
+    assert f"'{arguments[0]}'" in message
