@@ -159,6 +159,7 @@ class Compilation:
         begin = time.perf_counter()
         loaded = self._backend.load(code, device)
         loaded.stats["seconds"] = {**self.seconds, "load": time.perf_counter() - begin}
+        loaded.stats["policy"] = self._work.options.policy
         log_seconds("load", loaded.stats["seconds"]["load"])
         return loaded
 

@@ -159,6 +159,11 @@ class _Compiling:
         return self.options.backend.target
 
     @property
+    def policy(self) -> str:
+        """The policy of all programs."""
+        return self.options.policy
+
+    @property
     def num_veus(self) -> int:
         """The vEUs of all programs."""
         return self.options.launched_veus

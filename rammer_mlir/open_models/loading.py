@@ -71,6 +71,11 @@ class HeldPrograms:
         return image.target if isinstance(image, GpuImage) else "cpu"
 
     @property
+    def policy(self) -> str | None:
+        """The policy of all programs; None if the file does not say it."""
+        return self.held.programs[0].artifact.stats.get("policy")
+
+    @property
     def num_veus(self) -> int:
         """The vEUs of all programs."""
         return self.held.programs[0].artifact.image.num_veus

@@ -77,6 +77,11 @@ class OpenModel(RunnableModel):
         return self._specializer.target
 
     @property
+    def policy(self) -> str | None:
+        """Name of the policy that schedules each specialisation; None if that is not known."""
+        return self._specializer.policy
+
+    @property
     def num_veus(self) -> int:
         """VEUs that run each specialisation."""
         return self._specializer.num_veus

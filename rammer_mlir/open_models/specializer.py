@@ -17,6 +17,11 @@ class Specializer(Protocol):
         ...
 
     @property
+    def policy(self) -> str | None:
+        """The policy of all programs; None if that is not known."""
+        ...
+
+    @property
     def num_veus(self) -> int:
         """The vEUs of all programs."""
         ...

@@ -42,7 +42,7 @@ class OpenTensor:
     def __str__(self) -> str:
         """Return how messages describe it."""
         shape = "any shape" if self.shape is None else shape_text(self.shape)
-        return f"'{self.name}' {shape} {self.dtype}"
+        return f"'{self.name}' {shape} {'any type' if self.dtype is None else self.dtype}"
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,10 @@ class TensorSpec:
         """Size of the dense row-major array in bytes."""
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
+    def __str__(self) -> str:
+        """Return how a model's description names it."""
+        return f"'{self.name}' {'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}"
+
 
 @dataclass(frozen=True)
 class Signature:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.cpu_image import CpuImage
+from rammer_mlir.programs.dimensions import OpenSignature
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.programs.signature import Signature
 from rammer_mlir.runtime.artifact import Artifact, write_artifact
@@ -33,6 +34,16 @@ class RunnableModel(ABC):
     @abstractmethod
     def num_veus(self) -> int:
         """VEUs that run the program: threads of a CPU, resident blocks of a GPU."""
+
+    @property
+    @abstractmethod
+    def policy(self) -> str | None:
+        """Name of the policy that scheduled the program; None if that is not known."""
+
+    @property
+    @abstractmethod
+    def signature(self) -> Signature | OpenSignature:
+        """Names, shapes and types of inputs and outputs."""
 
     @property
     @abstractmethod
@@ -62,6 +73,18 @@ class RunnableModel(ABC):
         values = tuple(outputs.values())
         return values[0] if len(values) == 1 else values
 
+    def __repr__(self) -> str:
+        """Return the kind, inputs, outputs, target, policy and vEUs in one line."""
+        parts = {
+            "inputs": ", ".join(map(str, self.signature.inputs)) or "none",
+            "outputs": ", ".join(map(str, self.signature.outputs)),
+            "target": self.target,
+            **({} if self.policy is None else {"policy": self.policy}),
+            "vEUs": str(self.num_veus),
+        }
+        text = "; ".join(f"{name}: {value}" for name, value in parts.items())
+        return f"{type(self).__name__}({' '.join(text.split())})"
+
     def __enter__(self) -> Self:
         """Use as a context manager that closes the model."""
         return self
@@ -88,6 +111,11 @@ class CompiledModel(RunnableModel):
     def image(self) -> CpuImage | GpuImage:
         """The program's data."""
         return self._description
+
+    @property
+    def policy(self) -> str | None:
+        """Name of the policy that scheduled the program; None if that is not known."""
+        return self.stats.get("policy")
 
     @property
     def signature(self) -> Signature:
