@@ -8,9 +8,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Literal, Unpack, overload
 
-from rammer_mlir.errors import OptionError, RammerError
+from rammer_mlir.errors import (
+    ArtifactError,
+    AssemblyError,
+    EmulationError,
+    InputError,
+    ModelError,
+    OptionError,
+    PassError,
+    RammerError,
+    ScheduleError,
+    ShapeError,
+    TargetError,
+    UnsupportedError,
+)
 from rammer_mlir.options import (
     DEFAULT_SPECIALIZATIONS,
     DEFAULT_TARGET,
@@ -28,9 +42,50 @@ if TYPE_CHECKING:
     from rammer_mlir.runtime.executable import Executable
     from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
-__all__ = ["Options", "RammerError", "__version__", "compile", "load"]
+__all__ = [
+    "ArtifactError",
+    "AssemblyError",
+    "EmulatedExecutable",
+    "EmulationError",
+    "Executable",
+    "GpuExecutable",
+    "InputError",
+    "ModelError",
+    "OpenModel",
+    "OptionError",
+    "Options",
+    "PassError",
+    "RammerError",
+    "ScheduleError",
+    "ShapeError",
+    "TargetError",
+    "UnsupportedError",
+    "__version__",
+    "compile",
+    "load",
+]
 
 __version__ = "0.1.0"
+
+_MODELS = {
+    "EmulatedExecutable": "rammer_mlir.emulation.device.executable",
+    "Executable": "rammer_mlir.runtime.executable",
+    "GpuExecutable": "rammer_mlir.runtime.gpu.executable",
+    "OpenModel": "rammer_mlir.open_models.model",
+}
+"""Where the kinds of compiled models are defined; each is imported when it is first asked for."""
+
+
+def __getattr__(name: str) -> object:
+    """Return a kind of compiled model."""
+    if name not in _MODELS:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    found = globals()[name] = getattr(import_module(_MODELS[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 @overload
