@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from rammer_mlir.emulation.device.executable import EmulatedExecutable
-    from rammer_mlir.frontends.onnx.load import Source
+    from rammer_mlir.frontends.onnx.sources import GivenModel
     from rammer_mlir.open_models.model import OpenModel
     from rammer_mlir.runtime.compiled import CompiledModel
     from rammer_mlir.runtime.executable import Executable
@@ -90,7 +90,7 @@ def __dir__() -> list[str]:
 
 @overload
 def compile(
-    model: Source | bytearray | memoryview,
+    model: GivenModel,
     *,
     target: Literal["cpu"] = "cpu",
     shapes: Mapping[str, Sequence[int]] | None = None,
@@ -104,7 +104,7 @@ def compile(
 
 @overload
 def compile(
-    model: Source | bytearray | memoryview,
+    model: GivenModel,
     *,
     target: str,
     shapes: Mapping[str, Sequence[int]] | None = None,
@@ -117,7 +117,7 @@ def compile(
 
 @overload
 def compile(
-    model: Source | bytearray | memoryview,
+    model: GivenModel,
     *,
     target: str,
     shapes: Mapping[str, Sequence[int]] | None = None,
@@ -132,7 +132,7 @@ def compile(
 
 @overload
 def compile(
-    model: Source | bytearray | memoryview,
+    model: GivenModel,
     *,
     target: str = DEFAULT_TARGET,
     shapes: Mapping[str, Sequence[int]] | None = None,
@@ -148,7 +148,7 @@ def compile(
 
 
 def compile(
-    model: Source | bytearray | memoryview,
+    model: GivenModel,
     *,
     target: str = DEFAULT_TARGET,
     shapes: Mapping[str, Sequence[int]] | None = None,
@@ -168,7 +168,8 @@ def compile(
     told so where ``specializations`` is given.
 
     Args:
-        model: a path, the bytes of a model, or an ``onnx.ModelProto``.
+        model: a path, the bytes of a model, a binary file, an ``onnx.ModelProto``, an
+            ``ONNXProgram`` of ``torch.onnx.export``, or an ``onnx_ir.Model``.
         target: ``cpu``, this machine's processor, or a GPU's: ``nvvm:sm_90``, ``rocdl:gfx90a``.
         shapes: static shapes of inputs whose dimensions the model leaves open, by name.
         dims: sizes of open dimensions by the name that the model gives them, wherever it stands.
@@ -200,8 +201,6 @@ def compile(
     checked = check_options(target, **options)
     shapes, dims = check_shapes(shapes), check_dims(dims)
     check_specializations(specializations)
-    if isinstance(model, bytearray | memoryview):
-        model = bytes(model)
     if executor is not None and not checked.measured:
         raise OptionError("executor: expected measured costs, found none; ask for them as well")
     if check and not emulate:
@@ -209,8 +208,9 @@ def compile(
     if emulate:
         checked = checked.emulated(checked=check)
     from rammer_mlir.compiler.models import Request, compile_any
+    from rammer_mlir.frontends.onnx.sources import source_of
 
-    request = Request(model, checked, shapes, dims, device, executor, cached=cache)
+    request = Request(source_of(model), checked, shapes, dims, device, executor, cached=cache)
     return compile_any(request, specializations)
 
 

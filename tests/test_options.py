@@ -98,5 +98,5 @@ def test_a_policy_of_another_kind(policy: Any) -> None:
 
 @pytest.mark.parametrize("source", [None, 3, ["model.onnx"]])
 def test_a_model_of_another_kind(source: Any) -> None:
-    with pytest.raises(ModelError, match="expected a file, its bytes or an ONNX model, found"):
+    with pytest.raises(ModelError, match="expected a path, bytes, a binary file, an"):
         rammer_mlir.compile(source)
