@@ -222,7 +222,8 @@ def load(
 ) -> Executable | GpuExecutable | OpenModel:
     """Load a model that ``Executable.save`` or ``rammer-compile`` wrote.
 
-    A file with several specialisations gives an ``OpenModel`` that runs those alone.
+    A file with several specialisations gives an ``OpenModel`` that runs those alone. A model that
+    is loaded can be pickled: by the path of its file, which has to be there, unchanged, later on.
 
     Args:
         path: the artifact.

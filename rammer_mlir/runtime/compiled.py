@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rammer_mlir.errors import ArtifactError
 from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.dimensions import OpenSignature
@@ -23,7 +24,16 @@ Array = NDArray[np.generic]
 
 
 class RunnableModel(ABC):
-    """Calls on arrays, and the life of a model's resources."""
+    """Calls on arrays, and the life of a model's resources.
+
+    A model that ``rammer_mlir.load`` returned can be pickled and copied: by the path of its file,
+    which has to be there, unchanged, where it is unpickled. So a pickle is small, and processes
+    share the file's weights. The copy is as the file is: it is not pinned, has the file's
+    specialisations, and opens the same device.
+    """
+
+    reload: Callable[[], RunnableModel] | None = None
+    """Loads the model from its file again; None where it does not come from one."""
 
     @property
     @abstractmethod
@@ -84,6 +94,19 @@ class RunnableModel(ABC):
         }
         text = "; ".join(f"{name}: {value}" for name, value in parts.items())
         return f"{type(self).__name__}({' '.join(text.split())})"
+
+    def __reduce__(self) -> tuple[Callable[[], RunnableModel], tuple[()]]:
+        """Pickle the place of the file.
+
+        Raises:
+            ArtifactError: if the model was compiled in this process.
+        """
+        if self.reload is None:
+            raise ArtifactError(
+                f"cannot pickle or copy this {type(self).__name__}: expected a model that "
+                "rammer_mlir.load returned, found one compiled here; save it, and load the file"
+            )
+        return self.reload, ()
 
     def __enter__(self) -> Self:
         """Use as a context manager that closes the model."""

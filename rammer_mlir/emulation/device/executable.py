@@ -47,6 +47,17 @@ class EmulatedExecutable(GpuExecutable):
         """What each launch so far accessed, if the kernel is compiled to record that."""
         return self._emulated.traces
 
+    def __reduce__(self) -> NoReturn:
+        """Refuse to pickle emulated code.
+
+        Raises:
+            OptionError: always.
+        """
+        raise OptionError(
+            "cannot pickle or copy: expected code for a device, found emulated code; compile "
+            "without emulation, and save it"
+        )
+
     def artifact(self) -> NoReturn:
         """Refuse: emulated code is none of a device.
 
