@@ -228,7 +228,9 @@ def _why_no_cache(options: CheckedOptions, *, cached: bool) -> str:
         return "the user compiles anew"
     if not options.backend.is_cached:
         return f"programs of the back end '{options.backend.name}' are not kept"
-    return f"{FOLDER_VARIABLE} is empty, or there is no home folder"
+    if os.environ.get(FOLDER_VARIABLE) == "":
+        return f"{FOLDER_VARIABLE} is empty"
+    return f"there is no home folder; name a folder with {FOLDER_VARIABLE}"
 
 
 def _obstacle(model: str | None, options: CheckedOptions) -> str | None:
