@@ -187,3 +187,18 @@ def test_the_module_expects_a_tool_first(
     message = Tool(dispatcher.main, capsys).fail(*arguments)
     assert message.startswith("expected a tool as first argument, one of compile, run, opt, found")
     assert f"'{arguments[0]}'" in message
+
+
+def test_the_log_says_that_there_is_no_place_for_a_cache(
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def no_folder() -> Path:
+        raise RuntimeError("no home")
+
+    monkeypatch.delenv(FOLDER_VARIABLE)
+    monkeypatch.setattr(cache, "user_folder", no_folder)
+    _, _, errors = Tool(compile_tool.main, capsys).run(model, "-o", tmp_path / "m.rammer", "-v")
+    assert f"there is no home folder; name a folder with {FOLDER_VARIABLE}\n" in errors
