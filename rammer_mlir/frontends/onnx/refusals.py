@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import onnx
 
 from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.frontends.onnx.contrib.table import has_rule
 from rammer_mlir.frontends.onnx.lasting import lasting_nodes
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, value_infos
@@ -124,6 +125,8 @@ def _problems(graph: onnx.GraphProto) -> Iterator[str]:
 
 def _problems_of(node: onnx.NodeProto) -> Iterator[str]:
     name = node.name or next(filter(None, node.output), "")
+    if has_rule(node):
+        return  # it is written out where its shapes are known, or refused then
     if node.domain not in ONNX_DOMAINS:
         yield f"'{name}' ({node.domain}.{node.op_type}: not an operator of ONNX)"
     elif node.op_type in _REASON_OF:
