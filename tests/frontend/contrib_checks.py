@@ -24,7 +24,7 @@ def contrib_model(
     *,
     constants: Sequence[int] = (),
     results: Sequence[type[np.generic] | None] = (np.float32,),
-    opset: int = 17,
+    version: int = 17,
     domain: str = "com.microsoft",
     **attributes: Any,
 ) -> onnx.ModelProto:
@@ -50,7 +50,7 @@ def contrib_model(
         ],
         [numpy_helper.from_array(a, n) for n, is_constant, a in given if is_constant],
     )
-    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    opsets = [helper.make_opsetid("", version), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 

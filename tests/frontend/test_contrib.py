@@ -18,32 +18,32 @@ ROW, OTHER_ROW = floats(8, seed=1), floats(8, seed=2)
 
 @pytest.mark.parametrize("opset", [11, 17])
 def test_gelus(opset: int) -> None:
-    check_contrib("Gelu", [X], opset=opset)
-    check_contrib("FastGelu", [X, ROW], opset=opset)
-    check_contrib("FastGelu", [X], opset=opset)
-    check_contrib("BiasGelu", [X, ROW], opset=opset)
-    check_contrib("QuickGelu", [X], opset=opset)
-    check_contrib("QuickGelu", [X], alpha=1.0, opset=opset)
+    check_contrib("Gelu", [X], version=opset)
+    check_contrib("FastGelu", [X, ROW], version=opset)
+    check_contrib("FastGelu", [X], version=opset)
+    check_contrib("BiasGelu", [X, ROW], version=opset)
+    check_contrib("QuickGelu", [X], version=opset)
+    check_contrib("QuickGelu", [X], alpha=1.0, version=opset)
 
 
 @pytest.mark.parametrize("opset", [12, 17, 18])
 def test_normalizations(opset: int) -> None:
     skip = floats(2, 3, 8, seed=3)
     results = (np.float32, None, None, np.float32)
-    check_contrib("SkipLayerNormalization", [X, skip, ROW], opset=opset)
+    check_contrib("SkipLayerNormalization", [X, skip, ROW], version=opset)
     check_contrib(
         "SkipLayerNormalization",
         [X, skip, ROW, ROW, OTHER_ROW],
-        opset=opset,
+        version=opset,
         results=results,
         epsilon=0.1,
     )
-    check_contrib("SkipLayerNormalization", [X, skip[:1], ROW, None, OTHER_ROW], opset=opset)
-    check_contrib("SkipSimplifiedLayerNormalization", [X, skip, ROW], opset=opset)
+    check_contrib("SkipLayerNormalization", [X, skip[:1], ROW, None, OTHER_ROW], version=opset)
+    check_contrib("SkipSimplifiedLayerNormalization", [X, skip, ROW], version=opset)
     check_contrib(
         "SkipSimplifiedLayerNormalization",
         [X, skip, ROW, OTHER_ROW],
-        opset=opset,
+        version=opset,
         results=results,
         epsilon=0.1,
     )
@@ -57,7 +57,7 @@ def test_normalizations_in_the_domain_of_onnx(axis: int) -> None:
         ("LayerNormalization", [X, scale, bias]),
         ("LayerNormalization", [X, scale]),
     ):
-        check_contrib(operator, inputs, domain="", opset=14, axis=axis, epsilon=0.01)
+        check_contrib(operator, inputs, domain="", version=14, axis=axis, epsilon=0.01)
 
 
 @pytest.mark.parametrize("has_mask", [False, True])

@@ -148,9 +148,13 @@ class Call:
         """Write a node of one result and return the result's name."""
         return self.write.node(operator, inputs, **attributes)
 
+    def uses(self, number: int) -> bool:
+        """Whether anything uses a result."""
+        return number < len(self.node.output) and bool(self.node.output[number])
+
     def finish(self, value: str, number: int = 0) -> None:
         """Give one of the node's results its value, if it is used."""
-        if number < len(self.node.output) and self.node.output[number]:
+        if self.uses(number):
             self.write.named("Identity", [value], [self.node.output[number]])
 
     def scalar(self, value: float, like: str = "") -> str:

@@ -82,7 +82,7 @@ def _embed(call: Call) -> None:
     if segments and kinds:
         total = call.sum(total, call.op("Gather", kinds, segments))
     call.finish(total, 2)
-    if len(call.node.output) > 1 and call.node.output[1]:
+    if call.uses(1):
         call.finish(_lengths(call, mask), 1)
     epsilon = call.attribute("epsilon", 1e-12)
     call.finish(layer_normalized(call, total, gamma, beta, epsilon))

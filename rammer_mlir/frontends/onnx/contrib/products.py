@@ -30,7 +30,7 @@ def _fused_matmul(call: Call) -> None:
     call.finish(found if alpha == 1 else call.op("Mul", found, call.scalar(alpha)))
 
 
-def _kept(call: Call, names: str) -> dict[str, object]:
+def kept_attributes(call: Call, names: str) -> dict[str, object]:
     """Return those of the named attributes that are given."""
     kept = [a for a in call.node.attribute if a.name in names.split()]
     return {a.name: helper.get_attribute_value(a) for a in kept}
@@ -38,7 +38,7 @@ def _kept(call: Call, names: str) -> dict[str, object]:
 
 def _fused_gemm(call: Call) -> None:
     inputs = list(call.node.input[:3]) if call.find(2) else list(call.node.input[:2])
-    found = call.op("Gemm", *inputs, **_kept(call, _GEMM))
+    found = call.op("Gemm", *inputs, **kept_attributes(call, _GEMM))
     names = ["activation_alpha", "activation_beta", "activation_gamma"]
     given = [call.attribute(n, 0.0) for n in names if n in {a.name for a in call.node.attribute}]
     call.finish(activated(call, found, given))
@@ -46,7 +46,7 @@ def _fused_gemm(call: Call) -> None:
 
 def _fused_conv(call: Call) -> None:
     inputs = list(call.node.input[:3]) if call.find(2) else list(call.node.input[:2])
-    found = call.sum(call.op("Conv", *inputs, **_kept(call, _CONV)), call.find(3))
+    found = call.sum(call.op("Conv", *inputs, **kept_attributes(call, _CONV)), call.find(3))
     call.finish(activated(call, found, call.attribute("activation_params", list[float]())))
 
 
@@ -54,7 +54,7 @@ def _nhwc_max_pool(call: Call) -> None:
     rank = len(call.shape(0))
     names = f"{_CONV} ceil_mode".replace("group ", "")
     turned = call.transpose(call.find(0), 0, rank - 1, *range(1, rank - 1))
-    pooled = call.op("MaxPool", turned, **_kept(call, names))
+    pooled = call.op("MaxPool", turned, **kept_attributes(call, names))
     call.finish(call.transpose(pooled, 0, *range(2, rank), 1))
 
 
