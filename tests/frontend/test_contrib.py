@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime as ort
 import pytest
 from contrib_checks import check_contrib, contrib_model
 from node_checks import floats
+from onnx import helper
 
+import rammer_mlir
 from rammer_mlir.errors import ModelError, UnsupportedError
 from rammer_mlir.frontends.onnx import import_model
 
@@ -200,3 +204,54 @@ def test_forms_that_are_not_covered(
 def test_inputs_that_are_missing() -> None:
     with pytest.raises(ModelError, match=r"is not valid: expected input 'gamma', found none$"):
         import_model(contrib_model("SkipLayerNormalization", [X, X]))
+
+
+@pytest.mark.parametrize(
+    ("domain", "operator", "reason"),
+    [
+        (
+            "com.microsoft.nchwc",
+            "ReorderInput",
+            "not an operator of ONNX; give the original model, from before its optimization",
+        ),
+        (
+            "acme",
+            "Magic",
+            "not an operator of ONNX; export the model without it, or bring a function that "
+            "defines it",
+        ),
+        ("", "RandomNormalLike", "results are random; make them an input of the model"),
+    ],
+)
+def test_operators_that_are_not_supported(domain: str, operator: str, reason: str) -> None:
+    model = contrib_model(operator, [X], domain=domain)
+    if domain == "acme" or domain.endswith("nchwc"):
+        model.opset_import.append(helper.make_opsetid(domain, 1))
+    shown = f"{domain}.{operator}" if domain else operator
+    with pytest.raises(UnsupportedError) as found:
+        import_model(model)
+    assert str(found.value) == f"not supported: 'the_node' ({shown}: {reason})"
+
+
+BODY = """(float[3,N] x, bool c) => (float[3,N] y) {
+  a = com.microsoft.Gelu(x)
+  s = Shape(a)
+  b = Reshape(x, s)
+  d = If(c)<then_branch = t () => (float[3,N] p) { p = com.microsoft.QuickGelu(b) },
+            else_branch = e () => (float[3,N] q) { q = Neg(b) }>
+  y = Add(a, d)
+}"""
+
+
+@pytest.mark.parametrize("version", [12, 17])
+def test_calls_among_other_nodes_and_in_branches(version: int) -> None:
+    opsets = f'opset_import: ["": {version}, "com.microsoft": 1]'
+    model = onnx.parser.parse_model(f"<ir_version: 8, {opsets}> test {BODY}")
+    x = floats(3, 4)
+    session = ort.InferenceSession(model.SerializeToString())
+    with rammer_mlir.compile(model, num_veus=1, cache=False) as executable:
+        for choice in (False, True):
+            feeds = {"x": x, "c": np.array(choice)}
+            found = executable.run(feeds)["y"]
+            (expected,) = np.asarray(session.run(None, feeds))
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
