@@ -201,6 +201,40 @@ def test_forms_that_are_not_covered(
         import_model(contrib_model(operator, inputs, **details))
 
 
+PACKED = floats(8, 24)
+BYTES = np.ones((2, 2), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "details"),
+    [
+        ("Attention", [X, PACKED], {"num_heads": 0}),
+        ("Attention", [X, PACKED], {"num_heads": 5}),
+        ("Attention", [X, floats(7, 24)], {"num_heads": 2}),
+        ("Attention", [ROW, PACKED], {"num_heads": 2}),
+        ("MultiHeadAttention", [X], {"num_heads": 2}),
+        ("MultiHeadAttention", [X, X, X, *[None] * 3, floats(2, 2, 1, 4)], {"num_heads": 2}),
+        ("RotaryEmbedding", [X, np.array([[1]]), floats(3, 2), floats(3, 2)], {}),
+        ("MultiHeadAttention", [X, X, X, floats(3)], {"num_heads": 2}),
+        ("RotaryEmbedding", [X, np.array([1]), floats(3), floats(3, 3)], {}),
+        ("RotaryEmbedding", [ROW, np.array([1]), floats(3, 3), floats(3, 3)], {}),
+        ("RotaryEmbedding", [X, np.array([1]), floats(3, 0), floats(3, 0)], {}),
+        ("QuickGelu", [X], {"alpha": "x"}),
+        ("FusedMatMul", [X, X], {}),
+        ("QLinearConcat", [floats(1), BYTES, BYTES], {"results": [np.uint8]}),
+        ("QLinearAdd", [BYTES] * 8, {"results": [np.uint8]}),
+        ("MatMulIntegerToFloat", [BYTES, floats(3), floats(1), floats(1)], {}),
+        ("SimplifiedLayerNormalization", [X, ROW], {"axis": 7}),
+    ],
+)
+def test_operands_that_do_not_fit(
+    operator: str, inputs: list[Any], details: dict[str, Any]
+) -> None:
+    with pytest.raises(ModelError, match=r"^'the_node.* is not valid: ") as found:
+        import_model(contrib_model(operator, inputs, **details))
+    assert "\n" not in str(found.value)
+
+
 def test_inputs_that_are_missing() -> None:
     with pytest.raises(ModelError, match=r"is not valid: expected input 'gamma', found none$"):
         import_model(contrib_model("SkipLayerNormalization", [X, X]))
@@ -217,8 +251,7 @@ def test_inputs_that_are_missing() -> None:
         (
             "acme",
             "Magic",
-            "not an operator of ONNX; export the model without it, or bring a function that "
-            "defines it",
+            "not an operator of ONNX; export the model without it, or bring a function for it",
         ),
         ("", "RandomNormalLike", "results are random; make them an input of the model"),
     ],

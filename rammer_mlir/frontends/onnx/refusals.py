@@ -137,7 +137,7 @@ def _problems_of(node: onnx.NodeProto) -> Iterator[str]:
     if has_rule(node):
         return  # it is written out where its shapes are known, or refused then
     if node.domain not in ONNX_DOMAINS:
-        advice = "export the model without it, or bring a function that defines it"
+        advice = "export the model without it, or bring a function for it"
         if node.domain.startswith(_OPTIMIZED):
             advice = "give the original model, from before its optimization"
         yield f"'{name}' ({node.domain}.{node.op_type}: not an operator of ONNX; {advice})"

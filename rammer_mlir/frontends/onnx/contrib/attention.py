@@ -61,7 +61,9 @@ def _attended(call: Call, query: str, key: str, value: str, masks: Sequence[str]
 def _multi_head(call: Call) -> None:
     """Attend with queries, keys and values that are given, each alone or packed."""
     query, key, value = _heads_of(call, call.required("num_heads"))
-    if call.find(6) and call.find(7):
+    given = [bool(call.find(number)) for number in (6, 7)]
+    call.expect(given[0] == given[1], "both past_key and past_value", "one of them")
+    if all(given):
         key = call.op("Concat", call.find(6), key, axis=2)
         value = call.op("Concat", call.find(7), value, axis=2)
     call.finish(key, 1)

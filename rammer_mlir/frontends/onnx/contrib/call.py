@@ -184,6 +184,7 @@ class Call:
     def mean(self, value: str, axis: int) -> str:
         """Write the mean over the dimensions from an axis on."""
         rank = len(self.shape_of(value))
+        self.expect(-rank <= axis < rank, f"an axis from {-rank} to {rank - 1}", axis)
         axes = list(range(axis % rank, rank))
         if self.write.opset < AXES_ARE_INPUTS:
             return self.op("ReduceMean", value, axes=axes, keepdims=1)

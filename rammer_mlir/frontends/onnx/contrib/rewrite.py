@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 from onnx import helper
 
-from rammer_mlir.errors import ShapeError
+from rammer_mlir.errors import ModelError, ShapeError
 from rammer_mlir.frontends.onnx.contrib.call import (
     CONTRIB_DOMAIN,
     Call,
@@ -20,6 +20,11 @@ from rammer_mlir.frontends.onnx.walk import nodes_within
 
 _LAYER_NORMALIZATION = 17
 """The opset from which ONNX has an operator of that name."""
+
+_REWRITE_FAULTS = (
+    ArithmeticError, LookupError, TypeError, ValueError, onnx.checker.ValidationError
+)  # fmt: skip
+"""What writing out a node can raise whose operands contradict each other."""
 
 
 def claim_contrib(proto: onnx.ModelProto) -> None:
@@ -75,7 +80,13 @@ def _written_out(
     call = Call(copy, kinds, values, TypedWriter(model, node.name, kinds, values))
     rule = RULES[node.op_type]
     rule.check(call)
-    rule.rewrite(call)
+    try:
+        rule.rewrite(call)
+    except _REWRITE_FAULTS as error:
+        raise ModelError(
+            f"{contrib_label(node)} is not valid: expected inputs and attributes that fit each "
+            "other, found others"
+        ) from error
     return call.write.nodes
 
 

@@ -29,6 +29,8 @@ def rotated(call: Call, value: str, angles: tuple[str, str, str], is_interleaved
     call.expect(all(tables), "tables of cosines and sines", "none")
     axis = call.write.integers(1)
     cosines, sines = (call.op("Unsqueeze", call.op("Gather", t, places), axis) for t in tables)
+    wanted, found = call.shape_of(value)[:3:2], call.shape_of(places)
+    call.expect(found == wanted, f"positions of the shape {list(wanted)}", list(found))
     size, pairs = call.shape_of(value)[3], call.shape_of(tables[0])[1]
     call.expect(2 * pairs <= size, f"tables for at most {size // 2} pairs", pairs)
     turned = value if 2 * pairs == size else call.write.part(value, 0, 2 * pairs, 3)
