@@ -56,3 +56,7 @@ class ArtifactError(RammerError):
 
 class EmulationError(RammerError):
     """An emulated GPU kernel did what a GPU would not forgive: a race, an overrun, a hang."""
+
+
+class ModelWarning(UserWarning):
+    """The model says of itself what its nodes contradict, and is compiled all the same."""

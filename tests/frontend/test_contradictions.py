@@ -7,8 +7,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
-from rammer_mlir.errors import ModelError, RammerError, UnsupportedError
+from rammer_mlir.errors import ModelWarning, RammerError, UnsupportedError
 from rammer_mlir.frontends.onnx import import_model
 from rammer_mlir.frontends.onnx.contradictions import inference_error
 
@@ -76,12 +77,40 @@ def test_a_node_in_a_branch_is_named() -> None:
 
 @pytest.mark.parametrize("declared", ["", "[6]", "[1,2,3]", "[4,3]", "[9,9]"])
 @pytest.mark.parametrize("size", ["2", "N"])
-def test_declared_outputs_are_compared(declared: str, size: str) -> None:
-    text = refusal(parsed(f"(float[{size},3] x) => (float{declared} y) {{y = Relu(x)}}"), x=(2, 3))
-    assert text == (
+def test_declared_shapes_of_outputs_are_warned_of(declared: str, size: str) -> None:
+    model = parsed(f"(float[{size},3] x) => (float{declared} y) {{y = Relu(x)}}")
+    with pytest.warns(ModelWarning) as found:
+        imported = import_model(model, shapes={"x": (2, 3)})
+    assert [str(warning.message) for warning in found] == [
         f"output 'y': the model declares float{declared or '[]'}, its nodes compute float[2,3]: "
-        "correct the declaration or the inputs' shapes"
+        "what is computed counts"
+    ]
+    assert imported.signature.outputs[0].shape == (2, 3)
+    x = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(cpu_runner.run(imported, {"x": x})["y"], x)
+
+
+def test_declared_types_of_outputs_are_compared() -> None:
+    text = refusal(parsed("(float[2] x) => (double[2] y) {y = Relu(x)}"))
+    assert text == (
+        "output 'y': the model declares double[2], its nodes compute float[2]: correct the "
+        "declaration or the nodes"
     )
+
+
+def test_many_wrong_declarations_are_one_warning() -> None:
+    model = parsed(
+        "(float[2] x) => (float[3] y) {a = Exp(x)\n b = Abs(a)\n c = Exp(b)\n y = Abs(c)}"
+    )
+    for name in "abc":
+        model.graph.value_info.append(
+            helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [7])
+        )
+    with pytest.warns(ModelWarning) as found:
+        import_model(model)
+    (text,) = (str(warning.message) for warning in found)
+    assert "value 'a': the model declares float[7], its nodes compute float[2]; " in text
+    assert text.endswith(", and 1 more: what is computed counts")
 
 
 @pytest.mark.parametrize(
@@ -92,12 +121,17 @@ def test_declared_outputs_are_compared(declared: str, size: str) -> None:
         ("(float[2] x) => (float[9] y) {y = Tile(x, k)}", [2]),
         ("(float[1,1,4,4] x) => (float[1,1,3,3] y) {y = Resize(x, , , k)}", [1, 1, 2, 2]),
         ("(float[2] x) => (float[5] y) {z = ConstantOfShape(k)\n y = Add(x, z)}", [2]),
-        ("(float[2] x) => (double[2] y) {y = Relu(x)}", [0]),
     ],
 )
 def test_no_data_is_invented_for_what_is_declared(graph: str, values: list[int]) -> None:
-    with pytest.raises(ModelError, match=r"^output 'y': the model declares"):
-        import_model(parsed(graph, k=values))
+    model = parsed(graph, k=values)
+    with pytest.warns(ModelWarning, match=r"^output 'y': the model declares"):
+        imported = import_model(model)
+    x = np.ones(imported.signature.inputs[0].shape, np.float32)
+    found = cpu_runner.run(imported, {"x": x})["y"]
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    (expected,) = np.asarray(ReferenceEvaluator(model).run(None, {"x": x}))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_stale_shapes_of_intermediate_values() -> None:
@@ -107,7 +141,9 @@ def test_stale_shapes_of_intermediate_values() -> None:
         helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, [7, 7])
     )
     x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
-    found = cpu_runner.run(import_model(model), {"x": x})["y"]
+    with pytest.warns(ModelWarning, match=r"^value 'a': the model declares float\[7,7\]"):
+        imported = import_model(model)
+    found = cpu_runner.run(imported, {"x": x})["y"]
     np.testing.assert_allclose(found, np.concatenate([np.exp(x)] * 2), rtol=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""What a model says of its outputs, against what is computed.
+"""What a model says of its values, against what is computed.
 
 Declared shapes take no part in shape inference: it would believe them, and fill what no node
 computes with whatever is in memory.
@@ -6,48 +6,75 @@ computes with whatever is in memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
 
 import onnx
 
-from rammer_mlir.errors import ModelError
-from rammer_mlir.frontends.onnx.tensors import static_shape, type_text
+from rammer_mlir.errors import ModelError, ModelWarning
+from rammer_mlir.frontends.onnx.tensors import static_shape, type_text, value_infos
 
 Declared = Mapping[str, onnx.TypeProto]
-"""Types of outputs by name."""
+"""Declared types by name."""
+
+_MOST_NAMED = 3
+"""Values that a warning names: a model whose inputs were changed declares all others wrongly."""
 
 
 def take_declared(graph: onnx.GraphProto) -> Declared:
-    """Remove declared shapes and types from a graph, inputs excepted; return the outputs'."""
-    declared: dict[str, onnx.TypeProto] = {}
+    """Remove declared shapes and types from a graph, inputs excepted; return them."""
+    declared = {
+        value.name: onnx.TypeProto.FromString(value.type.SerializeToString())
+        for value in (*graph.value_info, *graph.output)
+    }
     for value in graph.output:
-        declared[value.name] = onnx.TypeProto.FromString(value.type.SerializeToString())
         value.ClearField("type")
     del graph.value_info[:]
     return declared
 
 
 def check_declared(graph: onnx.GraphProto, declared: Declared) -> None:
-    """Compare the outputs' computed types, which are static, with those that were declared.
+    """Compare computed types, which are static, with those that were declared.
 
-    A declared dimension that is named, or 0, may have any size.
+    A declared dimension that is named, or 0, may have any size. Other shapes than the declared
+    ones are warned of, as ONNX Runtime does; what the nodes compute counts.
 
     Raises:
-        ModelError: naming the first output where they differ.
+        ModelError: naming the first output whose element type differs: a caller relies on it.
     """
     for value in graph.output:
-        expected = declared[value.name].tensor_type
-        if not _fits(value, expected):
+        if not _has_type(value, declared[value.name].tensor_type):
             raise ModelError(
-                f"output '{value.name}': the model declares {type_text(expected)}, its nodes "
-                f"compute {type_text(value.type.tensor_type)}: correct the declaration or the "
-                "inputs' shapes"
+                f"output {_difference(value, declared)}: correct the declaration or the nodes"
             )
+    found = list(_differences(graph, declared))
+    if found:
+        more = f", and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+        text = "; ".join(found[:_MOST_NAMED])
+        warnings.warn(f"{text}{more}: what is computed counts", ModelWarning, stacklevel=2)
 
 
-def _fits(value: onnx.ValueInfoProto, expected: onnx.TypeProto.Tensor) -> bool:
-    if expected.elem_type not in (0, value.type.tensor_type.elem_type):
-        return False
+def _differences(graph: onnx.GraphProto, declared: Declared) -> Iterator[str]:
+    outputs = {value.name for value in graph.output}
+    for name, value in value_infos(graph).items():
+        expected = declared[name].tensor_type if name in declared else None
+        if expected is None or (_has_type(value, expected) and _has_shape(value, expected)):
+            continue
+        yield f"{'output' if name in outputs else 'value'} {_difference(value, declared)}"
+
+
+def _difference(value: onnx.ValueInfoProto, declared: Declared) -> str:
+    return (
+        f"'{value.name}': the model declares {type_text(declared[value.name].tensor_type)}, its "
+        f"nodes compute {type_text(value.type.tensor_type)}"
+    )
+
+
+def _has_type(value: onnx.ValueInfoProto, expected: onnx.TypeProto.Tensor) -> bool:
+    return expected.elem_type in (0, value.type.tensor_type.elem_type)
+
+
+def _has_shape(value: onnx.ValueInfoProto, expected: onnx.TypeProto.Tensor) -> bool:
     shape = static_shape(value)
     if shape is None or not expected.HasField("shape"):
         return True

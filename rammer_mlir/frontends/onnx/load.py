@@ -10,6 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from rammer_mlir.errors import ModelError, UnsupportedError
+from rammer_mlir.frontends.onnx.contrib.rewrite import claim_contrib
 from rammer_mlir.frontends.onnx.function_sizes import check_functions
 from rammer_mlir.frontends.onnx.model import Model, first_line, separate_weights
 from rammer_mlir.frontends.onnx.open_inputs import clear_negative_sizes
@@ -45,6 +46,7 @@ def load(source: Source) -> Model:
     check_functions(proto, name)
     _refuse_initializers(proto, name)
     model = separate_weights(proto, name, folder)
+    claim_contrib(model.proto)
     clear_negative_sizes(model.graph, name)
     _check(model, name)
     _require_opset(proto, name)

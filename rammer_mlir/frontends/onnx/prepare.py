@@ -8,6 +8,7 @@ import onnx.version_converter
 from rammer_mlir.errors import ModelError, UnsupportedError
 from rammer_mlir.frontends.onnx.affine import fold_affine
 from rammer_mlir.frontends.onnx.attribute_rules import check_attributes
+from rammer_mlir.frontends.onnx.contrib.rewrite import require_rewritten, rewrite_contrib
 from rammer_mlir.frontends.onnx.control_flow import expand_control_flow, has_control_flow
 from rammer_mlir.frontends.onnx.declared import check_declared, take_declared
 from rammer_mlir.frontends.onnx.dilated import decompose_dilated
@@ -56,6 +57,7 @@ def prepare(model: Model) -> Model:
     check_nodes(model)
     require_sizes(model.graph)
     model = _expand(model)
+    require_rewritten(model.graph)
     decompose_recurrent(model)
     fold_affine(model)
     decompose_dilated(model)
@@ -117,8 +119,11 @@ def _fold(model: Model) -> Model:
     model = _infer(model)
     before: tuple[int, int] | None = None
     for _ in range(_MOST_ROUNDS):
+        is_rewritten = rewrite_contrib(model)
+        if is_rewritten:
+            model = _infer(model)
         rewrite_nodes(model)
-        evaluated = evaluate_constants(model)
+        evaluated = evaluate_constants(model) or is_rewritten
         size = len(model.graph.node), len(open_nodes(model.graph))
         if before is not None and not evaluated and (size == before or size[1] == 0):
             break

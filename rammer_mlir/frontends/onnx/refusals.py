@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import onnx
 
 from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.frontends.onnx.contrib.table import has_rule
 from rammer_mlir.frontends.onnx.lasting import lasting_nodes
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, value_infos
@@ -55,6 +56,15 @@ _REAL_TYPES = frozenset(
 
 _FOLDED = ("sequences are not tensors", "optional values are not tensors")
 """Reasons that do not hold where folding takes apart what it sees put together."""
+
+_ADVICE = {
+    "results are random": "make them an input of the model",
+    "the shape of its result depends on data": "cut the model in front of it",
+}
+"""What to do, by reason."""
+
+_OPTIMIZED = ("com.microsoft", "com.ms.")
+"""What domains begin with whose operators ONNX Runtime's optimizer writes."""
 
 _REASON_OF = {operator: reason for reason, names in _REASONS.items() for operator in names}
 
@@ -124,7 +134,14 @@ def _problems(graph: onnx.GraphProto) -> Iterator[str]:
 
 def _problems_of(node: onnx.NodeProto) -> Iterator[str]:
     name = node.name or next(filter(None, node.output), "")
+    if has_rule(node):
+        return  # it is written out where its shapes are known, or refused then
     if node.domain not in ONNX_DOMAINS:
-        yield f"'{name}' ({node.domain}.{node.op_type}: not an operator of ONNX)"
+        advice = "export the model without it, or bring a function for it"
+        if node.domain.startswith(_OPTIMIZED):
+            advice = "give the original model, from before its optimization"
+        yield f"'{name}' ({node.domain}.{node.op_type}: not an operator of ONNX; {advice})"
     elif node.op_type in _REASON_OF:
-        yield f"'{name}' ({node.op_type}: {_REASON_OF[node.op_type]})"
+        reason = _REASON_OF[node.op_type]
+        advice = f"; {_ADVICE[reason]}" if reason in _ADVICE else ""
+        yield f"'{name}' ({node.op_type}: {reason}{advice})"

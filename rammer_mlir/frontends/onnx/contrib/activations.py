@@ -1,0 +1,89 @@
+"""Activations: forms of Gelu, and those that fused operators end with."""
+
+from __future__ import annotations
+
+from math import pi, sqrt
+
+import numpy as np
+
+from rammer_mlir.frontends.onnx.contrib.call import Call
+from rammer_mlir.frontends.onnx.contrib.rule import Rule
+
+
+def _gelu_of(call: Call, x: str) -> str:
+    """0.5 x (1 + erf(x / sqrt(2)))."""
+    erf = call.op("Erf", call.op("Mul", x, call.scalar(sqrt(0.5))))
+    factor = call.op("Add", erf, call.scalar(1))
+    return call.op("Mul", call.op("Mul", x, call.scalar(0.5)), factor)
+
+
+def _gelu(call: Call) -> None:
+    call.finish(_gelu_of(call, call.find(0)))
+
+
+def _bias_gelu(call: Call) -> None:
+    call.finish(_gelu_of(call, call.sum(call.find(0), call.find(1))))
+
+
+def _fast_gelu(call: Call) -> None:
+    """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
+    x = call.sum(call.find(0), call.find(1))
+    cube = call.op("Mul", call.op("Mul", x, x), x)
+    inner = call.op("Add", x, call.op("Mul", cube, call.scalar(0.044715)))
+    tanh = call.op("Tanh", call.op("Mul", inner, call.scalar(sqrt(2 / pi))))
+    factor = call.op("Add", tanh, call.scalar(1))
+    call.finish(call.op("Mul", call.op("Mul", x, call.scalar(0.5)), factor))
+
+
+def _quick_gelu(call: Call) -> None:
+    """X times the sigmoid of alpha x."""
+    x = call.find(0)
+    scaled = call.op("Mul", x, call.scalar(call.attribute("alpha", 1.702)))
+    call.finish(call.op("Mul", x, call.op("Sigmoid", scaled)))
+
+
+_PARAMETERS: dict[str, tuple[tuple[str, float], ...]] = {
+    "": (),
+    "Clip": (("min", -np.inf), ("max", np.inf)),
+    "Elu": (("alpha", 1.0),),
+    "HardSigmoid": (("alpha", 0.2), ("beta", 0.5)),
+    "LeakyRelu": (("alpha", 0.01),),
+    "Relu": (),
+    "Sigmoid": (),
+    "Softplus": (),
+    "Softsign": (),
+    "Tanh": (),
+    "ThresholdedRelu": (("alpha", 1.0),),
+}
+"""By activation, the names and defaults of its parameters, in the order in which they are given."""
+
+
+def activated(call: Call, x: str, given: list[float]) -> str:
+    """Write the activation that a fused operator's attribute names.
+
+    Args:
+        call: the operator.
+        x: what it is applied to.
+        given: its parameters; those that are missing have their defaults.
+
+    Raises:
+        UnsupportedError: if it is not known.
+    """
+    kind = call.attribute("activation", "")
+    if kind not in _PARAMETERS:
+        known = ", ".join(filter(None, _PARAMETERS))
+        raise call.refusal(f"attribute 'activation': expected one of {known}, found '{kind}'")
+    if not kind:
+        return x
+    pairs = [(n, given[i] if i < len(given) else d) for i, (n, d) in enumerate(_PARAMETERS[kind])]
+    if kind == "Clip":
+        return call.op("Clip", x, *(call.scalar(value) for _, value in pairs))
+    return call.op(kind, x, **dict(pairs))
+
+
+RULES = {
+    "BiasGelu": Rule(_bias_gelu, "A B", "C"),
+    "FastGelu": Rule(_fast_gelu, "X bias?", "Y"),
+    "Gelu": Rule(_gelu, "X", "Y"),
+    "QuickGelu": Rule(_quick_gelu, "X", "Y", "alpha"),
+}

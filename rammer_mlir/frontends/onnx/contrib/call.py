@@ -1,0 +1,191 @@
+"""One node of a contrib operator: its operands, and the writer of the nodes that replace it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from rammer_mlir.errors import ModelError, UnsupportedError
+from rammer_mlir.frontends.onnx.folding.types import TensorKind, infer_node
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.node_writer import NodeWriter
+from rammer_mlir.frontends.onnx.tensors import Array, dtype_of, opset
+
+CONTRIB_DOMAIN = "com.microsoft"
+
+AXES_ARE_INPUTS = 18
+"""The opset from which ReduceMean takes its axes as an input."""
+
+_T = TypeVar("_T", int, float, str, list[int], list[float])
+
+
+class TypedWriter(NodeWriter):
+    """Infers the type of each value that it writes, and keeps it beside those of the graph."""
+
+    def __init__(
+        self, model: Model, prefix: str, kinds: dict[str, TensorKind], values: dict[str, Array]
+    ) -> None:
+        """Extend ``kinds`` and the constants' ``values`` by those of new names."""
+        super().__init__(model, prefix)
+        self.opset = opset(model.proto)
+        self._kinds = kinds
+        self._values = values
+
+    def constant(self, value: Array) -> str:
+        """Add an initializer and return its name."""
+        name = super().constant(value)
+        self._kinds[name], self._values[name] = TensorKind.of(value), value
+        return name
+
+    def named(self, operator: str, inputs: object, results: object, **attributes: object) -> None:
+        """Add a node whose results have given names."""
+        super().named(operator, inputs, results, **attributes)  # pyright: ignore[reportArgumentType]
+        self._kinds.update(infer_node(self.nodes[-1], self.opset, self._kinds, self._values))
+
+
+def contrib_label(node: onnx.NodeProto) -> str:
+    """Return how messages name a node of another domain than ONNX's."""
+    name = node.name or next(filter(None, node.output), "")
+    return f"'{name}' ({node.domain}.{node.op_type})"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A node of a contrib operator.
+
+    Attributes:
+        node: the node.
+        kinds: types of the graph's values, as far as they are known.
+        values: of constants.
+        write: collects the nodes that replace the node.
+    """
+
+    node: onnx.NodeProto
+    kinds: Mapping[str, TensorKind]
+    values: Mapping[str, Array]
+    write: TypedWriter
+
+    def find(self, number: int) -> str:
+        """Return the name of an input, nothing if it is left out."""
+        return self.node.input[number] if number < len(self.node.input) else ""
+
+    def shape_of(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a value."""
+        shape = self.kinds[name].shape if name in self.kinds else None
+        if shape is None:
+            raise ModelError(
+                f"{contrib_label(self.node)} is not valid: expected inputs and attributes that fit "
+                "each other, found others"
+            )
+        return shape
+
+    def shape(self, number: int) -> tuple[int, ...]:
+        """Return the shape of an input."""
+        return self.shape_of(self.find(number))
+
+    def dtype(self, number: int = 0) -> np.dtype[np.generic]:
+        """Return the element type of an input."""
+        return dtype_of(self.kinds[self.find(number)].elem_type)
+
+    def value(self, number: int, name: str) -> Array:
+        """Return the value of an input that has to be constant.
+
+        Raises:
+            UnsupportedError: if it is computed at run time.
+        """
+        found = self.values.get(self.find(number))
+        if found is None:
+            raise self.refusal(f"input '{name}' has to be constant: make it an initializer")
+        return found
+
+    def attribute(self, name: str, default: _T) -> _T:
+        """Return an attribute's value."""
+        found = next((a for a in self.node.attribute if a.name == name), None)
+        if found is None:
+            return default
+        value = helper.get_attribute_value(found)
+        value = value.decode(errors="replace") if isinstance(value, bytes) else value
+        self.expect(
+            isinstance(value, type(default)), f"{name}: a {type(default).__name__}", repr(value)
+        )
+        return value  # pyright: ignore[reportReturnType]  # of the default's type
+
+    def required(self, name: str) -> int:
+        """Return an integer that has no default and is positive.
+
+        Raises:
+            ModelError: if it is missing or not positive.
+        """
+        value = self.attribute(name, 0)
+        if value <= 0:
+            raise ModelError(
+                f"{contrib_label(self.node)} is not valid: {name}: expected at least 1, found "
+                f"{value}"
+            )
+        return value
+
+    def refusal(self, reason: str) -> UnsupportedError:
+        """Return the error for a form that is not covered."""
+        return UnsupportedError(f"not supported: {contrib_label(self.node)}: {reason}")
+
+    def expect(self, condition: bool, expected: str, found: object) -> None:
+        """Refuse operands that do not fit each other.
+
+        Raises:
+            ModelError: unless the condition holds.
+        """
+        if not condition:
+            raise ModelError(
+                f"{contrib_label(self.node)} is not valid: expected {expected}, found {found}"
+            )
+
+    def op(self, operator: str, *inputs: str, **attributes: object) -> str:
+        """Write a node of one result and return the result's name."""
+        return self.write.node(operator, inputs, **attributes)
+
+    def uses(self, number: int) -> bool:
+        """Whether anything uses a result."""
+        return number < len(self.node.output) and bool(self.node.output[number])
+
+    def finish(self, value: str, number: int = 0) -> None:
+        """Give one of the node's results its value, if it is used."""
+        if self.uses(number):
+            self.write.named("Identity", [value], [self.node.output[number]])
+
+    def scalar(self, value: float, like: str = "") -> str:
+        """Write a constant of the element type of a value, the first input by default."""
+        kind = self.kinds[like or self.find(0)].elem_type
+        return self.write.constant(np.array(value, dtype_of(kind)))
+
+    def cast(self, value: str, kind: int) -> str:
+        """Write a conversion, unless the value has the type."""
+        return value if self.kinds[value].elem_type == kind else self.op("Cast", value, to=kind)
+
+    def sum(self, *names: str) -> str:
+        """Write the sum of those values that are given."""
+        first, *rest = filter(None, names)
+        for name in rest:
+            first = self.op("Add", first, name)
+        return first
+
+    def reshape(self, value: str, *shape: int) -> str:
+        """Write a Reshape; a 0 copies a dimension, a -1 follows from the others."""
+        return self.op("Reshape", value, self.write.integers(*shape))
+
+    def transpose(self, value: str, *order: int) -> str:
+        """Write a Transpose."""
+        return self.op("Transpose", value, perm=list(order))
+
+    def mean(self, value: str, axis: int) -> str:
+        """Write the mean over the dimensions from an axis on."""
+        rank = len(self.shape_of(value))
+        self.expect(-rank <= axis < rank, f"an axis from {-rank} to {rank - 1}", axis)
+        axes = list(range(axis % rank, rank))
+        if self.write.opset < AXES_ARE_INPUTS:
+            return self.op("ReduceMean", value, axes=axes, keepdims=1)
+        return self.op("ReduceMean", value, self.write.integers(*axes), keepdims=1)

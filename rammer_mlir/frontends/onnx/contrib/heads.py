@@ -1,0 +1,105 @@
+"""The parts of every attention: heads, masks, scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.frontends.onnx.contrib.call import Call
+
+
+def split_heads(call: Call, value: str, heads: int) -> str:
+    """Turn [batch, sequence, heads * size] to [batch, heads, sequence, size], unless it is so."""
+    shape = call.shape_of(value)
+    if len(shape) == 4:
+        return value
+    call.expect(
+        len(shape) == 3 and shape[2] % heads == 0,
+        f"[batch, sequence, {heads} * size]",
+        list(shape),
+    )
+    split = call.reshape(value, *shape[:2], heads, shape[2] // heads)
+    return call.transpose(split, 0, 2, 1, 3)
+
+
+def joined(call: Call, value: str) -> str:
+    """Turn [batch, heads, sequence, size] to [batch, sequence, heads * size]."""
+    batch, heads, length, size = call.shape_of(value)
+    return call.reshape(call.transpose(value, 0, 2, 1, 3), batch, length, heads * size)
+
+
+def attended(
+    call: Call,
+    operands: tuple[str, str, str],
+    scale: float,
+    masks: Sequence[str],
+    kept: NDArray[np.bool_] | None,
+    cap: float = 0.0,
+) -> str:
+    """Write softmax(scale Q K^T + masks) V over the last two dimensions.
+
+    Args:
+        call: the operator.
+        operands: queries, keys and values.
+        scale: factor of the scores.
+        masks: are added to the scores; empty names are none.
+        kept: which scores count, None for all.
+        cap: limit of the scores, reached by a tanh, before masks; 0 for none.
+    """
+    query, key, value = operands
+    rank = len(call.shape_of(key))
+    turned = call.transpose(key, *range(rank - 2), rank - 1, rank - 2)
+    scores = call.op("MatMul", call.op("Mul", query, call.scalar(scale, query)), turned)
+    if cap:
+        tanh = call.op("Tanh", call.op("Mul", scores, call.scalar(1 / cap, query)))
+        scores = call.op("Mul", tanh, call.scalar(cap, query))
+    scores = call.sum(scores, *masks)
+    if kept is not None:
+        lowest = float(np.finfo(np.float16 if call.dtype().itemsize == 2 else np.float32).min)
+        chosen = call.write.constant(kept)
+        scores = call.op("Where", chosen, scores, call.scalar(lowest, query))
+    return call.op("MatMul", call.op("Softmax", scores, axis=-1), value)
+
+
+def key_mask(call: Call, number: int, length: int, filler: float) -> str:
+    """Write what is added to scores where an integer mask says that keys do not count.
+
+    Args:
+        call: the operator.
+        number: of the input: [batch] are numbers of keys, [2 * batch] are ends and begins,
+            [batch, keys] and [batch, queries, keys] are 1 for each key that counts.
+        length: number of keys.
+        filler: is added for those that do not count.
+
+    Raises:
+        UnsupportedError: if the mask has another form.
+    """
+    mask, shape, batch = call.find(number), call.shape(number), call.shape(0)[0]
+    if len(shape) == 1 and shape[0] in (batch, 2 * batch):
+        keeps = _within(call, mask, batch, length)
+    elif len(shape) in (2, 3) and shape[0] == batch and shape[-1] == length:
+        counted = call.op("Greater", mask, call.scalar(0, mask))
+        keeps = call.op("Unsqueeze", counted, call.write.integers(*([1, 2][: 4 - len(shape)])))
+    else:
+        raise call.refusal(
+            f"the mask has the shape {list(shape)}: expected [{batch}], [{2 * batch}], "
+            f"[{batch}, {length}] or [{batch}, queries, {length}]"
+        )
+    return call.op("Where", keeps, call.scalar(0), call.scalar(filler))
+
+
+def _within(call: Call, bounds: str, batch: int, length: int) -> str:
+    """Compare each key's number with the end, and the begin if there is one, of its row."""
+    places = call.write.constant(np.arange(length, dtype=call.dtype(_number_of(call, bounds))))
+    ends = call.reshape(call.write.part(bounds, 0, batch), batch, 1, 1, 1)
+    found = call.op("Less", places, ends)
+    if call.shape_of(bounds)[0] == batch:
+        return found
+    begins = call.reshape(call.write.part(bounds, batch, 2 * batch), batch, 1, 1, 1)
+    return call.op("And", found, call.op("GreaterOrEqual", places, begins))
+
+
+def _number_of(call: Call, name: str) -> int:
+    return list(call.node.input).index(name)

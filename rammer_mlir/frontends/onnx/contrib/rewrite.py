@@ -1,0 +1,105 @@
+"""Contrib operators replaced by operators of ONNX, in one walk through the graph."""
+
+from __future__ import annotations
+
+import onnx
+from onnx import helper
+
+from rammer_mlir.errors import ModelError, ShapeError
+from rammer_mlir.frontends.onnx.contrib.call import (
+    CONTRIB_DOMAIN,
+    Call,
+    TypedWriter,
+    contrib_label,
+)
+from rammer_mlir.frontends.onnx.contrib.table import RULES, has_rule
+from rammer_mlir.frontends.onnx.folding.types import TensorKind, graph_types, infer_node
+from rammer_mlir.frontends.onnx.model import Model, used_names
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, opset
+from rammer_mlir.frontends.onnx.walk import nodes_within
+
+_LAYER_NORMALIZATION = 17
+"""The opset from which ONNX has an operator of that name."""
+
+_REWRITE_FAULTS = (
+    ArithmeticError, LookupError, TypeError, ValueError, onnx.checker.ValidationError
+)  # fmt: skip
+"""What writing out a node can raise whose operands contradict each other."""
+
+
+def claim_contrib(proto: onnx.ModelProto) -> None:
+    """Move nodes in place that ONNX Runtime's optimizer writes into ONNX's domain by mistake."""
+    names = {"SimplifiedLayerNormalization"}
+    if opset(proto) < _LAYER_NORMALIZATION:
+        names.add("LayerNormalization")
+    found = False
+    for node in nodes_within(proto.graph.node):
+        if node.domain in ONNX_DOMAINS and node.op_type in names:
+            node.domain, found = CONTRIB_DOMAIN, True
+    if found and all(known.domain != CONTRIB_DOMAIN for known in proto.opset_import):
+        proto.opset_import.append(helper.make_opsetid(CONTRIB_DOMAIN, 1))
+
+
+def rewrite_contrib(model: Model) -> bool:
+    """Replace nodes in place whose inputs have static shapes; return whether there were any.
+
+    Raises:
+        ModelError: if a node's inputs and attributes do not fit each other.
+        UnsupportedError: if a node's form is not covered.
+    """
+    if not any(map(has_rule, model.graph.node)):
+        return False
+    values, kinds = model.constants(), graph_types(model.graph)
+    version, used = opset(model.proto), used_names(model.graph)
+    nodes: list[onnx.NodeProto] = []
+    for node in model.graph.node:
+        if has_rule(node) and all(name in kinds and kinds[name].is_static for name in _given(node)):
+            nodes.extend(_written_out(node, model, kinds, values, used))
+            continue
+        kinds.update(infer_node(node, version, kinds, values))
+        nodes.append(node)
+    before = sum(map(has_rule, model.graph.node))
+    is_changed = sum(map(has_rule, nodes)) < before
+    model.set_nodes(nodes)
+    return is_changed
+
+
+def _given(node: onnx.NodeProto) -> list[str]:
+    return [name for name in node.input if name]
+
+
+def _written_out(
+    node: onnx.NodeProto,
+    model: Model,
+    kinds: dict[str, TensorKind],
+    values: dict[str, Array],
+    used: set[str],
+) -> list[onnx.NodeProto]:
+    copy = onnx.NodeProto.FromString(node.SerializeToString())
+    copy.output[:] = [name if name in used else "" for name in node.output]
+    call = Call(copy, kinds, values, TypedWriter(model, node.name, kinds, values))
+    rule = RULES[node.op_type]
+    rule.check(call)
+    try:
+        rule.rewrite(call)
+    except _REWRITE_FAULTS as error:
+        raise ModelError(
+            f"{contrib_label(node)} is not valid: expected inputs and attributes that fit each "
+            "other, found others"
+        ) from error
+    return call.write.nodes
+
+
+def require_rewritten(graph: onnx.GraphProto) -> None:
+    """Refuse contrib nodes that are left.
+
+    Raises:
+        ShapeError: naming the first, and an input whose shape is not known.
+    """
+    kinds = graph_types(graph)
+    for node in filter(has_rule, graph.node):
+        open_names = [n for n in _given(node) if n not in kinds or not kinds[n].is_static]
+        raise ShapeError(
+            f"{contrib_label(node)}: expected inputs of static shapes, found "
+            f"'{open_names[0] if open_names else ''}', whose shape depends on data"
+        )

@@ -1,0 +1,84 @@
+"""Models of one contrib operator: imported, run, and compared with ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cpu_runner
+import numpy as np
+import onnx
+import onnxruntime as ort
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+from rammer_mlir.frontends.onnx import import_model
+
+Array = NDArray[Any]
+Given = Sequence[Array | None]
+
+
+def contrib_model(
+    operator: str,
+    inputs: Given,
+    *,
+    constants: Sequence[int] = (),
+    results: Sequence[type[np.generic] | None] = (np.float32,),
+    version: int = 17,
+    domain: str = "com.microsoft",
+    **attributes: Any,
+) -> onnx.ModelProto:
+    """Return a model of one node; results of no type are left out."""
+    names = ["" if array is None else f"in{i}" for i, array in enumerate(inputs)]
+    outputs = ["" if kind is None else f"out{i}" for i, kind in enumerate(results)]
+    node = helper.make_node(operator, names, outputs, "the_node", domain=domain, **attributes)
+    given = [(names[i], i in constants, a) for i, a in enumerate(inputs) if a is not None]
+    graph = helper.make_graph(
+        [node],
+        "test",
+        [
+            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+            for n, is_constant, a in given
+            if not is_constant
+        ],
+        [
+            helper.make_tensor_value_info(
+                f"out{i}", helper.np_dtype_to_tensor_dtype(np.dtype(kind)), None
+            )
+            for i, kind in enumerate(results)
+            if kind is not None
+        ],
+        [numpy_helper.from_array(a, n) for n, is_constant, a in given if is_constant],
+    )
+    opsets = [helper.make_opsetid("", version), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def check_contrib(
+    operator: str, inputs: Given, *, tolerance: float = 1e-5, steps: int = 0, **details: Any
+) -> None:
+    """Compare a node's results with ONNX Runtime's.
+
+    Args:
+        operator: of ONNX Runtime's domain.
+        inputs: values; None for those left out.
+        tolerance: relative, and absolute.
+        steps: by how much integers may differ.
+        details: passed to ``contrib_model``.
+    """
+    model = contrib_model(operator, inputs, **details)
+    taken = {value.name for value in model.graph.input}
+    feeds = {f"in{i}": a for i, a in enumerate(inputs) if a is not None and f"in{i}" in taken}
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    session = ort.InferenceSession(model.SerializeToString(), options)
+    names = [value.name for value in model.graph.output]
+    expected = dict(zip(names, session.run(names, feeds), strict=True))
+    found = cpu_runner.run(import_model(model), feeds)
+    for name, value in expected.items():
+        wanted = np.asarray(value)
+        assert (found[name].dtype, found[name].shape) == (wanted.dtype, wanted.shape)
+        limit = steps if wanted.dtype.kind in "iu" else tolerance
+        np.testing.assert_allclose(
+            found[name].astype(np.float64), wanted.astype(np.float64), rtol=tolerance, atol=limit
+        )
