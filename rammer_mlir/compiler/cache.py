@@ -30,8 +30,9 @@ from rammer_mlir.frontends.onnx.digest import model_digest
 from rammer_mlir.frontends.onnx.load import Source
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.programs.dimensions import Shapes
+from rammer_mlir.runtime.artifact import read_artifact
 from rammer_mlir.runtime.compiled import CompiledModel
-from rammer_mlir.runtime.loader import load
+from rammer_mlir.runtime.loader import open_artifact
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.policies import get_policy, is_own_policy
 from rammer_mlir.support.cpu_features import cpu_features
@@ -74,7 +75,7 @@ class CompileCache:
             if not path.is_file():
                 LOGGER.info("cache: miss, no entry %s in '%s'", key, self.folder)
                 return None
-            executable = load(path, device)
+            executable = open_artifact(path, read_artifact(path), device)
         except (RammerError, OSError) as error:
             LOGGER.info("cache: miss, damaged entry %s removed: %s", key, error)
             self._remove(path)
@@ -171,7 +172,7 @@ class CachedCompiler:
             LOGGER.info("cache: not asked, %s", _why_no_cache(options, cached=cached))
 
     def find(self, shapes: Shapes) -> CompiledModel | None:
-        """Return what the cache has for inputs of these shapes."""
+        """Return the cached program for inputs of these shapes; None without one."""
         if self._cache is None:
             return None
         key = key_of(self._digest, self._options, shapes)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import os
-import weakref
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -25,11 +23,10 @@ from rammer_mlir.programs.dimensions import (
 from rammer_mlir.runtime.compiled import CompiledModel, RunnableModel
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.pinning import check_cores
+from rammer_mlir.support.forks import renew_in_children
 from rammer_mlir.support.paths import path_of
 from rammer_mlir.timeline.files import write_timelines
 from rammer_mlir.timeline.spans import Timeline
-
-_models: weakref.WeakSet[OpenModel] = weakref.WeakSet()
 
 
 class OpenModel(RunnableModel):
@@ -58,8 +55,7 @@ class OpenModel(RunnableModel):
         self._names = [tensor.name for tensor in signature.inputs]
         self._pool = Pool(self._make, specializations)
         self._cores: tuple[int, ...] | None = None
-        _watch_forks()
-        _models.add(self)
+        renew_in_children(self)
 
     @property
     def signature(self) -> OpenSignature:
@@ -266,14 +262,3 @@ def _pin(model: CompiledModel, cores: Sequence[int] | None) -> None:
     if not isinstance(model, Executable):
         raise OptionError(f"pin: expected the target cpu, found {model.target}; leave it out")
     model.pin(cores)
-
-
-@functools.cache
-def _watch_forks() -> None:
-    """Renew every model in forked children."""
-    os.register_at_fork(after_in_child=_forget_threads)
-
-
-def _forget_threads() -> None:
-    for model in list(_models):
-        model.forget_threads()

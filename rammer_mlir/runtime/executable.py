@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,13 +18,12 @@ from rammer_mlir.runtime.feeds import check_inputs, check_outputs
 from rammer_mlir.runtime.pinning import caller_on, check_cores, pin_threads
 from rammer_mlir.runtime.pool import NativeCode, ThreadPool
 from rammer_mlir.runtime.recorder import Recorder
+from rammer_mlir.support.forks import renew_in_children
 from rammer_mlir.timeline.files import write_timelines
 from rammer_mlir.timeline.spans import Timeline
 
 Linker = Callable[[], bytes]
 """Makes the shared library that an artifact holds."""
-
-_executables: weakref.WeakSet[Executable] = weakref.WeakSet()
 
 
 class Executable(CompiledModel):
@@ -59,8 +56,7 @@ class Executable(CompiledModel):
         self._pool: ThreadPool | None = None
         self._context: Context | None = None
         self._cores: tuple[int, ...] | None = None
-        _watch_forks()
-        _executables.add(self)
+        renew_in_children(self)
 
     @property
     def target(self) -> str:
@@ -185,14 +181,3 @@ class Executable(CompiledModel):
         """Start afresh in a forked child: neither threads nor the holder of the lock came along."""
         self._lock = threading.Lock()
         self._pool = self._context = None
-
-
-@functools.cache
-def _watch_forks() -> None:
-    """Renew every executable in forked children."""
-    os.register_at_fork(after_in_child=_forget_threads)
-
-
-def _forget_threads() -> None:
-    for executable in list(_executables):
-        executable.forget_threads()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -10,31 +9,12 @@ from pathlib import Path
 from rammer_mlir.errors import ArtifactError
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.gpu_image import GpuImage
-from rammer_mlir.runtime.artifact import Artifact, read_artifact
+from rammer_mlir.runtime.artifact import Artifact
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.gpu.opening import check_device, open_driver
 from rammer_mlir.runtime.library import SharedLibrary
 from rammer_mlir.runtime.pool import native_code
-from rammer_mlir.support.paths import path_of
-
-
-def load(
-    path: str | os.PathLike[str], device: int = 0, *, mapped: bool = True
-) -> Executable | GpuExecutable:
-    """Load a compiled model.
-
-    Args:
-        path: the artifact.
-        device: number of the GPU that a GPU's program runs on.
-        mapped: map large constants into memory.
-
-    Raises:
-        ArtifactError: if the file is missing, foreign, corrupt, or made for another machine.
-        OptionError: if it is no path, or the GPU's number is none.
-    """
-    path = path_of(path, "load")
-    return open_artifact(path, read_artifact(path, mapped=mapped), device)
 
 
 def open_artifact(path: Path, found: Artifact, device: int = 0) -> Executable | GpuExecutable:
