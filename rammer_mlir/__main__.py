@@ -15,7 +15,7 @@ TOOLS = {
     "run": "runs a model or an artifact",
     "opt": "runs passes on MLIR text, bytecode or an ONNX model",
 }
-"""What each tool does; it is a module of ``rammer_mlir.cli``."""
+"""Each tool, a module of ``rammer_mlir.cli``, and its purpose."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -149,7 +149,7 @@ def _known_size(value: ir.Value, dimension: int) -> Index | None:
 
 
 def _split(op: Structured, piece: _Piece) -> None:
-    """Emit a loop over whole pieces, and what is left of the sum behind it."""
+    """Emit a loop over whole pieces of the sum, then the remaining steps."""
     operation = op.op.operation
     rest = op.extents[piece.loop] % piece.trips
     end = op.extents[piece.loop] - rest

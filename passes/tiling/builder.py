@@ -11,7 +11,7 @@ from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, 
 from rammer_mlir.passes.tiling.kernel import Computation, TiledDomain
 
 _NUM_BOUNDS = 3
-"""Operands of ``scf.for`` in front of what it starts from: first, last and step."""
+"""Operands of ``scf.for`` before its initial values: lower bound, upper bound and step."""
 
 Size = int | ir.Value
 """A static size, or an index value where the tile at the edge is smaller."""

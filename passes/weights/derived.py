@@ -63,7 +63,7 @@ class DerivedWeights:
         return value
 
     def pad(self, weight: ir.Value, size: Sequence[int]) -> ir.Value:
-        """Return the weight with zeros behind it, up to ``size``."""
+        """Return the weight padded with zeros to ``size``."""
         key = (weight, ("padded", *size))
         if key not in self._derived:
             shape = shape_of(weight)

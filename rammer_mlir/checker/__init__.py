@@ -12,7 +12,7 @@ from rammer_mlir.errors import ArtifactError, RammerError
 
 @dataclass(frozen=True)
 class Proven:
-    """What was proven of the schedules of a file, and the seconds that it took."""
+    """Counts of the proven schedules of a file, and the seconds of the proof."""
 
     seconds: float
     programs: int

@@ -1,4 +1,4 @@
-"""What the tools ask and say of models with open dimensions."""
+"""Signatures, descriptions and refusals that the tools need for models with open dimensions."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _dtype(tensor: OpenTensor) -> np.dtype[np.generic]:
 
 
 def described(model: CompiledModel | OpenModel) -> str:
-    """Return what a loaded model is, a line for each input, output and specialisation."""
+    """Describe a loaded model, a line for each input, output and specialisation."""
     lines = [f"target           {model.target}", f"vEUs             {model.num_veus}"]
     for kind, tensors in (("input", model.signature.inputs), ("output", model.signature.outputs)):
         for tensor in tensors:

@@ -39,7 +39,7 @@ from rammer_mlir.support.log import LOGGER
 
 @dataclass(frozen=True)
 class Request:
-    """What a user wants compiled.
+    """A model to compile, and how.
 
     Attributes:
         source: the model.
@@ -62,7 +62,7 @@ class Request:
     wording: Wording = PYTHON
 
     def load(self) -> tuple[Model, Fixed]:
-        """Return the model with all sizes that are given, and what follows from them.
+        """Return the model with the given sizes in its inputs, and its open signature.
 
         Raises:
             RammerError: if it cannot be read, or the sizes contradict it.
@@ -96,7 +96,7 @@ def compile_any(
         RammerError: for what no sizes of the open dimensions would mend.
     """
     compiler = request.compiler()
-    # Before the model is parsed: what is found there has no open dimensions.
+    # Ask before the model is parsed: cached programs have no open dimensions.
     found = None if request.dims else compiler.find(request.shapes)
     if found is not None:
         return found

@@ -106,7 +106,7 @@ def _unpacked(call: Call, packed: str, parts: int) -> list[str]:
 def _grouped(call: Call) -> None:
     """Attend causally with fewer heads of keys than of queries, from a sequence's begin on.
 
-    Rows behind the end of a shorter sequence of the batch hold what the formula gives for them.
+    Padding rows of a shorter sequence in the batch are computed like all other rows.
     """
     query, key, value = _grouped_heads(call)
     for number in (3, 4):
