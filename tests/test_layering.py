@@ -16,7 +16,7 @@ PACKAGE = ROOT / "rammer_mlir"
 LAYERS = (
     {"errors", "bindings"},
     {"support", "checker", "options"},
-    {"dialects", "scheduling", "programs"},
+    {"dialects", "scheduling", "programs", "evaluators"},
     {"passes", "timeline"},
     {"lowering", "frontends"},
     {"runtime"},

@@ -10,10 +10,11 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 from node_checks import Array, node_model
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, numpy_helper
 
-from rammer_mlir.frontends.onnx.folding.operation import NotFoldableError, Operation
-from rammer_mlir.frontends.onnx.folding.table import EVALUATORS
+from rammer_mlir.evaluators.operation import NotFoldableError, Operation
+from rammer_mlir.evaluators.table import EVALUATORS
+from rammer_mlir.frontends.onnx.folding.attributes import attributes_of
 
 RANDOM = np.random.default_rng(0)
 
@@ -280,10 +281,11 @@ def evaluate(given: Case) -> list[Array]:
     node = node_model(
         given.kind, given.inputs, outputs=given.outputs, opset=given.opset, **given.attributes
     ).graph.node[0]
-    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     inputs = [None if value is None else np.asarray(value) for value in given.inputs]
     with np.errstate(all="ignore"):
-        found = EVALUATORS[given.kind](Operation(given.kind, attributes, inputs, given.outputs))
+        found = EVALUATORS[given.kind](
+            Operation(given.kind, attributes_of(node), inputs, given.outputs)
+        )
     return [np.asarray(value) for value in found]
 
 

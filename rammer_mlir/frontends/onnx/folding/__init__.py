@@ -1,1 +1,1 @@
-"""Folding of constants: NumPy evaluations of ONNX operators, and the sweep that applies them."""
+"""Folding of constants: which values decide about shapes, and the sweep that evaluates nodes."""

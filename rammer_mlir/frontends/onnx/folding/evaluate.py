@@ -14,14 +14,15 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from rammer_mlir.frontends.onnx.folding.demand import demanded_names
-from rammer_mlir.frontends.onnx.folding.operation import (
+from rammer_mlir.evaluators.operation import (
     NUMBERS,
     NotFoldableError,
     Numbers,
     Operation,
 )
-from rammer_mlir.frontends.onnx.folding.table import EVALUATORS
+from rammer_mlir.evaluators.table import EVALUATORS
+from rammer_mlir.frontends.onnx.folding.attributes import attributes_of
+from rammer_mlir.frontends.onnx.folding.demand import demanded_names
 from rammer_mlir.frontends.onnx.folding.types import TensorKind, graph_types, infer_node
 from rammer_mlir.frontends.onnx.model import LARGE, Model, names_used_by, set_graph_nodes
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, opset
@@ -183,11 +184,10 @@ def _of_shape(node: onnx.NodeProto, types: ChainMap[str, TensorKind]) -> list[Ar
 def _compute(
     node: onnx.NodeProto, given: Sequence[Array | None], types: ChainMap[str, TensorKind]
 ) -> list[Array] | None:
-    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    operation = Operation(node.op_type, attributes, given, len(node.output))
     try:
         # Overflow and division by zero give what they give: that is no news for the user.
         with np.errstate(all="ignore"):
+            operation = Operation(node.op_type, attributes_of(node), given, len(node.output))
             found = EVALUATORS[node.op_type](operation)
     except (NotFoldableError, ArithmeticError, LookupError, TypeError, ValueError):
         return None  # the rule of the node says what is wrong with it

@@ -8,7 +8,7 @@ from functools import reduce
 
 import numpy as np
 
-from rammer_mlir.frontends.onnx.folding.operation import (
+from rammer_mlir.evaluators.operation import (
     FLOATS,
     INTEGERS,
     Evaluator,
@@ -18,7 +18,6 @@ from rammer_mlir.frontends.onnx.folding.operation import (
     require,
     single,
 )
-from rammer_mlir.frontends.onnx.tensors import dtype_of
 
 _Function = Callable[..., Numbers]
 
@@ -133,7 +132,7 @@ def convert(x: Numbers, kind: np.dtype[np.generic]) -> Numbers:
 
 
 def _cast(operation: Operation) -> Numbers:
-    return convert(operation.input(0), dtype_of(operation.attribute("to")))
+    return convert(operation.input(0), operation.attribute("to"))
 
 
 def _cast_like(operation: Operation) -> Numbers:

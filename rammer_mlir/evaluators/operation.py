@@ -1,8 +1,8 @@
-"""What an evaluator is given: an operator with constant operands."""
+"""What an evaluator is given: an operator and the values of its operands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,17 +31,17 @@ class NotFoldableError(Exception):
 
 @dataclass(frozen=True)
 class Operation:
-    """An operator of ONNX with constant operands.
+    """An operator of ONNX with the values of its operands.
 
     Attributes:
         kind: the operator's name.
-        attributes: values by name; strings are ``bytes``.
+        attributes: values by name; strings are ``bytes``, tensors arrays, element types NumPy's.
         inputs: values; None for those left out.
         num_results: number of results, unused ones included.
     """
 
     kind: str
-    attributes: dict[str, Any]  # each of the type that the operator says
+    attributes: Mapping[str, Any]  # each of the type that the operator says
     inputs: Sequence[Numbers | None]
     num_results: int = 1
 

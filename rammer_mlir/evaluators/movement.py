@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
-from onnx import TensorProto, numpy_helper
 
-from rammer_mlir.frontends.onnx.folding.operation import (
+from rammer_mlir.evaluators.operation import (
     FLOATS,
     Evaluator,
     Numbers,
@@ -16,13 +15,12 @@ from rammer_mlir.frontends.onnx.folding.operation import (
     require,
     single,
 )
-from rammer_mlir.frontends.onnx.tensors import dtype_of
 
 
 def _constant(operation: Operation) -> Numbers:
     ((name, value),) = operation.attributes.items()
-    if isinstance(value, TensorProto):
-        return numpy_helper.to_array(value)
+    if isinstance(value, np.ndarray):
+        return value
     require(name in ("value_float", "value_floats", "value_int", "value_ints"))
     return np.array(value, np.float32 if "float" in name else np.int64)
 
@@ -30,7 +28,7 @@ def _constant(operation: Operation) -> Numbers:
 def _constant_of_shape(operation: Operation) -> Numbers:
     """Return a view of one element, which takes no memory however large it is."""
     value = operation.attribute("value")
-    filling = np.zeros(1, np.float32) if value is None else numpy_helper.to_array(value)
+    filling = np.zeros(1, np.float32) if value is None else value
     return np.broadcast_to(filling.reshape(()), operation.integers(0) or [])
 
 
@@ -48,8 +46,7 @@ def _range(operation: Operation) -> Numbers:
 
 def _eye_like(operation: Operation) -> Numbers:
     x = operation.input(0)
-    given = operation.attribute("dtype")
-    kind = x.dtype if given is None else dtype_of(given)
+    kind = operation.attribute("dtype", x.dtype)
     return np.eye(*x.shape, k=operation.attribute("k", 0)).astype(kind)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rammer_mlir.frontends.onnx.folding.operation import (
+from rammer_mlir.evaluators.operation import (
     FLOATS,
     Evaluator,
     Numbers,

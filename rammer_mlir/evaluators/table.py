@@ -1,0 +1,16 @@
+"""Which operators have an evaluator.
+
+Each is compared with ONNX Runtime over its attributes in the tests.
+"""
+
+from __future__ import annotations
+
+from rammer_mlir.evaluators import elementwise, indexing, movement, reductions
+from rammer_mlir.evaluators.operation import Evaluator
+
+EVALUATORS: dict[str, Evaluator] = {
+    **elementwise.EVALUATORS,
+    **indexing.EVALUATORS,
+    **movement.EVALUATORS,
+    **reductions.EVALUATORS,
+}
