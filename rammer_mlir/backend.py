@@ -13,14 +13,14 @@ from onnx.backend.base import Backend, BackendRep
 import rammer_mlir
 from rammer_mlir.errors import InputError, OptionError, RammerError
 from rammer_mlir.frontends.onnx.tensors import Array
-from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.compiled import RunnableModel
 from rammer_mlir.runtime.feeds import by_position
 
 
 class RammerRep(BackendRep):
     """A compiled model behind the interface that ONNX's tools expect."""
 
-    def __init__(self, executable: Executable) -> None:
+    def __init__(self, executable: RunnableModel) -> None:
         self._executable = executable
 
     def run(self, inputs: object, **kwargs: object) -> tuple[Any, ...]:
@@ -34,7 +34,11 @@ class RammerRep(BackendRep):
         else:
             given = list(inputs) if isinstance(inputs, Sequence) else [inputs]
             feeds = by_position(self._executable.input_names, given)
-        arrays = {name: np.asarray(value) for name, value in feeds.items()}
+        # Lists are sequences, and None an optional value that is not there.
+        arrays = {
+            name: value if value is None or isinstance(value, list) else np.asarray(value)
+            for name, value in feeds.items()
+        }
         outputs = self._executable.run(arrays)
         return tuple(outputs.values())
 

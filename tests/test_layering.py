@@ -21,6 +21,7 @@ LAYERS = (
     {"lowering", "frontends"},
     {"runtime"},
     {"emulation", "open_models"},
+    {"hosted_models"},
     {"compiler"},
     {"embedding", "extend"},
     {"rammer_mlir"},

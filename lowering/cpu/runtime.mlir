@@ -222,6 +222,68 @@ llvm.func @$launch(%pool: !llvm.ptr, %entry: !llvm.ptr, %context: !llvm.ptr, %sp
   llvm.return
 }
 
+// Launch again and again, with pointers that move, until the steps are done or the condition's byte is
+// zero. Returns the number of launches.
+llvm.func @$repeat(%pool: !llvm.ptr, %entry: !llvm.ptr, %context: !llvm.ptr, %spins: i64, %repetition: !llvm.ptr) -> i64 {
+  %zero = llvm.mlir.constant(0 : i64) : i64
+  %zero8 = llvm.mlir.constant(0 : i8) : i8
+  %one = llvm.mlir.constant(1 : i64) : i64
+  %null = llvm.mlir.zero : !llvm.ptr
+  %pointers_at = llvm.getelementptr %context[$context_pointers] : (!llvm.ptr) -> !llvm.ptr, i8
+  %pointers = llvm.load %pointers_at : !llvm.ptr -> !llvm.ptr
+  %run_at = llvm.getelementptr %context[$context_run] : (!llvm.ptr) -> !llvm.ptr, i8
+  %steps_at = llvm.getelementptr %repetition[$repetition_steps] : (!llvm.ptr) -> !llvm.ptr, i8
+  %steps = llvm.load %steps_at : !llvm.ptr -> i64
+  %condition_at = llvm.getelementptr %repetition[$repetition_condition] : (!llvm.ptr) -> !llvm.ptr, i8
+  %condition = llvm.load %condition_at : !llvm.ptr -> !llvm.ptr
+  %conditional = llvm.icmp "ne" %condition, %null : !llvm.ptr
+  %count_at = llvm.getelementptr %repetition[$repetition_num_moves] : (!llvm.ptr) -> !llvm.ptr, i8
+  %count = llvm.load %count_at : !llvm.ptr -> i64
+  %moves_at = llvm.getelementptr %repetition[$repetition_moves] : (!llvm.ptr) -> !llvm.ptr, i8
+  %moves = llvm.load %moves_at : !llvm.ptr -> !llvm.ptr
+  llvm.br ^step(%zero : i64)
+^step(%k: i64):
+  %more = llvm.icmp "slt" %k, %steps : i64
+  llvm.cond_br %more, ^move(%zero : i64), ^done(%k : i64)
+^move(%m: i64):
+  %left = llvm.icmp "slt" %m, %count : i64
+  llvm.cond_br %left, ^point, ^run
+^point:
+  %bytes = llvm.mlir.constant($move_bytes : i64) : i64
+  %offset = llvm.mul %m, %bytes : i64
+  %move = llvm.getelementptr %moves[%offset] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+  %number_at = llvm.getelementptr %move[$move_pointer] : (!llvm.ptr) -> !llvm.ptr, i8
+  %number = llvm.load %number_at : !llvm.ptr -> i64
+  %even_at = llvm.getelementptr %move[$move_even] : (!llvm.ptr) -> !llvm.ptr, i8
+  %odd_at = llvm.getelementptr %move[$move_odd] : (!llvm.ptr) -> !llvm.ptr, i8
+  %even = llvm.load %even_at : !llvm.ptr -> i64
+  %odd = llvm.load %odd_at : !llvm.ptr -> i64
+  %parity = llvm.and %k, %one : i64
+  %is_odd = llvm.icmp "ne" %parity, %zero : i64
+  %base = llvm.select %is_odd, %odd, %even : i1, i64
+  %stride_at = llvm.getelementptr %move[$move_stride] : (!llvm.ptr) -> !llvm.ptr, i8
+  %stride = llvm.load %stride_at : !llvm.ptr -> i64
+  %moved = llvm.mul %stride, %k : i64
+  %address = llvm.add %base, %moved : i64
+  %pointer = llvm.getelementptr %pointers[%number] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  llvm.store %address, %pointer : i64, !llvm.ptr
+  %following = llvm.add %m, %one : i64
+  llvm.br ^move(%following : i64)
+^run:
+  %before = llvm.load %run_at : !llvm.ptr -> i64
+  %run = llvm.add %before, %one : i64
+  llvm.store %run, %run_at : i64, !llvm.ptr
+  llvm.call @$launch(%pool, %entry, %context, %spins) : (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64) -> ()
+  %taken = llvm.add %k, %one : i64
+  llvm.cond_br %conditional, ^ask, ^step(%taken : i64)
+^ask:
+  %value = llvm.load %condition : !llvm.ptr -> i8
+  %goes_on = llvm.icmp "ne" %value, %zero8 : i8
+  llvm.cond_br %goes_on, ^step(%taken : i64), ^done(%taken : i64)
+^done(%total: i64):
+  llvm.return %total : i64
+}
+
 // End the first `count` vEUs' threads and wait until they have ended.
 llvm.func @$stop(%pool: !llvm.ptr, %count: i64) {
   %one32 = llvm.mlir.constant(1 : i32) : i32

@@ -8,7 +8,17 @@ from string import Template
 from rammer_mlir.bindings import ir, llvm
 from rammer_mlir.errors import TargetError
 from rammer_mlir.passes.ir.entry import symbol_name
-from rammer_mlir.programs.native_interface import LAUNCH, POOL, START, STOP, THREAD
+from rammer_mlir.programs.native_interface import (
+    LAUNCH,
+    MOVE,
+    POOL,
+    REPEAT,
+    REPETITION,
+    START,
+    STOP,
+    THREAD,
+    ContextWord,
+)
 
 NANOSECONDS, WAIT, PAUSE = "rammer_nanoseconds", "rammer_wait", "rammer_pause"
 """Functions of the runtime that dispatch code calls, and the one that spinning threads call."""
@@ -47,9 +57,13 @@ def _definitions(architecture: str) -> dict[str, str | int]:
         "start": START,
         "launch": LAUNCH,
         "stop": STOP,
+        "repeat": REPEAT,
+        "context_pointers": 8 * ContextWord.POINTERS,
+        "context_run": 8 * ContextWord.RUN,
         "futex_syscall": _FUTEX_SYSCALL[architecture],
     }
-    for name, layout in (("pool", POOL), ("thread", THREAD)):
+    layouts = {"pool": POOL, "thread": THREAD, "repetition": REPETITION, "move": MOVE}
+    for name, layout in layouts.items():
         found[f"{name}_bytes"] = layout.itemsize
         for field, (_, offset, *_) in (layout.fields or {}).items():
             found[f"{name}_{field}"] = offset

@@ -12,6 +12,7 @@ used for longest goes when the folder is full.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import hashlib
 import importlib.metadata
@@ -24,9 +25,11 @@ from pathlib import Path
 
 from rammer_mlir.bindings import PACKAGE
 from rammer_mlir.compiler.backends.registry import is_own_target
+from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.options import CheckedOptions
 from rammer_mlir.errors import OptionError, RammerError
 from rammer_mlir.frontends.onnx.digest import model_digest
+from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
 from rammer_mlir.frontends.onnx.load import Source
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.programs.dimensions import Shapes
@@ -171,28 +174,36 @@ class CachedCompiler:
         if self._cache is None:
             LOGGER.info("cache: not asked, %s", _why_no_cache(options, cached=cached))
 
-    def find(self, shapes: Shapes) -> CompiledModel | None:
-        """Return the cached program for inputs of these shapes; None without one."""
+    def of_part(self, given: Given, number: int) -> CachedCompiler:
+        """Return what compiles a part of the model's host program for given shapes."""
+        part = copy.copy(self)
+        if self._digest is not None:
+            text = repr((self._digest, _given_parts(given), number))
+            part._digest = hashlib.sha256(text.encode()).hexdigest()
+        return part
+
+    def find(self, given: Given) -> CompiledModel | None:
+        """Return the cached program for inputs of given shapes; None without one."""
         if self._cache is None:
             return None
-        key = key_of(self._digest, self._options, shapes)
+        key = key_of(self._digest, self._options, given)
         if key is None:
             LOGGER.info("cache: not asked, %s", _obstacle(self._digest, self._options))
             return None
         return self._cache.find(key, self._device)
 
-    def compile(self, source: Source | Model, shapes: Shapes) -> CompiledModel:
-        """Compile the model for inputs of these shapes, and keep it.
+    def compile(self, model: Model, given: Given) -> CompiledModel | HostedGraph:
+        """Compile the model for inputs of given shapes, and keep it if it is one program.
 
         Raises:
             RammerError: as ``compile_model`` does.
         """
         # The compiler's own packages take a while to import.
-        from rammer_mlir.compiler.compilation import compile_model
+        from rammer_mlir.compiler.compilation import compile_any_model
 
-        made = compile_model(source, self._options, shapes, self._device, self._executor)
-        key = None if self._cache is None else key_of(self._digest, self._options, shapes)
-        if self._cache is not None and key is not None:
+        made = compile_any_model(model, self._options, given, self._device, self._executor)
+        key = None if self._cache is None else key_of(self._digest, self._options, given)
+        if self._cache is not None and key is not None and isinstance(made, CompiledModel):
             self._cache.keep(key, made)
         return made
 
@@ -204,16 +215,16 @@ def compile_key(source: Source, options: CheckedOptions, shapes: Shapes | None) 
     functions and rKernels from outside, whose source is not known, and for costs that are measured,
     which have a cache of their own.
     """
-    return key_of(model_digest(source), options, shapes)
+    return key_of(model_digest(source), options, Given(shapes or {}))
 
 
-def key_of(model: str | None, options: CheckedOptions, shapes: Shapes | None) -> str | None:
+def key_of(model: str | None, options: CheckedOptions, given: Given) -> str | None:
     """Return the key of compiling the model of a digest, as ``compile_key`` does."""
     if _obstacle(model, options) is not None:
         return None
     parts = {
         "model": model,
-        "shapes": sorted((name, [int(n) for n in sizes]) for name, sizes in (shapes or {}).items()),
+        "given": _given_parts(given),
         "options": options.key(),
         "policy": repr(get_policy(options.policy)),
         "device": repr(find_device(options.device)),
@@ -221,6 +232,13 @@ def key_of(model: str | None, options: CheckedOptions, shapes: Shapes | None) ->
         "processor": [platform.machine(), *cpu_features()],
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _given_parts(given: Given) -> list[object]:
+    """Return what identifies shapes and values."""
+    shapes = sorted((name, [int(n) for n in sizes]) for name, sizes in given.shapes.items())
+    values = sorted((n, str(v.dtype), v.shape, v.tobytes().hex()) for n, v in given.values.items())
+    return [shapes, values, given.is_repeated]
 
 
 def _why_no_cache(options: CheckedOptions, *, cached: bool) -> str:

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.backends.backend import Code
+from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.options import CheckedOptions
 from rammer_mlir.compiler.pipeline import applied_costs
 from rammer_mlir.compiler.stage import Image, Work, run_stages
 from rammer_mlir.compiler.stage_names import PORTABLE_STAGES
-from rammer_mlir.frontends.onnx import import_model
+from rammer_mlir.frontends.onnx import ImportedModel, import_any, import_model
+from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.lowering.profiling.profiler import profile_kernels
 from rammer_mlir.passes.manager import run_pipeline
@@ -50,6 +52,28 @@ def compile_model(
 ) -> CompiledModel:
     """Compile a model; see ``rammer_mlir.compile``."""
     compilation = Compilation.of_model(source, options, shapes)
+    if executor is not None:
+        compilation.profile(executor)
+    return compilation.executable(device)
+
+
+def compile_any_model(
+    source: Model,
+    options: CheckedOptions,
+    given: Given,
+    device: int = 0,
+    executor: Executor | None = None,
+) -> CompiledModel | HostedGraph:
+    """Compile a loaded model if one static program computes it; else return its host program.
+
+    Raises:
+        RammerError: as ``compile_model`` does.
+    """
+    begin = time.perf_counter()
+    imported = import_any(source, given.shapes, given.values, is_repeated=given.is_repeated)
+    if isinstance(imported, HostedGraph):
+        return imported
+    compilation = Compilation.of_import(imported, options, begin)
     if executor is not None:
         compilation.profile(executor)
     return compilation.executable(device)
@@ -90,7 +114,11 @@ class Compilation:
             options.target, options.policy, options.num_veus,
         )  # fmt: skip
         begin = time.perf_counter()
-        imported = import_model(source, shapes=shapes)
+        return Compilation.of_import(import_model(source, shapes=shapes), options, begin)
+
+    @staticmethod
+    def of_import(imported: ImportedModel, options: CheckedOptions, begin: float) -> Compilation:
+        """Begin with an imported model; its import began at a time of ``perf_counter``."""
         compilation = Compilation(
             imported.bytecode, imported.constants, imported.signature, options
         )

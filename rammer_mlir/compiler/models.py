@@ -8,7 +8,10 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from rammer_mlir.compiler.cache import CachedCompiler
+from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.options import CheckedOptions
+from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
+from rammer_mlir.frontends.onnx.hosting.parts import Part
 from rammer_mlir.frontends.onnx.load import Source, load
 from rammer_mlir.frontends.onnx.local_functions import inline_local_functions
 from rammer_mlir.frontends.onnx.model import Model
@@ -20,8 +23,10 @@ from rammer_mlir.frontends.onnx.open_inputs import (
     require_fixed,
 )
 from rammer_mlir.frontends.onnx.refusals import refuse_for_all_sizes
+from rammer_mlir.hosted_models.model import HostedModel
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.open_models.sharing import ConstantStore
+from rammer_mlir.open_models.specializer import Made
 from rammer_mlir.options import DEFAULT_SPECIALIZATIONS
 from rammer_mlir.programs.dimensions import (
     PYTHON,
@@ -33,8 +38,11 @@ from rammer_mlir.programs.dimensions import (
     bind,
     sizes_text,
 )
-from rammer_mlir.runtime.compiled import CompiledModel
+from rammer_mlir.runtime.compiled import Array, CompiledModel, RunnableModel
 from rammer_mlir.support.log import LOGGER
+
+AnyModel = CompiledModel | OpenModel | HostedModel
+"""What a model is compiled to."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +95,7 @@ class Request:
         )
 
 
-def compile_any(
-    request: Request, specializations: int = DEFAULT_SPECIALIZATIONS
-) -> CompiledModel | OpenModel:
+def compile_any(request: Request, specializations: int = DEFAULT_SPECIALIZATIONS) -> AnyModel:
     """Compile a model, or prepare to compile what its open dimensions will be bound to.
 
     Raises:
@@ -97,21 +103,22 @@ def compile_any(
     """
     compiler = request.compiler()
     # Ask before the model is parsed: cached programs have no open dimensions.
-    found = None if request.dims else compiler.find(request.shapes)
+    found = None if request.dims else compiler.find(Given(request.shapes))
     if found is not None:
         return found
     model, fixed = request.load()
     signature, shapes = fixed.signature, fixed.shapes
-    if not signature.is_open:
-        found = None if shapes == request.shapes else compiler.find(shapes)
-        return found or compiler.compile(model, shapes)
-    _refuse_unsupported(model)
-    return OpenModel(
-        signature, _Compiling(model, compiler, shapes, request.options), specializations
+    compiling = Compiling(
+        model, compiler, request.options, signature, shapes, specializations=specializations
     )
+    if not signature.is_open or not has_tensors_only(signature):
+        found = None if shapes == request.shapes else compiler.find(Given(shapes))
+        return found or compiling.compile(Given(shapes))
+    _refuse_unsupported(model)
+    return OpenModel(signature, compiling, specializations)
 
 
-def compile_for(request: Request, sizes: Mapping[str, Sequence[int]]) -> CompiledModel | OpenModel:
+def compile_for(request: Request, sizes: Mapping[str, Sequence[int]]) -> AnyModel:
     """Compile a model ahead: for the only size of each open dimension, or all combinations.
 
     Raises:
@@ -129,6 +136,11 @@ def compile_for(request: Request, sizes: Mapping[str, Sequence[int]]) -> Compile
     return made
 
 
+def has_tensors_only(signature: OpenSignature) -> bool:
+    """Whether arrays alone bind a signature: sequences and optional values are the host's."""
+    return all(tensor.is_tensor for tensor in signature.inputs)
+
+
 def _refuse_unsupported(model: Model) -> None:
     model = model.copy()
     inline_local_functions(model)
@@ -136,21 +148,27 @@ def _refuse_unsupported(model: Model) -> None:
 
 
 @dataclass(frozen=True)
-class _Compiling:
+class Compiling:
     """Compiles the specialisations of a model.
 
     Attributes:
         model: with open dimensions.
         compiler: for static shapes.
-        fixed: shapes of inputs that are no longer open, by which the cache knows a program.
         options: of all compilations.
-        weights: of all specialisations in memory.
+        signature: of the model.
+        fixed: shapes of inputs that are no longer open, by which the cache knows a program.
+        is_repeated: whether the model is the body of a loop, or within one.
+        specializations: how many are kept in memory of each part of a host program.
+        weights: of all specialisations in memory, and of their parts.
     """
 
     model: Model
     compiler: CachedCompiler
-    fixed: Mapping[str, Shape]
     options: CheckedOptions
+    signature: OpenSignature
+    fixed: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
+    is_repeated: bool = False
+    specializations: int = DEFAULT_SPECIALIZATIONS
     weights: ConstantStore = field(default_factory=ConstantStore)
 
     @property
@@ -168,17 +186,48 @@ class _Compiling:
         """The vEUs of all programs."""
         return self.options.launched_veus
 
-    def make(self, shapes: Shapes) -> CompiledModel:
-        """Return the program for inputs of these shapes.
+    def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:
+        """Return what runs inputs of these shapes, with these values of its shape values.
 
         Raises:
             RammerError: if the model cannot be compiled for them.
         """
-        signature = open_signature(self.model)
-        sizes = bind(signature, shapes).sizes
+        sizes = bind(self.signature, shapes).sizes
         LOGGER.info("specialisation for %s", sizes_text(sizes))
-        opened = [t.name for t in signature.inputs if t.symbols or t.shape is None]
-        given = {**self.fixed, **{name: shapes[name] for name in opened}}
+        opened = [t.name for t in self.signature.inputs if t.symbols or t.shape is None]
+        given = {n: shapes[n] for n in opened if n in shapes and n not in values}
+        return self.compile(Given({**self.fixed, **given}, values, self.is_repeated))
+
+    def compile(self, given: Given) -> CompiledModel | HostedModel:
+        """Compile for static shapes, or from the cache.
+
+        Raises:
+            RammerError: if the model cannot be compiled for them.
+        """
         made = self.compiler.find(given) or self.compiler.compile(self.model, given)
+        if isinstance(made, HostedGraph):
+            return self._hosted(made, given)
         self.weights.share(made)
         return made
+
+    def _hosted(self, graph: HostedGraph, given: Given) -> HostedModel:
+        """Compile the parts of a host program that every run needs, and prepare the others."""
+        LOGGER.info("host program of %d steps", len(graph.program.steps))
+        parts = [self._part(part, given, number) for number, part in enumerate(graph.parts)]
+        made = Made(self.target, self.policy, self.num_veus)
+        return HostedModel(open_signature(self.model), graph.program, parts, made)
+
+    def _part(self, part: Part, given: Given, number: int) -> RunnableModel:
+        signature = replace(open_signature(part.model), shape_values=part.shape_values)
+        compiling = replace(
+            self,
+            model=part.model,
+            compiler=self.compiler.of_part(given, number),
+            signature=signature,
+            fixed={},
+            is_repeated=part.is_repeated,
+        )
+        is_static = part.is_eager and not signature.is_open
+        if is_static or not has_tensors_only(signature):
+            return compiling.compile(Given({}, {}, part.is_repeated))
+        return OpenModel(signature, compiling, self.specializations)

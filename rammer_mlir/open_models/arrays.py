@@ -27,7 +27,7 @@ def shapes_of(signature: OpenSignature, feeds: Mapping[str, Any]) -> dict[str, S
     names = [tensor.name for tensor in signature.inputs]
     problems = [f"unknown input '{name}'" for name in feeds if name not in names]
     problems += [f"input '{name}' is missing" for name in names if name not in feeds]
-    given = [(t, feeds[t.name]) for t in signature.inputs if t.name in feeds]
+    given = [(t, feeds[t.name]) for t in signature.inputs if t.name in feeds and t.is_tensor]
     shapes: dict[str, Shape] = {}
     for tensor, value in given:
         problems += _type_problems(tensor, value)
@@ -46,7 +46,7 @@ def _type_problems(tensor: OpenTensor, value: Any) -> Iterator[str]:
     """Yield what is wrong with an element type; those of other libraries are left to the run."""
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
         dtype = _dtype(value)
-        if dtype is not None and dtype != tensor.dtype:
+        if dtype is not None and tensor.dtype is not None and dtype != tensor.dtype:
             yield (
                 f"input '{tensor.name}': expected dtype {tensor.dtype}, found {dtype}; convert it "
                 f"with .astype('{tensor.dtype}')"

@@ -56,7 +56,7 @@ def write_specializations(
     Raises:
         ArtifactError: if the file cannot be written.
     """
-    weights = _Weights()
+    weights = Weights()
     entries: list[dict[str, Any]] = []
     members: dict[str, Pieces] = {}
     for number, program in enumerate(programs):
@@ -67,17 +67,18 @@ def write_specializations(
     manifest = {
         "format": FORMAT,
         "version": SEVERAL_VERSION,
-        "inputs": [_described_tensor(tensor) for tensor in signature.inputs],
-        "outputs": [_described_tensor(tensor) for tensor in signature.outputs],
+        "inputs": [described_tensor(tensor) for tensor in signature.inputs],
+        "outputs": [described_tensor(tensor) for tensor in signature.outputs],
         "specializations": entries,
     }
     write_members(path, manifest, {**members, CONSTANTS: Constants(tuple(weights.parts)).pieces})
 
 
-class _Weights:
+class Weights:
     """Collects weights; equal ones are written once."""
 
     def __init__(self) -> None:
+        """Begin without any."""
         self.parts: list[Bytes] = []
         self._size = 0
         self._known: dict[bytes, int] = {}
@@ -87,9 +88,10 @@ class _Weights:
         constants = artifact.image.constants
         if len(constants.parts) == 1:
             constants = each_weight(constants, artifact.image.proof)
-        return [(self._place(part), part.nbytes) for part in constants.parts]
+        return [(self.place(part), part.nbytes) for part in constants.parts]
 
-    def _place(self, part: Bytes) -> int:
+    def place(self, part: Bytes) -> int:
+        """Return where a piece begins."""
         name = digest(part)
         if name not in self._known:
             self._known[name] = self._size
@@ -98,7 +100,10 @@ class _Weights:
         return self._known[name]
 
 
-def _described_tensor(tensor: OpenTensor) -> dict[str, Any]:
+def described_tensor(tensor: OpenTensor) -> dict[str, Any]:
+    """Return a manifest's entry for an input or output."""
+    if not tensor.is_tensor:
+        return {"name": tensor.name, "shape": None, "dtype": None, "is_tensor": False}
     dtype = None if tensor.dtype is None else str(tensor.dtype)
     return {"name": tensor.name, "shape": tensor.shape, "dtype": dtype}
 
@@ -114,7 +119,7 @@ def read_specializations(archive: Archive) -> Specializations:
     for entry in manifest["specializations"]:
         archive.check_machine(entry)
     archive.check_seal()
-    signature = OpenSignature(_tensors(manifest["inputs"]), _tensors(manifest["outputs"]))
+    signature = OpenSignature(read_tensors(manifest["inputs"]), read_tensors(manifest["outputs"]))
     blob = archive.constants()
     programs = tuple(_program(archive, entry, blob) for entry in manifest["specializations"])
     if not programs:
@@ -129,12 +134,14 @@ def _program(archive: Archive, entry: Mapping[str, Any], blob: Bytes) -> Special
     return Specialization(shapes, artifact)
 
 
-def _tensors(entries: Sequence[Mapping[str, Any]]) -> tuple[OpenTensor, ...]:
+def read_tensors(entries: Sequence[Mapping[str, Any]]) -> tuple[OpenTensor, ...]:
+    """Return the inputs or outputs that a manifest describes."""
     return tuple(
         OpenTensor(
             entry["name"],
             None if entry["shape"] is None else tuple(entry["shape"]),
             None if entry["dtype"] is None else read_dtype(entry["dtype"]),
+            entry.get("is_tensor", True),
         )
         for entry in entries
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +15,12 @@ from rammer_mlir.open_models.artifact import (
     read_specializations,
 )
 from rammer_mlir.open_models.model import OpenModel
+from rammer_mlir.open_models.pool import Key
+from rammer_mlir.open_models.specializer import Made
 from rammer_mlir.programs.dimensions import Shapes, bind, sizes_text
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.runtime.artifact import Archive, Artifact, open_archive, read_program
-from rammer_mlir.runtime.compiled import CompiledModel
+from rammer_mlir.runtime.compiled import Array, CompiledModel, RunnableModel
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.gpu.opening import check_device
@@ -118,7 +121,7 @@ class HeldPrograms:
         """The vEUs of all programs."""
         return self.held.programs[0].artifact.image.num_veus
 
-    def make(self, shapes: Shapes) -> CompiledModel:
+    def make(self, shapes: Shapes, values: Mapping[str, Array]) -> CompiledModel:
         """Return the program for inputs of these shapes.
 
         Raises:
@@ -135,3 +138,41 @@ class HeldPrograms:
 
     def _text(self, program: Specialization) -> str:
         return sizes_text(bind(self.held.signature, program.shapes).sizes)
+
+
+@dataclass(frozen=True)
+class HeldModels:
+    """The specialisations that an artifact holds of a part of a model, and no other ones."""
+
+    path: Path
+    made: Made
+    held: Mapping[Key, RunnableModel]
+
+    @property
+    def target(self) -> str:
+        """The target of all programs."""
+        return self.made.target
+
+    @property
+    def policy(self) -> str | None:
+        """The policy of all programs; None if the file does not say it."""
+        return self.made.policy
+
+    @property
+    def num_veus(self) -> int:
+        """The vEUs of all programs."""
+        return self.made.num_veus
+
+    def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:
+        """Return what runs inputs of these shapes, with these values of its shape values.
+
+        Raises:
+            InputError: if the artifact lacks it.
+        """
+        key: Key = (*shapes.values(), *(value.tobytes() for value in values.values()))
+        if key not in self.held:
+            raise InputError(
+                f"'{self.path}' has no program for a part of the model: expected inputs like those "
+                "of the runs before it was saved; run the model on these too, and save it again"
+            )
+        return self.held[key]

@@ -7,12 +7,15 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from rammer_mlir.errors import InputError, OptionError, RammerError
 from rammer_mlir.open_models.arrays import shapes_of
 from rammer_mlir.open_models.artifact import Specialization, write_specializations
 from rammer_mlir.open_models.bindings import Given, bindings_of
 from rammer_mlir.open_models.pool import Entry, Key, Pool
 from rammer_mlir.open_models.specializer import Specializer
+from rammer_mlir.open_models.tree import ComposedModel, Node, TreeWriter, write_tree
 from rammer_mlir.programs.dimensions import (
     OpenSignature,
     Shape,
@@ -20,7 +23,8 @@ from rammer_mlir.programs.dimensions import (
     bind,
     sizes_text,
 )
-from rammer_mlir.runtime.compiled import CompiledModel, RunnableModel
+from rammer_mlir.runtime.artifact import Artifact
+from rammer_mlir.runtime.compiled import Array, CompiledModel, RunnableModel
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.pinning import check_cores
 from rammer_mlir.support.forks import renew_in_children
@@ -29,7 +33,7 @@ from rammer_mlir.timeline.files import write_timelines
 from rammer_mlir.timeline.spans import Timeline
 
 
-class OpenModel(RunnableModel):
+class OpenModel(ComposedModel):
     """A model whose inputs have open dimensions.
 
     The arrays of a run bind them. Each distinct binding is a specialisation: a program of static
@@ -53,6 +57,7 @@ class OpenModel(RunnableModel):
         self._signature, self._specializer = signature, specializer
         self._limit = specializations
         self._names = [tensor.name for tensor in signature.inputs]
+        self._read = [name for name in self._names if name not in signature.shape_values]
         self._pool = Pool(self._make, specializations)
         self._cores: tuple[int, ...] | None = None
         renew_in_children(self)
@@ -119,6 +124,8 @@ class OpenModel(RunnableModel):
         """
         entry = self._entry(feeds)
         try:
+            if self._signature.shape_values:  # which are constants of the specialisation
+                feeds = {name: feeds[name] for name in self._read}
             return entry.model.run(feeds, out)
         except InputError:
             shapes_of(self._signature, feeds)  # says more, if it is the inputs
@@ -127,7 +134,7 @@ class OpenModel(RunnableModel):
             self._pool.release(entry)
 
     @contextmanager
-    def specialization(self, feeds: Mapping[str, Any]) -> Generator[CompiledModel]:
+    def specialization(self, feeds: Mapping[str, Any]) -> Generator[RunnableModel]:
         """Give the program for arrays of these shapes; it is not closed before the end.
 
         Raises:
@@ -160,6 +167,24 @@ class OpenModel(RunnableModel):
         """
         for bound in bindings_of(self._signature, {**(dims or {}), **sizes}, shapes, self._limit):
             self._pool.release(self._pool.acquire(self._key(bound)))
+
+    def keep(self, keys: Iterable[Key]) -> None:
+        """Make the specialisations of some keys, which are then in memory."""
+        for key in keys:
+            self._pool.release(self._pool.acquire(key))
+
+    @contextmanager
+    def held(self) -> Generator[list[tuple[Key, RunnableModel]]]:
+        """Give the specialisations in memory; none is closed before the end."""
+        held: list[tuple[Key, Entry]] = []
+        try:
+            for key in self._pool.keys():
+                entry = self._pool.find(key)
+                held += [] if entry is None else [(key, entry)]
+            yield [(key, entry.model) for key, entry in held]
+        finally:
+            for _, entry in held:
+                self._pool.release(entry)
 
     def pin(self, cores: Sequence[int] | None) -> None:
         """Bind each vEU to a core, as ``Executable.pin`` does, in all specialisations.
@@ -200,20 +225,22 @@ class OpenModel(RunnableModel):
             ArtifactError: if the file cannot be written.
         """
         place = path_of(path, "save")
-        held: list[tuple[Key, Entry]] = []
-        try:
-            for key in self._pool.keys():
-                entry = self._pool.find(key)
-                held += [] if entry is None else [(key, entry)]
+        with self.held() as held:
             if not held:
                 raise OptionError(
                     f"save: expected at least one specialisation, found none; {self._advice()}"
                 )
-            programs = [Specialization(self._shapes(k), e.model.artifact()) for k, e in held]
+            if self._signature.shape_values or not all(map(_is_program, held)):
+                write_tree(place, self)
+                return
+            programs = [Specialization(self._shapes(k), _artifact(model)) for k, model in held]
             write_specializations(place, self._signature, programs)
-        finally:
-            for _, entry in held:
-                self._pool.release(entry)
+
+    def node(self, tree: TreeWriter) -> Node:
+        """Add the specialisations in memory to a tree; return what finds them again."""
+        with self.held() as held:
+            found = [{"key": _written(key), "model": tree.node(model)} for key, model in held]
+        return {**self.described("open"), "specializations": found}
 
     def close(self) -> None:
         """Close all specialisations; the model cannot run any more."""
@@ -225,17 +252,23 @@ class OpenModel(RunnableModel):
 
     def _entry(self, feeds: Mapping[str, Any]) -> Entry:
         """Return what runs arrays of these shapes."""
+        values = self._signature.shape_values
         try:
-            entry = self._pool.find(tuple([feeds[name].shape for name in self._names]))
+            key: Key = tuple([feeds[name].shape for name in self._names])
+            if values:
+                key += tuple([feeds[name].tobytes() for name in values])
+            entry = self._pool.find(key)
         except (KeyError, AttributeError, TypeError):
             entry = None
         if entry is None:
-            entry = self._pool.acquire(self._key(shapes_of(self._signature, feeds)))
+            key = self._key(shapes_of(self._signature, feeds))
+            key += tuple([np.asarray(feeds[name]).tobytes() for name in values])
+            entry = self._pool.acquire(key)
         return entry
 
-    def _make(self, key: Key) -> CompiledModel:
+    def _make(self, key: Key) -> RunnableModel:
         try:
-            model = self._specializer.make(self._shapes(key))
+            model = self._specializer.make(self._shapes(key), self._values(key))
         except RammerError as error:
             error.args = (f"for {sizes_text(self._sizes(key))}: {error}",)
             raise
@@ -247,7 +280,18 @@ class OpenModel(RunnableModel):
         return tuple(shapes[name] for name in self._names)
 
     def _shapes(self, key: Key) -> dict[str, Shape]:
-        return dict(zip(self._names, key, strict=True))
+        pairs = zip(self._names, key, strict=False)
+        return {name: shape for name, shape in pairs if not isinstance(shape, bytes)}
+
+    def _values(self, key: Key) -> dict[str, Array]:
+        shapes = self._shapes(key)
+        dtypes = {tensor.name: tensor.dtype for tensor in self._signature.inputs}
+        pairs = zip(self._signature.shape_values, key[len(self._names) :], strict=True)
+        return {
+            name: np.frombuffer(content, dtypes[name]).reshape(shapes[name])
+            for name, content in pairs
+            if isinstance(content, bytes)
+        }
 
     def _sizes(self, key: Key) -> dict[str, int]:
         return bind(self._signature, self._shapes(key)).sizes
@@ -257,7 +301,22 @@ class OpenModel(RunnableModel):
         return f"run the model, or prepare(dims={{{', '.join(sizes)}}})"
 
 
-def _pin(model: CompiledModel, cores: Sequence[int] | None) -> None:
+def _is_program(entry: tuple[Key, RunnableModel]) -> bool:
+    return isinstance(entry[1], CompiledModel)
+
+
+def _written(key: Key) -> list[Any]:
+    """Return a key as JSON: a shape as it is, the bytes of a shape value in hexadecimal."""
+    return [part.hex() if isinstance(part, bytes) else part for part in key]
+
+
+def _artifact(model: RunnableModel) -> Artifact:
+    """Return the content of a specialisation's artifact."""
+    assert isinstance(model, CompiledModel)
+    return model.artifact()
+
+
+def _pin(model: RunnableModel, cores: Sequence[int] | None) -> None:
     """Bind the vEUs of a specialisation; only a CPU's have cores."""
     if not isinstance(model, Executable):
         raise OptionError(f"pin: expected the target cpu, found {model.target}; leave it out")

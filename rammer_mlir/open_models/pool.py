@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 from rammer_mlir.errors import TargetError
 from rammer_mlir.programs.dimensions import Shape
-from rammer_mlir.runtime.compiled import CompiledModel
+from rammer_mlir.runtime.compiled import RunnableModel
 
-Key = tuple[Shape, ...]
-"""The shape of each input, in the signature's order: what names a specialisation."""
+Key = tuple[Shape | bytes, ...]
+"""The shape of each input, in the signature's order, and the bytes of each shape value: what names
+a specialisation.
+"""
 
 
 @dataclass(eq=False)
@@ -21,7 +23,7 @@ class Entry:
     last of them.
     """
 
-    model: CompiledModel
+    model: RunnableModel
     users: int = 0
     is_dropped: bool = False
 
@@ -32,7 +34,7 @@ class Pool:
     One is made at a time, while others run.
     """
 
-    def __init__(self, make: Callable[[Key], CompiledModel], limit: int) -> None:
+    def __init__(self, make: Callable[[Key], RunnableModel], limit: int) -> None:
         """Take what makes a specialisation."""
         self._make, self._limit = make, limit
         self._entries: OrderedDict[Key, Entry] = OrderedDict()
@@ -44,7 +46,7 @@ class Pool:
         with self._lock:
             return list(self._entries)
 
-    def models(self) -> list[CompiledModel]:
+    def models(self) -> list[RunnableModel]:
         """Return the specialisations in memory."""
         with self._lock:
             return [entry.model for entry in self._entries.values()]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from rammer_mlir.programs.dimensions import Shapes
-from rammer_mlir.runtime.compiled import CompiledModel
+from rammer_mlir.runtime.compiled import Array, RunnableModel
 
 
 class Specializer(Protocol):
@@ -26,10 +28,25 @@ class Specializer(Protocol):
         """The vEUs of all programs."""
         ...
 
-    def make(self, shapes: Shapes) -> CompiledModel:
-        """Return the program for inputs of these shapes.
+    def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:
+        """Return what runs inputs of these shapes, with these values of its shape values.
 
         Raises:
             RammerError: if there can be none.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Made:
+    """What all programs of a model are compiled for.
+
+    Attributes:
+        target: ``cpu``, ``nvvm:sm_90``.
+        policy: name of the policy that schedules each program; None if that is not known.
+        num_veus: vEUs that run each program.
+    """
+
+    target: str
+    policy: str | None
+    num_veus: int

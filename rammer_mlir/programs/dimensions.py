@@ -28,11 +28,14 @@ class OpenTensor:
         name: in the model.
         shape: a size or a symbol for each dimension; None where their number is open too.
         dtype: NumPy's element type; None for an output whose type the model does not declare.
+        is_tensor: whether it is a tensor; a sequence of tensors, or an optional one, is a value of
+            the host's.
     """
 
     name: str
     shape: tuple[int | str, ...] | None
     dtype: np.dtype[np.generic] | None
+    is_tensor: bool = True
 
     @property
     def symbols(self) -> list[str]:
@@ -41,16 +44,25 @@ class OpenTensor:
 
     def __str__(self) -> str:
         """Return how messages describe it."""
+        if not self.is_tensor:
+            return f"'{self.name}' sequence or optional"
         shape = "any shape" if self.shape is None else shape_text(self.shape)
         return f"'{self.name}' {shape} {'any type' if self.dtype is None else self.dtype}"
 
 
 @dataclass(frozen=True)
 class OpenSignature:
-    """What a model with open dimensions takes and returns, in the model's own order."""
+    """What a model with open dimensions takes and returns, in the model's own order.
+
+    Attributes:
+        inputs: what it takes.
+        outputs: what it returns.
+        shape_values: names of the inputs whose values, not only shapes, decide about shapes.
+    """
 
     inputs: tuple[OpenTensor, ...]
     outputs: tuple[OpenTensor, ...]
+    shape_values: tuple[str, ...] = ()
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -60,12 +72,12 @@ class OpenSignature:
     @property
     def unranked(self) -> tuple[str, ...]:
         """The inputs whose number of dimensions is open."""
-        return tuple(tensor.name for tensor in self.inputs if tensor.shape is None)
+        return tuple(t.name for t in self.inputs if t.shape is None and t.is_tensor)
 
     @property
     def is_open(self) -> bool:
-        """Whether a shape of an input is not static."""
-        return bool(self.symbols or self.unranked)
+        """Whether a shape of an input is not static, or its value decides about shapes."""
+        return bool(self.symbols or self.unranked or self.shape_values)
 
     def with_sizes(self, sizes: Sizes) -> OpenSignature:
         """Return the signature with sizes in place of symbols."""
@@ -73,7 +85,7 @@ class OpenSignature:
         def tensors(given: Sequence[OpenTensor]) -> tuple[OpenTensor, ...]:
             return tuple(replace(t, shape=_substituted(t.shape, sizes)) for t in given)
 
-        return OpenSignature(tensors(self.inputs), tensors(self.outputs))
+        return replace(self, inputs=tensors(self.inputs), outputs=tensors(self.outputs))
 
     def shapes(self, sizes: Sizes, shapes: Shapes) -> dict[str, Shape]:
         """Return the static shape of every input; sizes or shapes bind all symbols."""

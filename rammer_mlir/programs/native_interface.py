@@ -20,11 +20,14 @@ ENTRY, TRACED_ENTRY = "rammer_veu", "rammer_veu_traced"
 """CPU: functions ``(vEU, context)`` that execute one vEU's share of a run."""
 
 START, LAUNCH, STOP = "rammer_start", "rammer_launch", "rammer_stop"
-"""CPU: functions that create a pool's threads, launch an entry function, and end the threads.
+REPEAT = "rammer_repeat"
+"""CPU: functions that create a pool's threads, launch an entry function, end the threads, and
+launch an entry function again and again.
 
 ``start(pool) -> i64`` returns 0, or the error of ``pthread_create`` in the low half and the number
 of threads made so far in the high half; ``launch(pool, entry, context, spins)`` returns when every
-vEU has finished; ``stop(pool, count)`` ends the threads of the first ``count`` vEUs.
+vEU has finished; ``stop(pool, count)`` ends the threads of the first ``count`` vEUs;
+``repeat(pool, entry, context, spins, repetition) -> i64`` returns how often it launched.
 """
 
 
@@ -95,6 +98,32 @@ THREAD = _layout(
 
 ``handle`` is the ``pthread_t`` and ``finished`` the epoch that the thread has finished. The thread
 of vEU 0 is the caller's, and its part stays zero.
+"""
+
+REPETITION = _layout(
+    4 * 8,
+    {
+        "steps": (0, "<i8"),
+        "condition": (8, "<u8"),
+        "num_moves": (16, "<i8"),
+        "moves": (24, "<u8"),
+    },
+)
+"""CPU: launches that follow each other: at most so many, until a byte is zero after one of them if
+there is a condition, each with pointers that move.
+"""
+
+MOVE = _layout(
+    4 * 8,
+    {
+        "pointer": (0, "<i8"),
+        "even": (8, "<u8"),
+        "odd": (16, "<u8"),
+        "stride": (24, "<i8"),
+    },
+)
+"""CPU: the number of a pointer that moves, its addresses in even and odd launches, and the bytes
+that both move on with each launch.
 """
 
 GPU_ENTRY = "rammer_program"

@@ -62,6 +62,11 @@ class RunnableModel(ABC):
 
     @property
     @abstractmethod
+    def stats(self) -> dict[str, Any]:
+        """What the compiler measured: seconds by stage, and more."""
+
+    @property
+    @abstractmethod
     def input_names(self) -> Sequence[str]:
         """Names of the inputs, in the model's order."""
 
@@ -128,7 +133,12 @@ class CompiledModel(RunnableModel):
             stats: what the compiler measured: seconds by stage, sizes.
         """
         self._description = image
-        self.stats: dict[str, Any] = dict(stats or {})
+        self._stats: dict[str, Any] = dict(stats or {})
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What the compiler measured: seconds by stage, sizes; the compiler adds to it."""
+        return self._stats
 
     @property
     def image(self) -> CpuImage | GpuImage:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.native_interface import CACHE_LINE, ContextWord
+from rammer_mlir.runtime.repetition import Moving
 from rammer_mlir.support.aligned import address_of, aligned_bytes
 
 # Every run writes these two: looking up an enumeration's members takes longer than the writing.
@@ -54,6 +55,17 @@ class Context:
     def address(self) -> int:
         """Address that the entry function gets."""
         return self._address
+
+    def moving(
+        self, inputs: Sequence[Moving], outputs: Sequence[Moving]
+    ) -> list[tuple[int, Moving, int]]:
+        """Return each pointer to an array of the caller: its number, the array, the offset there.
+
+        The program's own arrays stay where they are.
+        """
+        self._word_view[_TRACES] = 0
+        arrays = [*inputs, *outputs]
+        return [(number, arrays[index], offset) for number, index, offset in self._moving]
 
     def bind(
         self,

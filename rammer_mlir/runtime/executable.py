@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rammer_mlir.errors import TargetError
 from rammer_mlir.programs.constants import Constants
@@ -18,6 +22,8 @@ from rammer_mlir.runtime.feeds import check_inputs, check_outputs
 from rammer_mlir.runtime.pinning import caller_on, check_cores, pin_threads
 from rammer_mlir.runtime.pool import NativeCode, ThreadPool
 from rammer_mlir.runtime.recorder import Recorder
+from rammer_mlir.runtime.repetition import Moving, described
+from rammer_mlir.support.aligned import address_of
 from rammer_mlir.support.forks import renew_in_children
 from rammer_mlir.timeline.files import write_timelines
 from rammer_mlir.timeline.spans import Timeline
@@ -143,6 +149,34 @@ class Executable(CompiledModel):
                 return
             with caller_on(self._cores[0]):
                 pool.launch(entry, context.address)
+
+    def repeat(
+        self,
+        steps: int,
+        inputs: Sequence[Moving],
+        outputs: Sequence[Moving],
+        condition: NDArray[np.bool_] | None = None,
+    ) -> int:
+        """Run the model again and again, each run on other arrays; return how often it ran.
+
+        Args:
+            steps: the greatest number of runs.
+            inputs: dense arrays of the signature's shapes and types, in its order, and how they
+                move from run to run.
+            outputs: likewise; no run may write what it reads.
+            condition: an output of one byte; the first run that leaves it zero is the last one.
+
+        Raises:
+            TargetError: as for ``run``.
+        """
+        with self._lock:
+            code, pool, context = self._prepare()
+            found, moves = described(steps, context.moving(inputs, outputs), condition)
+            bound = nullcontext() if self._cores is None else caller_on(self._cores[0])
+            with bound:
+                taken = pool.repeat(code.entry, context.address, address_of(found))
+            del moves  # which native code has read
+            return taken
 
     def _prepare(self) -> tuple[NativeCode, ThreadPool, Context]:
         if self._code is None:

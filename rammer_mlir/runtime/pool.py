@@ -17,6 +17,7 @@ from rammer_mlir.programs.native_interface import (
     ENTRY,
     LAUNCH,
     POOL,
+    REPEAT,
     START,
     STOP,
     THREAD,
@@ -45,6 +46,7 @@ class NativeCode:
     start: Callable[[int], int]
     launch: Callable[[int, int, int, int], None]
     stop: Callable[[int, int], None]
+    repeat: Callable[[int, int, int, int, int], int]
     entry: int
     traced_entry: int
     owner: object
@@ -57,6 +59,7 @@ def native_code(address_of: AddressOf, owner: object) -> NativeCode:
         start=ctypes.CFUNCTYPE(word, pointer)(address_of(START)),
         launch=ctypes.CFUNCTYPE(None, pointer, pointer, pointer, word)(address_of(LAUNCH)),
         stop=ctypes.CFUNCTYPE(None, pointer, word)(address_of(STOP)),
+        repeat=ctypes.CFUNCTYPE(word, pointer, pointer, pointer, word, pointer)(address_of(REPEAT)),
         entry=address_of(ENTRY),
         traced_entry=address_of(TRACED_ENTRY),
         owner=owner,
@@ -104,6 +107,11 @@ class ThreadPool:
         """Execute an entry function on every vEU; the caller's thread is vEU 0."""
         with self._launching:
             self._code.launch(self._address, entry, context, self.spins)
+
+    def repeat(self, entry: int, context: int, repetition: int) -> int:
+        """Execute an entry function on every vEU again and again; return how often."""
+        with self._launching:
+            return self._code.repeat(self._address, entry, context, self.spins, repetition)
 
     def close(self) -> None:
         """End the threads."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import onnx
 
 from rammer_mlir.frontends.onnx.assembly import assemble
+from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph, needs_host, partition
 from rammer_mlir.frontends.onnx.load import Source, load
 from rammer_mlir.frontends.onnx.model import Model
-from rammer_mlir.frontends.onnx.open_inputs import fix_inputs, require_fixed
-from rammer_mlir.frontends.onnx.prepare import prepare
+from rammer_mlir.frontends.onnx.open_inputs import fix_inputs, make_constant, require_fixed
+from rammer_mlir.frontends.onnx.prepare import finish, fold, prepare
 from rammer_mlir.frontends.onnx.tensors import Array, dtype_of, static_shape
 from rammer_mlir.programs.dimensions import PYTHON, Shapes, Sizes, Wording
 from rammer_mlir.programs.signature import Signature, TensorSpec
@@ -54,7 +56,35 @@ def import_model(
     model = source.copy() if isinstance(source, Model) else load(source)
     fixed = fix_inputs(model, shapes or {}, dims or {}, wording)
     require_fixed(fixed.signature, wording)
-    model = prepare(model)
+    return _imported(prepare(model))
+
+
+def import_any(
+    source: Model, shapes: Shapes, values: Mapping[str, Array], *, is_repeated: bool = False
+) -> ImportedModel | HostedGraph:
+    """Import a model as one static program, or as a host program where data decides too much.
+
+    Args:
+        source: a loaded model, which stays as it is.
+        shapes: of inputs whose dimensions it leaves open.
+        values: of inputs that become constants.
+        is_repeated: whether it is repeated, so that its inputs differ from run to run.
+
+    Raises:
+        RammerError: as ``import_model`` does.
+    """
+    model = source.copy()
+    fix_inputs(model, shapes, {})
+    for name, value in values.items():
+        make_constant(model, name, value)
+    folded = fold(model)
+    if needs_host(folded.model):
+        return partition(folded.model, is_repeated=is_repeated)
+    return _imported(finish(folded))
+
+
+def _imported(model: Model) -> ImportedModel:
+    """Return a prepared model at the `linalg` stage."""
     signature = Signature(
         tuple(_spec(value) for value in model.inputs),
         tuple(_spec(value) for value in model.graph.output),

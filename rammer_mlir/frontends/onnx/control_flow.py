@@ -1,4 +1,4 @@
-"""Loop, Scan and If without control flow: loops unrolled, both branches of a choice computed."""
+"""Short loops without control flow: unrolled; and of cheap choices, both branches computed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from rammer_mlir.errors import UnsupportedError
-from rammer_mlir.frontends.onnx.limits import require_few_nodes
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.node_copier import NodeCopier
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
@@ -19,12 +17,26 @@ from rammer_mlir.frontends.onnx.tensors import (
     Array,
     ShapeTable,
     dtype_of,
-    label,
     small_constants,
     static_shape,
 )
 from rammer_mlir.frontends.onnx.walk import subgraphs
 from rammer_mlir.frontends.onnx.well_formed import naming
+
+_MOST_STEPS, _MOST_UNROLLED = 64, 4096
+"""Steps, and nodes of all steps, up to which a loop is unrolled.
+
+Beyond that its body is compiled once and repeated: the time to compile does not grow with the
+number of steps.
+"""
+
+_COSTLY = frozenset(
+    (
+        "Attention", "Conv", "ConvTranspose", "DeformConv", "Einsum", "GRU", "Gemm", "LSTM",
+        "MatMul", "MatMulInteger", "QLinearConv", "QLinearMatMul", "RNN",
+    )
+)  # fmt: skip
+"""Operators of which one is computed rather than those of both branches of a choice."""
 
 
 def has_control_flow(model: Model) -> bool:
@@ -32,24 +44,27 @@ def has_control_flow(model: Model) -> bool:
     return any(_is_control_flow(node) for node in model.graph.node)
 
 
-def expand_control_flow(model: Model) -> None:
-    """Replace loops and choices in place; shapes must have been inferred, constants folded.
+def expand_control_flow(model: Model) -> bool:
+    """Replace short loops and cheap choices in place; return whether there were any.
 
-    Raises:
-        UnsupportedError: if it depends on data how often a loop runs.
+    Shapes must have been inferred, constants folded. What is left is the host's.
     """
     table = ShapeTable(model.graph)
     values = small_constants(model.graph)
     nodes: list[onnx.NodeProto] = []
+    is_changed = False
     for node in model.graph.node:
-        if _is_control_flow(node):
-            expansion = _Expansion(node, model, table, values, len(nodes))
-            with naming(node):
-                _EXPANSIONS[node.op_type](expansion)
-            nodes.extend(expansion.write.nodes)
-        else:
+        expansion = _Expansion(node, model, table, values) if _is_control_flow(node) else None
+        if expansion is None or not _IS_WORTH_IT[node.op_type](expansion):
             nodes.append(node)
-    model.set_nodes(nodes)
+            continue
+        is_changed = True
+        with naming(node):
+            _EXPANSIONS[node.op_type](expansion)
+        nodes.extend(expansion.write.nodes)
+    if is_changed:
+        model.set_nodes(nodes)
+    return is_changed
 
 
 def _is_control_flow(node: onnx.NodeProto) -> bool:
@@ -65,10 +80,8 @@ class _Expansion:
         model: Model,
         table: ShapeTable,
         values: dict[str, Array],
-        before: int,
     ) -> None:
         self.node = node
-        self.before = before
         self.table = table
         self.values = values
         self.attributes: dict[str, Any] = {
@@ -91,10 +104,10 @@ class _Expansion:
         self.write.nodes.extend(copier.nodes(body.node, names))
         return [names.get(value.name, value.name) for value in body.output]
 
-    def check_length(self, body: onnx.GraphProto, steps: int) -> None:
-        """Refuse a loop whose steps, beside what was expanded before, are too many nodes."""
+    def is_short(self, body: onnx.GraphProto, steps: int) -> bool:
+        """Whether a loop is unrolled, so that its steps are scheduled beside each other."""
         size = _unrolled_size(body, self.values)
-        require_few_nodes(f"{label(self.node)}, {steps} steps", self.before + steps * (size + 1))
+        return steps <= _MOST_STEPS and steps * (size + 1) <= _MOST_UNROLLED
 
     def finish(self, states: Sequence[str], scanned: Sequence[str]) -> None:
         """Give the node's results their names."""
@@ -127,15 +140,23 @@ def _unrolled_size(body: onnx.GraphProto, values: Mapping[str, Array]) -> int:
     return total
 
 
-def _expand_if(expansion: _Expansion) -> None:
-    """Compute both branches and choose: they have no effects besides their results.
+def _is_cheap_choice(expansion: _Expansion) -> bool:
+    """Whether both branches give tensors of the same static shapes, and neither costs much."""
+    branches = [expansion.attributes[f"{kind}_branch"] for kind in ("then", "else")]
+    if any(node.op_type in _COSTLY or list(subgraphs(node)) for b in branches for node in b.node):
+        return False
+    for yes, no in zip(*(branch.output for branch in branches), strict=True):
+        shape = static_shape(yes)
+        is_tensor = all(value.type.HasField("tensor_type") for value in (yes, no))
+        if not is_tensor or shape is None or shape != static_shape(no):
+            return False
+    return True
 
-    Raises:
-        UnsupportedError: if their results differ in shape.
-    """
+
+def _expand_if(expansion: _Expansion) -> None:
+    """Compute both branches and choose: they have no effects besides their results."""
     write = expansion.write
     (name,) = expansion.node.input
-    _require_equal_shapes(expansion)
     branches = [
         expansion.copy(expansion.attributes[f"{kind}_branch"], [], kind)
         for kind in ("then", "else")
@@ -146,21 +167,16 @@ def _expand_if(expansion: _Expansion) -> None:
             write.named("Where", [condition, yes, no], [result])
 
 
-def _require_equal_shapes(expansion: _Expansion) -> None:
-    results = [expansion.attributes[f"{kind}_branch"].output for kind in ("then", "else")]
-    for yes, no in zip(*results, strict=True):
-        shapes = static_shape(yes), static_shape(no)
-        if None not in shapes and shapes[0] != shapes[1]:
-            raise UnsupportedError(
-                f"{label(expansion.node)}: the shape of its result depends on data: expected equal "
-                f"shapes of both branches, found {shapes[0]} and {shapes[1]}"
-            )
+def _is_short_loop(expansion: _Expansion) -> bool:
+    body: onnx.GraphProto = expansion.attributes["body"]
+    steps = _trip_count(expansion, body)
+    return steps is not None and expansion.is_short(body, steps)
 
 
 def _expand_loop(expansion: _Expansion) -> None:
     body: onnx.GraphProto = expansion.attributes["body"]
     steps = _trip_count(expansion, body)
-    expansion.check_length(body, steps)
+    assert steps is not None, "other loops are the host's"
     states = list(expansion.node.input[2:])
     scanned: list[list[str]] = [[] for _ in body.output[1 + len(states) :]]
     condition = expansion.write.constant(np.array(True))
@@ -176,31 +192,20 @@ def _expand_loop(expansion: _Expansion) -> None:
     expansion.finish(states, stacks)
 
 
-def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int:
-    """Return how often a loop runs.
-
-    Raises:
-        UnsupportedError: if that is not known.
-    """
+def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int | None:
+    """Return how often a loop runs, None if data decides that."""
     most, condition = ([*expansion.node.input, "", ""])[:2]
     limit = expansion.values.get(most)
     start = expansion.values.get(condition) if condition else np.array(True)
-    goes_on = _continues(body, expansion.values)
-    if start is not None and not start.any():
+    if start is None or (most and limit is None):
+        return None
+    if not start.any():
         return 0
-    if start is not None and goes_on is False:
-        return 1 if limit is None else min(1, int(limit.item()))
-    if start is not None and limit is not None and goes_on is None:
-        raise UnsupportedError(
-            f"{label(expansion.node)}: its body computes whether the loop goes on: expected a "
-            "condition that stays true; put the number of steps into the trip count"
-        )
-    if start is None or goes_on is None or limit is None:
-        raise UnsupportedError(
-            f"{label(expansion.node)}: it depends on data how often the loop runs: expected a "
-            "constant trip count and a condition that stays true"
-        )
-    return max(0, int(limit.item()))
+    goes_on = _continues(body, expansion.values)
+    if goes_on is None or (goes_on and limit is None):
+        return None
+    steps = 1 if limit is None else max(0, int(limit.item()))
+    return steps if goes_on else min(1, steps)
 
 
 def _continues(body: onnx.GraphProto, values: dict[str, Array]) -> bool | None:
@@ -218,6 +223,14 @@ def _continues(body: onnx.GraphProto, values: dict[str, Array]) -> bool | None:
     return None if value is None else bool(value.any())
 
 
+def _is_short_scan(expansion: _Expansion) -> bool:
+    attributes = expansion.attributes
+    number = attributes["num_scan_inputs"]
+    axis = attributes.get("scan_input_axes", [0])[0]
+    shape = expansion.table.find_shape(expansion.node.input[-number])
+    return shape is not None and expansion.is_short(attributes["body"], shape[axis])
+
+
 def _expand_scan(expansion: _Expansion) -> None:
     attributes, node = expansion.attributes, expansion.node
     body: onnx.GraphProto = attributes["body"]
@@ -227,7 +240,6 @@ def _expand_scan(expansion: _Expansion) -> None:
     axes = attributes.get("scan_input_axes", [0] * count)
     backward = attributes.get("scan_input_directions", [0] * count)
     steps = expansion.table.shape(sources[0])[axes[0]]
-    expansion.check_length(body, steps)
     outputs = len(body.output) - len(states)
     scanned: list[list[str]] = [[] for _ in range(outputs)]
     for step in range(steps):
@@ -255,3 +267,10 @@ _EXPANSIONS: dict[str, Callable[[_Expansion], None]] = {
     "Loop": _expand_loop,
     "Scan": _expand_scan,
 }
+
+_IS_WORTH_IT: dict[str, Callable[[_Expansion], bool]] = {
+    "If": _is_cheap_choice,
+    "Loop": _is_short_loop,
+    "Scan": _is_short_scan,
+}
+"""Whether a node is expanded, by operator; the host runs the others."""

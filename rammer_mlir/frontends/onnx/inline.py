@@ -28,6 +28,7 @@ INLINED = frozenset(
         "MeanVarianceNormalization",
         "NegativeLogLikelihoodLoss",
         "RotaryEmbedding",
+        "SequenceMap",
         "SoftmaxCrossEntropyLoss",
         "SwiGLU",
     }

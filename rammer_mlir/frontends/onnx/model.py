@@ -106,6 +106,19 @@ def names_used_by(nodes: Iterable[onnx.NodeProto]) -> set[str]:
     return used
 
 
+def free_names(graph: onnx.GraphProto) -> set[str]:
+    """Return the names of the values around a subgraph that it, or subgraphs in it, refer to."""
+    own = {value.name for value in (*graph.input, *graph.initializer)}
+    used = {value.name for value in graph.output}
+    for node in graph.node:
+        own.update(node.output)
+        used.update(node.input)
+        for attribute in node.attribute:
+            for subgraph in (attribute.g, *attribute.graphs):
+                used |= free_names(subgraph)
+    return used - own - {""}
+
+
 def separate_weights(source: onnx.ModelProto, name: str, folder: Path | None) -> Model:
     """Copy a model, leaving the values of large initializers aside.
 

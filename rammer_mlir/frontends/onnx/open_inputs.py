@@ -11,7 +11,7 @@ import onnx
 from rammer_mlir.errors import ModelError, ShapeError
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.shapes import give_shapes
-from rammer_mlir.frontends.onnx.tensors import dtype_of
+from rammer_mlir.frontends.onnx.tensors import Array, dtype_of
 from rammer_mlir.programs.dimensions import (
     PYTHON,
     OpenSignature,
@@ -46,14 +46,7 @@ def clear_negative_sizes(graph: onnx.GraphProto, name: str) -> None:
 
 
 def open_signature(model: Model) -> OpenSignature:
-    """Return a model's inputs and outputs, with symbols for open dimensions.
-
-    Raises:
-        ShapeError: if an input is not a tensor.
-    """
-    for value in model.inputs:
-        if not value.type.HasField("tensor_type"):
-            raise ShapeError(f"input '{value.name}' is not a tensor: expected tensors only")
+    """Return a model's inputs and outputs, with symbols for open dimensions."""
     values = (*model.inputs, *model.graph.output)
     taken = {dim.dim_param for value in values for dim in value.type.tensor_type.shape.dim}
     inputs = tuple(_tensor(value, taken) for value in model.inputs)
@@ -61,6 +54,8 @@ def open_signature(model: Model) -> OpenSignature:
 
 
 def _tensor(value: onnx.ValueInfoProto, taken: set[str]) -> OpenTensor:
+    if value.type.HasField("sequence_type") or value.type.HasField("optional_type"):
+        return OpenTensor(value.name, None, None, is_tensor=False)
     tensor = value.type.tensor_type
     shape = None
     if tensor.HasField("shape"):
@@ -126,6 +121,15 @@ def fix_inputs(model: Model, shapes: Shapes, dims: Sizes, wording: Wording = PYT
                 dim.dim_value = size
     signature_now = OpenSignature(open_signature(model).inputs, fixed.outputs)
     return Fixed(signature_now, {**_changed(signature, fixed), **shapes})
+
+
+def make_constant(model: Model, name: str, value: Array) -> None:
+    """Make an input of a model a constant, in place."""
+    kept = [value for value in model.graph.input if value.name != name]
+    copies = [onnx.ValueInfoProto.FromString(each.SerializeToString()) for each in kept]
+    del model.graph.input[:]
+    model.graph.input.extend(copies)
+    model.add_constant(name, value)
 
 
 def _as_given(signature: OpenSignature, shapes: Shapes) -> OpenSignature:

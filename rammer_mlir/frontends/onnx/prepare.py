@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import onnx
 import onnx.version_converter
 
@@ -10,7 +12,7 @@ from rammer_mlir.frontends.onnx.affine import fold_affine
 from rammer_mlir.frontends.onnx.attribute_rules import check_attributes
 from rammer_mlir.frontends.onnx.contrib.rewrite import require_rewritten, rewrite_contrib
 from rammer_mlir.frontends.onnx.control_flow import expand_control_flow, has_control_flow
-from rammer_mlir.frontends.onnx.declared import check_declared, take_declared
+from rammer_mlir.frontends.onnx.declared import Declared, check_declared, take_declared
 from rammer_mlir.frontends.onnx.dilated import decompose_dilated
 from rammer_mlir.frontends.onnx.folding.evaluate import evaluate_constants
 from rammer_mlir.frontends.onnx.folding.simplify import simplify
@@ -19,7 +21,7 @@ from rammer_mlir.frontends.onnx.local_functions import inline_local_functions
 from rammer_mlir.frontends.onnx.model import Model, first_line
 from rammer_mlir.frontends.onnx.node_rules import check_nodes
 from rammer_mlir.frontends.onnx.recurrent import decompose_recurrent
-from rammer_mlir.frontends.onnx.refusals import refuse_unsupported
+from rammer_mlir.frontends.onnx.refusals import refuse_hosted, refuse_unsupported
 from rammer_mlir.frontends.onnx.rewrites import rewrite_nodes
 from rammer_mlir.frontends.onnx.shapes import (
     infer_shapes,
@@ -37,6 +39,19 @@ _MOST_ROUNDS = 64
 """How often constants are folded and shapes inferred in turn at most: two or three do for most."""
 
 
+@dataclass(frozen=True)
+class Folded:
+    """A model on its way: constants folded, short loops and cheap choices expanded.
+
+    Attributes:
+        model: of known operators.
+        declared: types that the model says its values have.
+    """
+
+    model: Model
+    declared: Declared
+
+
 def prepare(model: Model) -> Model:
     """Return the model with static shapes, constants folded, and recurrent operators unrolled.
 
@@ -45,7 +60,18 @@ def prepare(model: Model) -> Model:
     Raises:
         ModelError: if the model contradicts itself or cannot be converted.
         ShapeError: if a shape is not static.
-        UnsupportedError: if operators cannot be compiled.
+        UnsupportedError: if operators cannot be compiled, or only the host runs them.
+    """
+    folded = fold(model)
+    refuse_hosted(folded.model)
+    return finish(folded)
+
+
+def fold(model: Model) -> Folded:
+    """Fold a model's constants and expand what needs no host, whatever its shapes are.
+
+    Raises:
+        RammerError: as ``prepare`` does.
     """
     declared = take_declared(model.graph)
     inline_local_functions(model)
@@ -56,7 +82,16 @@ def prepare(model: Model) -> Model:
     refuse_unsupported(model)
     check_nodes(model)
     require_sizes(model.graph)
-    model = _expand(model)
+    return Folded(_expand(model), declared)
+
+
+def finish(folded: Folded) -> Model:
+    """Return a folded model as a static program takes it.
+
+    Raises:
+        RammerError: as ``prepare`` does.
+    """
+    model = folded.model
     require_rewritten(model.graph)
     decompose_recurrent(model)
     fold_affine(model)
@@ -67,18 +102,16 @@ def prepare(model: Model) -> Model:
     check_nodes(model)
     require_static_values(model.graph)
     require_sizes(model.graph)
-    check_declared(model.graph, declared)
+    check_declared(model.graph, folded.declared)
     return model
 
 
 def _expand(model: Model) -> Model:
-    """Replace operators defined by functions, loops and choices, until there are none."""
+    """Replace operators defined by functions, short loops and cheap choices."""
     while True:
         if has_inlined(model):
             model = inline_functions(model)
-        elif has_control_flow(model):
-            expand_control_flow(model)
-        else:
+        elif not expand_control_flow(model):
             return model
         model = _fold(model)
 

@@ -8,6 +8,7 @@ import onnx
 
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.onnx.contrib.table import has_rule
+from rammer_mlir.frontends.onnx.hosting.operators import is_host_operator
 from rammer_mlir.frontends.onnx.lasting import lasting_nodes
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, value_infos
@@ -21,22 +22,6 @@ _REASONS: Mapping[str, tuple[str, ...]] = {
         "RandomUniform",
         "RandomUniformLike",
     ),
-    "sequences are not tensors": (
-        "ConcatFromSequence",
-        "SequenceAt",
-        "SequenceConstruct",
-        "SequenceEmpty",
-        "SequenceErase",
-        "SequenceInsert",
-        "SequenceLength",
-        "SequenceMap",
-        "SplitToSequence",
-    ),
-    "optional values are not tensors": (
-        "Optional",
-        "OptionalGetElement",
-        "OptionalHasElement",
-    ),
     "strings and encoded images are not numbers": (
         "ImageDecoder",
         "RegexFullMatch",
@@ -45,7 +30,6 @@ _REASONS: Mapping[str, tuple[str, ...]] = {
         "StringSplit",
         "TfIdfVectorizer",
     ),
-    "the shape of its result depends on data": ("NonMaxSuppression", "NonZero", "Unique"),
 }
 
 _REAL_TYPES = frozenset(
@@ -54,12 +38,8 @@ _REAL_TYPES = frozenset(
     "UINT8 UINT16 UINT32 UINT64".split()
 )
 
-_FOLDED = ("sequences are not tensors", "optional values are not tensors")
-"""Reasons that do not hold where folding takes apart what it sees put together."""
-
 _ADVICE = {
     "results are random": "make them an input of the model",
-    "the shape of its result depends on data": "cut the model in front of it",
 }
 """What to do, by reason."""
 
@@ -82,6 +62,22 @@ def refuse_unsupported(model: Model) -> None:
         raise UnsupportedError(f"not supported: {', '.join(found)}")
 
 
+def refuse_hosted(model: Model) -> None:
+    """Refuse what no single program computes, where there shall be one.
+
+    Raises:
+        UnsupportedError: naming the first such nodes.
+    """
+    nodes = [label(node) for node in model.graph.node if is_host_operator(node)]
+    if nodes:
+        more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
+        raise UnsupportedError(
+            f"{', '.join(nodes[:3])}{more}: expected operators of one static program, found some "
+            "that the host runs, because data decides how often, or about the size of a result; "
+            "compile the model with rammer-compile or rammer_mlir.compile"
+        )
+
+
 def refuse_for_all_sizes(model: Model) -> None:
     """Refuse a model with open dimensions for what no sizes of them make constant.
 
@@ -93,14 +89,15 @@ def refuse_for_all_sizes(model: Model) -> None:
     """
     found = [*_interface_problems(model)]
     for node in lasting_nodes(model):
-        if _REASON_OF.get(node.op_type) not in _FOLDED:
-            found.extend(_problems_of(node))
+        found.extend(_problems_of(node))
     if found:
         raise UnsupportedError(f"not supported: {', '.join(found)}")
 
 
 def _interface_problems(model: Model) -> Iterator[str]:
     for value in model.inputs:
+        if not value.type.HasField("tensor_type"):
+            continue
         kind = value.type.tensor_type.elem_type
         if kind == onnx.TensorProto.STRING:
             yield f"'{value.name}' holds strings: expected numbers"

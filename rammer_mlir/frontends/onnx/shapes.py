@@ -70,6 +70,14 @@ def _forget_open_shapes(graph: onnx.GraphProto) -> None:
         graph.value_info.extend(copies)
 
 
+_LENIENT = ("If", "Loop", "Range")
+"""Operators for whose sake a contradiction is not the last word.
+
+A branch that is not taken, or a loop without a step, may contradict the shapes at hand; and Range
+takes a vector of one element for a scalar. What is compiled in the end is inferred without them.
+"""
+
+
 def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model with the shapes and types that can be inferred from types alone.
 
@@ -84,7 +92,9 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
         try:
             inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
         except INFERENCE_FAULTS as error:
-            raise ModelError(inference_error(model, str(error))) from error
+            if not any(node.op_type in _LENIENT for node in model.graph.node):
+                raise ModelError(inference_error(model, str(error))) from error
+            inferred = onnx.shape_inference.infer_shapes(model)
         restore(inferred)
     _type_constant_outputs(inferred.graph)
     return inferred

@@ -31,19 +31,29 @@ def simplify(model: Model) -> Model:
     import onnx_ir.passes.common as common
     from onnxscript.optimizer import fold_constants_ir
 
-    graph_model = ir.from_proto(model.proto)
-    _insert_weights(graph_model.graph, model)
     clean_up = ir.passes.Sequential(
         common.RemoveUnusedNodesPass(),
         common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0),
         common.NameFixPass(),
     )
+    graph_model = _read(model)
     with _quiet():
-        # Not the whole optimizer: its rewrite rules take time quadratic in the graph.
-        fold_constants_ir(graph_model, onnx_shape_inference=False, should_fold=lambda _: False)
+        try:
+            # Not the whole optimizer: its rewrite rules take time quadratic in the graph.
+            fold_constants_ir(graph_model, onnx_shape_inference=False, should_fold=lambda _: False)
+        except RuntimeError:  # it expects constants of sequences where there are none
+            graph_model = _read(model)
         clean_up(graph_model)
     weights = _take_weights(graph_model.graph)
     return Model(ir.to_proto(graph_model), weights)
+
+
+def _read(model: Model) -> ir.Model:
+    import onnx_ir as ir
+
+    graph_model = ir.from_proto(model.proto)
+    _insert_weights(graph_model.graph, model)
+    return graph_model
 
 
 def _insert_weights(graph: ir.Graph, model: Model) -> None:

@@ -1,0 +1,24 @@
+"""Which operators only the host runs, and how: data decides about the size of their results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rammer_mlir.evaluators.indexing import EVALUATORS as INDEXING
+from rammer_mlir.evaluators.sequences import SEQUENCE_EVALUATORS, HostEvaluator
+from rammer_mlir.evaluators.suppression import non_max_suppression
+from rammer_mlir.evaluators.table import EVALUATORS
+
+HOST_EVALUATORS: Mapping[str, HostEvaluator] = {
+    **SEQUENCE_EVALUATORS,
+    **{name: INDEXING[name] for name in ("Compress", "NonZero", "Unique")},
+    "NonMaxSuppression": non_max_suppression,
+}
+"""Operators that no static program computes, by name."""
+
+ALL_EVALUATORS: Mapping[str, HostEvaluator] = {
+    **EVALUATORS,
+    **HOST_EVALUATORS,
+    "Identity": lambda operation: [operation.inputs[0]],  # of any value, a sequence too
+}
+"""All operators that the host can evaluate, by name."""

@@ -1,0 +1,96 @@
+"""Operators on sequences of tensors and on optional values: Python's lists, and None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from rammer_mlir.evaluators.operation import Numbers, Operation
+
+HostValue = Any
+"""A tensor, a list of tensors, or None for an optional value that is not there."""
+
+HostEvaluator = Callable[[Operation], Sequence[HostValue]]
+
+
+def _sequence(operation: Operation) -> list[Numbers]:
+    return cast("list[Numbers]", operation.inputs[0])
+
+
+def _position(operation: Operation, number: int, default: int) -> int:
+    given = operation.find(number)
+    return default if given is None else int(given.reshape(-1)[0])
+
+
+def _at(operation: Operation) -> Sequence[HostValue]:
+    return [_sequence(operation)[_position(operation, 1, 0)]]
+
+
+def _insert(operation: Operation) -> Sequence[HostValue]:
+    values = list(_sequence(operation))
+    position = _position(operation, 2, len(values))
+    if not -len(values) <= position <= len(values):
+        raise IndexError(f"position {position} in a sequence of {len(values)}")
+    values.insert(position, operation.input(1))
+    return [values]
+
+
+def _erase(operation: Operation) -> Sequence[HostValue]:
+    values = list(_sequence(operation))
+    del values[_position(operation, 1, -1)]
+    return [values]
+
+
+def _length(operation: Operation) -> Sequence[HostValue]:
+    return [np.array(len(_sequence(operation)), np.int64)]
+
+
+def _split(operation: Operation) -> Sequence[HostValue]:
+    x, axis = operation.input(0), operation.attribute("axis", 0)
+    given, size = operation.find(1), x.shape[axis]
+    if given is None:
+        parts = np.split(x, size, axis) if size else []
+        keep = bool(operation.attribute("keepdims", 1))
+        return [parts if keep else [np.squeeze(part, axis) for part in parts]]
+    if given.ndim == 0:
+        ends = list(range(int(given), size, int(given)))
+    else:
+        ends = np.cumsum(given)[:-1].tolist()
+    return [np.split(x, ends, axis)]
+
+
+def _join(operation: Operation) -> Sequence[HostValue]:
+    join = np.stack if operation.attribute("new_axis", 0) else np.concatenate
+    return [join(_sequence(operation), axis=operation.attribute("axis"))]
+
+
+def _optional(operation: Operation) -> Sequence[HostValue]:
+    return [operation.inputs[0] if operation.inputs else None]
+
+
+def _get(operation: Operation) -> Sequence[HostValue]:
+    if operation.inputs[0] is None:
+        raise ValueError("the optional value is not there")
+    return [operation.inputs[0]]
+
+
+def _has(operation: Operation) -> Sequence[HostValue]:
+    return [np.array(bool(operation.inputs) and operation.inputs[0] is not None)]
+
+
+SEQUENCE_EVALUATORS: Mapping[str, HostEvaluator] = {
+    "ConcatFromSequence": _join,
+    "Optional": _optional,
+    "OptionalGetElement": _get,
+    "OptionalHasElement": _has,
+    "SequenceAt": _at,
+    "SequenceConstruct": lambda operation: [list(operation.inputs)],
+    "SequenceEmpty": lambda operation: [[]],
+    "SequenceErase": _erase,
+    "SequenceInsert": _insert,
+    "SequenceLength": _length,
+    "SplitToSequence": _split,
+}
+"""Operators on sequences and optional values, by name."""

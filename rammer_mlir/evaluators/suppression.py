@@ -1,0 +1,57 @@
+"""Non-maximum suppression: of boxes that overlap, the one with the highest score stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rammer_mlir.evaluators.operation import Numbers, Operation
+
+
+def non_max_suppression(operation: Operation) -> Sequence[Numbers]:
+    """Return the selected boxes: batch, class and box of each, in int64.
+
+    The result has shape (selected, 3). Boxes of equal scores are taken in order.
+    """
+    boxes, scores = operation.input(0), operation.input(1)
+    most = _scalar(operation, 2, 0.0)
+    overlap, least = _scalar(operation, 3, 0.0), operation.find(4)
+    corners = _corners(boxes, bool(operation.attribute("center_point_box", 0)))
+    found: list[tuple[int, int, int]] = []
+    for batch, category in np.ndindex(scores.shape[:2]):
+        given = scores[batch, category]
+        order = np.argsort(-given, kind="stable")
+        if least is not None:
+            order = order[given[order] > least.reshape(-1)[0]]
+        chosen = _select(corners[batch], order, overlap, int(most))
+        found += [(batch, category, box) for box in chosen]
+    return [np.array(found, np.int64).reshape(-1, 3)]
+
+
+def _scalar(operation: Operation, number: int, default: float) -> float:
+    value = operation.find(number)
+    return default if value is None else float(value.reshape(-1)[0])
+
+
+def _corners(boxes: Numbers, is_centred: bool) -> Numbers:
+    """Return the lower and the upper corner of each box: four numbers in the last dimension."""
+    first, second = boxes[..., :2], boxes[..., 2:]
+    if is_centred:
+        return np.concatenate([first - second / 2, first + second / 2], -1)
+    return np.concatenate([np.minimum(first, second), np.maximum(first, second)], -1)
+
+
+def _select(corners: Numbers, order: Numbers, overlap: float, most: int) -> list[int]:
+    """Return the boxes that overlap with no better one by more than a share of their union."""
+    low, high = corners[:, :2], corners[:, 2:]
+    areas = np.prod(high - low, -1)
+    chosen: list[int] = []
+    while order.size and len(chosen) < most:
+        best, order = int(order[0]), order[1:]
+        chosen.append(best)
+        sides = np.minimum(high[best], high[order]) - np.maximum(low[best], low[order])
+        common = np.prod(np.maximum(sides, 0), -1)
+        union = areas[best] + areas[order] - common
+        order = order[~((common > 0) & (common > overlap * union))]
+    return chosen

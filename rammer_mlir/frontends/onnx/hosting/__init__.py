@@ -1,0 +1,1 @@
+"""Models that no single static program computes, as host programs around static parts."""

@@ -1,0 +1,240 @@
+"""From a prepared model to a host program and the parts that it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from rammer_mlir.frontends.onnx.folding.attributes import attributes_of
+from rammer_mlir.frontends.onnx.hosting.operators import fixed_operands, is_host_operator
+from rammer_mlir.frontends.onnx.hosting.parts import (
+    Part,
+    PartMaker,
+    give_scalar,
+    without_shape,
+)
+from rammer_mlir.frontends.onnx.hosting.placement import Place, place_nodes
+from rammer_mlir.frontends.onnx.model import Model, names_used_by
+from rammer_mlir.frontends.onnx.shapes import open_nodes, require_static_values
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array
+from rammer_mlir.frontends.onnx.walk import subgraphs
+from rammer_mlir.programs.host_program import (
+    Call,
+    Choose,
+    Compute,
+    Evaluate,
+    HostProgram,
+    Repeat,
+    Source,
+    Stack,
+    Step,
+    operands_of,
+)
+
+_MOST_TRIVIAL = 16
+"""Small nodes that the host evaluates one by one rather than that they become a part."""
+
+
+@dataclass(frozen=True)
+class HostedGraph:
+    """A host program, and its parts as models."""
+
+    program: HostProgram
+    parts: tuple[Part, ...]
+
+
+def needs_host(model: Model) -> bool:
+    """Whether no single static program computes a model whose shapes have been inferred."""
+    nodes = model.graph.node
+    if any(map(is_host_operator, nodes)) or open_nodes(model.graph):
+        return True
+    constants = {tensor.name for tensor in model.graph.initializer} | model.weights.keys()
+    return any(name not in constants for node in nodes for name in fixed_operands(node))
+
+
+def partition(model: Model, *, is_repeated: bool = False) -> HostedGraph:
+    """Partition a model; constants must have been folded, shapes inferred.
+
+    Args:
+        model: stays as it is.
+        is_repeated: whether it is repeated, so that its inputs differ from run to run.
+
+    Raises:
+        ShapeError: if a shape is unknown for another reason than that data decides it.
+    """
+    hosted = _Partition(model, is_repeated=is_repeated).run()
+    _require_progress(model, hosted)
+    return hosted
+
+
+def _require_progress(model: Model, hosted: HostedGraph) -> None:
+    """Refuse a partition into the model itself: what is unknown would stay so."""
+    steps, parts = hosted.program.steps, hosted.parts
+    is_whole = len(steps) == 1 and isinstance(steps[0], Compute) and not parts[0].shape_values
+    if is_whole and len(parts[0].model.graph.node) == len(model.graph.node):
+        require_static_values(model.graph)
+
+
+@dataclass
+class _Partition:
+    model: Model
+    is_repeated: bool
+    steps: list[Step] = field(default_factory=list[Step])
+    parts: list[Part] = field(default_factory=list[Part])
+
+    def __post_init__(self) -> None:
+        self._maker = PartMaker(self.model)
+
+    def run(self) -> HostedGraph:
+        graph = self.model.graph
+        placement = place_nodes(self.model, is_repeated=self.is_repeated)
+        nodes = list(zip(graph.node, placement.places, placement.is_trivial, strict=True))
+        for slot, shape_values in enumerate(placement.shape_values):
+            self.steps += [self._step(n) for n, place, _ in nodes if place == Place(slot, True)]
+            own = [(n, trivial) for n, place, trivial in nodes if place == Place(slot, False)]
+            if len(own) <= _MOST_TRIVIAL and len(own) < len(nodes) and all(t for _, t in own):
+                self.steps += [self._step(node) for node, _ in own]
+            else:
+                others = [n for n, place, _ in nodes if place != Place(slot, False)]
+                self.steps.append(self._compute([n for n, _ in own], shape_values, others))
+        program = HostProgram(
+            tuple(value.name for value in self.model.inputs),
+            tuple(value.name for value in graph.output),
+            tuple(self.steps),
+            self._constants(),
+        )
+        return HostedGraph(program, tuple(self.parts))
+
+    def _compute(
+        self,
+        nodes: Sequence[onnx.NodeProto],
+        shape_values: Iterable[str],
+        others: Iterable[onnx.NodeProto],
+    ) -> Compute:
+        """Make a part of some nodes; other nodes, and the model's outputs, use its results."""
+        used = names_used_by(others) | {value.name for value in self.model.graph.output}
+        results = [name for node in nodes for name in node.output if name]
+        constants = self.model.constants().keys()
+        inputs = sorted(names_used_by(nodes) - set(results) - constants - {""})
+        outputs = [name for name in results if name in used]
+        model = self._maker.of_nodes(nodes, inputs, outputs)
+        part = Part(model, tuple(shape_values), self.is_repeated, is_eager=True)
+        return Compute(self._call(part, inputs), tuple(outputs))
+
+    def _call(self, part: Part, operands: Iterable[str]) -> Call:
+        self.parts.append(part)
+        return Call(len(self.parts) - 1, tuple(operands))
+
+    def _step(self, node: onnx.NodeProto) -> Step:
+        if node.domain in ONNX_DOMAINS and node.op_type == "If":
+            return self._choose(node)
+        if node.domain in ONNX_DOMAINS and node.op_type == "Loop":
+            return self._loop(node)
+        if node.domain in ONNX_DOMAINS and node.op_type == "Scan":
+            return self._scan(node)
+        attributes = attributes_of(node)
+        return Evaluate(node.name, node.op_type, attributes, tuple(node.input), tuple(node.output))
+
+    def _choose(self, node: onnx.NodeProto) -> Choose:
+        branches = {a.name: a.g for a in node.attribute}
+        then, otherwise = (
+            self._body(branches[f"{kind}_branch"], [], is_repeated=self.is_repeated)
+            for kind in ("then", "else")
+        )
+        return Choose(node.name, node.input[0], (then, otherwise), tuple(node.output))
+
+    def _body(
+        self, body: onnx.GraphProto, inputs: Sequence[onnx.ValueInfoProto], *, is_repeated: bool
+    ) -> Call:
+        captured = self._maker.captured(body)
+        model = self._maker.of_subgraph(body, inputs, captured)
+        return self._call(Part(model, (), is_repeated, is_eager=False), captured)
+
+    def _loop(self, node: onnx.NodeProto) -> Repeat:
+        body = _copied(node)
+        count, condition, *states = [*node.input, "", ""][: max(2, len(node.input))]
+        inputs = [
+            give_scalar(body, 0, onnx.TensorProto.INT64),
+            give_scalar(body, 1, onnx.TensorProto.BOOL),
+        ]
+        inputs += self._states(body.input[2:], states)
+        results = [*node.output, *[""] * (len(body.output) - 1 - len(node.output))]
+        stacks = tuple(self._stack(name, 0, 0) for name in results[len(states) :])
+        return Repeat(
+            node.name,
+            is_counted=True,
+            count=count,
+            condition=condition,
+            states=tuple(states),
+            sources=(),
+            body=self._body(body, inputs, is_repeated=True),
+            results=tuple(results[: len(states)]),
+            stacks=stacks,
+        )
+
+    def _scan(self, node: onnx.NodeProto) -> Repeat:
+        body = _copied(node)
+        given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        number = int(given["num_scan_inputs"])
+        states, sources = node.input[:-number], node.input[-number:]
+        results = [*node.output, *[""] * (len(body.output) - len(node.output))]
+        stacked = results[len(states) :]
+        return Repeat(
+            node.name,
+            is_counted=False,
+            count="",
+            condition="",
+            states=tuple(states),
+            sources=tuple(
+                Source(value, axis, bool(direction))
+                for value, axis, direction in _axes(given, "input", sources)
+            ),
+            body=self._body(body, self._states(body.input, node.input), is_repeated=True),
+            results=tuple(results[: len(states)]),
+            stacks=tuple(
+                self._stack(value, axis, direction)
+                for value, axis, direction in _axes(given, "output", stacked)
+            ),
+        )
+
+    def _stack(self, value: str, axis: int, direction: int) -> Stack:
+        return Stack(value, axis, bool(direction), *self._maker.element(value, axis))
+
+    def _states(
+        self, inputs: Iterable[onnx.ValueInfoProto], given: Iterable[str]
+    ) -> list[onnx.ValueInfoProto]:
+        """Return declarations without shapes; where the body has no type, the first value's."""
+        found: list[onnx.ValueInfoProto] = []
+        for value, source in zip(inputs, given, strict=True):
+            copy = without_shape(value)
+            if not copy.HasField("type") or (
+                copy.type.HasField("tensor_type") and not copy.type.tensor_type.elem_type
+            ):
+                copy.type.tensor_type.elem_type = self._maker.elem_type(source)
+            found.append(copy)
+        return found
+
+    def _constants(self) -> dict[str, Array]:
+        """Return the constants that steps or outputs name."""
+        used = {name for step in self.steps for name in operands_of(step)}
+        used |= {value.name for value in self.model.graph.output}
+        found = {n: value for n, value in self.model.constants().items() if n in used}
+        return {n: np.ascontiguousarray(v).reshape(v.shape) for n, v in found.items()}
+
+
+def _copied(node: onnx.NodeProto) -> onnx.GraphProto:
+    """Return a copy of a loop's body."""
+    (body,) = subgraphs(node)
+    return onnx.GraphProto.FromString(body.SerializeToString())
+
+
+def _axes(given: dict[str, object], kind: str, names: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Return each source or stack of a Scan, its axis and whether it is reversed."""
+    zeros = [0] * len(names)
+    axes = given.get(f"scan_{kind}_axes", zeros)
+    directions = given.get(f"scan_{kind}_directions", zeros)
+    return list(zip(names, axes, directions, strict=True))  # type: ignore[arg-type]

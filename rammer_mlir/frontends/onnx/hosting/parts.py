@@ -1,0 +1,158 @@
+"""Parts of a model as models of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from rammer_mlir.frontends.onnx.model import (
+    Model,
+    free_names,
+    names_used_by,
+    separate_weights,
+)
+from rammer_mlir.frontends.onnx.tensors import dtype_of, value_infos
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a model.
+
+    Attributes:
+        model: with the part's inputs and outputs.
+        shape_values: names of inputs that have to be constants of a static program.
+        is_repeated: whether it is the body of a loop, or within one.
+        is_eager: whether every run of the model runs it.
+    """
+
+    model: Model
+    shape_values: tuple[str, ...]
+    is_repeated: bool
+    is_eager: bool
+
+
+class PartMaker:
+    """Cuts parts out of a model."""
+
+    def __init__(self, model: Model) -> None:
+        """Take a model whose shapes have been inferred; it stays as it is."""
+        self._model = model
+        self._types = value_infos(model.graph)
+        self._constants = {tensor.name: tensor for tensor in model.graph.initializer}
+
+    def of_nodes(
+        self, nodes: Sequence[onnx.NodeProto], inputs: Iterable[str], outputs: Iterable[str]
+    ) -> Model:
+        """Return a model of some nodes."""
+        graph = onnx.GraphProto(name="part")
+        graph.node.extend(nodes)
+        graph.input.extend(self._input(name) for name in inputs)
+        graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
+        return self._finished(graph, names_used_by(nodes))
+
+    def of_subgraph(
+        self, body: onnx.GraphProto, inputs: Sequence[onnx.ValueInfoProto], captured: Iterable[str]
+    ) -> Model:
+        """Return a model of a branch or the body of a loop.
+
+        Args:
+            body: stays as it is.
+            inputs: its own inputs, in order.
+            captured: names of the values around it that it uses, which become inputs behind them.
+        """
+        graph = onnx.GraphProto(name="part")
+        graph.node.extend(body.node)
+        graph.initializer.extend(body.initializer)
+        graph.input.extend([*inputs, *map(self._input, captured)])
+        graph.output.extend(onnx.ValueInfoProto(name=value.name) for value in body.output)
+        _give_outputs_nodes(graph)
+        return self._finished(graph, free_names(body))
+
+    def captured(self, body: onnx.GraphProto) -> list[str]:
+        """Return the values around a subgraph that it uses, constants excepted."""
+        constants = self._constants.keys() | self._model.weights.keys()
+        return sorted(free_names(body) - constants)
+
+    def element(self, name: str, axis: int) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
+        """Return the type and shape of what a value is stacked of, with 0 for unknown sizes."""
+        tensor = self._types[name].type.tensor_type if name in self._types else None
+        if tensor is None:
+            return np.dtype(np.float32), ()
+        sizes = [dim.dim_value for dim in tensor.shape.dim]
+        del sizes[axis : axis + 1 or None]
+        return dtype_of(tensor.elem_type or onnx.TensorProto.FLOAT), tuple(sizes)
+
+    def elem_type(self, name: str) -> int:
+        """Return a value's element type, 0 if it is not known."""
+        if name in self._constants:
+            return self._constants[name].data_type
+        if name in self._model.weights:
+            return helper.np_dtype_to_tensor_dtype(self._model.weights[name].dtype)
+        return self._types[name].type.tensor_type.elem_type if name in self._types else 0
+
+    def _input(self, name: str) -> onnx.ValueInfoProto:
+        value = onnx.ValueInfoProto(name=name)
+        if name in self._types:
+            value.type.CopyFrom(self._types[name].type)
+            for dim in value.type.tensor_type.shape.dim:
+                dim.ClearField("dim_param")  # inference's own names
+        return value
+
+    def _finished(self, graph: onnx.GraphProto, used: set[str]) -> Model:
+        """Add the constants that a graph uses, and make it a model."""
+        graph.initializer.extend(t for name, t in self._constants.items() if name in used)
+        proto = onnx.ModelProto()
+        for field, value in self._model.proto.ListFields():
+            if field.name == "opset_import":
+                proto.opset_import.extend(value)
+        proto.ir_version = self._model.proto.ir_version
+        proto.graph.CopyFrom(graph)
+        model = separate_weights(proto, "a part of the model", None)
+        weights = {n: array for n, array in self._model.weights.items() if n in used}
+        model.graph.input.extend(self._types[name] for name in weights)
+        model.weights.update(weights)
+        return model
+
+
+def _give_outputs_nodes(graph: onnx.GraphProto) -> None:
+    """Let a node compute each output: a subgraph may hand back its inputs, or one value twice."""
+    computed = {name for node in graph.node for name in node.output}
+    seen: set[str] = set()
+    for value in graph.output:
+        if value.name in computed and value.name not in seen:
+            seen.add(value.name)
+            continue
+        name = f"{value.name}/output{len(seen)}"
+        graph.node.append(helper.make_node("Identity", [value.name], [name], name=name))
+        value.name = name
+        seen.add(name)
+
+
+def give_scalar(body: onnx.GraphProto, number: int, elem_type: int) -> onnx.ValueInfoProto:
+    """Make an input of a body a scalar, whose one element the body may want in one dimension.
+
+    Returns:
+        The declaration of the scalar; the body is changed in place.
+    """
+    value = body.input[number]
+    if not value.type.tensor_type.shape.dim:
+        return helper.make_tensor_value_info(value.name, elem_type, [])
+    scalar, shape = f"{value.name}/scalar", f"{value.name}/shape"
+    body.initializer.append(helper.make_tensor(shape, onnx.TensorProto.INT64, [1], [1]))
+    nodes = list(body.node)
+    del body.node[:]
+    body.node.append(helper.make_node("Reshape", [scalar, shape], [value.name], name=value.name))
+    body.node.extend(nodes)
+    return helper.make_tensor_value_info(scalar, elem_type, [])
+
+
+def without_shape(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
+    """Return a value's declaration without its shape: that of a loop's state may change."""
+    copy = onnx.ValueInfoProto.FromString(value.SerializeToString())
+    if copy.type.HasField("tensor_type"):
+        copy.type.tensor_type.ClearField("shape")
+    return copy

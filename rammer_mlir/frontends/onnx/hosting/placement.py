@@ -1,0 +1,196 @@
+"""Where each node of a model runs: on the host, or in which compiled part.
+
+Host steps and parts alternate: the host steps of slot 0, part 0, the host steps of slot 1, part 1,
+and so on. A node goes to the earliest place at which its operands are known. A part sees values of
+the host as inputs; those that have to be constants of a static program are its shape values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+
+import onnx
+
+from rammer_mlir.frontends.onnx.hosting.operators import (
+    decisions,
+    fixed_operands,
+    is_host_operator,
+    is_light,
+)
+from rammer_mlir.frontends.onnx.model import Model, names_used_by
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, static_shape, value_infos
+
+_SMALL = 4096
+"""Elements of all operands and results up to which the host evaluates what decides about shapes."""
+
+_INTEGERS = frozenset(
+    (onnx.TensorProto.INT32, onnx.TensorProto.INT64, onnx.TensorProto.BOOL, onnx.TensorProto.UINT8)
+)
+
+_SHAPES = ("Shape", "Size")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a node runs.
+
+    Attributes:
+        slot: its number; slot n of the host comes before part n.
+        on_host: whether the host runs it.
+    """
+
+    slot: int
+    on_host: bool
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where all nodes of a graph run.
+
+    Attributes:
+        places: of each node, in order.
+        is_trivial: of each node, whether the host evaluates it faster than it would call a part.
+        shape_values: by part, the names of its inputs that have to be constants.
+    """
+
+    places: tuple[Place, ...]
+    is_trivial: tuple[bool, ...]
+    shape_values: tuple[tuple[str, ...], ...]
+
+
+def place_nodes(model: Model, *, is_repeated: bool) -> Placement:
+    """Place the nodes of a model; constants must have been folded, shapes inferred.
+
+    Args:
+        model: stays as it is.
+        is_repeated: whether it is repeated, so that its inputs differ from run to run.
+    """
+    placer = _Placer(model, is_repeated=is_repeated)
+    places = tuple(map(placer.place, model.graph.node))
+    parts = 1 + max((place.slot for place in places), default=0)
+    values = tuple(tuple(placer.shape_values.get(number, ())) for number in range(parts))
+    is_trivial = tuple(map(placer.is_trivial, model.graph.node))
+    return Placement(places, is_trivial, values)
+
+
+class _Placer:
+    def __init__(self, model: Model, *, is_repeated: bool) -> None:
+        graph = model.graph
+        self._types = value_infos(graph)
+        self._constants = {tensor.name for tensor in graph.initializer} | model.weights.keys()
+        self._decided = self._shape_decided(graph.node)
+        self._deciding = self._small_deciders(graph.node)
+        inputs = {value.name for value in model.inputs}
+        self._host = dict.fromkeys(inputs | self._constants, 0)
+        self._part: dict[str, int] = {}
+        self._given = self._constants | (set() if is_repeated else inputs)
+        self._of_open_size = {name for name in inputs if not self._is_static(name)}
+        self.shape_values: dict[int, dict[str, None]] = {}
+
+    def place(self, node: onnx.NodeProto) -> Place:
+        used = names_used_by([node])
+        operands = [name for name in used if name in self._host or name in self._part]
+        on_host = self._is_on_host(node, operands)
+        if on_host:
+            slot = max((self._host_slot(name) for name in operands), default=0)
+        else:
+            slot = self._part_slot(node, operands)
+        names = [name for name in node.output if name]
+        if on_host:
+            self._host.update(dict.fromkeys(names, slot))
+            if all(name in self._given for name in operands):
+                self._given.update(names)
+        else:
+            self._part.update(dict.fromkeys(names, slot))
+        if self._has_open_size(node, operands, on_host=on_host):
+            self._of_open_size.update(n for n in names if not self._is_static(n))
+        return Place(slot, on_host)
+
+    def is_trivial(self, node: onnx.NodeProto) -> bool:
+        """Whether a node is light and its operands and results are small."""
+        return is_light(node) and self._is_small(node)
+
+    def _host_slot(self, name: str) -> int:
+        """Return the first slot at which the host has a value."""
+        return self._part[name] + 1 if name in self._part else self._host[name]
+
+    def _part_slot(self, node: onnx.NodeProto, operands: Iterable[str]) -> int:
+        """Return the part that computes a node, and note what has to be constant there."""
+        slot = max((self._part.get(name, self._host.get(name, 0)) for name in operands), default=0)
+        fixed = [name for name in fixed_operands(node) if name not in self._constants]
+        for name in fixed:
+            if name not in self._decided or self._part.get(name) != slot:
+                slot = max(slot, self._host_slot(name))
+        for name in fixed:
+            if self._part.get(name) != slot:
+                self.shape_values.setdefault(slot, {})[name] = None
+        return slot
+
+    def _is_on_host(self, node: onnx.NodeProto, operands: list[str]) -> bool:
+        if is_host_operator(node) or not all(map(self._is_number, [*operands, *node.output])):
+            return True
+        if not is_light(node):
+            return False
+        if any(name in self._deciding for name in node.output):
+            return True
+        varying = [name for name in operands if name not in self._constants]
+        if any(name in self._of_open_size for name in varying):
+            return not any(name in self._part for name in varying)
+        fixed = [n for n in fixed_operands(node) if n not in self._decided]
+        return any(name not in self._given for name in fixed)
+
+    def _has_open_size(
+        self, node: onnx.NodeProto, operands: Iterable[str], *, on_host: bool
+    ) -> bool:
+        if node.op_type in _SHAPES and node.domain in ONNX_DOMAINS:
+            return False
+        return on_host or any(name in self._of_open_size for name in operands)
+
+    def _is_static(self, name: str) -> bool:
+        return name in self._types and static_shape(self._types[name]) is not None
+
+    def _is_number(self, name: str) -> bool:
+        if name not in self._types:
+            return True
+        kind = self._types[name].type
+        if kind.HasField("sequence_type") or kind.HasField("optional_type"):
+            return False
+        return kind.tensor_type.elem_type != onnx.TensorProto.STRING
+
+    def _shape_decided(self, nodes: Iterable[onnx.NodeProto]) -> set[str]:
+        """Return the values that follow from shapes alone."""
+        decided = set(self._constants)
+        for node in nodes:
+            is_shape = node.op_type in _SHAPES and node.domain in ONNX_DOMAINS
+            if is_shape or (is_light(node) and decided.issuperset(filter(None, node.input))):
+                decided.update(filter(None, node.output))
+        return decided
+
+    def _small_deciders(self, nodes: Iterable[onnx.NodeProto]) -> set[str]:
+        """Return the small values that others are decided by, and that data decides."""
+        wanted: set[str] = set()
+        found: set[str] = set()
+        for node in reversed(list(nodes)):
+            if not wanted.isdisjoint(node.output) and self.is_trivial(node):
+                found.update(node.output)
+                wanted.update(node.input)
+            wanted.update(n for n in (*fixed_operands(node), *decisions(node)))
+            wanted -= self._decided
+        return found - {""}
+
+    def _is_small(self, node: onnx.NodeProto) -> bool:
+        names = [name for name in (*node.input, *node.output) if name]
+        sizes = [self._size(name) for name in names if name not in self._constants]
+        return None not in sizes and sum(size or 0 for size in sizes) <= _SMALL
+
+    def _size(self, name: str) -> int | None:
+        """Return a value's elements, 0 for a list of integers of unknown length."""
+        if name not in self._types:
+            return None
+        shape, tensor = static_shape(self._types[name]), self._types[name].type.tensor_type
+        if shape is not None:
+            return prod(shape)
+        is_list = tensor.HasField("shape") and len(tensor.shape.dim) <= 1
+        return 0 if is_list and tensor.elem_type in _INTEGERS else None

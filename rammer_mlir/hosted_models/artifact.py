@@ -1,0 +1,77 @@
+"""Reading files of models whose parts are models; ``open_models/tree.py`` has their form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rammer_mlir.hosted_models.model import HostedModel
+from rammer_mlir.hosted_models.steps_json import ArrayReader, read_program
+from rammer_mlir.open_models.artifact import read_tensors
+from rammer_mlir.open_models.loading import HeldModels
+from rammer_mlir.open_models.model import OpenModel
+from rammer_mlir.open_models.pool import Key
+from rammer_mlir.open_models.specializer import Made
+from rammer_mlir.open_models.tree import TREE_VERSION, Node
+from rammer_mlir.programs.constants import Bytes, Constants
+from rammer_mlir.programs.dimensions import OpenSignature
+from rammer_mlir.runtime.artifact import Archive
+from rammer_mlir.runtime.compiled import RunnableModel
+from rammer_mlir.runtime.loader import open_artifact
+
+
+def read_tree(archive: Archive, device: int) -> RunnableModel:
+    """Read a model whose parts are models.
+
+    Raises:
+        ArtifactError: if the file was changed, or is made for a machine that this is not.
+    """
+    archive.require_version(TREE_VERSION)
+    root = archive.manifest["model"]
+    for node in _programs(root):
+        archive.check_machine(node)
+    archive.check_seal()
+    return _Reader(archive, archive.constants(), device).model(root)
+
+
+def _programs(node: Node) -> list[Node]:
+    if node["kind"] == "program":
+        return [node]
+    inner = [entry["model"] for entry in node.get("specializations", [])]
+    return [found for part in (*inner, *node.get("parts", [])) for found in _programs(part)]
+
+
+class _Reader:
+    def __init__(self, archive: Archive, blob: Bytes, device: int) -> None:
+        self._archive, self._blob, self._device = archive, blob, device
+
+    def model(self, node: Node) -> RunnableModel:
+        if node["kind"] == "host":
+            return self._host(node)
+        if node["kind"] == "open":
+            return self._open(node)
+        parts = tuple(self._blob[start : start + size] for start, size in node["constants"])
+        artifact = self._archive.program(node, Constants(parts), node["folder"])
+        return open_artifact(self._archive.path, artifact, self._device)
+
+    def _host(self, node: Node) -> HostedModel:
+        program = read_program(node["program"], ArrayReader(self._blob))
+        parts = [self.model(part) for part in node["parts"]]
+        return HostedModel(_signature(node), program, parts, Made(**node["made"]))
+
+    def _open(self, node: Node) -> OpenModel:
+        entries = [(_key(e["key"]), self.model(e["model"])) for e in node["specializations"]]
+        held = HeldModels(self._archive.path, Made(**node["made"]), dict(entries))
+        model = OpenModel(_signature(node), held, max(len(entries), 1))
+        model.keep(entry for entry, _ in entries)
+        return model
+
+
+def _signature(node: Node) -> OpenSignature:
+    inputs, outputs = read_tensors(node["inputs"]), read_tensors(node["outputs"])
+    return OpenSignature(inputs, outputs, tuple(node["shape_values"]))
+
+
+def _key(key: Sequence[Any]) -> Key:
+    """Return a specialisation's key: shapes, and the bytes of shape values in hexadecimal."""
+    return tuple(bytes.fromhex(p) if isinstance(p, str) else tuple(p) for p in key)

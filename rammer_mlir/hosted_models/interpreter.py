@@ -1,0 +1,98 @@
+"""Execution of host programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from rammer_mlir.errors import InputError
+from rammer_mlir.evaluators.host_table import ALL_EVALUATORS
+from rammer_mlir.evaluators.operation import NotFoldableError, Operation
+from rammer_mlir.hosted_models.loops import repeat
+from rammer_mlir.hosted_models.parts import Part, Value
+from rammer_mlir.programs.host_program import (
+    Call,
+    Choose,
+    Compute,
+    Evaluate,
+    HostProgram,
+    Repeat,
+    operands_of,
+)
+
+Values = dict[str, Value]
+
+
+class Interpreter:
+    """Executes a host program, several runs at once if its parts can."""
+
+    def __init__(self, program: HostProgram, parts: Sequence[Part]) -> None:
+        """Take a program and its parts."""
+        self._program, self._parts = program, parts
+        self._dead = _last_uses(program)
+
+    def run(self, feeds: Mapping[str, Value]) -> list[Value]:
+        """Return the outputs for values by input name."""
+        program = self._program
+        values: Values = {"": None, **program.constants}
+        values.update((name, feeds[name]) for name in program.inputs)
+        for step, dead in zip(program.steps, self._dead, strict=True):
+            match step:
+                case Compute(call, results):
+                    values.update(zip(results, self._call(call, values), strict=True))
+                case Evaluate():
+                    values.update(zip(step.results, _evaluate(step, values), strict=True))
+                case Choose(_, condition, branches, results):
+                    branch = branches[0 if _is_true(values[condition]) else 1]
+                    values.update(zip(results, self._call(branch, values), strict=True))
+                case Repeat():
+                    self._repeat(step, values)
+            for name in dead:
+                del values[name]
+        return [values[name] for name in program.outputs]
+
+    def _call(self, call: Call, values: Values) -> Sequence[Value]:
+        return self._parts[call.part].call([values[name] for name in call.operands])
+
+    def _repeat(self, step: Repeat, values: Values) -> None:
+        body = self._parts[step.body.part]
+        results, stacks = repeat(step, body, values)
+        values.update(zip(step.results, results, strict=True))
+        values.update(zip((stack.value for stack in step.stacks), stacks, strict=True))
+
+
+def _is_true(value: Value) -> bool:
+    return bool(np.asarray(value).any())
+
+
+def _evaluate(step: Evaluate, values: Values) -> Sequence[Value]:
+    """Return the results of an operator.
+
+    Raises:
+        InputError: if it is not defined for these values.
+    """
+    operands = [values[name] for name in step.operands]
+    operation = Operation(step.kind, step.attributes, operands, len(step.results))
+    try:
+        with np.errstate(all="ignore"):
+            found = list(ALL_EVALUATORS[step.kind](operation))
+    except (NotFoldableError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        said = f" ({error})" if str(error) else ""
+        raise InputError(
+            f"'{step.name}' ({step.kind}): expected operands that it is defined for, found others"
+            f"{said}; change the model's inputs"
+        ) from error
+    return found[: len(step.results)]
+
+
+def _last_uses(program: HostProgram) -> list[list[str]]:
+    """Return for each step the values that no later step reads: their memory is given back."""
+    kept = {*program.outputs, *program.inputs, *program.constants}
+    last: dict[str, int] = {}
+    for number, step in enumerate(program.steps):
+        last.update(dict.fromkeys(operands_of(step), number))
+    return [
+        [name for name, end in last.items() if end == number and name not in kept]
+        for number in range(len(program.steps))
+    ]

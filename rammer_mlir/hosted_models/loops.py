@@ -1,0 +1,107 @@
+"""Repeating the body of a loop.
+
+Where the body is one program for a CPU whose states keep their shapes, its native code repeats it:
+states are in two buffers that take turns, and elements of sources and stacks are read and written
+where they are. Otherwise the body is called step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.hosted_models.parts import Part, Value
+from rammer_mlir.hosted_models.repetition import repeat_natively
+from rammer_mlir.programs.host_program import Repeat, Stack
+
+_WORTH_STEPS = 4
+"""Steps from which native repetition is tried: its preparation costs about one call."""
+
+
+def repeat(
+    step: Repeat, body: Part, values: Mapping[str, Value]
+) -> tuple[list[Value], list[Value]]:
+    """Run a loop; return its last states and its stacks."""
+    loop = Loop(step, body, values)
+    most = loop.most
+    if loop.goes_on and (most is None or most >= _WORTH_STEPS):
+        repeat_natively(loop)
+    while loop.goes_on and (most is None or loop.number < most):
+        loop.take_step()
+    return loop.finish()
+
+
+class Loop:
+    """A loop on its way.
+
+    Attributes:
+        step: what it is.
+        body: what is repeated.
+        most: greatest number of steps; None without one.
+        number: steps taken.
+        states: values after these.
+        captured: values that all steps read.
+        sources: of which each step takes an element along the first axis.
+        stacks: elements of each stack, joined or not, each with a first axis.
+        goes_on: whether the condition holds.
+    """
+
+    def __init__(self, step: Repeat, body: Part, values: Mapping[str, Value]) -> None:
+        """Begin with the values of the loop's operands."""
+        self.step, self.body = step, body
+        self.captured = [values[name] for name in step.body.operands]
+        self.states: list[Value] = [values[name] for name in step.states]
+        self.sources: list[NDArray[Any]] = []
+        for source in step.sources:
+            elements = np.moveaxis(values[source.value], source.axis, 0)
+            self.sources.append(elements[::-1] if source.is_reversed else elements)
+        self.most = self._most(values)
+        self.number = 0
+        self.stacks: list[list[NDArray[Any]]] = [[] for _ in step.stacks]
+        self.goes_on = not step.condition or bool(np.asarray(values[step.condition]).any())
+
+    def _most(self, values: Mapping[str, Value]) -> int | None:
+        if not self.step.is_counted:
+            return len(self.sources[0])
+        return int(np.asarray(values[self.step.count]).reshape(-1)[0]) if self.step.count else None
+
+    def operands(self) -> list[Value]:
+        """Return what the body is given in the next step."""
+        counted = [np.array(self.number, np.int64), np.array(True)] if self.step.is_counted else []
+        elements = [np.ascontiguousarray(source[self.number]) for source in self.sources]
+        return [*counted, *self.states, *elements, *self.captured]
+
+    def take_step(self) -> None:
+        """Run the body once."""
+        found = list(self.body.call(self.operands()))
+        if self.step.is_counted:
+            self.goes_on = bool(np.asarray(found.pop(0)).any())
+        self.states = found[: len(self.states)]
+        for stack, value in zip(self.stacks, found[len(self.states) :], strict=True):
+            stack.append(value[np.newaxis])
+        self.number += 1
+
+    def finish(self) -> tuple[list[Value], list[Value]]:
+        """Return the last states and the stacks; no state is an operand's own memory."""
+        states = self.states if self.number else [_copied(state) for state in self.states]
+        pairs = zip(self.step.stacks, self.stacks, strict=True)
+        return states, [_joined(stack, elements) for stack, elements in pairs]
+
+
+def _copied(value: Value) -> Value:
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def _joined(stack: Stack, elements: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Join elements along the stack's axis."""
+    if not elements:
+        found: NDArray[Any] = np.zeros((0, *stack.element), stack.dtype)
+    else:
+        found = elements[0] if len(elements) == 1 else np.concatenate(elements)
+    if stack.is_reversed:
+        found = found[::-1]
+    axis = stack.axis if stack.axis >= 0 else stack.axis + found.ndim
+    return np.ascontiguousarray(np.moveaxis(found, 0, axis))

@@ -1,0 +1,174 @@
+"""A model that the host runs in parts, ready to run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rammer_mlir.errors import InputError
+from rammer_mlir.hosted_models.interpreter import Interpreter
+from rammer_mlir.hosted_models.parts import Part, Value
+from rammer_mlir.hosted_models.steps_json import ArrayWriter, write_program
+from rammer_mlir.open_models.arrays import shapes_of
+from rammer_mlir.open_models.specializer import Made
+from rammer_mlir.open_models.tree import ComposedModel, Node, TreeWriter, write_tree
+from rammer_mlir.programs.dimensions import OpenSignature
+from rammer_mlir.programs.host_program import Compute, HostProgram, results_of
+from rammer_mlir.runtime.compiled import RunnableModel
+from rammer_mlir.support.paths import path_of
+
+
+class HostedModel(ComposedModel):
+    """A model whose control flow, shapes or sizes depend on data.
+
+    The host runs its parts, which are compiled programs; those whose shapes are known only then are
+    compiled at their first use.
+    """
+
+    def __init__(
+        self,
+        signature: OpenSignature,
+        program: HostProgram,
+        parts: Sequence[RunnableModel],
+        made: Made,
+    ) -> None:
+        """Take a host program and its parts.
+
+        Args:
+            signature: inputs and outputs of the whole.
+            program: what the host does.
+            parts: by number.
+            made: what they are compiled for.
+        """
+        self._signature, self._made = signature, made
+        self.program, self.parts = program, tuple(parts)
+        self._interpreter = Interpreter(program, [Part(part) for part in parts])
+        computes = [step for step in program.steps if isinstance(step, Compute)]
+        self._fresh = frozenset(name for step in computes for name in results_of(step))
+
+    @property
+    def signature(self) -> OpenSignature:
+        """Names, shapes and types of inputs and outputs; a symbol is a size that data decides."""
+        return self._signature
+
+    @property
+    def input_names(self) -> Sequence[str]:
+        """Names of the inputs, in the model's order."""
+        return self.program.inputs
+
+    @property
+    def target(self) -> str:
+        """What all parts are compiled for: ``cpu``, ``nvvm:sm_90``."""
+        return self._made.target
+
+    @property
+    def policy(self) -> str | None:
+        """Name of the policy that schedules each part; None if that is not known."""
+        return self._made.policy
+
+    @property
+    def num_veus(self) -> int:
+        """VEUs that run each part."""
+        return self._made.num_veus
+
+    @property
+    def summary(self) -> str:
+        """The steps of the host, a line each."""
+        return "\n".join(f"host             {_text(step)}" for step in self.program.steps)
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What the compiler measured of the parts in memory: seconds by stage, summed."""
+        seconds: dict[str, float] = {}
+        for part in self.parts:
+            for stage, time in part.stats.get("seconds", {}).items():
+                seconds[stage] = seconds.get(stage, 0.0) + time
+        return {"seconds": seconds}
+
+    def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Run the model.
+
+        Args:
+            feeds: arrays by input name, of the signature's types; lists of arrays for sequences,
+                and None for optional values that are not there.
+            out: arrays to write outputs to, by name; others are allocated.
+
+        Returns:
+            Arrays by output name, in the signature's order: those of ``out``, or new ones; lists
+            of arrays for sequences.
+
+        Raises:
+            InputError: with everything that does not fit the signature, or with the node that is
+                not defined for these values.
+            RammerError: if a part cannot be compiled for the shapes that data decided.
+        """
+        shapes_of(self._signature, feeds)
+        given = {t.name: _host_value(feeds[t.name]) for t in self._signature.inputs}
+        found = dict(zip(self.program.outputs, self._interpreter.run(given), strict=True))
+        for name, value in found.items():
+            if name not in self._fresh:  # it may be an input's memory
+                found[name] = _copied(value)
+        return found if out is None else found | _written(found, out)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an artifact with all parts that are in memory.
+
+        Raises:
+            ArtifactError: if the file cannot be written.
+            OptionError: if it is no path, no part is in memory, or emulated code is to be saved.
+        """
+        write_tree(path_of(path, "save"), self)
+
+    def node(self, tree: TreeWriter) -> Node:
+        """Add the parts that are in memory to a tree; return what finds them again."""
+        return {
+            **self.described("host"),
+            "program": write_program(self.program, ArrayWriter(tree.weights.place)),
+            "parts": [tree.node(part) for part in self.parts],
+        }
+
+    def close(self) -> None:
+        """Close all parts; the model cannot run any more."""
+        for part in self.parts:
+            part.close()
+
+
+def _text(step: object) -> str:
+    return type(step).__name__.lower()
+
+
+def _host_value(value: Any) -> Value:
+    if value is None or isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, list):
+        return [np.asarray(each) for each in value]
+    return np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
+
+
+def _copied(value: Value) -> Value:
+    if isinstance(value, list):
+        return [each.copy() for each in value]
+    return None if value is None else np.array(value, order="C")
+
+
+def _written(found: Mapping[str, Value], out: Mapping[str, Any]) -> dict[str, Any]:
+    """Write outputs to arrays that the caller gave.
+
+    Raises:
+        InputError: if there is no such output, or an array has another shape or type.
+    """
+    for name, array in out.items():
+        value = found.get(name)
+        if not isinstance(value, np.ndarray):
+            known = ", ".join(f"'{known}'" for known in found)
+            raise InputError(f"unknown output '{name}': expected one of {known}")
+        if (np.shape(array), getattr(array, "dtype", None)) != (value.shape, value.dtype):
+            raise InputError(
+                f"output '{name}': expected {value.dtype} of shape {value.shape}, found "
+                f"{getattr(array, 'dtype', type(array).__name__)} of shape {np.shape(array)}"
+            )
+        array[...] = value
+    return dict(out)

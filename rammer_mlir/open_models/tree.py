@@ -1,0 +1,93 @@
+"""Files of models whose parts are models: a tree of programs, open models and host programs.
+
+The manifest's ``model`` is the root of the tree. A node is a *program*, with what the manifest of
+its own file would have; an *open* model, with its signature and its specialisations; or a *host*
+program, with its steps, its constants and its parts. Weights, and the arrays of host programs, are
+in one ``constants.bin``, equal ones once.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any
+
+from rammer_mlir.errors import OptionError
+from rammer_mlir.open_models.artifact import Weights, described_tensor
+from rammer_mlir.programs.constants import Constants
+from rammer_mlir.programs.dimensions import OpenSignature
+from rammer_mlir.runtime.artifact import CONSTANTS, FORMAT, Pieces, described, write_members
+from rammer_mlir.runtime.compiled import CompiledModel, RunnableModel
+
+TREE_VERSION = 7
+"""Format version of a file that holds a tree."""
+
+Node = dict[str, Any]
+
+
+class ComposedModel(RunnableModel):
+    """A model whose parts are models."""
+
+    @property
+    @abstractmethod
+    def signature(self) -> OpenSignature:
+        """Names, shapes and types of inputs and outputs; a symbol is an open dimension."""
+
+    @abstractmethod
+    def node(self, tree: TreeWriter) -> Node:
+        """Add the parts that are in memory to a tree; return what finds them again."""
+
+    def described(self, kind: str) -> Node:
+        """Return what the nodes of all kinds have."""
+        made = {"target": self.target, "policy": self.policy, "num_veus": self.num_veus}
+        return {
+            "kind": kind,
+            "made": made,
+            "inputs": [described_tensor(tensor) for tensor in self.signature.inputs],
+            "outputs": [described_tensor(tensor) for tensor in self.signature.outputs],
+            "shape_values": self.signature.shape_values,
+        }
+
+
+def write_tree(path: Path, model: ComposedModel) -> None:
+    """Write a model, and all of its parts that are in memory.
+
+    Raises:
+        ArtifactError: if the file cannot be written.
+        OptionError: if nothing of it is in memory, or what is compiled cannot be saved.
+    """
+    tree = TreeWriter()
+    root = model.node(tree)
+    if not tree.members:
+        raise OptionError("save: expected at least one part in memory, found none; run the model")
+    manifest = {"format": FORMAT, "version": TREE_VERSION, "model": root}
+    constants = Constants(tuple(tree.weights.parts)).pieces
+    write_members(path, manifest, {**tree.members, CONSTANTS: constants})
+
+
+class TreeWriter:
+    """Collects what a tree's file holds.
+
+    Attributes:
+        weights: of all programs, and arrays of host programs.
+        members: of all programs, without their weights.
+    """
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self.weights = Weights()
+        self.members: dict[str, Pieces] = {}
+        self._programs = 0
+
+    def node(self, model: RunnableModel) -> Node:
+        """Add a model; return what finds it again."""
+        if isinstance(model, ComposedModel):
+            return model.node(self)
+        assert isinstance(model, CompiledModel), "there is no other kind"
+        artifact = model.artifact()
+        folder = f"{self._programs}/"
+        self._programs += 1
+        manifest, own = described(artifact)
+        self.members |= {f"{folder}{name}": pieces for name, pieces in own.items()}
+        weights = self.weights.add(artifact)
+        return {"kind": "program", "folder": folder, "constants": weights, **manifest}
