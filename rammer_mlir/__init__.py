@@ -16,6 +16,7 @@ from rammer_mlir.errors import (
     AssemblyError,
     EmulationError,
     InputError,
+    MissingPackageError,
     ModelError,
     OptionError,
     PassError,
@@ -50,6 +51,7 @@ __all__ = [
     "Executable",
     "GpuExecutable",
     "InputError",
+    "MissingPackageError",
     "ModelError",
     "OpenModel",
     "OptionError",
@@ -191,27 +193,30 @@ def compile(
 
     Options:
     """
-    from rammer_mlir.compiler.options import (
-        check_dims,
-        check_options,
-        check_shapes,
-        check_specializations,
-    )
+    from rammer_mlir.support.packages import told_if_missing
 
-    checked = check_options(target, **options)
-    shapes, dims = check_shapes(shapes), check_dims(dims)
-    check_specializations(specializations)
-    if executor is not None and not checked.measured:
-        raise OptionError("executor: expected measured costs, found none; ask for them as well")
-    if check and not emulate:
-        raise OptionError("check: expected emulation, found none; emulate as well")
-    if emulate:
-        checked = checked.emulated(checked=check)
-    from rammer_mlir.compiler.models import Request, compile_any
-    from rammer_mlir.frontends.onnx.sources import source_of
+    with told_if_missing():
+        from rammer_mlir.compiler.options import (
+            check_dims,
+            check_options,
+            check_shapes,
+            check_specializations,
+        )
 
-    request = Request(source_of(model), checked, shapes, dims, device, executor, cached=cache)
-    return compile_any(request, specializations)
+        checked = check_options(target, **options)
+        shapes, dims = check_shapes(shapes), check_dims(dims)
+        check_specializations(specializations)
+        if executor is not None and not checked.measured:
+            raise OptionError("executor: expected measured costs, found none; ask for them as well")
+        if check and not emulate:
+            raise OptionError("check: expected emulation, found none; emulate as well")
+        if emulate:
+            checked = checked.emulated(checked=check)
+        from rammer_mlir.compiler.models import Request, compile_any
+        from rammer_mlir.frontends.onnx.sources import source_of
+
+        request = Request(source_of(model), checked, shapes, dims, device, executor, cached=cache)
+        return compile_any(request, specializations)
 
 
 compile.__doc__ = f"{compile.__doc__ or ''}    {described_options().lstrip()}\n    "
@@ -235,6 +240,9 @@ def load(
     Raises:
         ArtifactError: if the file is missing, foreign, corrupt, or made for another machine.
     """
-    from rammer_mlir.open_models.loading import load as load_artifact
+    from rammer_mlir.support.packages import told_if_missing
 
-    return load_artifact(path, device, mapped=mapped)
+    with told_if_missing():
+        from rammer_mlir.open_models.loading import load as load_artifact
+
+        return load_artifact(path, device, mapped=mapped)

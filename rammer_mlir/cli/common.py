@@ -18,6 +18,7 @@ from typing import NoReturn, TextIO
 from rammer_mlir import __version__
 from rammer_mlir.errors import ArtifactError, OptionError, RammerError
 from rammer_mlir.support.atomic_file import write_atomically
+from rammer_mlir.support.packages import told_if_missing
 
 STREAM = "-"
 """The file name that means standard input or output."""
@@ -91,7 +92,7 @@ def run_tool(tool: Callable[[], int], *, debug: bool) -> int:
     went away 1. With ``debug`` a traceback comes first.
     """
     try:
-        with _ending_in_order():
+        with _ending_in_order(), told_if_missing():
             code = tool()
         if sys.stdout is not None:  # it is where the shell closed it
             with _standard_output():
