@@ -97,6 +97,7 @@ def compile(
     target: Literal["cpu"] = "cpu",
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
+    external_data: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     cache: bool = True,
     emulate: Literal[False] = False,
@@ -111,6 +112,7 @@ def compile(
     target: str,
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
+    external_data: str | os.PathLike[str] | None = None,
     emulate: Literal[True],
     check: bool = False,
     **options: Unpack[Options],
@@ -124,6 +126,7 @@ def compile(
     target: str,
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
+    external_data: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     device: int = 0,
     cache: bool = True,
@@ -139,6 +142,7 @@ def compile(
     target: str = DEFAULT_TARGET,
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
+    external_data: str | os.PathLike[str] | None = None,
     specializations: int,
     executor: Executor | None = None,
     emulate: bool = False,
@@ -155,6 +159,7 @@ def compile(
     target: str = DEFAULT_TARGET,
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
+    external_data: str | os.PathLike[str] | None = None,
     specializations: int = DEFAULT_SPECIALIZATIONS,
     executor: Executor | None = None,
     emulate: bool = False,
@@ -175,6 +180,8 @@ def compile(
         target: ``cpu``, this machine's processor, or a GPU's: ``nvvm:sm_90``, ``rocdl:gfx90a``.
         shapes: static shapes of inputs whose dimensions the model leaves open, by name.
         dims: sizes of open dimensions by the name that the model gives them, wherever it stands.
+        external_data: a folder with files of the model's external data, which may also be links to
+            it; other files are opened beside the model only.
         specializations: of a model with open dimensions, how many bindings are kept in memory.
         executor: with measured costs, where rKernels are measured; here, one by one, if None.
         emulate: execute the GPU's kernel on this machine's processor.
@@ -213,9 +220,11 @@ def compile(
         if emulate:
             checked = checked.emulated(checked=check)
         from rammer_mlir.compiler.models import Request, compile_any
+        from rammer_mlir.frontends.onnx.given import with_folder
         from rammer_mlir.frontends.onnx.sources import source_of
 
-        request = Request(source_of(model), checked, shapes, dims, device, executor, cached=cache)
+        source = with_folder(source_of(model), external_data, "external_data")
+        request = Request(source, checked, shapes, dims, device, executor, cached=cache)
         return compile_any(request, specializations)
 
 

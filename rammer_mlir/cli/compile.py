@@ -18,6 +18,7 @@ from rammer_mlir.cli.model_options import (
     parse_dims,
     parse_shapes,
     single_sizes,
+    source_of,
 )
 from rammer_mlir.compiler.stage_names import KNOWN_STAGES
 from rammer_mlir.errors import OptionError
@@ -88,7 +89,8 @@ def _compile_model(options: argparse.Namespace) -> int:
             check_writable(Path(name))
     from rammer_mlir.compiler.models import Request
 
-    request = Request(options.model, checked, shapes, cached=options.cache, wording=COMMAND_LINE)
+    source = source_of(options, options.model)
+    request = Request(source, checked, shapes, cached=options.cache, wording=COMMAND_LINE)
     if options.emit is not None:
         request = replace(request, dims=single_sizes(sizes, "with --emit"))
         write_output(output, _compilation(request).emit(options.emit))

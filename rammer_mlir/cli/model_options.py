@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import Mapping, Sequence
 from math import prod
+from typing import TYPE_CHECKING
 
 from rammer_mlir.cli.common import ArgumentParser, add_plugin_option, add_tool_options
 from rammer_mlir.errors import OptionError
@@ -15,6 +16,9 @@ from rammer_mlir.options import (
     Options,
     declared_options,
 )
+
+if TYPE_CHECKING:
+    from rammer_mlir.frontends.onnx.given import Source
 
 
 def add_model_options(parser: ArgumentParser) -> None:
@@ -31,6 +35,7 @@ def add_model_options(parser: ArgumentParser) -> None:
         _add(parser, declared)
     add_shape_option(parser)
     add_dim_option(parser)
+    add_external_data_option(parser)
     parser.add_argument(
         "--no-cache",
         dest="cache",
@@ -64,6 +69,29 @@ def add_dim_option(parser: argparse.ArgumentParser) -> None:
         "rammer-compile takes several, batch=1,8 or length=16..512:16, and makes a program for "
         "each combination; may be repeated",
     )
+
+
+def add_external_data_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a folder of external data."""
+    parser.add_argument(
+        "--external-data",
+        metavar="FOLDER",
+        help="folder with files of the model's external data; others are opened beside the model "
+        "only",
+    )
+
+
+def source_of(options: argparse.Namespace, model: str | bytes) -> Source:
+    """Return the model, with the folder of ``--external-data`` if one is given.
+
+    Raises:
+        OptionError: if that is no folder.
+    """
+    if options.external_data is None:
+        return model
+    from rammer_mlir.frontends.onnx.given import with_folder
+
+    return with_folder(model, options.external_data, "--external-data")
 
 
 def _describe_names() -> str:

@@ -27,6 +27,7 @@ from rammer_mlir.cli.model_options import (
     parse_dims,
     parse_shapes,
     single_sizes,
+    source_of,
 )
 from rammer_mlir.cli.open_models import (
     described,
@@ -226,7 +227,8 @@ def _compile(options: argparse.Namespace, given: Options) -> CompiledModel | Ope
         checked = checked.emulated(checked=options.check)
     shapes, dims = parse_shapes(options.shape), parse_dims(options.dim)
     request = Request(
-        options.model, checked, shapes, single_sizes(dims, "for a run"), options.device,
+        source_of(options, options.model), checked, shapes, single_sizes(dims, "for a run"),
+        options.device,
         cached=options.cache, wording=COMMAND_LINE,
     )  # fmt: skip
     found = compile_any(request)
@@ -293,6 +295,11 @@ def _check_compiled_so(
         raise OptionError(
             f"{declared.flag}: expected an ONNX model, but '{options.model}' holds a finished "
             "schedule; leave the option out, or compile the ONNX model again"
+        )
+    if options.external_data is not None:
+        raise OptionError(
+            f"--external-data: expected an ONNX model, but '{options.model}' holds its weights; "
+            "leave the option out"
         )
     if options.dim and not isinstance(executable, OpenModel):
         raise OptionError(

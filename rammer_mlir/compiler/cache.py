@@ -27,7 +27,7 @@ from rammer_mlir.compiler.backends.registry import is_own_target
 from rammer_mlir.compiler.options import CheckedOptions
 from rammer_mlir.errors import OptionError, RammerError
 from rammer_mlir.frontends.onnx.digest import model_digest
-from rammer_mlir.frontends.onnx.load import Source
+from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.programs.dimensions import Shapes
 from rammer_mlir.runtime.artifact import read_artifact

@@ -9,7 +9,8 @@ from math import prod
 
 from rammer_mlir.compiler.cache import CachedCompiler
 from rammer_mlir.compiler.options import CheckedOptions
-from rammer_mlir.frontends.onnx.load import Source, load
+from rammer_mlir.frontends.onnx.given import Source
+from rammer_mlir.frontends.onnx.load import load
 from rammer_mlir.frontends.onnx.local_functions import inline_local_functions
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.open_inputs import (

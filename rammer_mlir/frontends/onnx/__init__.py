@@ -7,13 +7,15 @@ from dataclasses import dataclass
 import onnx
 
 from rammer_mlir.frontends.onnx.assembly import assemble
-from rammer_mlir.frontends.onnx.load import Source, load
+from rammer_mlir.frontends.onnx.given import Source
+from rammer_mlir.frontends.onnx.load import load
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.open_inputs import fix_inputs, require_fixed
 from rammer_mlir.frontends.onnx.prepare import prepare
 from rammer_mlir.frontends.onnx.tensors import Array, dtype_of, static_shape
 from rammer_mlir.programs.dimensions import PYTHON, Shapes, Sizes, Wording
 from rammer_mlir.programs.signature import Signature, TensorSpec
+from rammer_mlir.support.garbage import paused_collector
 
 
 @dataclass(frozen=True)
@@ -51,15 +53,16 @@ def import_model(
         ShapeError: if a shape is missing, or contradicts the model.
         UnsupportedError: naming all nodes that cannot be compiled.
     """
-    model = source.copy() if isinstance(source, Model) else load(source)
-    fixed = fix_inputs(model, shapes or {}, dims or {}, wording)
-    require_fixed(fixed.signature, wording)
-    model = prepare(model)
-    signature = Signature(
-        tuple(_spec(value) for value in model.inputs),
-        tuple(_spec(value) for value in model.graph.output),
-    )
-    return ImportedModel(assemble(model), model.weights, signature)
+    with paused_collector():
+        model = source.copy() if isinstance(source, Model) else load(source)
+        fixed = fix_inputs(model, shapes or {}, dims or {}, wording)
+        require_fixed(fixed.signature, wording)
+        model = prepare(model)
+        signature = Signature(
+            tuple(_spec(value) for value in model.inputs),
+            tuple(_spec(value) for value in model.graph.output),
+        )
+        return ImportedModel(assemble(model), model.weights, signature)
 
 
 def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
