@@ -11,7 +11,6 @@ from rammer_mlir.compiler.cache import CachedCompiler
 from rammer_mlir.compiler.options import CheckedOptions
 from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.load import load
-from rammer_mlir.frontends.onnx.local_functions import inline_local_functions
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.open_inputs import (
     Fixed,
@@ -20,7 +19,7 @@ from rammer_mlir.frontends.onnx.open_inputs import (
     open_signature,
     require_fixed,
 )
-from rammer_mlir.frontends.onnx.refusals import refuse_for_all_sizes
+from rammer_mlir.frontends.onnx.prepare import refuse_whatever_the_sizes
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.open_models.sharing import ConstantStore
 from rammer_mlir.options import DEFAULT_SPECIALIZATIONS
@@ -78,6 +77,8 @@ class Request:
             RammerError: as ``load`` does, or if a dimension is open.
         """
         model, fixed = self.load()
+        if fixed.signature.is_open:
+            refuse_whatever_the_sizes(model)
         require_fixed(fixed.signature, self.wording)
         return model, fixed.shapes
 
@@ -106,7 +107,7 @@ def compile_any(
     if not signature.is_open:
         found = None if shapes == request.shapes else compiler.find(shapes)
         return found or compiler.compile(model, shapes)
-    _refuse_unsupported(model)
+    refuse_whatever_the_sizes(model)
     return OpenModel(
         signature, _Compiling(model, compiler, shapes, request.options), specializations
     )
@@ -128,12 +129,6 @@ def compile_for(request: Request, sizes: Mapping[str, Sequence[int]]) -> Compile
     if isinstance(made, OpenModel):
         made.prepare(dims=several)
     return made
-
-
-def _refuse_unsupported(model: Model) -> None:
-    model = model.copy()
-    inline_local_functions(model)
-    refuse_for_all_sizes(model)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.load import load
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.open_inputs import fix_inputs, require_fixed
-from rammer_mlir.frontends.onnx.prepare import prepare
+from rammer_mlir.frontends.onnx.prepare import prepare, refuse_whatever_the_sizes
 from rammer_mlir.frontends.onnx.tensors import Array, dtype_of, static_shape
 from rammer_mlir.programs.dimensions import PYTHON, Shapes, Sizes, Wording
 from rammer_mlir.programs.signature import Signature, TensorSpec
@@ -56,6 +56,8 @@ def import_model(
     with paused_collector():
         model = source.copy() if isinstance(source, Model) else load(source)
         fixed = fix_inputs(model, shapes or {}, dims or {}, wording)
+        if fixed.signature.is_open:
+            refuse_whatever_the_sizes(model)  # sizes would not mend that
         require_fixed(fixed.signature, wording)
         model = prepare(model)
         signature = Signature(

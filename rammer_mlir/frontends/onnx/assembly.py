@@ -24,6 +24,7 @@ from rammer_mlir.frontends.onnx.builders.values import (
 )
 from rammer_mlir.frontends.onnx.leftovers import Importer
 from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.refusal_text import first_few
 from rammer_mlir.frontends.onnx.tensors import label, opset
 
 _BUILD_FAULTS = (
@@ -169,4 +170,5 @@ def _named(key: str, name: str) -> ir.Attribute:
 
 def _explained(entry: tuple[str, list[str]]) -> str:
     reason, nodes = entry
-    return f"{', '.join(nodes)}{f' ({reason})' if reason else ''}"
+    count = f"{len(nodes)} nodes, " if len(nodes) > 1 else ""
+    return f"{count}{first_few(nodes)}{f' ({reason})' if reason else ''}"

@@ -19,7 +19,7 @@ from rammer_mlir.frontends.onnx.local_functions import inline_local_functions
 from rammer_mlir.frontends.onnx.model import Model, first_line
 from rammer_mlir.frontends.onnx.node_rules import check_nodes
 from rammer_mlir.frontends.onnx.recurrent import decompose_recurrent
-from rammer_mlir.frontends.onnx.refusals import refuse_unsupported
+from rammer_mlir.frontends.onnx.refusals import refuse_for_all_sizes, refuse_unsupported
 from rammer_mlir.frontends.onnx.rewrites import rewrite_nodes
 from rammer_mlir.frontends.onnx.shapes import (
     infer_shapes,
@@ -69,6 +69,17 @@ def prepare(model: Model) -> Model:
     require_sizes(model.graph)
     check_declared(model.graph, declared)
     return model
+
+
+def refuse_whatever_the_sizes(model: Model) -> None:
+    """Refuse a model with open dimensions, which stays as it is, for what no sizes would mend.
+
+    Raises:
+        UnsupportedError: if operators cannot be compiled.
+    """
+    model = model.copy()
+    inline_local_functions(model)
+    refuse_for_all_sizes(model)
 
 
 def _expand(model: Model) -> Model:
