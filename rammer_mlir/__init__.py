@@ -177,7 +177,8 @@ def compile(
     Args:
         model: a path, the bytes of a model, a binary file, an ``onnx.ModelProto``, an
             ``ONNXProgram`` of ``torch.onnx.export``, or an ``onnx_ir.Model``.
-        target: ``cpu``, this machine's processor, or a GPU's: ``nvvm:sm_90``, ``rocdl:gfx90a``.
+        target: ``cpu``, this machine's processor; another one, ``cpu:x86-64-v3``; or a GPU's:
+            ``nvvm:sm_90``, ``rocdl:gfx90a``.
         shapes: static shapes of inputs whose dimensions the model leaves open, by name.
         dims: sizes of open dimensions by the name that the model gives them, wherever it stands.
         external_data: a folder with files of the model's external data, which may also be links to

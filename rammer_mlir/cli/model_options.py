@@ -28,7 +28,8 @@ def add_model_options(parser: ArgumentParser) -> None:
     """
     parser.add_argument(
         "--target",
-        help="what to compile for: cpu, or a GPU, nvvm:sm_90, rocdl:gfx90a "
+        help="what to compile for: cpu, this machine; cpu:x86-64-v3, another one; or a GPU, "
+        "nvvm:sm_90, rocdl:gfx90a "
         f"(default: {DEFAULT_TARGET})",
     )
     for declared in declared_options():

@@ -238,6 +238,8 @@ def _obstacle(model: str | None, options: CheckedOptions) -> str | None:
     """Return why the program of a model's digest cannot be kept; None if it can."""
     if model is None:
         return "the model cannot be read"
+    if not options.backend.runs_here:
+        return "programs for other machines are not kept"
     if options.measured:
         return "measured costs have a cache of their own"
     if not _has_known_source(options):

@@ -106,7 +106,7 @@ class HeldPrograms:
     def target(self) -> str:
         """The target of all programs."""
         image = self.held.programs[0].artifact.image
-        return image.target if isinstance(image, GpuImage) else "cpu"
+        return image.target
 
     @property
     def policy(self) -> str | None:
