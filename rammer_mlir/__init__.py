@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from rammer_mlir.runtime.compiled import CompiledModel
     from rammer_mlir.runtime.executable import Executable
     from rammer_mlir.runtime.gpu.executable import GpuExecutable
+    from rammer_mlir.runtime.signatures import PemKey
 
 __all__ = [
     "ArtifactError",
@@ -233,7 +234,11 @@ compile.__doc__ = f"{compile.__doc__ or ''}    {described_options().lstrip()}\n 
 
 
 def load(
-    path: str | os.PathLike[str], device: int = 0, *, mapped: bool = True
+    path: str | os.PathLike[str],
+    device: int = 0,
+    *,
+    mapped: bool = True,
+    verify: PemKey | None = None,
 ) -> Executable | GpuExecutable | OpenModel:
     """Load a model that ``Executable.save`` or ``rammer-compile`` wrote.
 
@@ -246,13 +251,16 @@ def load(
             run.
         mapped: map large constants from the file, which processes then share; where somebody may
             change the file in place while the model is in use, let them be read instead.
+        verify: a public key for Ed25519, in PEM or the file of it: nothing is loaded that the
+            private key has not signed. All is read then, and nothing mapped.
 
     Raises:
-        ArtifactError: if the file is missing, foreign, corrupt, or made for another machine.
+        ArtifactError: if the file is missing, foreign, corrupt, made for another machine, or not
+            signed as it has to be.
     """
     from rammer_mlir.support.packages import told_if_missing
 
     with told_if_missing():
         from rammer_mlir.open_models.loading import load as load_artifact
 
-        return load_artifact(path, device, mapped=mapped)
+        return load_artifact(path, device, mapped=mapped, verify=verify)

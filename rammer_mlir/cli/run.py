@@ -100,6 +100,11 @@ def _parser() -> ArgumentParser:
         help="prove an artifact's schedule from the file alone, and run nothing",
     )
     parser.add_argument(
+        "--verify-signature",
+        metavar="KEYFILE",
+        help="load an artifact only if the owner of this public key signed it (Ed25519, PEM)",
+    )
+    parser.add_argument(
         "--info",
         action="store_true",
         help="print an artifact's target, inputs, outputs and specialisations, and run nothing",
@@ -115,7 +120,14 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _run_model(options: argparse.Namespace) -> int:
     load_plugins(options.plugin)
+    if options.verify_signature is not None and not _is_artifact(Path(options.model)):
+        raise OptionError(
+            f"--verify-signature: expected an artifact, found '{options.model}'; compile the model "
+            "with --sign first"
+        )
     if options.verify:
+        if options.verify_signature is not None:
+            _load(options).close()
         print(verify(options.model))
         return 0
     if options.info:
@@ -149,8 +161,12 @@ def _info(options: argparse.Namespace) -> str:
         raise OptionError(
             f"--info: expected an artifact, found '{options.model}'; compile the model first"
         )
-    with rammer_mlir.load(options.model, options.device) as model:
+    with _load(options) as model:
         return described(model)
+
+
+def _load(options: argparse.Namespace) -> CompiledModel | OpenModel:
+    return rammer_mlir.load(options.model, options.device, verify=options.verify_signature)
 
 
 @contextmanager
@@ -212,7 +228,7 @@ def _open_model(options: argparse.Namespace) -> CompiledModel | OpenModel:
         _check_emulated(options)
     elif _is_artifact(Path(options.model)):
         with logged_seconds(f"load of '{options.model}'"):
-            executable = rammer_mlir.load(options.model, options.device)
+            executable = _load(options)
         _check_compiled_so(executable, options, shapes)
         return executable
     return _compile(options, given_options(options))

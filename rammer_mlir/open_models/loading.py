@@ -23,11 +23,16 @@ from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.gpu.opening import check_device
 from rammer_mlir.runtime.loader import open_artifact
 from rammer_mlir.runtime.seal import SEAL
+from rammer_mlir.runtime.signatures import PemKey, read_key, verifier_of
 from rammer_mlir.support.paths import path_of
 
 
 def load(
-    path: str | os.PathLike[str], device: int = 0, *, mapped: bool = True
+    path: str | os.PathLike[str],
+    device: int = 0,
+    *,
+    mapped: bool = True,
+    verify: PemKey | None = None,
 ) -> Executable | GpuExecutable | OpenModel:
     """Load a compiled model.
 
@@ -35,16 +40,20 @@ def load(
         path: the artifact.
         device: number of the GPU that a GPU's programs run on.
         mapped: map large constants into memory.
+        verify: the public key that has to have signed the artifact.
 
     Raises:
-        ArtifactError: if the file is missing, foreign, corrupt, or made for another machine.
-        OptionError: if it is no path, or the GPU's number is none.
+        ArtifactError: if the file is missing, foreign, corrupt, made for another machine, or not
+            signed as it has to be.
+        OptionError: if it is no path or no key, or the GPU's number is none.
     """
     path = path_of(path, "load")
-    with open_archive(path, mapped=mapped) as archive:
+    key = None if verify is None else read_key(verify, "verify")
+    verifier = None if key is None else verifier_of(key)
+    with open_archive(path, mapped=mapped, verify=verifier) as archive:
         found, seal = _read(archive), archive.manifest[SEAL]
     model = _opened(path, found, device)
-    model.reload = ArtifactFile(path.resolve(), device, mapped, seal)
+    model.reload = ArtifactFile(path.resolve(), device, mapped, seal, key)
     return model
 
 
@@ -56,6 +65,7 @@ class ArtifactFile:
     device: int
     mapped: bool
     seal: str
+    verify: PemKey | None = None
 
     def __call__(self) -> Executable | GpuExecutable | OpenModel:
         """Load the model again.
@@ -63,7 +73,7 @@ class ArtifactFile:
         Raises:
             ArtifactError: as ``load`` does, or if the file holds another model now.
         """
-        model = load(self.path, self.device, mapped=self.mapped)
+        model = load(self.path, self.device, mapped=self.mapped, verify=self.verify)
         if model.reload != self:
             model.close()
             raise ArtifactError(

@@ -23,6 +23,7 @@ from rammer_mlir.programs.dimensions import (
 from rammer_mlir.runtime.compiled import CompiledModel, RunnableModel
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.pinning import check_cores
+from rammer_mlir.runtime.signatures import PemKey, signer_of
 from rammer_mlir.support.forks import renew_in_children
 from rammer_mlir.support.paths import path_of
 from rammer_mlir.timeline.files import write_timelines
@@ -191,15 +192,21 @@ class OpenModel(RunnableModel):
         """Run once while recording each vEU's work; write it as ``Executable.timeline`` does."""
         write_timelines(path, [self.record(feeds)])
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
         """Write the specialisations in memory, with weights that are equal once.
 
+        Args:
+            path: the file.
+            sign: a private key for Ed25519, in PEM or the file of it, to sign the artifact with.
+
         Raises:
-            OptionError: if there are none, the path is none, or emulated code is to be saved.
+            OptionError: if there are none, the path or the key is none, or emulated code is to be
+                saved.
             TargetError: if no linker is found.
             ArtifactError: if the file cannot be written.
         """
         place = path_of(path, "save")
+        signer = None if sign is None else signer_of(sign)
         held: list[tuple[Key, Entry]] = []
         try:
             for key in self._pool.keys():
@@ -210,7 +217,7 @@ class OpenModel(RunnableModel):
                     f"save: expected at least one specialisation, found none; {self._advice()}"
                 )
             programs = [Specialization(self._shapes(k), e.model.artifact()) for k, e in held]
-            write_specializations(place, self._signature, programs)
+            write_specializations(place, self._signature, programs, signer)
         finally:
             for _, entry in held:
                 self._pool.release(entry)
