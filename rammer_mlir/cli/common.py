@@ -16,6 +16,7 @@ from types import FrameType
 from typing import NoReturn, TextIO
 
 from rammer_mlir import __version__
+from rammer_mlir.cli.completion import add_completion_option
 from rammer_mlir.errors import ArtifactError, OptionError, RammerError
 from rammer_mlir.support.atomic_file import write_atomically
 from rammer_mlir.support.packages import told_if_missing
@@ -64,6 +65,7 @@ def add_tool_options(parser: argparse.ArgumentParser) -> None:
         help="say on standard error what is done, and how long it takes",
     )
     parser.add_argument("--debug", action="store_true", help="print a traceback with an error")
+    add_completion_option(parser)
     add_version_option(parser)
 
 

@@ -55,7 +55,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _opt(arguments: Sequence[str]) -> int:
-    options, flags = _parser().parse_known_args(arguments)
+    parser = _parser()
+    if any(argument.startswith("--print-completion") for argument in arguments):
+        for kind in ALL_PASSES:  # else each flag that is no option is one
+            parser.add_argument(f"--{kind.name}", help=help_line(kind))
+    options, flags = parser.parse_known_args(arguments)
     with shown_on_stderr(options.verbose):
         return _run_passes(options, flags)
 
