@@ -64,6 +64,9 @@ def add_tool_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="say on standard error what is done, and how long it takes",
     )
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="show no progress, as on a terminal"
+    )
     parser.add_argument("--debug", action="store_true", help="print a traceback with an error")
     add_completion_option(parser)
     add_version_option(parser)

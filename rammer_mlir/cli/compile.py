@@ -62,7 +62,7 @@ def _parser() -> ArgumentParser:
 
 def _compile(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    with shown_on_stderr(options.verbose):
+    with shown_on_stderr(options.verbose, quiet=options.quiet):
         return _compile_model(options)
 
 

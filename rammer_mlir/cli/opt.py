@@ -60,7 +60,7 @@ def _opt(arguments: Sequence[str]) -> int:
         for kind in ALL_PASSES:  # else each flag that is no option is one
             parser.add_argument(f"--{kind.name}", help=help_line(kind))
     options, flags = parser.parse_known_args(arguments)
-    with shown_on_stderr(options.verbose):
+    with shown_on_stderr(options.verbose, quiet=options.quiet):
         return _run_passes(options, flags)
 
 

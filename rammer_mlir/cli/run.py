@@ -114,7 +114,7 @@ def _parser() -> ArgumentParser:
 
 def _run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    with shown_on_stderr(options.verbose):
+    with shown_on_stderr(options.verbose, quiet=options.quiet):
         return _run_model(options)
 
 

@@ -29,6 +29,7 @@ from rammer_mlir.frontends.onnx.shapes import (
 )
 from rammer_mlir.frontends.onnx.tensors import label, opset
 from rammer_mlir.frontends.onnx.transposed import decompose_transposed
+from rammer_mlir.support.log import log_progress
 
 _OLDEST_OPSET, _NEW_OPSET = 13, 17
 """Models older than the first are converted to the second, which the importer knows whole."""
@@ -47,6 +48,7 @@ def prepare(model: Model) -> Model:
         ShapeError: if a shape is not static.
         UnsupportedError: if operators cannot be compiled.
     """
+    log_progress("preparation", lambda: f"{len(model.graph.node)} nodes")
     declared = take_declared(model.graph)
     inline_local_functions(model)
     check_attributes(model.graph)
