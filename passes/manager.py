@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 from rammer_mlir import dialects
@@ -20,6 +21,7 @@ from rammer_mlir.passes.registry import (
     is_unknown_to_mlir,
 )
 from rammer_mlir.passes.timing import Timing
+from rammer_mlir.support.log import log_progress
 
 _RESTRICTED = re.compile(r"restricted to '([\w.]+)'")
 
@@ -66,6 +68,7 @@ def run_pipeline(
         steps = _Planner(passes).plan(parse_pipeline(text), leaf_by_leaf=leaf_by_leaf)
         _verify(module, "before the first pass")
         for step in steps:
+            log_progress("pass", partial(_first_pass, step.text))
             if timing is None:
                 _run(step, module)
             else:
@@ -73,6 +76,11 @@ def run_pipeline(
                     _run(step, module)
             if print_after_all is not None:
                 print_after_all(step.text, module)
+
+
+def _first_pass(text: str) -> str:
+    """Return the name of the first pass of a pipeline's text."""
+    return text.rpartition("(")[2].partition("{")[0].partition(",")[0].rstrip(")")
 
 
 def check_pipeline(text: str, *, passes: Sequence[type[Pass]] = PASSES) -> None:

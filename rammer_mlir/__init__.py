@@ -16,6 +16,7 @@ from rammer_mlir.errors import (
     AssemblyError,
     EmulationError,
     InputError,
+    MissingPackageError,
     ModelError,
     OptionError,
     PassError,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from rammer_mlir.runtime.compiled import CompiledModel
     from rammer_mlir.runtime.executable import Executable
     from rammer_mlir.runtime.gpu.executable import GpuExecutable
+    from rammer_mlir.runtime.signatures import PemKey
 
 __all__ = [
     "ArtifactError",
@@ -50,6 +52,7 @@ __all__ = [
     "Executable",
     "GpuExecutable",
     "InputError",
+    "MissingPackageError",
     "ModelError",
     "OpenModel",
     "OptionError",
@@ -95,6 +98,7 @@ def compile(
     target: Literal["cpu"] = "cpu",
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
+    external_data: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     cache: bool = True,
     emulate: Literal[False] = False,
@@ -109,6 +113,7 @@ def compile(
     target: str,
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
+    external_data: str | os.PathLike[str] | None = None,
     emulate: Literal[True],
     check: bool = False,
     **options: Unpack[Options],
@@ -122,6 +127,7 @@ def compile(
     target: str,
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
+    external_data: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
     device: int = 0,
     cache: bool = True,
@@ -137,6 +143,7 @@ def compile(
     target: str = DEFAULT_TARGET,
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
+    external_data: str | os.PathLike[str] | None = None,
     specializations: int,
     executor: Executor | None = None,
     emulate: bool = False,
@@ -153,6 +160,7 @@ def compile(
     target: str = DEFAULT_TARGET,
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
+    external_data: str | os.PathLike[str] | None = None,
     specializations: int = DEFAULT_SPECIALIZATIONS,
     executor: Executor | None = None,
     emulate: bool = False,
@@ -170,9 +178,12 @@ def compile(
     Args:
         model: a path, the bytes of a model, a binary file, an ``onnx.ModelProto``, an
             ``ONNXProgram`` of ``torch.onnx.export``, or an ``onnx_ir.Model``.
-        target: ``cpu``, this machine's processor, or a GPU's: ``nvvm:sm_90``, ``rocdl:gfx90a``.
+        target: ``cpu``, this machine's processor; another one, ``cpu:x86-64-v3``; or a GPU's:
+            ``nvvm:sm_90``, ``rocdl:gfx90a``.
         shapes: static shapes of inputs whose dimensions the model leaves open, by name.
         dims: sizes of open dimensions by the name that the model gives them, wherever it stands.
+        external_data: a folder with files of the model's external data, which may also be links to
+            it; other files are opened beside the model only.
         specializations: of a model with open dimensions, how many bindings are kept in memory.
         executor: with measured costs, where rKernels are measured; here, one by one, if None.
         emulate: execute the GPU's kernel on this machine's processor.
@@ -191,34 +202,43 @@ def compile(
 
     Options:
     """
-    from rammer_mlir.compiler.options import (
-        check_dims,
-        check_options,
-        check_shapes,
-        check_specializations,
-    )
+    from rammer_mlir.support.packages import told_if_missing
 
-    checked = check_options(target, **options)
-    shapes, dims = check_shapes(shapes), check_dims(dims)
-    check_specializations(specializations)
-    if executor is not None and not checked.measured:
-        raise OptionError("executor: expected measured costs, found none; ask for them as well")
-    if check and not emulate:
-        raise OptionError("check: expected emulation, found none; emulate as well")
-    if emulate:
-        checked = checked.emulated(checked=check)
-    from rammer_mlir.compiler.models import Request, compile_any
-    from rammer_mlir.frontends.onnx.sources import source_of
+    with told_if_missing():
+        from rammer_mlir.compiler.options import (
+            check_dims,
+            check_options,
+            check_shapes,
+            check_specializations,
+        )
 
-    request = Request(source_of(model), checked, shapes, dims, device, executor, cached=cache)
-    return compile_any(request, specializations)
+        checked = check_options(target, **options)
+        shapes, dims = check_shapes(shapes), check_dims(dims)
+        check_specializations(specializations)
+        if executor is not None and not checked.measured:
+            raise OptionError("executor: expected measured costs, found none; ask for them as well")
+        if check and not emulate:
+            raise OptionError("check: expected emulation, found none; emulate as well")
+        if emulate:
+            checked = checked.emulated(checked=check)
+        from rammer_mlir.compiler.models import Request, compile_any
+        from rammer_mlir.frontends.onnx.given import with_folder
+        from rammer_mlir.frontends.onnx.sources import source_of
+
+        source = with_folder(source_of(model), external_data, "external_data")
+        request = Request(source, checked, shapes, dims, device, executor, cached=cache)
+        return compile_any(request, specializations)
 
 
 compile.__doc__ = f"{compile.__doc__ or ''}    {described_options().lstrip()}\n    "
 
 
 def load(
-    path: str | os.PathLike[str], device: int = 0, *, mapped: bool = True
+    path: str | os.PathLike[str],
+    device: int = 0,
+    *,
+    mapped: bool = True,
+    verify: PemKey | None = None,
 ) -> Executable | GpuExecutable | OpenModel:
     """Load a model that ``Executable.save`` or ``rammer-compile`` wrote.
 
@@ -231,10 +251,16 @@ def load(
             run.
         mapped: map large constants from the file, which processes then share; where somebody may
             change the file in place while the model is in use, let them be read instead.
+        verify: a public key for Ed25519, in PEM or the file of it: nothing is loaded that the
+            private key has not signed. All is read then, and nothing mapped.
 
     Raises:
-        ArtifactError: if the file is missing, foreign, corrupt, or made for another machine.
+        ArtifactError: if the file is missing, foreign, corrupt, made for another machine, or not
+            signed as it has to be.
     """
-    from rammer_mlir.open_models.loading import load as load_artifact
+    from rammer_mlir.support.packages import told_if_missing
 
-    return load_artifact(path, device, mapped=mapped)
+    with told_if_missing():
+        from rammer_mlir.hosted_models.loading import load as load_artifact
+
+        return load_artifact(path, device, mapped=mapped, verify=verify)

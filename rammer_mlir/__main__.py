@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 
 from rammer_mlir.cli.common import ArgumentParser, add_version_option, run_tool
+from rammer_mlir.cli.start import start
 from rammer_mlir.errors import OptionError
 
 TOOLS = {
@@ -22,8 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the tool that the first argument names, or list the tools; return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments and arguments[0] in TOOLS:
-        # Each tool imports much that the other ones do not need.
-        return import_module(f"rammer_mlir.cli.{arguments[0]}").main(arguments[1:])
+        return start(arguments[0], arguments[1:])
     return run_tool(lambda: _list_tools(arguments), debug="--debug" in arguments)
 
 

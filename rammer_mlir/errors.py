@@ -58,5 +58,9 @@ class EmulationError(RammerError):
     """An emulated GPU kernel did what a GPU would not forgive: a race, an overrun, a hang."""
 
 
+class MissingPackageError(RammerError, ModuleNotFoundError):
+    """A package that is needed for what was asked is not installed."""
+
+
 class ModelWarning(UserWarning):
     """The model says of itself what its nodes contradict, and is compiled all the same."""

@@ -94,7 +94,7 @@ def test_an_unusable_choice_is_refused(tmp_path: Path, files: dict[str, str], re
     done = import_bindings("chosen", tmp_path)
     last = done.stderr.strip().splitlines()[-1]
     assert done.returncode == 1
-    assert last.startswith("ImportError: expected MLIR Python bindings")
+    assert last.startswith("rammer_mlir.errors.MissingPackageError: expected MLIR Python bindings")
     assert reason in last
     assert "unset RAMMER_MLIR_BINDINGS or set it to one of mlir, torch_mlir" in last
 

@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "rammer_mlir"
 
 LAYERS = (
-    {"errors", "bindings"},
+    {"errors"},
+    {"bindings"},
     {"support", "checker", "options"},
     {"dialects", "scheduling", "programs", "evaluators"},
     {"passes", "timeline"},

@@ -12,12 +12,13 @@ from pathlib import Path
 from rammer_mlir.errors import TargetError
 
 
-def find_linker(*, needs_amdgpu: bool = False) -> list[str]:
+def find_linker(*, needs_lld: bool = False) -> list[str]:
     """Return the command of an ELF linker: ``ld.lld``, ``ld``, or the one in ``ziglang``.
 
-    With ``needs_amdgpu`` only LLVM's linkers count. Raises ``TargetError`` when there is none.
+    With ``needs_lld`` only LLVM's linkers count, which link for any processor. Raises
+    ``TargetError`` when there is none.
     """
-    for name in ("ld.lld",) if needs_amdgpu else ("ld.lld", "ld"):
+    for name in ("ld.lld",) if needs_lld else ("ld.lld", "ld"):
         path = shutil.which(name)
         if path is not None:
             return [path]
@@ -29,18 +30,18 @@ def find_linker(*, needs_amdgpu: bool = False) -> list[str]:
     )
 
 
-def link_shared(object_file: bytes, *, needs_amdgpu: bool = False) -> bytes:
+def link_shared(object_file: bytes, *, needs_lld: bool = False, is_whole: bool = False) -> bytes:
     """Link a relocatable ELF object to a shared library and return the library's bytes.
 
     Symbols of libc and libm stay undefined: the process that loads the library provides them. With
-    ``needs_amdgpu`` the object is one for AMD GPUs, where nobody would provide any.
+    ``needs_lld`` the object is for another processor; with ``is_whole`` nobody would provide them.
     Raises ``TargetError`` when no linker is found or the linker fails.
     """
-    linker = find_linker(needs_amdgpu=needs_amdgpu)
+    linker = find_linker(needs_lld=needs_lld)
     with tempfile.TemporaryDirectory(prefix="rammer-link-") as folder:
         source, library = Path(folder, "kernels.o"), Path(folder, "kernels.so")
         source.write_bytes(object_file)
-        options = ["--no-undefined"] if needs_amdgpu else []
+        options = ["--no-undefined"] if is_whole else []
         command = [*linker, "-shared", *options, "-o", str(library), str(source)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode != 0 or not library.exists():

@@ -20,7 +20,7 @@ def link_hsaco(object_file: bytes) -> bytes:
     Raises:
         TargetError: if no linker is found or it fails.
     """
-    return link_shared(object_file, needs_amdgpu=True)
+    return link_shared(object_file, needs_lld=True, is_whole=True)
 
 
 def read_resources(code: bytes) -> KernelResources:

@@ -14,6 +14,8 @@ import os
 import sys
 from types import ModuleType
 
+from rammer_mlir.errors import MissingPackageError
+
 _VARIABLE = "RAMMER_MLIR_BINDINGS"
 _CANDIDATES = ("mlir", "torch_mlir")
 _NEEDED = ("DynamicOpTrait", "NoTerminatorTrait")
@@ -43,9 +45,10 @@ def _choose_package() -> str:
     advice = (
         f"unset {_VARIABLE} or set it to one of {', '.join(_CANDIDATES)}"
         if override
-        else "install them with 'pip install torch-mlir'"
+        else "install them with 'pip install torch-mlir', or all that compiling needs with "
+        "'pip install rammer-mlir'"
     )
-    raise ImportError(
+    raise MissingPackageError(
         "expected MLIR Python bindings that can define dialects, found none: "
         f"{'; '.join(reasons)}; {advice}"
     )

@@ -16,8 +16,10 @@ from types import FrameType
 from typing import NoReturn, TextIO
 
 from rammer_mlir import __version__
+from rammer_mlir.cli.completion import add_completion_option
 from rammer_mlir.errors import ArtifactError, OptionError, RammerError
 from rammer_mlir.support.atomic_file import write_atomically
+from rammer_mlir.support.packages import told_if_missing
 
 STREAM = "-"
 """The file name that means standard input or output."""
@@ -62,7 +64,11 @@ def add_tool_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="say on standard error what is done, and how long it takes",
     )
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="show no progress, as on a terminal"
+    )
     parser.add_argument("--debug", action="store_true", help="print a traceback with an error")
+    add_completion_option(parser)
     add_version_option(parser)
 
 
@@ -91,7 +97,7 @@ def run_tool(tool: Callable[[], int], *, debug: bool) -> int:
     went away 1. With ``debug`` a traceback comes first.
     """
     try:
-        with _ending_in_order():
+        with _ending_in_order(), told_if_missing():
             code = tool()
         if sys.stdout is not None:  # it is where the shell closed it
             with _standard_output():

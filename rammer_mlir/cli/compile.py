@@ -18,11 +18,13 @@ from rammer_mlir.cli.model_options import (
     parse_dims,
     parse_shapes,
     single_sizes,
+    source_of,
 )
 from rammer_mlir.compiler.stage_names import KNOWN_STAGES
 from rammer_mlir.errors import OptionError
 from rammer_mlir.options import DEFAULT_TARGET
 from rammer_mlir.programs.dimensions import COMMAND_LINE
+from rammer_mlir.runtime.signatures import signer_of
 from rammer_mlir.support.atomic_file import check_writable
 from rammer_mlir.support.log import shown_on_stderr
 from rammer_mlir.support.plugins import load_plugins
@@ -48,6 +50,9 @@ def _parser() -> ArgumentParser:
         "--list-targets", action="store_true", help="list the targets, and what each lacks"
     )
     parser.add_argument("-o", "--output", metavar="OUT", help="file to write, or - for stdout")
+    parser.add_argument(
+        "--sign", metavar="KEYFILE", help="sign the artifact with this private key (Ed25519, PEM)"
+    )
     add_model_options(parser)
     stages = ", ".join(KNOWN_STAGES)
     parser.add_argument("--emit", metavar="STAGE", help=f"write this stage instead: {stages}")
@@ -57,7 +62,7 @@ def _parser() -> ArgumentParser:
 
 def _compile(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    with shown_on_stderr(options.verbose):
+    with shown_on_stderr(options.verbose, quiet=options.quiet):
         return _compile_model(options)
 
 
@@ -72,6 +77,10 @@ def _compile_model(options: argparse.Namespace) -> int:
         )
     shapes, sizes = parse_shapes(options.shape), parse_dims(options.dim)
     compared = parse_compared(options)
+    if options.sign is not None:
+        if options.emit is not None:
+            raise OptionError("--sign: expected an artifact to be written; leave --emit out")
+        signer_of(options.sign)  # a key that is none is found before the model is compiled
     if options.emit is not None and options.timeline is not None:
         raise OptionError("--timeline: expected a whole compilation; leave --emit out")
     from rammer_mlir.compiler.options import check_options
@@ -88,14 +97,15 @@ def _compile_model(options: argparse.Namespace) -> int:
             check_writable(Path(name))
     from rammer_mlir.compiler.models import Request
 
-    request = Request(options.model, checked, shapes, cached=options.cache, wording=COMMAND_LINE)
+    source = source_of(options, options.model)
+    request = Request(source, checked, shapes, cached=options.cache, wording=COMMAND_LINE)
     if options.emit is not None:
         request = replace(request, dims=single_sizes(sizes, "with --emit"))
         write_output(output, _compilation(request).emit(options.emit))
         return 0
     if output == STREAM:
         raise OptionError("an artifact cannot be written to standard output: give a file with -o")
-    _write_artifact(_compiled(options, request, sizes, compared), output)
+    _write_artifact(_compiled(options, request, sizes, compared), output, options.sign)
     return 0
 
 
@@ -130,9 +140,9 @@ def _compiled(
     return compilation.executable()
 
 
-def _write_artifact(compiled: CompiledModel | OpenModel, output: str) -> None:
+def _write_artifact(compiled: CompiledModel | OpenModel, output: str, sign: str | None) -> None:
     with compiled as executable:
-        executable.save(output)
+        executable.save(output, sign=sign)
         print(executable.summary)
         seconds = executable.stats["seconds"]
     way = "found in the cache" if "cache" in seconds else "compiled"

@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import Mapping, Sequence
 from math import prod
+from typing import TYPE_CHECKING
 
 from rammer_mlir.cli.common import ArgumentParser, add_plugin_option, add_tool_options
 from rammer_mlir.errors import OptionError
@@ -16,6 +17,9 @@ from rammer_mlir.options import (
     declared_options,
 )
 
+if TYPE_CHECKING:
+    from rammer_mlir.frontends.onnx.given import Source
+
 
 def add_model_options(parser: ArgumentParser) -> None:
     """Add the options that say how a model is compiled.
@@ -24,13 +28,15 @@ def add_model_options(parser: ArgumentParser) -> None:
     """
     parser.add_argument(
         "--target",
-        help="what to compile for: cpu, or a GPU, nvvm:sm_90, rocdl:gfx90a "
+        help="what to compile for: cpu, this machine; cpu:x86-64-v3, another one; or a GPU, "
+        "nvvm:sm_90, rocdl:gfx90a "
         f"(default: {DEFAULT_TARGET})",
     )
     for declared in declared_options():
         _add(parser, declared)
     add_shape_option(parser)
     add_dim_option(parser)
+    add_external_data_option(parser)
     parser.add_argument(
         "--no-cache",
         dest="cache",
@@ -64,6 +70,29 @@ def add_dim_option(parser: argparse.ArgumentParser) -> None:
         "rammer-compile takes several, batch=1,8 or length=16..512:16, and makes a program for "
         "each combination; may be repeated",
     )
+
+
+def add_external_data_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names a folder of external data."""
+    parser.add_argument(
+        "--external-data",
+        metavar="FOLDER",
+        help="folder with files of the model's external data; others are opened beside the model "
+        "only",
+    )
+
+
+def source_of(options: argparse.Namespace, model: str | bytes) -> Source:
+    """Return the model, with the folder of ``--external-data`` if one is given.
+
+    Raises:
+        OptionError: if that is no folder.
+    """
+    if options.external_data is None:
+        return model
+    from rammer_mlir.frontends.onnx.given import with_folder
+
+    return with_folder(model, options.external_data, "--external-data")
 
 
 def _describe_names() -> str:

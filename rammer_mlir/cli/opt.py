@@ -23,10 +23,12 @@ from rammer_mlir.cli.common import (
 )
 from rammer_mlir.cli.model_options import (
     add_dim_option,
+    add_external_data_option,
     add_shape_option,
     parse_dims,
     parse_shapes,
     single_sizes,
+    source_of,
 )
 from rammer_mlir.errors import OptionError, PassError, RammerError
 from rammer_mlir.lowering.registry import LOWERING_PASSES
@@ -53,8 +55,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _opt(arguments: Sequence[str]) -> int:
-    options, flags = _parser().parse_known_args(arguments)
-    with shown_on_stderr(options.verbose):
+    parser = _parser()
+    if any(argument.startswith("--print-completion") for argument in arguments):
+        for kind in ALL_PASSES:  # else each flag that is no option is one
+            parser.add_argument(f"--{kind.name}", help=help_line(kind))
+    options, flags = parser.parse_known_args(arguments)
+    with shown_on_stderr(options.verbose, quiet=options.quiet):
         return _run_passes(options, flags)
 
 
@@ -98,6 +104,7 @@ def _parser() -> ArgumentParser:
     add("--emit-bytecode", action="store_true", help="write bytecode instead of text")
     add_dim_option(parser)
     add_shape_option(parser)
+    add_external_data_option(parser)
     add_tool_options(parser)
     return parser
 
@@ -153,7 +160,7 @@ def _chunks(options: argparse.Namespace) -> list[str | bytes]:
     if options.input.endswith(".onnx") or data.startswith(_ONNX):
         from rammer_mlir.frontends.onnx import import_model
 
-        source = data if options.input == STREAM else options.input
+        source = source_of(options, data if options.input == STREAM else options.input)
         dims = single_sizes(parse_dims(options.dim), "for IR of static shapes")
         shapes = parse_shapes(options.shape)
         with logged_seconds("import"):

@@ -27,6 +27,7 @@ from rammer_mlir.cli.model_options import (
     parse_dims,
     parse_shapes,
     single_sizes,
+    source_of,
 )
 from rammer_mlir.cli.open_models import (
     described,
@@ -99,6 +100,11 @@ def _parser() -> ArgumentParser:
         help="prove an artifact's schedule from the file alone, and run nothing",
     )
     parser.add_argument(
+        "--verify-signature",
+        metavar="KEYFILE",
+        help="load an artifact only if the owner of this public key signed it (Ed25519, PEM)",
+    )
+    parser.add_argument(
         "--info",
         action="store_true",
         help="print an artifact's target, inputs, outputs and specialisations, and run nothing",
@@ -108,13 +114,20 @@ def _parser() -> ArgumentParser:
 
 def _run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    with shown_on_stderr(options.verbose):
+    with shown_on_stderr(options.verbose, quiet=options.quiet):
         return _run_model(options)
 
 
 def _run_model(options: argparse.Namespace) -> int:
     load_plugins(options.plugin)
+    if options.verify_signature is not None and not _is_artifact(Path(options.model)):
+        raise OptionError(
+            f"--verify-signature: expected an artifact, found '{options.model}'; compile the model "
+            "with --sign first"
+        )
     if options.verify:
+        if options.verify_signature is not None:
+            _load(options).close()
         print(verify(options.model))
         return 0
     if options.info:
@@ -148,8 +161,12 @@ def _info(options: argparse.Namespace) -> str:
         raise OptionError(
             f"--info: expected an artifact, found '{options.model}'; compile the model first"
         )
-    with rammer_mlir.load(options.model, options.device) as model:
+    with _load(options) as model:
         return described(model)
+
+
+def _load(options: argparse.Namespace) -> CompiledModel | OpenModel:
+    return rammer_mlir.load(options.model, options.device, verify=options.verify_signature)
 
 
 @contextmanager
@@ -211,7 +228,7 @@ def _open_model(options: argparse.Namespace) -> CompiledModel | OpenModel:
         _check_emulated(options)
     elif _is_artifact(Path(options.model)):
         with logged_seconds(f"load of '{options.model}'"):
-            executable = rammer_mlir.load(options.model, options.device)
+            executable = _load(options)
         _check_compiled_so(executable, options, shapes)
         return executable
     return _compile(options, given_options(options))
@@ -226,7 +243,8 @@ def _compile(options: argparse.Namespace, given: Options) -> CompiledModel | Ope
         checked = checked.emulated(checked=options.check)
     shapes, dims = parse_shapes(options.shape), parse_dims(options.dim)
     request = Request(
-        options.model, checked, shapes, single_sizes(dims, "for a run"), options.device,
+        source_of(options, options.model), checked, shapes, single_sizes(dims, "for a run"),
+        options.device,
         cached=options.cache, wording=COMMAND_LINE,
     )  # fmt: skip
     found = compile_any(request)
@@ -293,6 +311,11 @@ def _check_compiled_so(
         raise OptionError(
             f"{declared.flag}: expected an ONNX model, but '{options.model}' holds a finished "
             "schedule; leave the option out, or compile the ONNX model again"
+        )
+    if options.external_data is not None:
+        raise OptionError(
+            f"--external-data: expected an ONNX model, but '{options.model}' holds its weights; "
+            "leave the option out"
         )
     if options.dim and not isinstance(executable, OpenModel):
         raise OptionError(

@@ -29,8 +29,8 @@ from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.options import CheckedOptions
 from rammer_mlir.errors import OptionError, RammerError
 from rammer_mlir.frontends.onnx.digest import model_digest
+from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
-from rammer_mlir.frontends.onnx.load import Source
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.programs.dimensions import Shapes
 from rammer_mlir.runtime.artifact import read_artifact
@@ -256,6 +256,8 @@ def _obstacle(model: str | None, options: CheckedOptions) -> str | None:
     """Return why the program of a model's digest cannot be kept; None if it can."""
     if model is None:
         return "the model cannot be read"
+    if not options.backend.runs_here:
+        return "programs for other machines are not kept"
     if options.measured:
         return "measured costs have a cache of their own"
     if not _has_known_source(options):

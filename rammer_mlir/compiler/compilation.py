@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
 
 from rammer_mlir import dialects
@@ -20,6 +18,7 @@ from rammer_mlir.compiler.pipeline import applied_costs
 from rammer_mlir.compiler.stage import Image, Work, run_stages
 from rammer_mlir.compiler.stage_names import PORTABLE_STAGES
 from rammer_mlir.frontends.onnx import ImportedModel, import_any, import_model
+from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.lowering.profiling.profiler import profile_kernels
@@ -38,9 +37,6 @@ from rammer_mlir.scheduling.supersteps import supersteps
 from rammer_mlir.support.log import LOGGER, log_seconds
 from rammer_mlir.timeline.predicted import predicted_timeline
 from rammer_mlir.timeline.spans import Timeline
-
-Source = str | os.PathLike[str] | bytes | onnx.ModelProto
-"""A model: a path, its bytes, or the parsed ONNX model."""
 
 
 def compile_model(

@@ -10,10 +10,10 @@ from math import prod
 from rammer_mlir.compiler.cache import CachedCompiler
 from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.options import CheckedOptions
+from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
 from rammer_mlir.frontends.onnx.hosting.parts import Part
-from rammer_mlir.frontends.onnx.load import Source, load
-from rammer_mlir.frontends.onnx.local_functions import inline_local_functions
+from rammer_mlir.frontends.onnx.load import load
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.open_inputs import (
     Fixed,
@@ -22,7 +22,7 @@ from rammer_mlir.frontends.onnx.open_inputs import (
     open_signature,
     require_fixed,
 )
-from rammer_mlir.frontends.onnx.refusals import refuse_for_all_sizes
+from rammer_mlir.frontends.onnx.prepare import refuse_whatever_the_sizes
 from rammer_mlir.hosted_models.model import HostedModel
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.open_models.sharing import ConstantStore
@@ -85,6 +85,8 @@ class Request:
             RammerError: as ``load`` does, or if a dimension is open.
         """
         model, fixed = self.load()
+        if fixed.signature.is_open:
+            refuse_whatever_the_sizes(model)
         require_fixed(fixed.signature, self.wording)
         return model, fixed.shapes
 
@@ -114,7 +116,7 @@ def compile_any(request: Request, specializations: int = DEFAULT_SPECIALIZATIONS
     if not signature.is_open or not has_tensors_only(signature):
         found = None if shapes == request.shapes else compiler.find(Given(shapes))
         return found or compiling.compile(Given(shapes))
-    _refuse_unsupported(model)
+    refuse_whatever_the_sizes(model)
     return OpenModel(signature, compiling, specializations)
 
 
@@ -139,12 +141,6 @@ def compile_for(request: Request, sizes: Mapping[str, Sequence[int]]) -> AnyMode
 def has_tensors_only(signature: OpenSignature) -> bool:
     """Whether arrays alone bind a signature: sequences and optional values are the host's."""
     return all(tensor.is_tensor for tensor in signature.inputs)
-
-
-def _refuse_unsupported(model: Model) -> None:
-    model = model.copy()
-    inline_local_functions(model)
-    refuse_for_all_sizes(model)
 
 
 @dataclass(frozen=True)

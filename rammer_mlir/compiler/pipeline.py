@@ -10,6 +10,7 @@ from rammer_mlir.compiler import steps
 from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.stage import Stage
 from rammer_mlir.lowering.gpu.target import GpuTarget
+from rammer_mlir.lowering.llvm.named_machines import NamedMachine
 from rammer_mlir.programs.residency import Multiprocessors
 from rammer_mlir.scheduling.policies.ios import Ios
 from rammer_mlir.scheduling.policies.sequential import Sequential
@@ -52,8 +53,10 @@ _FUSED_BODIES = (
 )
 
 
-def cpu_stages(options: CompileOptions) -> tuple[Stage, ...]:
-    """Return the way to an object of this machine's processor."""
+def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tuple[Stage, ...]:
+    """Return the way to an object of this machine's processor, or of one that is named."""
+    lower = steps.lower_to_threads if named is None else steps.lower_to_threads_of(named)
+    emit = steps.compile_to_object if named is None else steps.compile_to_object_of(named)
     return (
         Stage(
             "operators",
@@ -73,9 +76,9 @@ def cpu_stages(options: CompileOptions) -> tuple[Stage, ...]:
         Stage("tasks", (_tiled_for_cpu(options), *_SIMPLIFIED)),
         Stage("buffers", ("rtask-bufferize",)),
         Stage("program", _scheduled(options)),
-        Stage("target", step=steps.lower_to_threads),
+        Stage("target", step=lower),
         Stage("llvm", step=steps.translate_to_llvm),
-        Stage("object", step=steps.compile_to_object),
+        Stage("object", step=emit),
     )
 
 

@@ -15,12 +15,13 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.emulation.codegen.kernel import KernelCode
 from rammer_mlir.lowering.registry import LOWERING_PASSES
+from rammer_mlir.passes.ir.kernels import described_kernels
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.registry import PASSES
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.programs.signature import Signature
-from rammer_mlir.support.log import log_seconds
+from rammer_mlir.support.log import log_progress, log_seconds
 
 Image = CpuImage | GpuImage
 
@@ -109,11 +110,22 @@ class Stage:
             RammerError: if a pass or step does not succeed.
         """
         with work.timed(self.name):
+            log_progress(self.name, lambda: _size_text(work.module))
             if self.passes:
                 run_pipeline(work.module, self.pipeline, passes=(*PASSES, *LOWERING_PASSES))
             if self.step is not None:
                 self.step(work)
         work.reached.append(self.name)
+
+
+def _size_text(module: ir.Module) -> str:
+    """Return how much a stage begins with: rKernels, or operations of the model."""
+    kernels = len(described_kernels(module))
+    if kernels:
+        return f"{kernels} rKernels"
+    functions = [op for op in module.body.operations if op.operation.name == "func.func"]
+    blocks = (block for op in functions for block in op.operation.regions[0].blocks)
+    return f"{sum(len(block.operations) for block in blocks)} operations"
 
 
 def run_stages(work: Work, stages: Sequence[Stage], last: str) -> None:

@@ -13,7 +13,8 @@ from rammer_mlir.lowering.gpu.llvm.to_llvm import gpu_llvm_ir
 from rammer_mlir.lowering.gpu.program.program_to_gpu import lower_to_gpu
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
-from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.lowering.llvm.machine import Machine, host_machine
+from rammer_mlir.lowering.llvm.named_machines import NamedMachine
 from rammer_mlir.lowering.nvvm.gpu_to_nvvm import lower_to_nvvm
 from rammer_mlir.lowering.nvvm.ptx import emit_ptx
 from rammer_mlir.lowering.nvvm.ptxas import assemble
@@ -22,6 +23,7 @@ from rammer_mlir.lowering.rocdl.hsaco import amd_machine, link_hsaco, read_resou
 from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.program.program_ir import ScheduledModule, read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
+from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.gpu_image import GpuCodeKind, GpuImage
 from rammer_mlir.programs.residency import (
     BlockNeeds,
@@ -34,11 +36,31 @@ from rammer_mlir.scheduling.report import summary
 
 def lower_to_threads(work: Work) -> None:
     """CPU: rKernels as LLVM functions, the schedule as a table and the code that executes it."""
+    _lower_to_threads(work, host_machine())
+
+
+def lower_to_threads_of(named: NamedMachine) -> Step:
+    """CPU: the same for a processor that is named, of this machine or not."""
+
+    def lower(work: Work) -> None:
+        _lower_to_threads(work, named.machine())
+        assert isinstance(work.image, CpuImage)
+        work.image = replace(
+            work.image,
+            features=named.features,
+            machine=named.architecture,
+            target=f"cpu:{named.name}",
+        )
+
+    return lower
+
+
+def _lower_to_threads(work: Work, machine: Machine) -> None:
     options = work.options
     memory = memory_sizes(entry_function(work.module))
     weights = packed_weights(entry_function(work.module), work.constants)
     image = build_image(work.module, weights, work.signature, options.launched_veus)
-    lower_program(work.module, image.program, host_machine())
+    lower_program(work.module, image.program, machine)
     work.image = image
     work.stats |= {
         "arena_bytes": memory.arena_bytes,
@@ -55,7 +77,20 @@ def translate_to_llvm(work: Work) -> None:
 
 def compile_to_object(work: Work) -> None:
     """CPU and emulator: an object of this machine."""
-    work.binary = emit_object(work.text, host_machine())
+    _compile_to_object(work, host_machine())
+
+
+def compile_to_object_of(named: NamedMachine) -> Step:
+    """CPU: an object of a processor that is named."""
+
+    def compile_text(work: Work) -> None:
+        _compile_to_object(work, named.machine())
+
+    return compile_text
+
+
+def _compile_to_object(work: Work, machine: Machine) -> None:
+    work.binary = emit_object(work.text, machine)
     work.stats["code_bytes"] = len(work.binary)
 
 

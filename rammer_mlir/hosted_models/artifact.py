@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rammer_mlir.hosted_models.model import HostedModel
 from rammer_mlir.hosted_models.steps_json import ArrayReader, read_program
 from rammer_mlir.open_models.artifact import read_tensors
-from rammer_mlir.open_models.loading import HeldModels
+from rammer_mlir.open_models.held import HeldModels
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.open_models.pool import Key
 from rammer_mlir.open_models.specializer import Made
 from rammer_mlir.open_models.tree import TREE_VERSION, Node
 from rammer_mlir.programs.constants import Bytes, Constants
 from rammer_mlir.programs.dimensions import OpenSignature
-from rammer_mlir.runtime.artifact import Archive
+from rammer_mlir.runtime.artifact import Archive, Artifact
 from rammer_mlir.runtime.compiled import RunnableModel
 from rammer_mlir.runtime.loader import open_artifact
 
 
-def read_tree(archive: Archive, device: int) -> RunnableModel:
-    """Read a model whose parts are models.
+def read_tree(archive: Archive, device: int) -> Callable[[], OpenModel | HostedModel]:
+    """Read a model whose parts are models; return what makes it ready to run.
 
     Raises:
         ArtifactError: if the file was changed, or is made for a machine that this is not.
     """
     archive.require_version(TREE_VERSION)
     root = archive.manifest["model"]
-    for node in _programs(root):
+    programs = _programs(root)
+    for node in programs:
         archive.check_machine(node)
     archive.check_seal()
-    return _Reader(archive, archive.constants(), device).model(root)
+    blob = archive.constants()
+    artifacts = {node["folder"]: _artifact(archive, node, blob) for node in programs}
+    return partial(_Reader(archive.path, artifacts, blob, device).composed, root)
+
+
+def _artifact(archive: Archive, node: Node, blob: Bytes) -> Artifact:
+    parts = tuple(blob[start : start + size] for start, size in node["constants"])
+    return archive.program(node, Constants(parts), node["folder"])
 
 
 def _programs(node: Node) -> list[Node]:
@@ -41,27 +52,29 @@ def _programs(node: Node) -> list[Node]:
     return [found for part in (*inner, *node.get("parts", [])) for found in _programs(part)]
 
 
+@dataclass(frozen=True)
 class _Reader:
-    def __init__(self, archive: Archive, blob: Bytes, device: int) -> None:
-        self._archive, self._blob, self._device = archive, blob, device
+    path: Path
+    artifacts: Mapping[str, Artifact]
+    blob: Bytes
+    device: int
 
-    def model(self, node: Node) -> RunnableModel:
-        if node["kind"] == "host":
-            return self._host(node)
-        if node["kind"] == "open":
-            return self._open(node)
-        parts = tuple(self._blob[start : start + size] for start, size in node["constants"])
-        artifact = self._archive.program(node, Constants(parts), node["folder"])
-        return open_artifact(self._archive.path, artifact, self._device)
+    def composed(self, node: Node) -> OpenModel | HostedModel:
+        return self._host(node) if node["kind"] == "host" else self._open(node)
+
+    def _model(self, node: Node) -> RunnableModel:
+        if node["kind"] != "program":
+            return self.composed(node)
+        return open_artifact(self.path, self.artifacts[node["folder"]], self.device)
 
     def _host(self, node: Node) -> HostedModel:
-        program = read_program(node["program"], ArrayReader(self._blob))
-        parts = [self.model(part) for part in node["parts"]]
+        program = read_program(node["program"], ArrayReader(self.blob))
+        parts = [self._model(part) for part in node["parts"]]
         return HostedModel(_signature(node), program, parts, Made(**node["made"]))
 
     def _open(self, node: Node) -> OpenModel:
-        entries = [(_key(e["key"]), self.model(e["model"])) for e in node["specializations"]]
-        held = HeldModels(self._archive.path, Made(**node["made"]), dict(entries))
+        entries = [(_key(e["key"]), self._model(e["model"])) for e in node["specializations"]]
+        held = HeldModels(self.path, Made(**node["made"]), dict(entries))
         model = OpenModel(_signature(node), held, max(len(entries), 1))
         model.keep(entry for entry, _ in entries)
         return model

@@ -18,6 +18,7 @@ from rammer_mlir.open_models.tree import ComposedModel, Node, TreeWriter, write_
 from rammer_mlir.programs.dimensions import OpenSignature
 from rammer_mlir.programs.host_program import Compute, HostProgram, results_of
 from rammer_mlir.runtime.compiled import RunnableModel
+from rammer_mlir.runtime.signatures import PemKey, signer_of
 from rammer_mlir.support.paths import path_of
 
 
@@ -113,14 +114,19 @@ class HostedModel(ComposedModel):
                 found[name] = _copied(value)
         return found if out is None else found | _written(found, out)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
         """Write an artifact with all parts that are in memory.
+
+        Args:
+            path: the file.
+            sign: a private key for Ed25519, in PEM or the file of it, to sign the artifact with.
 
         Raises:
             ArtifactError: if the file cannot be written.
             OptionError: if it is no path, no part is in memory, or emulated code is to be saved.
         """
-        write_tree(path_of(path, "save"), self)
+        place = path_of(path, "save")
+        write_tree(place, self, None if sign is None else signer_of(sign))
 
     def node(self, tree: TreeWriter) -> Node:
         """Add the parts that are in memory to a tree; return what finds them again."""

@@ -27,6 +27,7 @@ from rammer_mlir.runtime.artifact import (
     write_members,
 )
 from rammer_mlir.runtime.parts import read_dtype
+from rammer_mlir.runtime.signatures import Signer
 
 SEVERAL_VERSION = 6
 """Format version of a file with several programs; one program alone has an older version."""
@@ -49,9 +50,12 @@ class Specializations:
 
 
 def write_specializations(
-    path: Path, signature: OpenSignature, programs: Sequence[Specialization]
+    path: Path,
+    signature: OpenSignature,
+    programs: Sequence[Specialization],
+    sign: Signer | None = None,
 ) -> None:
-    """Write several programs of a model.
+    """Write several programs of a model, with a signature if something signs.
 
     Raises:
         ArtifactError: if the file cannot be written.
@@ -71,7 +75,8 @@ def write_specializations(
         "outputs": [described_tensor(tensor) for tensor in signature.outputs],
         "specializations": entries,
     }
-    write_members(path, manifest, {**members, CONSTANTS: Constants(tuple(weights.parts)).pieces})
+    constants = Constants(tuple(weights.parts)).pieces
+    write_members(path, manifest, {**members, CONSTANTS: constants}, sign)
 
 
 class Weights:

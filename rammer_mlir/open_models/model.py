@@ -27,6 +27,7 @@ from rammer_mlir.runtime.artifact import Artifact
 from rammer_mlir.runtime.compiled import Array, CompiledModel, RunnableModel
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.pinning import check_cores
+from rammer_mlir.runtime.signatures import PemKey, signer_of
 from rammer_mlir.support.forks import renew_in_children
 from rammer_mlir.support.paths import path_of
 from rammer_mlir.timeline.files import write_timelines
@@ -216,25 +217,31 @@ class OpenModel(ComposedModel):
         """Run once while recording each vEU's work; write it as ``Executable.timeline`` does."""
         write_timelines(path, [self.record(feeds)])
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
         """Write the specialisations in memory, with weights that are equal once.
 
+        Args:
+            path: the file.
+            sign: a private key for Ed25519, in PEM or the file of it, to sign the artifact with.
+
         Raises:
-            OptionError: if there are none, the path is none, or emulated code is to be saved.
+            OptionError: if there are none, the path or the key is none, or emulated code is to be
+                saved.
             TargetError: if no linker is found.
             ArtifactError: if the file cannot be written.
         """
         place = path_of(path, "save")
+        signer = None if sign is None else signer_of(sign)
         with self.held() as held:
             if not held:
                 raise OptionError(
                     f"save: expected at least one specialisation, found none; {self._advice()}"
                 )
             if self._signature.shape_values or not all(map(_is_program, held)):
-                write_tree(place, self)
+                write_tree(place, self, signer)
                 return
             programs = [Specialization(self._shapes(k), _artifact(model)) for k, model in held]
-            write_specializations(place, self._signature, programs)
+            write_specializations(place, self._signature, programs, signer)
 
     def node(self, tree: TreeWriter) -> Node:
         """Add the specialisations in memory to a tree; return what finds them again."""

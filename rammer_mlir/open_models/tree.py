@@ -18,6 +18,7 @@ from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.dimensions import OpenSignature
 from rammer_mlir.runtime.artifact import CONSTANTS, FORMAT, Pieces, described, write_members
 from rammer_mlir.runtime.compiled import CompiledModel, RunnableModel
+from rammer_mlir.runtime.signatures import Signer
 
 TREE_VERSION = 7
 """Format version of a file that holds a tree."""
@@ -49,8 +50,8 @@ class ComposedModel(RunnableModel):
         }
 
 
-def write_tree(path: Path, model: ComposedModel) -> None:
-    """Write a model, and all of its parts that are in memory.
+def write_tree(path: Path, model: ComposedModel, sign: Signer | None = None) -> None:
+    """Write a model, and all of its parts that are in memory, signed if something signs it.
 
     Raises:
         ArtifactError: if the file cannot be written.
@@ -62,7 +63,7 @@ def write_tree(path: Path, model: ComposedModel) -> None:
         raise OptionError("save: expected at least one part in memory, found none; run the model")
     manifest = {"format": FORMAT, "version": TREE_VERSION, "model": root}
     constants = Constants(tuple(tree.weights.parts)).pieces
-    write_members(path, manifest, {**tree.members, CONSTANTS: constants})
+    write_members(path, manifest, {**tree.members, CONSTANTS: constants}, sign)
 
 
 class TreeWriter:

@@ -25,6 +25,7 @@ class CpuImage:
         features: CPU features that the code uses, as Linux names them.
         machine: the processor family, as ``platform.machine()`` says.
         summary: the schedule in words.
+        target: what users call the processor: ``cpu`` for the machine that compiled it.
     """
 
     signature: Signature
@@ -36,6 +37,7 @@ class CpuImage:
     features: tuple[str, ...]
     machine: str
     summary: str
+    target: str = "cpu"
 
     @property
     def num_veus(self) -> int:

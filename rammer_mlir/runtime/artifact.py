@@ -8,6 +8,7 @@ over all of them.
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 import zipfile
@@ -17,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ from rammer_mlir.runtime import cpu_parts, gpu_parts
 from rammer_mlir.runtime.archive import Pieces, add_member, is_as_written, map_member, size_of
 from rammer_mlir.runtime.parts import Members
 from rammer_mlir.runtime.seal import SEAL, Content, seal_of
+from rammer_mlir.runtime.signatures import SIGNATURE, Signer, Verifier, message_of
 from rammer_mlir.support.atomic_file import open_atomically
 
 FORMAT, VERSION = "rammer-mlir", 5
@@ -79,15 +81,15 @@ class Artifact:
     stats: Mapping[str, Any]
 
 
-def write_artifact(path: Path, artifact: Artifact) -> None:
-    """Write a compiled program.
+def write_artifact(path: Path, artifact: Artifact, sign: Signer | None = None) -> None:
+    """Write a compiled program, with a signature if something signs it.
 
     Raises:
         ArtifactError: if the file cannot be written.
     """
     manifest, members = described(artifact)
     manifest = {"format": FORMAT, "version": VERSION, **manifest}
-    write_members(path, manifest, {**members, CONSTANTS: artifact.image.constants.pieces})
+    write_members(path, manifest, {**members, CONSTANTS: artifact.image.constants.pieces}, sign)
 
 
 def described(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
@@ -102,17 +104,24 @@ def described(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
     return manifest, {name: (data,) for name, data in members.items()}
 
 
-def write_members(path: Path, manifest: Mapping[str, Any], members: Mapping[str, Pieces]) -> None:
-    """Write a file of these members, with a sealed manifest.
+def write_members(
+    path: Path,
+    manifest: Mapping[str, Any],
+    members: Mapping[str, Pieces],
+    sign: Signer | None = None,
+) -> None:
+    """Write a file of these members, with a sealed manifest, and a signature if something signs.
 
     Raises:
         ArtifactError: if the file cannot be written.
     """
     contents = (_content(name, pieces) for name, pieces in members.items())
     sealed = {**manifest, SEAL: seal_of(manifest, contents)}
+    written = {_MANIFEST: (json.dumps(sealed, indent=1).encode(),), **members}
+    if sign is not None:
+        written[SIGNATURE] = (sign(message_of(written)),)
     with open_atomically(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        add_member(archive, file, _MANIFEST, (json.dumps(sealed, indent=1).encode(),))
-        for name, pieces in members.items():
+        for name, pieces in written.items():
             add_member(archive, file, name, pieces)
 
 
@@ -152,24 +161,30 @@ def read_program(archive: Archive) -> Artifact:
 
 
 @contextmanager
-def open_archive(path: Path, *, mapped: bool = True) -> Generator[Archive]:
+def open_archive(
+    path: Path, *, mapped: bool = True, verify: Verifier | None = None
+) -> Generator[Archive]:
     """Open an artifact of any version; an error while it is read says that the file is damaged.
 
     Args:
         path: the file.
-        mapped: map large constants into memory; they are read if not.
+        mapped: map large constants into memory; they are read if not, or if a signature is checked.
+        verify: checks the signature.
 
     Raises:
-        ArtifactError: if the file is missing, foreign or corrupt.
+        ArtifactError: if the file is missing, foreign or corrupt, or not signed as it has to be.
     """
     try:
-        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        with _opened(path, whole=verify is not None) as file, zipfile.ZipFile(file) as archive:
             if not is_as_written(archive, file):
                 raise ArtifactError(_changed(path))
             damaged = archive.testzip()
             if damaged is not None:
                 raise ArtifactError(f"'{path}' is corrupt in '{damaged}': compile the model again")
-            constants = partial(map_member, archive, file, CONSTANTS, mapped=mapped)
+            if verify is not None:
+                _check_signature(path, archive, verify)
+            is_mapped = mapped and verify is None
+            constants = partial(map_member, archive, file, CONSTANTS, mapped=is_mapped)
             yield Archive(path, archive, _checked_manifest(path, archive), constants)
     except OSError as error:
         raise ArtifactError(f"cannot read '{path}': {error.strerror or error}") from error
@@ -178,6 +193,17 @@ def open_archive(path: Path, *, mapped: bool = True) -> Generator[Archive]:
             f"'{path}' is not a compiled model or is damaged ({error}): expected a file that "
             "rammer-compile wrote"
         ) from error
+
+
+def _opened(path: Path, *, whole: bool) -> IO[bytes]:
+    """Open a file; ``whole`` reads it once, so that nobody changes it after it was checked."""
+    return io.BytesIO(path.read_bytes()) if whole else path.open("rb")
+
+
+def _check_signature(path: Path, archive: zipfile.ZipFile, verify: Verifier) -> None:
+    contents = {name: archive.read(name) for name in archive.namelist()}
+    signature = contents.pop(SIGNATURE, None)
+    verify(path, message_of({name: (data,) for name, data in contents.items()}), signature)
 
 
 @dataclass(frozen=True)
@@ -203,7 +229,8 @@ class Archive:
 
     def check_seal(self) -> None:
         """Refuse a file that is not what was written."""
-        others = (entry for entry in self.file.infolist() if entry.filename != _MANIFEST)
+        aside = (_MANIFEST, SIGNATURE)
+        others = (entry for entry in self.file.infolist() if entry.filename not in aside)
         contents = (Content(entry.filename, entry.file_size, entry.CRC) for entry in others)
         if self.manifest.get(SEAL) != seal_of(self.manifest, contents):
             raise ArtifactError(_changed(self.path))

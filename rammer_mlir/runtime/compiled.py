@@ -18,6 +18,7 @@ from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.programs.signature import Signature
 from rammer_mlir.runtime.artifact import Artifact, write_artifact
 from rammer_mlir.runtime.feeds import by_position
+from rammer_mlir.runtime.signatures import PemKey, signer_of
 from rammer_mlir.support.paths import path_of
 
 Array = NDArray[np.generic]
@@ -75,7 +76,7 @@ class RunnableModel(ABC):
         """Run the model on arrays by input name; return arrays by output name."""
 
     @abstractmethod
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
         """Write an artifact that ``rammer_mlir.load`` reads without a compiler."""
 
     @abstractmethod
@@ -178,12 +179,18 @@ class CompiledModel(RunnableModel):
     def use_constants(self, constants: Constants) -> None:
         """Read weights from other memory with the same content; only before the first run."""
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
         """Write an artifact that ``rammer_mlir.load`` reads without a compiler.
+
+        Args:
+            path: the file.
+            sign: a private key for Ed25519, in PEM or the file of it, to sign the artifact with.
 
         Raises:
             TargetError: if no linker is found.
             ArtifactError: if the file cannot be written.
-            OptionError: if it is no path, or what is compiled cannot be saved.
+            OptionError: if it is no path or no key, or what is compiled cannot be saved.
+            MissingPackageError: if the package for signatures is not installed.
         """
-        write_artifact(path_of(path, "save"), self.artifact())
+        signer = None if sign is None else signer_of(sign)
+        write_artifact(path_of(path, "save"), self.artifact(), signer)

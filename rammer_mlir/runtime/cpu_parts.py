@@ -28,7 +28,7 @@ _TABLE = {"records": np.int32, "starts": np.int32, "arguments": np.int32, "total
 def write_image(image: CpuImage) -> Parts:
     """Return the manifest's entries and the members, but for code and constants."""
     manifest = {
-        "target": "cpu",
+        "target": image.target,
         "machine": image.machine,
         "features": image.features,
         "arena_bytes": image.arena_bytes,
@@ -76,4 +76,5 @@ def read_image(members: Members) -> CpuImage:
         features=tuple(manifest["features"]),
         machine=manifest["machine"],
         summary=manifest["summary"],
+        target=manifest["target"],
     )

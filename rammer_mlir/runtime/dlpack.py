@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rammer_mlir.programs.signature import TensorSpec
+from rammer_mlir.support.packages import narrow_floats
 
 CPU, CUDA, ROCM = 1, 2, 10
 """DLPack's types of devices."""
@@ -113,9 +114,7 @@ def _dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _dtype(code: int, bits: int) -> np.dtype[np.generic] | None:
     if code == _BFLOAT16 and bits == 16:
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
+        return np.dtype(narrow_floats().bfloat16)
     letters = {number: letter for letter, number in _CODES.items()}
     letter = letters.get(code)
     return None if letter is None else np.dtype(f"{letter}{bits // 8}")

@@ -42,21 +42,25 @@ class Executable(CompiledModel):
     def __init__(
         self,
         image: CpuImage,
-        code: NativeCode,
+        code: NativeCode | None,
         link: Linker,
         stats: Mapping[str, Any] | None = None,
+        *,
+        lacking: str = "",
     ) -> None:
         """Wrap compiled code.
 
         Args:
             image: the program's data.
-            code: its functions, in this process.
+            code: its functions, in this process; None if this machine cannot run it.
             link: makes the shared library for ``save``.
             stats: what the compiler measured: seconds by stage, sizes.
+            lacking: without code, what this machine lacks.
         """
         super().__init__(image, stats)
         self._image = image
         self._code: NativeCode | None = code
+        self._lacking = lacking
         self._link = link
         self._lock = threading.Lock()
         self._pool: ThreadPool | None = None
@@ -67,7 +71,7 @@ class Executable(CompiledModel):
     @property
     def target(self) -> str:
         """What it is compiled for."""
-        return "cpu"
+        return self._image.target
 
     @property
     def image(self) -> CpuImage:
@@ -179,6 +183,11 @@ class Executable(CompiledModel):
             return taken
 
     def _prepare(self) -> tuple[NativeCode, ThreadPool, Context]:
+        if self._lacking:
+            raise TargetError(
+                f"the program is compiled for {self.target}: expected {self._lacking}; save it, "
+                "and load it on such a machine"
+            )
         if self._code is None:
             raise TargetError("the executable is closed: compile or load it again")
         if self._pool is None or self._context is None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.signature import Signature, TensorSpec
+from rammer_mlir.support.packages import narrow_floats
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,4 @@ def read_dtype(name: str) -> np.dtype[np.generic]:
     try:
         return np.dtype(name)
     except TypeError:
-        import ml_dtypes
-
-        return np.dtype(getattr(ml_dtypes, name))
+        return np.dtype(getattr(narrow_floats(), name))

@@ -1,16 +1,21 @@
 """The project's logger: what the compiler does, and how long it takes.
 
-Messages have level ``INFO``. Nobody sees them until an application, or a tool's ``--verbose``,
-gives the logger ``rammer_mlir`` a handler and a level.
+Messages have level ``INFO``, and those that say how far a stage has come ``DEBUG``. Nobody sees
+them until an application, or a tool's ``--verbose``, gives the logger ``rammer_mlir`` a handler and
+a level. On a terminal, tools show the last message of the second kind in one changing line.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import shutil
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import TextIO
 
 LOGGER = logging.getLogger("rammer_mlir")
 LOGGER.addHandler(logging.NullHandler())
@@ -29,18 +34,80 @@ def log_seconds(part: str, seconds: float) -> None:
     LOGGER.info("%s: %.3f s", part, seconds)
 
 
+def log_progress(stage: str, detail: Callable[[], str]) -> None:
+    """Log how far a stage has come; ``detail`` says it, and is asked only if somebody listens."""
+    if LOGGER.isEnabledFor(logging.DEBUG):
+        LOGGER.debug("%s: %s", stage, detail(), extra={_IS_PROGRESS: True})
+
+
+_IS_PROGRESS = "is_progress"
+"""Attribute of records that tell progress."""
+
+_CLEAR = "\r\x1b[K"
+"""Moves to the begin of a terminal's line and clears it."""
+
+_PERIOD = 0.1
+"""Seconds that a line of progress stays at least, so that writing it takes no time."""
+
+
+class ProgressLine(logging.Handler):
+    """Shows progress in one line of a terminal; any other message, and closing it, clears it."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        """Take an open terminal."""
+        super().__init__(logging.DEBUG)
+        self._terminal = terminal
+        self._next, self._is_shown = 0.0, False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show a message of progress; clear the line for any other one."""
+        try:
+            if not hasattr(record, _IS_PROGRESS):
+                self._clear()
+            elif time.monotonic() >= self._next:
+                self._next, self._is_shown = time.monotonic() + _PERIOD, True
+                width = shutil.get_terminal_size().columns - 1
+                self._write(_CLEAR + record.getMessage()[:width])
+        except OSError:
+            return  # a terminal that is gone ends no compilation
+
+    def close(self) -> None:
+        """Clear the line."""
+        with contextlib.suppress(OSError):
+            self._clear()
+        super().close()
+
+    def _clear(self) -> None:
+        if self._is_shown:
+            self._is_shown = False
+            self._write(_CLEAR)
+
+    def _write(self, text: str) -> None:
+        self._terminal.write(text)
+        self._terminal.flush()
+
+
 @contextmanager
-def shown_on_stderr(shown: bool = True) -> Generator[None]:
-    """Write messages to standard error until the end, if asked to."""
-    if not shown or sys.stderr is None:  # it is where the shell closed it
+def shown_on_stderr(shown: bool = True, *, quiet: bool = False) -> Generator[None]:
+    """Write messages to standard error until the end, if asked to; else progress to a terminal."""
+    handler: logging.Handler
+    if sys.stderr is None:  # it is where the shell closed it
         yield
         return
-    handler, level = logging.StreamHandler(sys.stderr), LOGGER.level
-    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    if shown:
+        handler, wanted = logging.StreamHandler(sys.stderr), logging.INFO
+        handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    elif not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        handler, wanted = ProgressLine(sys.stderr), logging.DEBUG
+    else:
+        yield
+        return
+    level = LOGGER.level
     LOGGER.addHandler(handler)
-    LOGGER.setLevel(logging.INFO)
+    LOGGER.setLevel(wanted)
     try:
         yield
     finally:
         LOGGER.removeHandler(handler)
         LOGGER.setLevel(level)
+        handler.close()

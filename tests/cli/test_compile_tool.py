@@ -140,7 +140,7 @@ BAD_OPTIONS = {
     "old chip": (["--target", "nvvm:sm_60"], "target 'nvvm:sm_60': expected sm_70 or newer, "),
     "NVIDIA chip": (["--target", "nvvm:sm_1"], "target 'nvvm:sm_1': expected sm_70 or newer, "),
     "AMD chip": (["--target", "rocdl:gfx1"], "target 'rocdl:gfx1': expected one of gfx906, "),
-    "empty chip": (["--target", "rocdl:"], "unknown target 'rocdl:': expected one of cpu, nvvm["),
+    "empty chip": (["--target", "rocdl:"], "unknown target 'rocdl:': expected one of cpu["),
     "stage of another target": (
         ["--target", "rocdl", "--emit", "ptx"],
         "stage 'ptx': expected one that target 'rocdl' has, target, llvm, object, hsaco; ",

@@ -72,8 +72,8 @@ def test_the_emulator_by_name(model: bytes) -> None:
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("tpu", "unknown target 'tpu': expected one of cpu, nvvm["),
-        ("cpu:fast", "unknown target 'cpu:fast': expected cpu, without a processor"),
+        ("tpu", "unknown target 'tpu': expected one of cpu[:CPU], nvvm["),
+        ("cpu:fast", "unknown target 'cpu:fast': expected cpu for this machine"),
         ("emulator:cpu", "target 'cpu': expected a GPU to emulate"),
         ("emulator:tpu", "unknown target 'tpu': expected one of cpu"),
     ],

@@ -253,7 +253,7 @@ def test_inputs_that_are_missing() -> None:
             "Magic",
             "not an operator of ONNX; export the model without it, or bring a function for it",
         ),
-        ("", "RandomNormalLike", "results are random; make them an input of the model"),
+        ("", "RandomNormalLike", "results are random; make the noise an input of the model"),
     ],
 )
 def test_operators_that_are_not_supported(domain: str, operator: str, reason: str) -> None:

@@ -164,7 +164,10 @@ def test_strings() -> None:
     strings = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     with pytest.raises(UnsupportedError) as error:
         import_model(strings)
-    assert message(error) == "not supported: 'x' holds strings: expected numbers"
+    assert message(error) == (
+        "not supported: 'x' holds strings: expected numbers; process text in front of the model, "
+        "and give it numbers"
+    )
 
 
 @pytest.mark.parametrize(

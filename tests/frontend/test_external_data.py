@@ -13,9 +13,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import rammer_mlir
+from rammer_mlir.cli import compile as compile_tool
+from rammer_mlir.cli import opt as opt_tool
+from rammer_mlir.cli import run as run_tool
 from rammer_mlir.compiler.cache import FOLDER_VARIABLE
-from rammer_mlir.errors import ModelError
+from rammer_mlir.errors import ModelError, OptionError
 from rammer_mlir.frontends.onnx.digest import model_digest
+from rammer_mlir.frontends.onnx.given import with_folder
 
 VALUE = np.array([3, 1, 4, 1], np.float32)
 
@@ -232,3 +236,79 @@ def test_the_digest_of_a_file_with_a_hole(tmp_path: Path) -> None:
     assert model_digest(path) is not None
     with rammer_mlir.compile(path, num_veus=1) as executable:
         assert np.array_equal(executable.run({"x": VALUE})["y"], VALUE)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("as_bytes", [False, True])
+def test_data_is_found_in_a_named_folder(place: str, as_bytes: bool, tmp_path: Path) -> None:
+    path = files(tmp_path / "model", PLACES[place](external("w.bin")), {})
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "w.bin").write_bytes(VALUE.tobytes())
+    with rammer_mlir.compile(
+        path.read_bytes() if as_bytes else path, external_data=folder
+    ) as compiled:
+        found = compiled(np.zeros(4, np.float32))
+    np.testing.assert_array_equal(found, VALUE)
+    assert "cannot be read (No such file or directory)" in refusal(path)
+
+
+def test_a_link_beside_the_model_may_lead_to_the_named_folder(tmp_path: Path) -> None:
+    """So are models laid out that hubs download."""
+    path = files(tmp_path / "snapshot", in_graph(external("w.bin")), {})
+    blobs = tmp_path / "blobs"
+    blobs.mkdir()
+    (blobs / "abc").write_bytes(VALUE.tobytes())
+    (path.parent / "w.bin").symlink_to("../blobs/abc")
+    assert "is a link to another folder" in refusal(path)
+    with rammer_mlir.compile(path, external_data=blobs) as compiled:
+        np.testing.assert_array_equal(compiled(np.zeros(4, np.float32)), VALUE)
+
+
+@pytest.mark.parametrize("location", ["../w.bin", "/etc/hostname", "link"])
+def test_a_named_folder_opens_no_other(location: str, tmp_path: Path) -> None:
+    path = files(tmp_path / "model", in_graph(external(location)), {})
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (tmp_path / "w.bin").write_bytes(VALUE.tobytes())
+    (folder / "link").symlink_to("../w.bin")
+    with pytest.raises(ModelError, match="cannot be read"):
+        rammer_mlir.compile(path, external_data=folder)
+
+
+def test_the_named_folder_has_the_first_word(tmp_path: Path) -> None:
+    path = files(tmp_path / "model", in_graph(external("w.bin")), {"w.bin": bytes(16)})
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "w.bin").write_bytes(VALUE.tobytes())
+    beside, named = model_digest(path), model_digest(with_folder(path, folder, ""))
+    assert None not in (beside, named) and beside != named
+    with rammer_mlir.compile(path, external_data=folder) as compiled:
+        np.testing.assert_array_equal(compiled(np.zeros(4, np.float32)), VALUE)
+
+
+@pytest.mark.parametrize("folder", ["missing", "file", "nul\0"])
+def test_a_folder_that_is_none_is_refused(folder: str, tmp_path: Path) -> None:
+    path = files(tmp_path, in_graph(external("w.bin")), {"w.bin": VALUE.tobytes(), "file": b""})
+    with pytest.raises(OptionError, match="external_data: expected a folder, found"):
+        rammer_mlir.compile(path, external_data=f"{tmp_path}/{folder}")
+
+
+def test_tools_take_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = files(tmp_path / "model", in_graph(external("w.bin")), {})
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "w.bin").write_bytes(VALUE.tobytes())
+    output = tmp_path / "model.rammer"
+    calls = (
+        (compile_tool.main, [path, "-o", output]),
+        (run_tool.main, [path]),
+        (opt_tool.main, [path, "-o", tmp_path / "out.mlir"]),
+    )
+    for main, arguments in calls:
+        call = [*map(str, arguments), "--external-data"]
+        assert main([*call, str(folder)]) == 0
+        assert main([*call, str(tmp_path / "none")]) == 1
+        assert "error: --external-data: expected a folder" in capsys.readouterr().err
+    assert run_tool.main([str(output), "--external-data", str(folder)]) == 1
+    assert "error: --external-data: expected an ONNX model" in capsys.readouterr().err

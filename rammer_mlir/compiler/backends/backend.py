@@ -117,6 +117,11 @@ class Backend(ABC):
         return ""
 
     @property
+    def runs_here(self) -> bool:
+        """Whether this machine can load the programs; others are only written to files."""
+        return True
+
+    @property
     def device(self) -> DeviceDescription:
         """The device whose costs schedules follow, unless the user names one."""
         return device_for(self.target)

@@ -1,8 +1,9 @@
-"""The CPU of this machine."""
+"""CPUs: this machine's, or one that is named."""
 
 from __future__ import annotations
 
 import os
+import platform
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Self
@@ -14,6 +15,7 @@ from rammer_mlir.compiler.stage import Stage
 from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.link import link_shared
+from rammer_mlir.lowering.llvm.named_machines import NamedMachine, named_machine
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.pool import native_code
@@ -21,26 +23,39 @@ from rammer_mlir.runtime.pool import native_code
 
 @dataclass(frozen=True)
 class CpuBackend(Backend):
-    """Threads of this machine's processor, one for each vEU."""
+    """Threads of this machine's processor, or of one that is named, one for each vEU."""
+
+    named: NamedMachine | None = None
 
     name: ClassVar[str] = "cpu"
-    spelling: ClassVar[str] = "cpu"
-    lacks: ClassVar[tuple[str, ...]] = ("Code is for x86-64 and Linux.",)
+    spelling: ClassVar[str] = "cpu[:CPU]"
+    lacks: ClassVar[tuple[str, ...]] = ("Code is for Linux; that for aarch64 was never run.",)
     takes: ClassVar[frozenset[str]] = frozenset({"rkernels"})
     measures: ClassVar[bool] = True
     has_supersteps: ClassVar[bool] = True
 
     @classmethod
     def of(cls, rest: str) -> Self:
-        """Return the only one."""
-        if rest:
-            raise OptionError(f"unknown target 'cpu:{rest}': expected cpu, without a processor")
-        return cls()
+        """Return this machine's processor, or the one of a name."""
+        return cls(named_machine(rest)) if rest else cls()
 
     @property
     def target(self) -> str:
-        """The target's name."""
-        return self.name
+        """The target's name, with the processor if that is named."""
+        return self.name if self.named is None else f"{self.name}:{self.named.name}"
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether this machine has what the code needs."""
+        return self.named is None or self.named.is_this
+
+    def check(self, options: CompileOptions) -> None:
+        """Refuse to measure what is not compiled for this machine."""
+        if options.measured and self.named is not None:
+            raise OptionError(
+                f"costs: 'measured' is for the target cpu, this machine, found {self.target}; "
+                "leave it out"
+            )
 
     @property
     def default_veus(self) -> int:
@@ -49,12 +64,16 @@ class CpuBackend(Backend):
 
     def stages(self, options: CompileOptions) -> tuple[Stage, ...]:
         """Return the way to an object."""
-        return cpu_stages(options)
+        return cpu_stages(options, self.named)
 
     def load(self, code: Code, device: int = 0) -> Executable:
         """Load an object into this process; linking waits until somebody saves it."""
         image = code.image
         assert isinstance(image, CpuImage)
+        if self.named is not None and not self.named.is_this:
+            needs_lld = self.named.architecture != platform.machine()
+            link = partial(link_shared, code.binary, needs_lld=needs_lld)
+            return Executable(image, None, link, code.stats, lacking=self.named.lacking)
         library = load_object(code.binary)
         native = native_code(library.address, library)
         return Executable(image, native, partial(link_shared, code.binary), code.stats)

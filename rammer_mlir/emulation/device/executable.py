@@ -12,6 +12,7 @@ from rammer_mlir.emulation.records import EmulatedKernel
 from rammer_mlir.errors import OptionError
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
+from rammer_mlir.runtime.signatures import PemKey
 
 NO_CODE = b""
 """Stands for the GPU's code, which the emulator does not read."""
@@ -68,7 +69,7 @@ class EmulatedExecutable(GpuExecutable):
             "expected code for a device, found emulated code; compile without emulation"
         )
 
-    def save(self, path: str | os.PathLike[str]) -> NoReturn:
+    def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> NoReturn:
         """Refuse to write emulated code.
 
         Raises:

@@ -8,14 +8,21 @@ from dataclasses import dataclass
 import onnx
 
 from rammer_mlir.frontends.onnx.assembly import assemble
+from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph, needs_host, partition
-from rammer_mlir.frontends.onnx.load import Source, load
+from rammer_mlir.frontends.onnx.load import load
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.open_inputs import fix_inputs, make_constant, require_fixed
-from rammer_mlir.frontends.onnx.prepare import finish, fold, prepare
+from rammer_mlir.frontends.onnx.prepare import (
+    finish,
+    fold,
+    prepare,
+    refuse_whatever_the_sizes,
+)
 from rammer_mlir.frontends.onnx.tensors import Array, dtype_of, static_shape
 from rammer_mlir.programs.dimensions import PYTHON, Shapes, Sizes, Wording
 from rammer_mlir.programs.signature import Signature, TensorSpec
+from rammer_mlir.support.garbage import paused_collector
 
 
 @dataclass(frozen=True)
@@ -53,10 +60,13 @@ def import_model(
         ShapeError: if a shape is missing, or contradicts the model.
         UnsupportedError: naming all nodes that cannot be compiled.
     """
-    model = source.copy() if isinstance(source, Model) else load(source)
-    fixed = fix_inputs(model, shapes or {}, dims or {}, wording)
-    require_fixed(fixed.signature, wording)
-    return _imported(prepare(model))
+    with paused_collector():
+        model = source.copy() if isinstance(source, Model) else load(source)
+        fixed = fix_inputs(model, shapes or {}, dims or {}, wording)
+        if fixed.signature.is_open:
+            refuse_whatever_the_sizes(model)  # sizes would not mend that
+        require_fixed(fixed.signature, wording)
+        return _imported(prepare(model))
 
 
 def import_any(
@@ -73,14 +83,15 @@ def import_any(
     Raises:
         RammerError: as ``import_model`` does.
     """
-    model = source.copy()
-    fix_inputs(model, shapes, {})
-    for name, value in values.items():
-        make_constant(model, name, value)
-    folded = fold(model)
-    if needs_host(folded.model):
-        return partition(folded.model, is_repeated=is_repeated)
-    return _imported(finish(folded))
+    with paused_collector():
+        model = source.copy()
+        fix_inputs(model, shapes, {})
+        for name, value in values.items():
+            make_constant(model, name, value)
+        folded = fold(model)
+        if needs_host(folded.model):
+            return partition(folded.model, is_repeated=is_repeated)
+        return _imported(finish(folded))
 
 
 def _imported(model: Model) -> ImportedModel:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from functools import partial
 
 import onnx
 
@@ -24,13 +25,18 @@ from rammer_mlir.frontends.onnx.builders.values import (
 )
 from rammer_mlir.frontends.onnx.leftovers import Importer
 from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.refusal_text import first_few
 from rammer_mlir.frontends.onnx.tensors import label, opset
+from rammer_mlir.support.log import log_progress
 
 _BUILD_FAULTS = (
     ArithmeticError, AssertionError, LookupError, MemoryError, RuntimeError, TypeError, ValueError,
     ir.MLIRError,
 )  # fmt: skip
 """What building a node that contradicts itself can raise, where no rule has found it before."""
+
+_REPORTED = 256
+"""Nodes from one message about progress to the next."""
 
 _CLEAN_UP = "builtin.module(canonicalize,cse)"
 
@@ -108,7 +114,9 @@ class _Assembly:
 
     def _emit_nodes(self, nodes: Sequence[onnx.NodeProto]) -> None:
         refused: dict[str, list[str]] = {}
-        for proto in nodes:
+        for number, proto in enumerate(nodes):
+            if number % _REPORTED == 0:
+                log_progress("linalg", partial(_counted, number, len(nodes)))
             with ir.Location.name(proto.name):
                 try:
                     self._emit(proto)
@@ -163,10 +171,15 @@ class _Assembly:
             self._values[name] = Tensor(value, self._facts[name].dtype)
 
 
+def _counted(number: int, count: int) -> str:
+    return f"node {number} of {count}"
+
+
 def _named(key: str, name: str) -> ir.Attribute:
     return ir.DictAttr.get({key: ir.StringAttr.get(name)})
 
 
 def _explained(entry: tuple[str, list[str]]) -> str:
     reason, nodes = entry
-    return f"{', '.join(nodes)}{f' ({reason})' if reason else ''}"
+    count = f"{len(nodes)} nodes, " if len(nodes) > 1 else ""
+    return f"{count}{first_few(nodes)}{f' ({reason})' if reason else ''}"

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from pathlib import Path
+from typing import IO, Protocol
 
 import onnx
 from google.protobuf.message import DecodeError, EncodeError
 
-from rammer_mlir.frontends.onnx.external_data import Region, is_external, open_region, region_of
-from rammer_mlir.frontends.onnx.load import Source
+from rammer_mlir.frontends.onnx.external_data import (
+    Folders,
+    Region,
+    is_external,
+    open_region,
+    region_of,
+)
+from rammer_mlir.frontends.onnx.given import Source, without_folder
+from rammer_mlir.frontends.onnx.tensor_data import content_and_places
 from rammer_mlir.frontends.onnx.walk import tensors_of_model
+
+
+class _Hash(Protocol):
+    def update(self, data: bytes, /) -> None: ...
+    def hexdigest(self) -> str: ...
+
 
 _PART = 1 << 20
 """Bytes that are read at once."""
@@ -18,29 +33,43 @@ _PART = 1 << 20
 
 def model_digest(source: Source) -> str | None:
     """Return the SHA-256 of a model and its external data; None if something cannot be read."""
+    given, folders = without_folder(source)
     try:
-        if isinstance(source, onnx.ModelProto):
-            return hashlib.sha256(source.SerializeToString(deterministic=True)).hexdigest()
-        if isinstance(source, bytes):
-            return hashlib.sha256(source).hexdigest()
-        return _file_digest(Path(source))
+        if isinstance(given, onnx.ModelProto):
+            found = hashlib.sha256(given.SerializeToString(deterministic=True))
+            return _with_data(found, given, folders)
+        if isinstance(given, bytes):
+            return _content_digest(io.BytesIO(given), folders)
+        with Path(given).open("rb") as file:
+            return _content_digest(file, (*folders, Path(given).parent))
     except (OSError, DecodeError, EncodeError, ValueError):
         return None  # the compiler says what is wrong
 
 
-def _file_digest(path: Path) -> str:
-    content = path.read_bytes()
-    found = hashlib.sha256(content)
-    tensors = tensors_of_model(onnx.ModelProto.FromString(content))
+def _content_digest(file: IO[bytes], folders: Folders) -> str:
+    content, places = content_and_places(file)
+    found = hashlib.sha256(b"" if places else content)
+    if places:
+        file.seek(0)
+        while part := file.read(_PART):
+            found.update(part)
+    if not folders:  # where external data could be
+        return found.hexdigest()
+    return _with_data(found, onnx.ModelProto.FromString(content), folders)
+
+
+def _with_data(found: _Hash, proto: onnx.ModelProto, folders: Folders) -> str:
+    """Add the external data of a model to its digest."""
+    tensors = tensors_of_model(proto) if folders else ()
     for region in sorted({region_of(tensor) for tensor in tensors if is_external(tensor)}):
-        found.update(_region_digest(path.parent, region))
+        found.update(_region_digest(folders, region))
     return found.hexdigest()
 
 
-def _region_digest(folder: Path, region: Region) -> bytes:
+def _region_digest(folders: Folders, region: Region) -> bytes:
     found = hashlib.sha256(repr(region).encode())
     left = region.length
-    with open_region(folder, region) as file:
+    with open_region(folders, region) as file:
         while left:
             part = file.read(min(left, _PART))
             if not part:

@@ -1,8 +1,8 @@
-"""Data of tensors in files beside a model: nothing else is opened.
+"""Data of tensors in files beside a model, or in a folder that the caller names, and nowhere else.
 
 A model says which file, and it may come from anywhere. So a file has to be a regular one in the
-model's folder or beneath it, also behind symbolic links, and to have the bytes that it is asked
-for: neither a device that never ends nor a pipe nor another user's secret is read.
+model's folder, in the named one or beneath them, also behind symbolic links, and to have the bytes
+that it is asked for: neither a device that never ends nor a pipe nor another user's secret is read.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import reprlib
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -19,10 +20,13 @@ import onnx
 from rammer_mlir.errors import ModelError
 from rammer_mlir.frontends.onnx.tensors import num_bytes
 
+Folders = Sequence[Path]
+"""Where files of data may be: the first that has one decides. A link may lead to any of them."""
+
 
 @dataclass(frozen=True, order=True)
 class Region:
-    """Bytes of a file; ``location`` is its path from the model's folder on."""
+    """Bytes of a file; ``location`` is its path from a folder of data on."""
 
     location: str
     offset: int
@@ -55,14 +59,14 @@ def _number(key: str, text: str) -> int:
     return int(text)
 
 
-def open_region(folder: Path, region: Region) -> IO[bytes]:
+def open_region(folders: Folders, region: Region) -> IO[bytes]:
     """Open the file of a region at its first byte.
 
     Raises:
         OSError: if the system refuses that.
-        ValueError: if the file is not a regular one beneath the folder, or too short.
+        ValueError: if the file is not a regular one beneath the folders, or too short.
     """
-    path = _path_beneath(folder, region.location)
+    path = _path_beneath(folders, region.location)
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     file = os.fdopen(descriptor, "rb")
     found = os.fstat(descriptor)
@@ -76,48 +80,58 @@ def open_region(folder: Path, region: Region) -> IO[bytes]:
     return file
 
 
-def _path_beneath(folder: Path, location: str) -> Path:
+def _path_beneath(folders: Folders, location: str) -> Path:
     shown, place = reprlib.repr(location), Path(location)
     if not location or "\0" in location or place.is_absolute() or ".." in place.parts:
         raise ValueError(f"{shown} is no path from the model's folder on")
-    root = folder.resolve()
+    roots = [folder.resolve() for folder in folders]
+    root = next((root for root in roots if os.path.lexists(root / place)), roots[0])
     try:
         path = (root / place).resolve(strict=True)
     except RuntimeError as error:  # links in a circle
         raise ValueError(f"{shown} is a link to itself") from error
-    if not path.is_relative_to(root):
+    if not any(path.is_relative_to(root) for root in roots):
         raise ValueError(f"{shown} is a link to another folder")
     if not path.is_file():
         raise ValueError(f"{shown} is not a regular file")
     return path
 
 
-def read_external(tensor: onnx.TensorProto, model: str, folder: Path | None) -> None:
-    """Put a tensor's external data into the tensor itself, in place.
+def read_external(tensor: onnx.TensorProto, model: str, folders: Folders) -> bytes:
+    """Return the data of a tensor whose data is in a file.
 
     Args:
-        tensor: its data is in a file.
+        tensor: stays as it is.
         model: what messages call the model.
-        folder: the model's, None if it did not come from a file.
+        folders: where its file may be.
 
     Raises:
         ModelError: if the data cannot be read.
     """
-    if folder is None:
+    if not folders:
         raise ModelError(
             f"{model}: tensor '{tensor.name}' has external data: give the model's path, so that "
-            "the data is found"
+            "the data is found, or the folder that has it (external_data)"
         )
     try:
         region = region_of(tensor)
-        with open_region(folder, region) as file:
-            tensor.raw_data = file.read(region.length)
+        with open_region(folders, region) as file:
+            return file.read(region.length)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise ModelError(
             f"{model}: the external data of tensor '{tensor.name}' cannot be read ({reason}): "
             "expected a regular file beside the model, or in a folder beneath it, that holds the "
-            "whole tensor"
+            "whole tensor; name another folder with external_data, --external-data"
         ) from error
+
+
+def take_external(tensor: onnx.TensorProto, model: str, folders: Folders) -> None:
+    """Put a tensor's external data into the tensor itself, in place.
+
+    Raises:
+        ModelError: if the data cannot be read.
+    """
+    tensor.raw_data = read_external(tensor, model, folders)
     tensor.data_location = onnx.TensorProto.DEFAULT
     del tensor.external_data[:]

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import os
+import io
 import reprlib
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import onnx
 from google.protobuf.message import DecodeError
 
 from rammer_mlir.errors import ModelError, UnsupportedError
 from rammer_mlir.frontends.onnx.contrib.rewrite import claim_contrib
+from rammer_mlir.frontends.onnx.external_data import Folders
 from rammer_mlir.frontends.onnx.function_sizes import check_functions
+from rammer_mlir.frontends.onnx.given import Source, without_folder
 from rammer_mlir.frontends.onnx.model import Model, first_line, separate_weights
 from rammer_mlir.frontends.onnx.open_inputs import clear_negative_sizes
+from rammer_mlir.frontends.onnx.tensor_data import TensorData, content_and_places
 from rammer_mlir.frontends.onnx.tensors import opset
 from rammer_mlir.frontends.onnx.well_formed import check_texts
-
-Source = str | os.PathLike[str] | bytes | onnx.ModelProto
-"""A path, a serialized model, or a model."""
 
 
 def load(source: Source) -> Model:
@@ -27,25 +30,29 @@ def load(source: Source) -> Model:
     Raises:
         ModelError: if the file or its external data is missing, or it is not a valid ONNX model.
     """
-    if isinstance(source, onnx.ModelProto):
-        proto, name, folder = source, "the model", None
-    elif isinstance(source, bytes):
-        proto, name, folder = _parse(source, "the model"), "the model", None
-    else:
-        try:
-            path = Path(source)
-        except TypeError:
-            raise ModelError(
-                f"expected a file, its bytes or an ONNX model, found {reprlib.repr(source)}"
-            ) from None
-        name, folder = f"'{path}'", path.parent
-        proto = _read(path, name)
+    given, named = without_folder(source)
+    if isinstance(given, onnx.ModelProto):
+        return _checked(given, "the model", TensorData("the model", named))
+    if isinstance(given, bytes):
+        return _read(io.BytesIO(given), "the model", named)
+    try:
+        path = Path(given)
+    except TypeError:
+        raise ModelError(
+            f"expected a file, its bytes or an ONNX model, found {reprlib.repr(given)}"
+        ) from None
+    with _opened(path) as file:
+        return _read(file, f"'{path}'", (*named, path.parent))
+
+
+def _checked(proto: onnx.ModelProto, name: str, data: TensorData) -> Model:
+    """Return a checked copy of a model."""
     if not proto.graph.output:
         raise ModelError(f"{name} has no outputs: expected at least one")
     check_texts(proto, name)
     check_functions(proto, name)
     _refuse_initializers(proto, name)
-    model = separate_weights(proto, name, folder)
+    model = separate_weights(proto, name, data)
     claim_contrib(model.proto)
     clear_negative_sizes(model.graph, name)
     _check(model, name)
@@ -53,14 +60,25 @@ def load(source: Source) -> Model:
     return model
 
 
-def _read(path: Path, name: str) -> onnx.ModelProto:
+@contextmanager
+def _opened(path: Path) -> Generator[IO[bytes]]:
+    """Open a model's file.
+
+    Raises:
+        ModelError: if it cannot be read.
+    """
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            yield file
     except OSError as error:
-        raise ModelError(f"cannot read {name}: {error.strerror or error}") from error
+        raise ModelError(f"cannot read '{path}': {error.strerror or error}") from error
     except ValueError as error:  # a path with a null character
         raise ModelError(f"cannot read {str(path)!r}: {error}") from error
-    return _parse(content, name)
+
+
+def _read(file: IO[bytes], name: str, folders: Folders) -> Model:
+    content, places = content_and_places(file)
+    return _checked(_parse(content, name), name, TensorData(name, folders, file, places))
 
 
 def _parse(content: bytes, name: str) -> onnx.ModelProto:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import Protocol
 
 import onnx
 from onnx import helper, numpy_helper
 
 from rammer_mlir.errors import ModelError
-from rammer_mlir.frontends.onnx.external_data import is_external, read_external
-from rammer_mlir.frontends.onnx.tensors import Array, num_bytes, small_constants
+from rammer_mlir.frontends.onnx.tensors import Array, array_of, num_bytes, small_constants
 from rammer_mlir.frontends.onnx.walk import tensors_of_model
 
 LARGE = 1024
@@ -119,7 +118,19 @@ def free_names(graph: onnx.GraphProto) -> set[str]:
     return used - own - {""}
 
 
-def separate_weights(source: onnx.ModelProto, name: str, folder: Path | None) -> Model:
+class DataElsewhere(Protocol):
+    """Data of tensors that a model is parsed without."""
+
+    def of_initializer(self, number: int, tensor: onnx.TensorProto) -> bytes | None:
+        """Return the data of an initializer; None if the tensor holds it itself."""
+        ...
+
+    def take(self, tensor: onnx.TensorProto) -> None:
+        """Put a tensor's data into the tensor itself, in place."""
+        ...
+
+
+def separate_weights(source: onnx.ModelProto, name: str, data: DataElsewhere) -> Model:
     """Copy a model, leaving the values of large initializers aside.
 
     Initializers that the model lists among its inputs too, as those before IR version 4 do, are
@@ -128,7 +139,7 @@ def separate_weights(source: onnx.ModelProto, name: str, folder: Path | None) ->
     Args:
         source: stays as it is.
         name: the model in messages.
-        folder: where files of external data are, None if there are none.
+        data: what the tensors do not hold themselves.
 
     Raises:
         ModelError: if a tensor's data does not fit its shape, or cannot be found.
@@ -143,21 +154,24 @@ def separate_weights(source: onnx.ModelProto, name: str, folder: Path | None) ->
     names = {tensor.name for tensor in source.graph.initializer}
     proto.graph.input.extend(v for v in source.graph.input if v.name not in names)
     for tensor in tensors_of_model(proto):
-        if is_external(tensor):
-            read_external(tensor, name, folder)
+        data.take(tensor)
         _value(tensor, name)
     model = Model(proto, {})
     constant_nodes = _take_constant_nodes(proto.graph)
-    for tensor in (*source.graph.initializer, *constant_nodes):
-        if is_external(tensor):
-            tensor = onnx.TensorProto.FromString(tensor.SerializeToString())
-            read_external(tensor, name, folder)
-        value = _value(tensor, name)
-        if value.size <= LARGE:
-            proto.graph.initializer.append(tensor)
-        else:
-            model.add_constant(tensor.name, value)
+    for number, tensor in enumerate(source.graph.initializer):
+        elsewhere = data.of_initializer(number, tensor)
+        value = _value(tensor, name, elsewhere)
+        _add_tensor(model, tensor, value, is_whole=elsewhere is None)
+    for tensor in constant_nodes:
+        _add_tensor(model, tensor, _value(tensor, name), is_whole=True)
     return model
+
+
+def _add_tensor(model: Model, tensor: onnx.TensorProto, value: Array, *, is_whole: bool) -> None:
+    if value.size <= LARGE and is_whole:
+        model.graph.initializer.append(tensor)
+    else:
+        model.add_constant(tensor.name, value)
 
 
 def _copy_field(target: onnx.ModelProto | onnx.GraphProto, field: str, value: object) -> None:
@@ -186,11 +200,16 @@ def _take_constant_nodes(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
     return found
 
 
-def _value(tensor: onnx.TensorProto, name: str) -> Array:
+def _value(tensor: onnx.TensorProto, name: str, data: bytes | None = None) -> Array:
+    """Return a tensor's value; ``data`` is its raw data where it does not hold that itself."""
     try:
-        if tensor.HasField("raw_data") and len(tensor.raw_data) != num_bytes(tensor):
-            raise ValueError(f"it has {len(tensor.raw_data)} bytes, not {num_bytes(tensor)}")
-        return numpy_helper.to_array(tensor)
+        if data is None and tensor.HasField("raw_data"):
+            data = tensor.raw_data
+        if data is None:
+            return numpy_helper.to_array(tensor)
+        if len(data) != num_bytes(tensor):
+            raise ValueError(f"it has {len(data)} bytes, not {num_bytes(tensor)}")
+        return array_of(tensor, data)
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         raise ModelError(
             f"{name}: the data of tensor '{tensor.name}' does not fit its shape "

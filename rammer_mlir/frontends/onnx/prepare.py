@@ -21,7 +21,11 @@ from rammer_mlir.frontends.onnx.local_functions import inline_local_functions
 from rammer_mlir.frontends.onnx.model import Model, first_line
 from rammer_mlir.frontends.onnx.node_rules import check_nodes
 from rammer_mlir.frontends.onnx.recurrent import decompose_recurrent
-from rammer_mlir.frontends.onnx.refusals import refuse_hosted, refuse_unsupported
+from rammer_mlir.frontends.onnx.refusals import (
+    refuse_for_all_sizes,
+    refuse_hosted,
+    refuse_unsupported,
+)
 from rammer_mlir.frontends.onnx.rewrites import rewrite_nodes
 from rammer_mlir.frontends.onnx.shapes import (
     infer_shapes,
@@ -31,6 +35,7 @@ from rammer_mlir.frontends.onnx.shapes import (
 )
 from rammer_mlir.frontends.onnx.tensors import label, opset
 from rammer_mlir.frontends.onnx.transposed import decompose_transposed
+from rammer_mlir.support.log import log_progress
 
 _OLDEST_OPSET, _NEW_OPSET = 13, 17
 """Models older than the first are converted to the second, which the importer knows whole."""
@@ -73,6 +78,7 @@ def fold(model: Model) -> Folded:
     Raises:
         RammerError: as ``prepare`` does.
     """
+    log_progress("preparation", lambda: f"{len(model.graph.node)} nodes")
     declared = take_declared(model.graph)
     inline_local_functions(model)
     check_attributes(model.graph)
@@ -104,6 +110,17 @@ def finish(folded: Folded) -> Model:
     require_sizes(model.graph)
     check_declared(model.graph, folded.declared)
     return model
+
+
+def refuse_whatever_the_sizes(model: Model) -> None:
+    """Refuse a model with open dimensions, which stays as it is, for what no sizes would mend.
+
+    Raises:
+        UnsupportedError: if operators cannot be compiled.
+    """
+    model = model.copy()
+    inline_local_functions(model)
+    refuse_for_all_sizes(model)
 
 
 def _expand(model: Model) -> Model:

@@ -11,6 +11,7 @@ from rammer_mlir.frontends.onnx.contrib.table import has_rule
 from rammer_mlir.frontends.onnx.hosting.operators import is_host_operator
 from rammer_mlir.frontends.onnx.lasting import lasting_nodes
 from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.refusal_text import Refusal, refusals_text
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, value_infos
 
 _REASONS: Mapping[str, tuple[str, ...]] = {
@@ -22,8 +23,8 @@ _REASONS: Mapping[str, tuple[str, ...]] = {
         "RandomUniform",
         "RandomUniformLike",
     ),
-    "strings and encoded images are not numbers": (
-        "ImageDecoder",
+    "encoded images are not numbers": ("ImageDecoder",),
+    "strings are not numbers": (
         "RegexFullMatch",
         "StringConcat",
         "StringNormalizer",
@@ -39,9 +40,41 @@ _REAL_TYPES = frozenset(
 )
 
 _ADVICE = {
-    "results are random": "make them an input of the model",
+    "results are random": "make the noise an input of the model",
+    "strings are not numbers": "process text in front of the model, and give it numbers",
+    "encoded images are not numbers": "decode images in front of the model",
 }
 """What to do, by reason."""
+
+_CLASSICAL = "ai.onnx.ml"
+"""The domain of classical machine learning."""
+
+_CLASSICAL_ADVICE: Mapping[str, tuple[str, ...]] = {
+    "write it as MatMul and Add": ("LinearClassifier", "LinearRegressor"),
+    "write it as Sub and Mul": ("Scaler",),
+    "write it as a norm and Div": ("Normalizer",),
+    "write it as Where": ("Imputer",),
+    "write it as Greater and Cast": ("Binarizer",),
+    "write it as Gather": ("ArrayFeatureExtractor",),
+    "write it as Concat": ("FeatureVectorizer",),
+    "write it as OneHot": ("OneHotEncoder",),
+    "write it as MatMul and the kernel's function": ("SVMClassifier", "SVMRegressor"),
+    "convert its trees to tensor operators, as hummingbird-ml does": (
+        "TreeEnsemble",
+        "TreeEnsembleClassifier",
+        "TreeEnsembleRegressor",
+    ),
+    "export the model without it (zipmap=False)": ("ZipMap",),
+    "map keys to numbers outside of the model": (
+        "CastMap",
+        "CategoryMapper",
+        "DictVectorizer",
+        "LabelEncoder",
+    ),
+}
+"""What to do, with operators of that domain."""
+
+_ADVICE_OF_CLASSICAL = {name: words for words, names in _CLASSICAL_ADVICE.items() for name in names}
 
 _OPTIMIZED = ("com.microsoft", "com.ms.")
 """What domains begin with whose operators ONNX Runtime's optimizer writes."""
@@ -59,7 +92,7 @@ def refuse_unsupported(model: Model) -> None:
     # What an input holds, the nodes behind it hold too: that is no news.
     found = list(_interface_problems(model)) or found
     if found:
-        raise UnsupportedError(f"not supported: {', '.join(found)}")
+        raise UnsupportedError(refusals_text(found))
 
 
 def refuse_hosted(model: Model) -> None:
@@ -87,41 +120,40 @@ def refuse_for_all_sizes(model: Model) -> None:
     Raises:
         UnsupportedError: naming all such nodes.
     """
-    found = [*_interface_problems(model)]
+    found = list(_interface_problems(model))
     for node in lasting_nodes(model):
         found.extend(_problems_of(node))
     if found:
-        raise UnsupportedError(f"not supported: {', '.join(found)}")
+        raise UnsupportedError(refusals_text(found))
 
 
-def _interface_problems(model: Model) -> Iterator[str]:
+def _interface_problems(model: Model) -> Iterator[Refusal]:
     for value in model.inputs:
         if not value.type.HasField("tensor_type"):
             continue
         kind = value.type.tensor_type.elem_type
         if kind == onnx.TensorProto.STRING:
-            yield f"'{value.name}' holds strings: expected numbers"
+            advice = _ADVICE["strings are not numbers"]
+            yield Refusal(value.name, "", "holds strings: expected numbers", advice)
         elif kind not in _REAL_TYPES:
-            yield f"'{value.name}' holds {_type_name(kind)}: expected a real number"
+            yield Refusal(value.name, "", f"holds {_type_name(kind)}: expected a real number")
 
 
-def _type_problems(graph: onnx.GraphProto) -> Iterator[str]:
+def _type_problems(graph: onnx.GraphProto) -> Iterator[Refusal]:
     values = value_infos(graph)
     for node in graph.node:
         for name in node.output:
             kind = values[name].type.tensor_type.elem_type if name in values else 0
             if kind not in (0, *_REAL_TYPES):
-                yield (
-                    f"{label(node)[:-1]}: its result '{name}' is {_type_name(kind)}, expected a "
-                    "real number)"
-                )
+                reason = f"is {_type_name(kind)}, expected a real number"
+                yield Refusal(_name_of(node), node.op_type, reason, detail=f"its result '{name}' ")
 
 
 def _type_name(kind: int) -> str:
     return onnx.TensorProto.DataType.Name(kind).lower()
 
 
-def _problems(graph: onnx.GraphProto) -> Iterator[str]:
+def _problems(graph: onnx.GraphProto) -> Iterator[Refusal]:
     for node in graph.node:
         yield from _problems_of(node)
         for attribute in node.attribute:
@@ -129,16 +161,27 @@ def _problems(graph: onnx.GraphProto) -> Iterator[str]:
                 yield from _problems(subgraph)
 
 
-def _problems_of(node: onnx.NodeProto) -> Iterator[str]:
-    name = node.name or next(filter(None, node.output), "")
+def _problems_of(node: onnx.NodeProto) -> Iterator[Refusal]:
     if has_rule(node):
         return  # it is written out where its shapes are known, or refused then
     if node.domain not in ONNX_DOMAINS:
-        advice = "export the model without it, or bring a function for it"
-        if node.domain.startswith(_OPTIMIZED):
-            advice = "give the original model, from before its optimization"
-        yield f"'{name}' ({node.domain}.{node.op_type}: not an operator of ONNX; {advice})"
+        yield _foreign(node)
     elif node.op_type in _REASON_OF:
         reason = _REASON_OF[node.op_type]
-        advice = f"; {_ADVICE[reason]}" if reason in _ADVICE else ""
-        yield f"'{name}' ({node.op_type}: {reason}{advice})"
+        yield Refusal(_name_of(node), node.op_type, reason, _ADVICE[reason])
+
+
+def _foreign(node: onnx.NodeProto) -> Refusal:
+    """Return why an operator of another domain is refused."""
+    operator, reason = f"{node.domain}.{node.op_type}", "not an operator of ONNX"
+    advice = "export the model without it, or bring a function for it"
+    if node.domain.startswith(_OPTIMIZED):
+        advice = "give the original model, from before its optimization"
+    elif node.domain == _CLASSICAL:
+        reason = "not an operator on tensors alone"
+        advice = _ADVICE_OF_CLASSICAL.get(node.op_type, advice)
+    return Refusal(_name_of(node), operator, reason, advice)
+
+
+def _name_of(node: onnx.NodeProto) -> str:
+    return node.name or next(filter(None, node.output), "")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 import onnx
 
 from rammer_mlir.errors import ModelError
-from rammer_mlir.frontends.onnx.load import Source
+from rammer_mlir.frontends.onnx.given import PlainSource
 from rammer_mlir.frontends.onnx.model import first_line
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ class OnnxProgram(Protocol):
 
 
 if TYPE_CHECKING:
-    GivenModel = Source | bytearray | memoryview | BinaryFile | OnnxProgram | onnx_ir.Model
+    GivenModel = PlainSource | bytearray | memoryview | BinaryFile | OnnxProgram | onnx_ir.Model
 
 
-def source_of(given: object) -> Source:
+def source_of(given: object) -> PlainSource:
     """Return a path, the bytes of a model, or an ``onnx.ModelProto`` for what a user gives.
 
     A file is read from its position to its end. Nothing that is given is changed.

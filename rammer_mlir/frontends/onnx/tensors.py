@@ -38,8 +38,13 @@ def static_dims(tensor: onnx.TypeProto.Tensor) -> list[int] | None:
     """Return the shape of a tensor type, or None where it is not known whole."""
     if not tensor.HasField("shape"):
         return None
-    dims = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
-    return None if None in dims else [dim for dim in dims if dim is not None]
+    sizes: list[int] = []
+    for dim in tensor.shape.dim:  # called for each value many times
+        size = dim.dim_value
+        if not size and not dim.HasField("dim_value"):
+            return None
+        sizes.append(size)
+    return sizes
 
 
 def type_text(tensor: onnx.TypeProto.Tensor) -> str:
@@ -91,6 +96,18 @@ def num_bytes(tensor: onnx.TensorProto) -> int:
         raise ValueError(f"its shape is {list(tensor.dims)}")
     bits = _BITS.get(onnx.TensorProto.DataType.Name(kind), dtype_of(kind).itemsize * 8)
     return -(-num_elements(tensor) * bits // 8)
+
+
+def array_of(tensor: onnx.TensorProto, data: bytes) -> Array:
+    """Return the array that a tensor's raw data is, in the same memory if each element has bytes.
+
+    Raises:
+        ValueError: if the data does not fit the tensor's shape.
+    """
+    if onnx.TensorProto.DataType.Name(tensor.data_type) not in _BITS:
+        return np.frombuffer(data, dtype_of(tensor.data_type)).reshape(tuple(tensor.dims))
+    copy = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=data)
+    return numpy_helper.to_array(copy)
 
 
 def small_constants(graph: onnx.GraphProto) -> dict[str, Array]:

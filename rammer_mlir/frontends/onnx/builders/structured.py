@@ -63,12 +63,13 @@ def structured(
     reads = [*inputs, *_extents(domain, [*inputs, output])]
     operands = [*reads, output]
     kinds = ["parallel"] * (len(domain) - reductions) + ["reduction"] * reductions
+    loops = ", ".join(f"#linalg.iterator_type<{kind}>" for kind in kinds)
     op = linalg.GenericOp(
         [output[0].value.type],
         [operand.value for operand, _ in reads],
         [output[0].value],
         ir.ArrayAttr.get([ir.AffineMapAttr.get(_map(len(domain), exprs)) for _, exprs in operands]),
-        ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]),
+        ir.Attribute.parse(f"[{loops}]"),
     )
     block = op.regions[0].blocks.append(*[element_type(operand.dtype) for operand, _ in operands])
     with ir.InsertionPoint(block):

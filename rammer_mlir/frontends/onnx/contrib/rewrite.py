@@ -96,8 +96,9 @@ def require_rewritten(graph: onnx.GraphProto) -> None:
     Raises:
         ShapeError: naming the first, and an input whose shape is not known.
     """
-    kinds = graph_types(graph)
-    for node in filter(has_rule, graph.node):
+    left = [node for node in graph.node if has_rule(node)]
+    kinds = graph_types(graph) if left else {}
+    for node in left:
         open_names = [n for n in _given(node) if n not in kinds or not kinds[n].is_static]
         raise ShapeError(
             f"{contrib_label(node)}: expected inputs of static shapes, found "

@@ -15,6 +15,7 @@ from rammer_mlir.frontends.onnx.model import (
     names_used_by,
     separate_weights,
 )
+from rammer_mlir.frontends.onnx.tensor_data import TensorData
 from rammer_mlir.frontends.onnx.tensors import dtype_of, value_infos
 
 
@@ -111,7 +112,8 @@ class PartMaker:
                 proto.opset_import.extend(value)
         proto.ir_version = self._model.proto.ir_version
         proto.graph.CopyFrom(graph)
-        model = separate_weights(proto, "a part of the model", None)
+        name = "a part of the model"
+        model = separate_weights(proto, name, TensorData(name, ()))
         weights = {n: array for n, array in self._model.weights.items() if n in used}
         model.graph.input.extend(self._types[name] for name in weights)
         model.weights.update(weights)

@@ -1,93 +1,29 @@
-"""Loading artifacts, of one program or of several."""
+"""Specialisations that files hold, and no other ones."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rammer_mlir.errors import ArtifactError, InputError
-from rammer_mlir.open_models.artifact import (
-    SEVERAL_VERSION,
-    Specialization,
-    Specializations,
-    read_specializations,
-)
+from rammer_mlir.errors import InputError
+from rammer_mlir.open_models.artifact import Specialization, Specializations
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.open_models.pool import Key
 from rammer_mlir.open_models.specializer import Made
 from rammer_mlir.programs.dimensions import Shapes, bind, sizes_text
 from rammer_mlir.programs.gpu_image import GpuImage
-from rammer_mlir.runtime.artifact import Archive, Artifact, open_archive, read_program
 from rammer_mlir.runtime.compiled import Array, CompiledModel, RunnableModel
-from rammer_mlir.runtime.executable import Executable
-from rammer_mlir.runtime.gpu.executable import GpuExecutable
 from rammer_mlir.runtime.gpu.opening import check_device
 from rammer_mlir.runtime.loader import open_artifact
-from rammer_mlir.runtime.seal import SEAL
-from rammer_mlir.support.paths import path_of
 
 
-def load(
-    path: str | os.PathLike[str], device: int = 0, *, mapped: bool = True
-) -> Executable | GpuExecutable | OpenModel:
-    """Load a compiled model.
-
-    Args:
-        path: the artifact.
-        device: number of the GPU that a GPU's programs run on.
-        mapped: map large constants into memory.
+def open_specializations(path: Path, found: Specializations, device: int) -> OpenModel:
+    """Make the programs that a file holds ready to run.
 
     Raises:
-        ArtifactError: if the file is missing, foreign, corrupt, or made for another machine.
-        OptionError: if it is no path, or the GPU's number is none.
+        OptionError: if the GPU's number is none.
     """
-    path = path_of(path, "load")
-    with open_archive(path, mapped=mapped) as archive:
-        found, seal = _read(archive), archive.manifest[SEAL]
-    model = _opened(path, found, device)
-    model.reload = ArtifactFile(path.resolve(), device, mapped, seal)
-    return model
-
-
-@dataclass(frozen=True)
-class ArtifactFile:
-    """Loads a model again from the file that it was loaded from; what its pickle holds."""
-
-    path: Path
-    device: int
-    mapped: bool
-    seal: str
-
-    def __call__(self) -> Executable | GpuExecutable | OpenModel:
-        """Load the model again.
-
-        Raises:
-            ArtifactError: as ``load`` does, or if the file holds another model now.
-        """
-        model = load(self.path, self.device, mapped=self.mapped)
-        if model.reload != self:
-            model.close()
-            raise ArtifactError(
-                f"'{self.path}' was replaced: expected the file that the pickled model was loaded "
-                "from, found another model; load it, and pickle that one"
-            )
-        return model
-
-
-def _read(archive: Archive) -> Artifact | Specializations:
-    if archive.manifest["version"] != SEVERAL_VERSION:
-        return read_program(archive)
-    return read_specializations(archive)
-
-
-def _opened(
-    path: Path, found: Artifact | Specializations, device: int
-) -> Executable | GpuExecutable | OpenModel:
-    """Make what a file holds ready to run."""
-    if not isinstance(found, Specializations):
-        return open_artifact(path, found, device)
     if isinstance(found.programs[0].artifact.image, GpuImage):
         check_device(device)
     held = HeldPrograms(path, found, device)
@@ -109,7 +45,7 @@ class HeldPrograms:
     def target(self) -> str:
         """The target of all programs."""
         image = self.held.programs[0].artifact.image
-        return image.target if isinstance(image, GpuImage) else "cpu"
+        return image.target
 
     @property
     def policy(self) -> str | None:

@@ -1,0 +1,146 @@
+"""Processors that code is compiled for by name, whether or not this machine has one."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import llvmlite.binding as llvm
+
+from rammer_mlir.errors import OptionError
+from rammer_mlir.lowering.llvm.machine import LLVM_LOCK, Machine, vector_bits_of
+from rammer_mlir.support.cpu_features import cpu_features
+
+X86_64, AARCH64 = "x86_64", "aarch64"
+"""Processor families, as ``platform.machine()`` names them."""
+
+
+class _Feature(NamedTuple):
+    """An instruction set: LLVM's name, and Linux' where artifacts record it."""
+
+    llvm: str
+    linux: str = ""
+
+
+_LEVELS: tuple[tuple[str, tuple[_Feature, ...]], ...] = (
+    (
+        "x86-64",
+        (
+            *map(_Feature, ("64bit", "cmov", "cx8", "fxsr", "mmx")),
+            *(_Feature(name, name) for name in ("sse", "sse2")),
+        ),
+    ),
+    (
+        "x86-64-v2",
+        (
+            *map(_Feature, ("crc32", "cx16", "sahf", "sse3")),
+            _Feature("popcnt", "popcnt"),
+            _Feature("sse4.1", "sse4_1"),
+            _Feature("sse4.2", "sse4_2"),
+            _Feature("ssse3", "ssse3"),
+        ),
+    ),
+    (
+        "x86-64-v3",
+        (
+            *(_Feature(name, name) for name in ("avx", "avx2", "bmi2", "f16c", "fma", "movbe")),
+            _Feature("bmi", "bmi1"),
+            _Feature("lzcnt", "abm"),
+            _Feature("xsave"),
+        ),
+    ),
+    (
+        "x86-64-v4",
+        tuple(_Feature(f"avx512{part}", f"avx512{part}") for part in ("bw", "cd", "dq", "f", "vl")),
+    ),
+)
+"""The levels of the x86-64 psABI, each with what it adds to the one before."""
+
+_LEVEL_OF = {
+    **dict.fromkeys(("nehalem", "westmere", "sandybridge", "ivybridge"), "x86-64-v2"),
+    **dict.fromkeys(("haswell", "broadwell", "skylake", "alderlake"), "x86-64-v3"),
+    **dict.fromkeys(("znver1", "znver2", "znver3"), "x86-64-v3"),
+    **dict.fromkeys(("skylake-avx512", "cascadelake", "cooperlake"), "x86-64-v4"),
+    **dict.fromkeys(("icelake-server", "sapphirerapids", "znver4", "znver5"), "x86-64-v4"),
+}
+"""LLVM's names of processors, and the level whose instructions code for them is limited to.
+
+Beyond the level such a processor decides about the order and choice of instructions only: what an
+artifact needs can then be told from the flags that Linux shows.
+"""
+
+
+@dataclass(frozen=True)
+class NamedMachine:
+    """A processor by name.
+
+    Attributes:
+        name: as users write it behind ``cpu:``.
+        architecture: as ``platform.machine()`` says it.
+        features: what code for it may need, as Linux names it.
+    """
+
+    name: str
+    architecture: str
+    features: tuple[str, ...]
+
+    @property
+    def is_this(self) -> bool:
+        """Whether this machine executes code for it."""
+        return not self.lacking
+
+    @property
+    def lacking(self) -> str:
+        """What this machine lacks to execute code for it; empty if nothing."""
+        if self.architecture != platform.machine():
+            return f"a processor of the family {self.architecture}, found {platform.machine()}"
+        missing = sorted(set(self.features) - set(cpu_features()))
+        return f"a processor with {', '.join(missing)}" if missing else ""
+
+    def machine(self) -> Machine:
+        """Describe it to the code generator."""
+        if self.architecture == AARCH64:
+            return Machine("aarch64-unknown-linux-gnu", "generic", "+neon,+fp-armv8", 128)
+        level = _LEVEL_OF.get(self.name, self.name)
+        has = dict.fromkeys((feature.llvm for feature in _features(level)), True)
+        with LLVM_LOCK:
+            # All that LLVM knows here; on another family it knows nothing of x86-64's.
+            known = llvm.get_host_cpu_features() if platform.machine() == X86_64 else {}
+        features = {**dict.fromkeys(known, False), **has, "prefer-256-bit": False}
+        flags = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
+        triple = "x86_64-unknown-linux-gnu"
+        cpu = self.name if known else level
+        return Machine(triple, cpu, flags, vector_bits_of(triple, features))
+
+
+def _features(level: str) -> tuple[_Feature, ...]:
+    """Return the instruction sets of a level, with those of the levels below."""
+    found: tuple[_Feature, ...] = ()
+    for name, added in _LEVELS:
+        found += added
+        if name == level:
+            return found
+    raise AssertionError(f"no level {level}")
+
+
+def machine_names() -> tuple[str, ...]:
+    """Return the names of all processors: levels, then processors of LLVM."""
+    return (*(name for name, _ in _LEVELS), *_LEVEL_OF, AARCH64)
+
+
+def named_machine(name: str) -> NamedMachine:
+    """Return a processor by its name.
+
+    Raises:
+        OptionError: if there is none of this name.
+    """
+    if name not in machine_names():
+        raise OptionError(
+            f"unknown target 'cpu:{name}': expected cpu for this machine, or cpu: and one of "
+            f"{', '.join(machine_names())}"
+        )
+    if name == AARCH64:
+        return NamedMachine(name, AARCH64, ("asimd",))
+    features = _features(_LEVEL_OF.get(name, name))
+    return NamedMachine(name, X86_64, tuple(sorted(f.linux for f in features if f.linux)))

@@ -1,0 +1,144 @@
+"""Time and memory of importing large models: ``python -m rammer_mlir.benchmarks.imports``.
+
+Each model is imported in a process of its own, from a file. Memory is what that process needs at
+most beyond what it has before, beside the bytes of the weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from rammer_mlir.benchmarks.memory import peak_bytes
+
+_SHAPE = (4, 8)
+_WIDE = 8192
+"""Columns of a weight in ``weights``: 256 KiB."""
+
+Nodes = list[onnx.NodeProto]
+Weights = dict[str, np.ndarray]
+
+
+def chain(count: int, rng: np.random.Generator) -> tuple[Nodes, Weights]:
+    """Return nodes one after the other: products, sums, and two activations."""
+    nodes: Nodes = []
+    weights: Weights = {}
+    for n in range(count):
+        operator = ("MatMul", "Add", "Relu", "Tanh")[n % 4]
+        inputs = [f"v{n}"]
+        if n % 4 < 2:
+            shape = (8, 8) if operator == "MatMul" else (8,)
+            weights[f"w{n}"] = rng.standard_normal(shape).astype(np.float32) / 3
+            inputs.append(f"w{n}")
+        nodes.append(helper.make_node(operator, inputs, [f"v{n + 1}"], f"n{n}"))
+    return nodes, weights
+
+
+def tree(count: int, _: np.random.Generator) -> tuple[Nodes, Weights]:
+    """Return half of the nodes as functions of the input, and the others as their sum by pairs."""
+    leaves = (count + 1) // 2
+    kinds = ("Relu", "Tanh", "Sigmoid")
+    nodes = [helper.make_node(kinds[n % 3], ["v0"], [f"t{n}"], f"n{n}") for n in range(leaves)]
+    for n in range(leaves, 2 * leaves - 1):
+        pair = [f"t{2 * (n - leaves)}", f"t{2 * (n - leaves) + 1}"]
+        nodes.append(helper.make_node("Add", pair, [f"t{n}"], f"n{n}"))
+    nodes[-1].output[0] = f"v{count}"
+    return nodes, {}
+
+
+def weights(count: int, rng: np.random.Generator) -> tuple[Nodes, Weights]:
+    """Return products with large weights, each followed by a mean and a sum."""
+    nodes: Nodes = []
+    values: Weights = {"axes": np.array([1])}
+    for n in range(0, count, 3):
+        values[f"w{n}"] = rng.standard_normal((8, _WIDE), np.float32)
+        names = f"v{n}", f"p{n}", f"m{n}"
+        following = f"v{min(n + 3, count)}"
+        nodes += [
+            helper.make_node("MatMul", [names[0], f"w{n}"], [names[1]], f"n{n}"),
+            helper.make_node("ReduceMean", [names[1], "axes"], [names[2]], f"n{n + 1}"),
+            helper.make_node("Add", [names[2], names[0]], [following], f"n{n + 2}"),
+        ]
+    return nodes, values
+
+
+KINDS: dict[str, Callable[[int, np.random.Generator], tuple[Nodes, Weights]]] = {
+    "chain": chain,
+    "tree": tree,
+    "weights": weights,
+}
+
+
+def large_model(kind: str, count: int) -> onnx.ModelProto:
+    """Return a model of about this many nodes, from ``v0`` to another tensor of the same shape."""
+    nodes, values = KINDS[kind](count, np.random.default_rng(0))
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, _SHAPE)
+        for name in ("v0", f"v{count}")
+    ]
+    tensors = [numpy_helper.from_array(value, name) for name, value in values.items()]
+    graph = helper.make_graph(nodes, kind, ends[:1], ends[1:], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def measure_here(path: str) -> dict[str, float]:
+    """Import a model; return seconds, and bytes beyond those before and of the weights."""
+    from rammer_mlir.frontends.onnx import import_model
+
+    import_model(large_model("chain", 4))  # loads what is loaded once
+    before, begin, cpu = peak_bytes(), time.perf_counter(), time.process_time()
+    found = import_model(path)
+    return {
+        "seconds": time.perf_counter() - begin,
+        "cpu_seconds": time.process_time() - cpu,
+        "bytes": peak_bytes() - before,
+        "weights": sum(value.nbytes for value in found.constants.values()),
+    }
+
+
+def measure(path: Path) -> dict[str, float]:
+    """Import a model in a process of its own; return what ``measure_here`` does."""
+    done = subprocess.run(
+        [sys.executable, "-m", __spec__.name if __spec__ else __name__, "--file", str(path)],
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure each kind of model at each size, and print a table."""
+    parser = argparse.ArgumentParser(description="Time and memory of importing large models.")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--nodes", nargs="+", type=int, default=[5_000, 20_000, 100_000])
+    parser.add_argument("--file", help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    if options.file:
+        print(json.dumps(measure_here(options.file)))
+        return 0
+    print("| model | nodes | s | CPU s | MiB | MiB of weights |\n|---|---|---|---|---|---|")
+    for kind in options.kinds:
+        # 8 GiB of weights would say no more than 400 MiB do.
+        for count in options.nodes if kind != "weights" else options.nodes[:1]:
+            with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
+                file.write(large_model(kind, count).SerializeToString())
+                file.flush()
+                found = measure(Path(file.name))
+            sizes = f"{found['bytes'] / 2**20:.0f} | {found['weights'] / 2**20:.0f}"
+            times = f"{found['seconds']:.1f} | {found['cpu_seconds']:.1f}"
+            print(f"| {kind} | {count} | {times} | {sizes} |", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""Completion of the tools' arguments by shells: scripts that shtab makes from the parsers."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
+
+from rammer_mlir.support.packages import optional_package
+
+SHELLS = ("bash", "zsh", "tcsh")
+
+_FILES = (
+    "compare", "external_data", "input", "inputs", "model", "output", "outputs", "plugin", "sign",
+    "timeline", "verify_signature",
+)  # fmt: skip
+"""Arguments that name files or folders, by their places in the parsed arguments."""
+
+
+class PrintCompletion(argparse.Action):
+    """Prints a script for a shell, and ends the tool."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> NoReturn:
+        """Print it.
+
+        Raises:
+            MissingPackageError: if shtab is not installed.
+        """
+        print(completion_script(parser, str(values)))
+        parser.exit()
+
+
+def add_completion_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that prints a script."""
+    parser.add_argument(
+        "--print-completion",
+        action=PrintCompletion,
+        choices=SHELLS,
+        help="print a script with which a shell completes the arguments of this tool",
+    )
+
+
+def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
+    """Return a script; the parser is no good for parsing afterwards.
+
+    Raises:
+        MissingPackageError: if shtab is not installed.
+    """
+    shtab = optional_package(
+        "shtab", "completion", "install it with 'pip install rammer-mlir[completion]'"
+    )
+    names = _names()
+    for action in parser._actions:  # pyright: ignore[reportPrivateUsage]
+        if action.dest in _FILES:
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+        elif action.dest in names:
+            action.choices = names[action.dest]()
+    script: str = shtab.complete(parser, shell)
+    return script
+
+
+def _names() -> Mapping[str, Callable[[], Sequence[str]]]:
+    """Return what finds the values that arguments have, by places in the parsed arguments."""
+    from rammer_mlir.compiler.backends.registry import backend_names
+    from rammer_mlir.compiler.stage_names import KNOWN_STAGES
+    from rammer_mlir.scheduling.devices.catalog import all_names
+    from rammer_mlir.scheduling.policies import POLICIES
+
+    return {
+        "costs": lambda: sorted((*all_names(), "measured")),
+        "emit": lambda: KNOWN_STAGES,
+        "policy": lambda: sorted(POLICIES.names()),
+        "target": lambda: backend_names(),
+    }

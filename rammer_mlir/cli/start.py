@@ -1,0 +1,53 @@
+"""Entry points of the command-line tools: each tool's module is imported when it is started.
+
+So a package that the module needs and that is not installed is refused in one line, too.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Protocol, cast
+
+from rammer_mlir.cli.common import run_tool
+from rammer_mlir.errors import MissingPackageError
+from rammer_mlir.support.packages import told_if_missing
+
+
+class _Tool(Protocol):
+    def main(self, argv: Sequence[str] | None = None) -> int:
+        """Run the tool and return its exit code."""
+        ...
+
+
+def start(name: str, arguments: Sequence[str]) -> int:
+    """Run the tool that is a module of ``rammer_mlir.cli``, and return its exit code."""
+    refused: MissingPackageError
+    try:
+        with told_if_missing():
+            tool = cast(_Tool, import_module(f"rammer_mlir.cli.{name}"))
+    except MissingPackageError as error:
+        refused = error
+    else:
+        return tool.main(arguments)
+
+    def refuse() -> int:
+        raise refused
+
+    return run_tool(refuse, debug="--debug" in arguments)
+
+
+def compile_model() -> int:
+    """Run ``rammer-compile``."""
+    return start("compile", sys.argv[1:])
+
+
+def run_model() -> int:
+    """Run ``rammer-run``."""
+    return start("run", sys.argv[1:])
+
+
+def run_passes() -> int:
+    """Run ``rammer-opt``."""
+    return start("opt", sys.argv[1:])

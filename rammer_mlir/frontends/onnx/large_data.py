@@ -1,0 +1,163 @@
+"""Serialized models read without the data of their large initializers, which stays in the file.
+
+Parsing a model as a whole takes its bytes, the parsed copy of them, and an array of each weight.
+Here protobuf's encoding is walked as far as is needed to find the data, the rest is parsed, and
+each weight is read by itself. A file that is not encoded plainly is parsed as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import IO
+
+WORTH_SPLITTING = 16 << 20
+"""Bytes of a model from which walking it is worth the time."""
+
+_LARGE = 64 << 10
+"""Bytes of an initializer from which its data is left aside."""
+
+_GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
+"""Numbers of fields: of a model, a graph, a tensor."""
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+"""How the values of fields are encoded."""
+
+_HEAD = 20
+"""Bytes that the key and the length of a field have at most."""
+
+
+class NotPlainError(Exception):
+    """The encoding is valid perhaps, but not what serializing a model gives."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Bytes of a file."""
+
+    begin: int
+    end: int
+
+
+DataPlaces = Mapping[int, Place]
+"""Where the raw data of initializers is, by their numbers in the graph."""
+
+
+@dataclass(frozen=True)
+class _Field:
+    """A field of a message: its number and encoding, and where it begins, with its key, and ends.
+
+    ``value`` is where the contents of a message, text or bytes begin.
+    """
+
+    number: int
+    kind: int
+    begin: int
+    value: int
+    end: int
+
+
+def split(file: IO[bytes]) -> tuple[bytes, DataPlaces]:
+    """Return a serialized model without the data of its large initializers, and where that is.
+
+    Raises:
+        NotPlainError: if the model has to be parsed as a whole.
+    """
+    whole = Place(0, file.seek(0, os.SEEK_END))
+    model = list(_fields(file, whole))
+    graphs = [field for field in model if field.number == _GRAPH]
+    if len(graphs) != 1 or graphs[0].kind != _BYTES:
+        raise NotPlainError
+    (graph,) = graphs
+    content, places = _without_data(file, graph)
+    return b"".join(
+        [
+            _read(file, Place(0, graph.begin)),
+            _message(_GRAPH, content),
+            _read(file, Place(graph.end, whole.end)),
+        ]
+    ), places
+
+
+def _without_data(file: IO[bytes], graph: _Field) -> tuple[bytes, DataPlaces]:
+    """Return a graph's contents without the data of large initializers."""
+    parts: list[bytes] = []
+    places: dict[int, Place] = {}
+    copied, number = graph.value, 0
+    for field in _fields(file, Place(graph.value, graph.end)):
+        if field.number != _INITIALIZER:
+            continue
+        if field.kind == _BYTES and field.end - field.value >= _LARGE:
+            raw = _raw_data(file, field)
+            if raw is not None:
+                parts.append(_read(file, Place(copied, field.begin)))
+                tensor = [Place(field.value, raw.begin), Place(raw.end, field.end)]
+                parts.append(_message(_INITIALIZER, b"".join(_read(file, p) for p in tensor)))
+                places[number] = Place(raw.value, raw.end)
+                copied = field.end
+        number += 1
+    parts.append(_read(file, Place(copied, graph.end)))
+    return b"".join(parts), places
+
+
+def _raw_data(file: IO[bytes], tensor: _Field) -> _Field | None:
+    """Return a tensor's raw data, None if it has none."""
+    fields = _fields(file, Place(tensor.value, tensor.end))
+    found = [field for field in fields if field.number == _RAW_DATA]
+    if len(found) > 1 or any(field.kind != _BYTES for field in found):
+        raise NotPlainError
+    return found[0] if found else None
+
+
+def _fields(file: IO[bytes], message: Place) -> Iterator[_Field]:
+    """Yield the fields of a message."""
+    begin = message.begin
+    while begin < message.end:
+        file.seek(begin)
+        head = file.read(_HEAD)
+        key, used = _varint(head, 0)
+        value = begin + used
+        if key & 7 == _BYTES:
+            length, used = _varint(head, used)
+            value = begin + used
+            end = value + length
+        elif key & 7 == _VARINT:
+            end = begin + _varint(head, used)[1]
+        elif key & 7 in (_FIXED32, _FIXED64):
+            end = value + (4 if key & 7 == _FIXED32 else 8)
+        else:
+            raise NotPlainError
+        if end > message.end:
+            raise NotPlainError
+        yield _Field(key >> 3, key & 7, begin, value, end)
+        begin = end
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return a number of variable length, and where it ends."""
+    value = 0
+    for index, byte in enumerate(data[position : position + 10]):
+        value |= (byte & 0x7F) << 7 * index
+        if byte < 0x80:
+            return value, position + index + 1
+    raise NotPlainError
+
+
+def _message(number: int, content: bytes) -> bytes:
+    """Return a field that holds a message."""
+    return b"".join([_encoded(number << 3 | _BYTES), _encoded(len(content)), content])
+
+
+def _encoded(value: int) -> bytes:
+    found = bytearray()
+    while value >= 0x80:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def _read(file: IO[bytes], place: Place) -> bytes:
+    file.seek(place.begin)
+    return file.read(place.end - place.begin)

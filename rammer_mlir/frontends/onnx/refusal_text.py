@@ -1,0 +1,68 @@
+"""Messages about nodes that are refused: each reason once, with a count and the first nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+_SHOWN = 3
+"""Nodes of a reason that a message names."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a node, or a value, is refused.
+
+    Attributes:
+        name: the node's or the value's.
+        operator: of the node; empty for a value.
+        reason: what is wrong with it, alike for many.
+        advice: what to do; may be empty.
+        detail: what is wrong with this one alone; may be empty.
+    """
+
+    name: str
+    operator: str
+    reason: str
+    advice: str = ""
+    detail: str = ""
+
+    @property
+    def why(self) -> str:
+        """The reason and what to do."""
+        return f"{self.reason}; {self.advice}" if self.advice else self.reason
+
+    @property
+    def label(self) -> str:
+        """What a list of nodes says of this one."""
+        return f"'{self.name}' ({self.operator})" if self.operator else f"'{self.name}'"
+
+    def __str__(self) -> str:
+        """Return what a message says where this is the only one of its reason."""
+        if not self.operator:
+            return f"'{self.name}' {self.why}"
+        return f"'{self.name}' ({self.operator}: {self.detail}{self.why})"
+
+
+def refusals_text(refusals: Iterable[Refusal]) -> str:
+    """Return the reasons, in the order of their first nodes."""
+    groups: dict[str, list[Refusal]] = {}
+    for refusal in refusals:
+        groups.setdefault(refusal.why, []).append(refusal)
+    texts = (
+        str(group[0]) if len(group) == 1 else _group_text(why, group)
+        for why, group in groups.items()
+    )
+    return f"not supported: {', '.join(texts)}"
+
+
+def _group_text(why: str, group: Sequence[Refusal]) -> str:
+    kind = "nodes" if group[0].operator else "values"
+    named = first_few([refusal.label for refusal in group])
+    return f"{len(group)} {kind}, {named}: {why}"
+
+
+def first_few(labels: Sequence[str]) -> str:
+    """Return the first of several labels, and how many there are beside these."""
+    more = len(labels) - _SHOWN
+    return ", ".join(labels[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,80 @@
+"""The data of tensors: in files of its own, or left in the model's file when that was parsed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import IO
+
+import onnx
+
+from rammer_mlir.frontends.onnx.external_data import (
+    Folders,
+    is_external,
+    read_external,
+    take_external,
+)
+from rammer_mlir.frontends.onnx.large_data import (
+    WORTH_SPLITTING,
+    DataPlaces,
+    NotPlainError,
+    Place,
+    split,
+)
+
+
+@dataclass(frozen=True)
+class TensorData:
+    """What tensors of a model do not hold themselves.
+
+    Attributes:
+        name: what messages call the model.
+        folders: where files of external data may be.
+        file: the serialized model.
+        places: where in it data is that the parsed model lacks.
+    """
+
+    name: str
+    folders: Folders
+    file: IO[bytes] | None = None
+    places: DataPlaces = field(default_factory=dict[int, Place])
+
+    def of_initializer(self, number: int, tensor: onnx.TensorProto) -> bytes | None:
+        """Return the data of an initializer; None if the tensor holds it itself.
+
+        Raises:
+            ModelError: if it cannot be read.
+        """
+        if is_external(tensor):
+            return read_external(tensor, self.name, self.folders)
+        if self.file is None or number not in self.places:
+            return None
+        self.file.seek(self.places[number].begin)
+        return self.file.read(self.places[number].end - self.places[number].begin)
+
+    def take(self, tensor: onnx.TensorProto) -> None:
+        """Put a tensor's external data into the tensor itself, in place.
+
+        Raises:
+            ModelError: if it cannot be read.
+        """
+        if is_external(tensor):
+            take_external(tensor, self.name, self.folders)
+
+
+def content_and_places(file: IO[bytes]) -> tuple[bytes, DataPlaces]:
+    """Return a serialized model, of a large one without the data of its large initializers.
+
+    Raises:
+        OSError: if the file cannot be read.
+    """
+    try:
+        if file.seek(0, os.SEEK_END) >= WORTH_SPLITTING:
+            return split(file)
+    except (NotPlainError, OSError):  # the latter where it is a pipe
+        pass
+    places: Mapping[int, Place] = {}
+    if file.seekable():
+        file.seek(0)
+    return file.read(), places

@@ -1,0 +1,93 @@
+"""Loading artifacts of any kind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from rammer_mlir.errors import ArtifactError
+from rammer_mlir.hosted_models.artifact import read_tree
+from rammer_mlir.hosted_models.model import HostedModel
+from rammer_mlir.open_models.artifact import SEVERAL_VERSION, read_specializations
+from rammer_mlir.open_models.held import open_specializations
+from rammer_mlir.open_models.model import OpenModel
+from rammer_mlir.open_models.tree import TREE_VERSION
+from rammer_mlir.runtime.artifact import Archive, open_archive, read_program
+from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
+from rammer_mlir.runtime.loader import open_artifact
+from rammer_mlir.runtime.seal import SEAL
+from rammer_mlir.runtime.signatures import PemKey, read_key, verifier_of
+from rammer_mlir.support.paths import path_of
+
+LoadedModel = Executable | GpuExecutable | OpenModel | HostedModel
+"""What a file holds."""
+
+
+def load(
+    path: str | os.PathLike[str],
+    device: int = 0,
+    *,
+    mapped: bool = True,
+    verify: PemKey | None = None,
+) -> LoadedModel:
+    """Load a compiled model.
+
+    Args:
+        path: the artifact.
+        device: number of the GPU that a GPU's programs run on.
+        mapped: map large constants into memory.
+        verify: the public key that has to have signed the artifact.
+
+    Raises:
+        ArtifactError: if the file is missing, foreign, corrupt, made for another machine, or not
+            signed as it has to be.
+        OptionError: if it is no path or no key, or the GPU's number is none.
+    """
+    path = path_of(path, "load")
+    key = None if verify is None else read_key(verify, "verify")
+    verifier = None if key is None else verifier_of(key)
+    with open_archive(path, mapped=mapped, verify=verifier) as archive:
+        found, seal = _reader(archive, device), archive.manifest[SEAL]
+    model = found()
+    model.reload = ArtifactFile(path.resolve(), device, mapped, seal, key)
+    return model
+
+
+@dataclass(frozen=True)
+class ArtifactFile:
+    """Loads a model again from the file that it was loaded from; what its pickle holds."""
+
+    path: Path
+    device: int
+    mapped: bool
+    seal: str
+    verify: PemKey | None = None
+
+    def __call__(self) -> LoadedModel:
+        """Load the model again.
+
+        Raises:
+            ArtifactError: as ``load`` does, or if the file holds another model now.
+        """
+        model = load(self.path, self.device, mapped=self.mapped, verify=self.verify)
+        if model.reload != self:
+            model.close()
+            raise ArtifactError(
+                f"'{self.path}' was replaced: expected the file that the pickled model was loaded "
+                "from, found another model; load it, and pickle that one"
+            )
+        return model
+
+
+def _reader(archive: Archive, device: int) -> Callable[[], LoadedModel]:
+    """Read what a file holds; return what makes it ready to run."""
+    version = archive.manifest["version"]
+    if version == TREE_VERSION:
+        return read_tree(archive, device)
+    if version == SEVERAL_VERSION:
+        return partial(open_specializations, archive.path, read_specializations(archive), device)
+    return partial(open_artifact, archive.path, read_program(archive), device)

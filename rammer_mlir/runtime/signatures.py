@@ -1,0 +1,140 @@
+"""Signatures of artifacts: Ed25519 over the SHA-256 of every member.
+
+The seal finds changes that happen; it is no secret, and whoever changes a file on purpose can make
+another one. A signature is made with a private key, and checked with the public one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+
+from rammer_mlir.errors import ArtifactError, OptionError
+from rammer_mlir.support.packages import optional_package
+
+PemKey = str | os.PathLike[str] | bytes
+"""A file with a key in PEM, or the key itself."""
+
+SIGNATURE = "signature.bin"
+"""The member that holds the public key and the signature."""
+
+_HEAD = b"rammer-mlir artifact, signature version 1\n"
+"""So a signature of something else is none of an artifact."""
+
+_KEY_BYTES = 32
+
+Pieces = Iterable[bytes | memoryview]
+Signer = Callable[[bytes], bytes]
+Verifier = Callable[[Path, bytes, bytes | None], None]
+"""Takes the path, the message and the member that holds the signature; raises ArtifactError."""
+
+
+def message_of(members: Mapping[str, Pieces]) -> bytes:
+    """Return what is signed: the names and the SHA-256 of all members but the signature."""
+    lines = [_HEAD]
+    for name, pieces in sorted(members.items()):
+        found = hashlib.sha256()
+        for piece in pieces:
+            found.update(piece)
+        lines.append(f"{found.hexdigest()} {name!r}\n".encode())
+    return b"".join(lines)
+
+
+def signer_of(key: PemKey) -> Signer:
+    """Return what signs with a private key.
+
+    Raises:
+        OptionError: if it is no private key for Ed25519.
+        MissingPackageError: if the package for signatures is not installed.
+    """
+    content, serialization, ed25519 = read_key(key, "sign"), _serialization(), _ed25519()
+    try:
+        private = serialization.load_pem_private_key(content, password=None)
+    except (ValueError, TypeError, _unsupported()) as error:
+        raise OptionError(_not_a_key("sign", "a private key without a password")) from error
+    if not isinstance(private, ed25519.Ed25519PrivateKey):
+        raise OptionError(_not_a_key("sign", "a private key"))
+    public: bytes = private.public_key().public_bytes_raw()
+    return lambda message: public + private.sign(message)
+
+
+def verifier_of(key: PemKey) -> Verifier:
+    """Return what checks signatures with a public key.
+
+    Raises:
+        OptionError: if it is no public key for Ed25519.
+        MissingPackageError: if the package for signatures is not installed.
+    """
+    content, serialization, ed25519 = read_key(key, "verify"), _serialization(), _ed25519()
+    try:
+        public = serialization.load_pem_public_key(content)
+    except (ValueError, TypeError, _unsupported()) as error:
+        raise OptionError(_not_a_key("verify", "a public key")) from error
+    if not isinstance(public, ed25519.Ed25519PublicKey):
+        raise OptionError(_not_a_key("verify", "a public key"))
+    expected: bytes = public.public_bytes_raw()
+    wrong: type[Exception] = _package("cryptography.exceptions").InvalidSignature
+
+    def verify(path: Path, message: bytes, member: bytes | None) -> None:
+        if member is None:
+            raise ArtifactError(
+                f"'{path}' has no signature: expected one of the given key; sign it with --sign "
+                "where it is compiled, or load it without a key if you trust its source"
+            )
+        found, signature = member[:_KEY_BYTES], member[_KEY_BYTES:]
+        if found != expected:
+            raise ArtifactError(
+                f"'{path}' is signed with another key: expected {expected.hex()[:16]}..., found "
+                f"{found.hex()[:16]}...; give the public key of whoever compiled it"
+            )
+        try:
+            public.verify(signature, message)
+        except wrong as error:
+            raise ArtifactError(
+                f"'{path}' was changed since it was signed: expected what its signature is of; get "
+                "the file again from whoever compiled it"
+            ) from error
+
+    return verify
+
+
+def read_key(key: PemKey, what: str) -> bytes:
+    """Return a key in PEM.
+
+    Raises:
+        OptionError: if it cannot be read; ``what`` names the option.
+    """
+    if isinstance(key, bytes):
+        return key
+    try:
+        return Path(key).read_bytes()
+    except (OSError, ValueError, TypeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise OptionError(f"{what}: cannot read the key {key!r}: {reason}") from error
+
+
+def _not_a_key(what: str, expected: str) -> str:
+    return (
+        f"{what}: expected {expected} for Ed25519 in PEM, found something else; make one with "
+        "'openssl genpkey -algorithm ed25519 -out key.pem', its public key with 'openssl pkey -in "
+        "key.pem -pubout -out public.pem'"
+    )
+
+
+def _package(name: str) -> ModuleType:
+    return optional_package(name, "a signature", "install it with 'pip install rammer-mlir[sign]'")
+
+
+def _serialization() -> ModuleType:
+    return _package("cryptography.hazmat.primitives.serialization")
+
+
+def _ed25519() -> ModuleType:
+    return _package("cryptography.hazmat.primitives.asymmetric.ed25519")
+
+
+def _unsupported() -> type[Exception]:
+    return _package("cryptography.exceptions").UnsupportedAlgorithm

@@ -1,0 +1,72 @@
+"""Packages that a part of this project needs, and that an installation may lack.
+
+Running artifacts needs NumPy, compiling all dependencies; ``pip install --no-deps`` leaves a
+choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
+
+from rammer_mlir.errors import MissingPackageError
+
+COMPILER = "install what compiling needs with 'pip install rammer-mlir'"
+"""What to do where a package of the compiler is missing."""
+
+_ADVICE = {
+    "llvmlite": COMPILER,
+    "ml_dtypes": "install it with 'pip install ml_dtypes'",
+    "numpy": "install it with 'pip install numpy'",
+    "onnx": COMPILER,
+    "onnx_ir": COMPILER,
+    "onnxscript": COMPILER,
+}
+"""The dependencies without the MLIR bindings, whose room refuses their absence itself."""
+
+
+@contextmanager
+def told_if_missing() -> Generator[None]:
+    """Refuse the absence of a dependency in one line.
+
+    Raises:
+        MissingPackageError: naming the first package that an import did not find.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if isinstance(error, MissingPackageError) or name not in _ADVICE:
+            raise
+        raise missing(name, f"this needs the package '{name}'", _ADVICE[name]) from error
+
+
+def missing(name: str, wanted: str, advice: str) -> MissingPackageError:
+    """Return the error for a package that is not installed."""
+    return MissingPackageError(f"{wanted}: expected it installed, found none; {advice}", name=name)
+
+
+def optional_package(name: str, purpose: str, advice: str) -> ModuleType:
+    """Import a package, or one of its modules, that few users need.
+
+    Raises:
+        MissingPackageError: if it is not installed; ``purpose`` says what it is needed for.
+    """
+    package = name.partition(".")[0]
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != package:
+            raise
+        raise missing(package, f"{purpose} needs the package '{package}'", advice) from error
+
+
+def narrow_floats() -> ModuleType:
+    """Import ``ml_dtypes``, which gives NumPy the types that it lacks.
+
+    Raises:
+        MissingPackageError: if it is not installed.
+    """
+    return optional_package("ml_dtypes", "a tensor of bfloat16 or its kin", _ADVICE["ml_dtypes"])
