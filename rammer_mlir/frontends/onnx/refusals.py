@@ -48,10 +48,10 @@ _REASONS: Mapping[str, tuple[str, ...]] = {
     "the shape of its result depends on data": ("NonMaxSuppression", "NonZero", "Unique"),
 }
 
+_OTHER_TYPES = ("UNDEFINED", "STRING", "COMPLEX64", "COMPLEX128")
+
 _REAL_TYPES = frozenset(
-    onnx.TensorProto.DataType.Value(name)
-    for name in "FLOAT FLOAT16 BFLOAT16 DOUBLE BOOL INT8 INT16 INT32 INT64 "
-    "UINT8 UINT16 UINT32 UINT64".split()
+    number for name, number in onnx.TensorProto.DataType.items() if name not in _OTHER_TYPES
 )
 
 _FOLDED = ("sequences are not tensors", "optional values are not tensors")

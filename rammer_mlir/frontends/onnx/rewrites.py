@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 import onnx
 from numpy.typing import NDArray
+from onnx import helper
 
 from rammer_mlir.frontends.onnx.model import LARGE, Model
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
@@ -62,6 +63,15 @@ def _compress(site: _Site) -> Iterable[onnx.NodeProto] | None:
     return site.finish("Gather", source, chosen, axis=axis or 0)
 
 
+def _cast_like(site: _Site) -> Iterable[onnx.NodeProto] | None:
+    """The simplification would do the same, but forget the attributes."""
+    kind = site.table.elem_type(site.node.input[1])
+    if not kind:
+        return None
+    attributes = {a.name: helper.get_attribute_value(a) for a in site.node.attribute}
+    return site.finish("Cast", site.node.input[0], to=kind, **attributes)
+
+
 def _scatter_nd(site: _Site) -> Iterable[onnx.NodeProto] | None:
     """Many known places become a selection, in which no element waits for another one.
 
@@ -101,6 +111,7 @@ def _last_updates(places: Array, searched: list[int]) -> NDArray[np.int64] | Non
 
 
 _REWRITES: dict[str, Callable[[_Site], Iterable[onnx.NodeProto] | None]] = {
+    "CastLike": _cast_like,
     "Compress": _compress,
     "ScatterND": _scatter_nd,
 }

@@ -7,6 +7,7 @@ from functools import partial
 
 from rammer_mlir.bindings import ir, math
 from rammer_mlir.frontends.onnx.builders.activations import ACTIVATIONS
+from rammer_mlir.frontends.onnx.builders.conversions import convert
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.scalar import (
     BOOL,
@@ -127,7 +128,12 @@ def _leaky_relu(node: Node) -> Tensor:
 
 def _cast(node: Node) -> Tensor:
     target = node.out().dtype
-    return pointwise(lambda x: x.cast(target), node.tensor(0), dtype=target)
+    saturate, rounding = bool(node.attribute("saturate", 1)), node.attribute("round_mode", "up")
+
+    def body(x: Scalar) -> Scalar:
+        return convert(x, target, saturate, rounding)
+
+    return pointwise(body, node.tensor(0), dtype=target)
 
 
 def _bit_cast(node: Node) -> Tensor:
