@@ -124,3 +124,23 @@ def check_of_three() -> Check:
 def test_tests_that_end_their_process_are_reasons() -> None:
     found = check_all(check_of_three, ["passes", "dies", "fails"], 1)
     assert found == {"passes": None, "dies": "ends the process", "fails": "refused: why"}
+
+
+ONCE_REFUSED = (
+    ("node", "test_ai_onnx_ml_array_feature_extractor"),
+    ("node", "test_ai_onnx_ml_tree_ensemble_set_membership"),
+    ("node", "test_ai_onnx_ml_tree_ensemble_single_tree"),
+    ("node", "test_batchnorm_epsilon_training_mode"),
+    ("node", "test_castlike_no_saturate_FLOAT_to_FLOAT8E4M3FN"),
+    ("node", "test_dequantizelinear_float4e2m1"),
+    ("node", "test_dequantizelinear_int2"),
+    ("node", "test_flexattention_score_mod"),
+    ("node", "test_quantizelinear_e5m2"),
+    ("node", "test_quantizelinear_uint4"),
+    ("pytorch-converted", "test_PReLU_2d_multiparam"),
+)
+
+
+@pytest.mark.parametrize(("kind", "name"), ONCE_REFUSED)
+def test_that_was_refused_once_passes(kind: str, name: str) -> None:
+    assert check(case(kind, name), ENGINES["ours"]) is None

@@ -34,6 +34,11 @@ INLINED = frozenset(
 )
 """Operators that are replaced by their definitions."""
 
+_PREVIEW = "ai.onnx.preview"
+
+_INLINED_PREVIEWS = frozenset({"FlexAttention"})
+"""Likewise, of ONNX's domain of operators that are no part of the standard yet."""
+
 _MOST_ROUNDS = 4
 """Definitions use other operators that have definitions, but not deeper than this."""
 
@@ -62,8 +67,13 @@ def inline_functions(model: Model) -> Model:
     return model
 
 
+def is_inlined_preview(node: onnx.NodeProto) -> bool:
+    """Whether a node is of the preview domain and replaced by its definition."""
+    return node.domain == _PREVIEW and node.op_type in _INLINED_PREVIEWS
+
+
 def _is_inlined(node: onnx.NodeProto) -> bool:
-    return node.domain in ONNX_DOMAINS and node.op_type in INLINED
+    return is_inlined_preview(node) or (node.domain in ONNX_DOMAINS and node.op_type in INLINED)
 
 
 def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
@@ -76,7 +86,8 @@ def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
 def _expand(
     node: onnx.NodeProto, version: int, types: Mapping[str, onnx.TypeProto]
 ) -> list[onnx.NodeProto]:
-    schema = onnx.defs.get_schema(node.op_type, version, "")
+    is_preview = node.domain == _PREVIEW
+    schema = onnx.defs.get_schema(node.op_type, 1 if is_preview else version, node.domain)
     definition = _definition(schema, node, version, types)
     if definition is None:
         raise UnsupportedError(

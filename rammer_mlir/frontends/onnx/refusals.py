@@ -8,6 +8,7 @@ import onnx
 
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.onnx.contrib.table import has_rule
+from rammer_mlir.frontends.onnx.inline import is_inlined_preview
 from rammer_mlir.frontends.onnx.lasting import lasting_nodes
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, value_infos
@@ -134,7 +135,7 @@ def _problems(graph: onnx.GraphProto) -> Iterator[str]:
 
 def _problems_of(node: onnx.NodeProto) -> Iterator[str]:
     name = node.name or next(filter(None, node.output), "")
-    if has_rule(node):
+    if has_rule(node) or is_inlined_preview(node):
         return  # it is written out where its shapes are known, or refused then
     if node.domain not in ONNX_DOMAINS:
         advice = "export the model without it, or bring a function for it"
