@@ -25,7 +25,6 @@ INLINED = frozenset(
         "CausalConvWithState",
         "CenterCropPad",
         "LinearAttention",
-        "MeanVarianceNormalization",
         "NegativeLogLikelihoodLoss",
         "RotaryEmbedding",
         "SoftmaxCrossEntropyLoss",
@@ -34,9 +33,9 @@ INLINED = frozenset(
 )
 """Operators that are replaced by their definitions."""
 
-_PREVIEW = "ai.onnx.preview"
+PREVIEW_DOMAIN = "ai.onnx.preview"
 
-_INLINED_PREVIEWS = frozenset({"FlexAttention"})
+INLINED_PREVIEWS = frozenset({"FlexAttention"})
 """Likewise, of ONNX's domain of operators that are no part of the standard yet."""
 
 _MOST_ROUNDS = 4
@@ -69,7 +68,7 @@ def inline_functions(model: Model) -> Model:
 
 def is_inlined_preview(node: onnx.NodeProto) -> bool:
     """Whether a node is of the preview domain and replaced by its definition."""
-    return node.domain == _PREVIEW and node.op_type in _INLINED_PREVIEWS
+    return node.domain == PREVIEW_DOMAIN and node.op_type in INLINED_PREVIEWS
 
 
 def _is_inlined(node: onnx.NodeProto) -> bool:
@@ -86,7 +85,7 @@ def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
 def _expand(
     node: onnx.NodeProto, version: int, types: Mapping[str, onnx.TypeProto]
 ) -> list[onnx.NodeProto]:
-    is_preview = node.domain == _PREVIEW
+    is_preview = node.domain == PREVIEW_DOMAIN
     schema = onnx.defs.get_schema(node.op_type, 1 if is_preview else version, node.domain)
     definition = _definition(schema, node, version, types)
     if definition is None:

@@ -11,6 +11,7 @@ from rammer_mlir.frontends.onnx.contrib.table import has_rule
 from rammer_mlir.frontends.onnx.inline import is_inlined_preview
 from rammer_mlir.frontends.onnx.lasting import lasting_nodes
 from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.ngrams import counts_integers
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, value_infos
 
 _REASONS: Mapping[str, tuple[str, ...]] = {
@@ -68,6 +69,11 @@ _OPTIMIZED = ("com.microsoft", "com.ms.")
 """What domains begin with whose operators ONNX Runtime's optimizer writes."""
 
 _REASON_OF = {operator: reason for reason, names in _REASONS.items() for operator in names}
+
+
+def reason_of(operator: str) -> str | None:
+    """Return why an operator of ONNX is refused, None if it is not."""
+    return _REASON_OF.get(operator)
 
 
 def refuse_unsupported(model: Model) -> None:
@@ -135,7 +141,8 @@ def _problems(graph: onnx.GraphProto) -> Iterator[str]:
 
 def _problems_of(node: onnx.NodeProto) -> Iterator[str]:
     name = node.name or next(filter(None, node.output), "")
-    if has_rule(node) or is_inlined_preview(node):
+    counts = node.op_type == "TfIdfVectorizer" and counts_integers(node)
+    if has_rule(node) or is_inlined_preview(node) or counts:
         return  # it is written out where its shapes are known, or refused then
     if node.domain not in ONNX_DOMAINS:
         advice = "export the model without it, or bring a function for it"

@@ -25,6 +25,11 @@ F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 BF16: DType = np.dtype(ml_dtypes.bfloat16)
 _FLOATS = {F16: ir.F16Type, BF16: ir.BF16Type, F32: ir.F32Type, F64: ir.F64Type}
 
+
+class ElementTypeError(TypeError):
+    """An element type that nothing is computed in; says which, but not where."""
+
+
 Comparison = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 
 
@@ -120,7 +125,7 @@ class Scalar:
 
     def _require_arithmetic(self) -> None:
         if in_bytes(self.dtype):
-            raise UnsupportedError(
+            raise ElementTypeError(
                 f"arithmetic on {self.dtype} is not supported: expected a Cast to float32 before it"
             )
 
