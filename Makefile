@@ -10,7 +10,7 @@ NAME ?= cpu-xeon-2-cores
 STEP = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test lint types lit unit test-slow bench results bench-gpu check-gpu experiments clean
+.PHONY: help environment demo test lint types lit unit test-slow bench results onnx-suite bench-gpu check-gpu experiments clean
 
 help:
 	@echo "make demo       compile a network for the CPU, run it, compare it with ONNX Runtime"
@@ -18,6 +18,7 @@ help:
 	@echo "make test-slow  whole models at full size"
 	@echo "make bench      latency beside other compilers, compile time; MODELS=\"lstm_tc light_*\" for some"
 	@echo "make results    all of it, kept in the repository and shown in the README; NAME=machine"
+	@echo "make onnx-suite  ONNX's backend test suite, beside ONNX Runtime"
 	@echo "make bench-gpu  latency on this machine's GPU, beside what else is installed"
 	@echo "make check-gpu  tests on this machine's GPU, then the benchmark"
 	@echo "make experiments  policies compared on the simulator, beside the papers' numbers"
@@ -81,6 +82,10 @@ results: $(BENCH_STAMP)
 	$(STEP) "benchmark, results in rammer_mlir/benchmarks/results and in the README"
 	-$(BIN)/python -m rammer_mlir.benchmarks --parts models launch nodes $(BENCH)
 	$(BIN)/python -m rammer_mlir.benchmarks.publish $(NAME)
+
+onnx-suite: $(STAMP)
+	$(STEP) "ONNX's backend test suite, reasons in build/onnx-suite, table among the results"
+	$(BIN)/python -m rammer_mlir.benchmarks.onnx_suite --keep
 
 bench-gpu: $(STAMP)
 	$(STEP) "benchmark on a GPU, results in build/bench-gpu"

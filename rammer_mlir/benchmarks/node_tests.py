@@ -7,22 +7,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import sys
-import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from multiprocessing.connection import Connection
 from pathlib import Path
-from queue import Empty, Queue
 
 import onnx
 
 import rammer_mlir
 from rammer_mlir.benchmarks.node_cases import Array, Result, check, node_tests
-
-_SECONDS = 60
-"""After this long a test has failed."""
+from rammer_mlir.benchmarks.testers import Check, check_all
 
 
 def run_compiled(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
@@ -33,20 +27,14 @@ def run_compiled(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> Mapping
 
 def run_all(only: str = "", processes: int = 2) -> list[Result]:
     """Run every test whose name contains ``only``, spread over a few long-lived processes."""
-    pending: Queue[str] = Queue()
     operators = {test.name: test.operators for test in node_tests(only)}
-    for name in operators:
-        pending.put(name)
-    reasons: dict[str, str | None] = {}
-    runners = [
-        threading.Thread(target=_feed_process, args=(pending, reasons, len(operators)))
-        for _ in range(min(processes, len(operators)))
-    ]
-    for runner in runners:
-        runner.start()
-    for runner in runners:
-        runner.join()
+    reasons = check_all(_make_check, list(operators), processes)
     return [Result(name, kinds, reasons[name]) for name, kinds in operators.items()]
+
+
+def _make_check() -> Check:
+    tests = {test.name: test for test in node_tests()}
+    return lambda name: check(tests[name], run_compiled).reason
 
 
 def summary(results: Sequence[Result]) -> str:
@@ -74,58 +62,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.json.write_text(json.dumps({r.name: r.reason for r in results}, indent=1))
     print(summary(results))
     return 0
-
-
-def _feed_process(pending: Queue[str], reasons: dict[str, str | None], total: int) -> None:
-    """Give tests to a process, one at a time; start another when a test ends or hangs it."""
-    tester = None
-    while True:
-        try:
-            name = pending.get_nowait()
-        except Empty:
-            break
-        tester = tester or _Tester()
-        try:
-            reasons[name] = tester.check(name)
-        except (TimeoutError, EOFError, OSError) as error:
-            late = isinstance(error, TimeoutError)
-            reasons[name] = f"not done in {_SECONDS} s" if late else "ends the process"
-            tester.stop()
-            tester = None
-        if len(reasons) % 100 == 0:
-            print(f"{len(reasons)} of {total} tests", file=sys.stderr, flush=True)
-    if tester is not None:
-        tester.stop()
-
-
-class _Tester:
-    """A process that checks tests by name."""
-
-    def __init__(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        self._process.start()
-        theirs.close()
-        self._connection.recv()
-
-    def check(self, name: str) -> str | None:
-        self._connection.send(name)
-        if not self._connection.poll(_SECONDS):
-            raise TimeoutError
-        return self._connection.recv()
-
-    def stop(self) -> None:
-        self._connection.close()
-        self._process.terminate()
-        self._process.join()
-
-
-def _serve(connection: Connection[str | None, str]) -> None:
-    tests = {test.name: test for test in node_tests()}
-    connection.send(None)
-    while True:
-        connection.send(check(tests[connection.recv()], run_compiled).reason)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,15 @@ CPU, CUDA, ROCM = 1, 2, 10
 
 _NAME = b"dltensor"
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
-_BFLOAT16 = 4
+_EXTENSIONS = {
+    "bfloat16": (4, 16),
+    "float8_e4m3fn": (10, 8),
+    "float8_e4m3fnuz": (11, 8),
+    "float8_e5m2": (12, 8),
+    "float8_e5m2fnuz": (13, 8),
+    "float8_e8m0fnu": (14, 8),
+}
+"""Codes and bits of the element types that NumPy has from ml_dtypes."""
 
 
 class _Device(ctypes.Structure):
@@ -113,11 +121,20 @@ def _dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _dtype(code: int, bits: int) -> np.dtype[np.generic] | None:
-    if code == _BFLOAT16 and bits == 16:
-        return np.dtype(narrow_floats().bfloat16)
+    for name, kind in _EXTENSIONS.items():
+        if kind == (code, bits):
+            return np.dtype(getattr(narrow_floats(), name))
     letters = {number: letter for letter, number in _CODES.items()}
     letter = letters.get(code)
     return None if letter is None else np.dtype(f"{letter}{bits // 8}")
+
+
+def _code_of(dtype: np.dtype[np.generic]) -> tuple[int, int]:
+    if dtype.name in _EXTENSIONS:
+        return _EXTENSIONS[dtype.name]
+    if dtype.kind not in _CODES:
+        raise BufferError(f"DLPack has no tensors of {dtype} with a byte for each element")
+    return _CODES[dtype.kind], dtype.itemsize * 8
 
 
 _lent: dict[int, tuple[_Managed, object, object]] = {}
@@ -125,14 +142,18 @@ _lent: dict[int, tuple[_Managed, object, object]] = {}
 
 
 def lend(address: int, spec: TensorSpec, device: tuple[int, int], owner: object) -> object:
-    """Return a capsule of a dense tensor; ``owner`` lives until the consumer has done with it."""
+    """Return a capsule of a dense tensor; ``owner`` lives until the consumer has done with it.
+
+    Raises:
+        BufferError: for elements of fewer than 8 bits, which DLPack packs.
+    """
     ndim = len(spec.shape)
     sizes = (ctypes.c_int64 * max(ndim, 1))(*spec.shape)
     strides = (ctypes.c_int64 * max(ndim, 1))(*_dense_strides(spec.shape))
-    code = _BFLOAT16 if spec.dtype.name == "bfloat16" else _CODES[spec.dtype.kind]
+    code, bits = _code_of(spec.dtype)
     managed = _Managed()
     managed.tensor = _Tensor(
-        address, _Device(*device), ndim, _DataType(code, spec.dtype.itemsize * 8, 1),
+        address, _Device(*device), ndim, _DataType(code, bits, 1),
         sizes, strides, 0,
     )  # fmt: skip
     managed.deleter = _give_back

@@ -161,14 +161,6 @@ def test_a_shape_larger_than_any_integer(size: int) -> None:
     assert refusal(model, x=(size, 3)).startswith("'x': expected at most 2147483647 elements")
 
 
-@pytest.mark.parametrize(("kind", "name"), [(17, "float8e4m3fn"), (22, "int4")])
-def test_nodes_that_give_small_types_are_named(kind: int, name: str) -> None:
-    graph = f"(float[4] x) => (float[4] y) {{a = Cast<to={kind}>(x)\n y = Cast<to=1>(a)}}"
-    assert refusal(parsed(graph)) == (
-        f"not supported: 'Cast:a' (Cast: its result 'a' is {name}, expected a real number)"
-    )
-
-
 def test_what_the_importer_cannot_lower() -> None:
     graph = """(float[1,6,4,4] x, float[2,5] r) => (float[A,B,C,D] y) {
       y = MaxRoiPool<pooled_shape=[2,2]>(x, r) }"""

@@ -65,3 +65,14 @@ def test_group_normalization(groups: int) -> None:
     normal = ((rows - mean) / np.sqrt(variance + 1e-5)).reshape(x.shape)
     expected = normal * scale[:, None, None] + shift[:, None, None]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_mean_and_variance(dtype: type[np.generic]) -> None:
+    """ONNX's definition takes single precision alone."""
+    x = (floats(2, 3, 4, 5) * 3 + 2).astype(dtype)
+    (found,) = run_node("MeanVarianceNormalization", [x], axes=[0, -1]).values()
+    wide = x.astype(np.float64)
+    mean, deviation = (f(wide, axis=(0, 3), keepdims=True) for f in (np.mean, np.std))
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, (wide - mean) / deviation, rtol=2e-3, atol=2e-3)

@@ -14,6 +14,7 @@ from rammer_mlir.errors import InputError
 from rammer_mlir.programs.signature import TensorSpec
 from rammer_mlir.runtime.dlpack import CPU, lend
 from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.host_arrays import readable
 from tests.runtime.elementwise import Elementwise
 from tests.runtime.ring import Ring
 
@@ -205,7 +206,7 @@ class Foreign:
         return self.array.__dlpack__(**options)
 
 
-class ForeignBfloat16(Foreign):
+class ForeignExtension(Foreign):
     """What NumPy does not know: the same bytes under DLPack's name."""
 
     def __dlpack__(self, **options: Any) -> object:
@@ -233,8 +234,18 @@ def test_element_types_that_numpy_lacks_are_taken() -> None:
     x = values(ml_dtypes.bfloat16, (2, 67))
     y = np.zeros_like(x)
     with program("bf16", (2, 67)).build() as executable:
-        executable.run({"x": ForeignBfloat16(x)}, out={"y": ForeignBfloat16(y)})
+        executable.run({"x": ForeignExtension(x)}, out={"y": ForeignExtension(y)})
     assert np.array_equal(y, x + x)
+
+
+def test_floats_of_eight_bits_are_handed_over_and_narrower_elements_are_not() -> None:
+    for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"):
+        x = np.arange(5).astype(np.dtype(getattr(ml_dtypes, name)))
+        taken = readable(ForeignExtension(x), "x")
+        assert taken.dtype == x.dtype
+        assert np.array_equal(taken, x)
+    with pytest.raises(BufferError, match="int4"):
+        ForeignExtension(np.arange(5).astype(ml_dtypes.int4)).__dlpack__()
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2)], ids=str)

@@ -16,6 +16,7 @@ from rammer_mlir.bindings import func, ir, passmanager
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.onnx.builders.describe import describe, graph_facts
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
+from rammer_mlir.frontends.onnx.builders.scalar import ElementTypeError
 from rammer_mlir.frontends.onnx.builders.table import find_builder
 from rammer_mlir.frontends.onnx.builders.values import (
     Tensor,
@@ -149,6 +150,8 @@ class _Assembly:
             return self._empty_results(proto)  # without elements there is nothing to compute
         try:
             built = builder(node)
+        except ElementTypeError as error:
+            raise UnsupportedError(f"{label(proto)}: {error}") from None
         except _BUILD_FAULTS as error:
             raise UnsupportedError(
                 f"{label(proto)}: expected inputs and attributes that fit each other, found others"

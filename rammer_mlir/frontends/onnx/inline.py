@@ -25,7 +25,6 @@ INLINED = frozenset(
         "CausalConvWithState",
         "CenterCropPad",
         "LinearAttention",
-        "MeanVarianceNormalization",
         "NegativeLogLikelihoodLoss",
         "RotaryEmbedding",
         "SequenceMap",
@@ -34,6 +33,11 @@ INLINED = frozenset(
     }
 )
 """Operators that are replaced by their definitions."""
+
+PREVIEW_DOMAIN = "ai.onnx.preview"
+
+INLINED_PREVIEWS = frozenset({"FlexAttention"})
+"""Likewise, of ONNX's domain of operators that are no part of the standard yet."""
 
 _MOST_ROUNDS = 4
 """Definitions use other operators that have definitions, but not deeper than this."""
@@ -63,8 +67,13 @@ def inline_functions(model: Model) -> Model:
     return model
 
 
+def is_inlined_preview(node: onnx.NodeProto) -> bool:
+    """Whether a node is of the preview domain and replaced by its definition."""
+    return node.domain == PREVIEW_DOMAIN and node.op_type in INLINED_PREVIEWS
+
+
 def _is_inlined(node: onnx.NodeProto) -> bool:
-    return node.domain in ONNX_DOMAINS and node.op_type in INLINED
+    return is_inlined_preview(node) or (node.domain in ONNX_DOMAINS and node.op_type in INLINED)
 
 
 def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
@@ -77,7 +86,8 @@ def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
 def _expand(
     node: onnx.NodeProto, version: int, types: Mapping[str, onnx.TypeProto]
 ) -> list[onnx.NodeProto]:
-    schema = onnx.defs.get_schema(node.op_type, version, "")
+    is_preview = node.domain == PREVIEW_DOMAIN
+    schema = onnx.defs.get_schema(node.op_type, 1 if is_preview else version, node.domain)
     definition = _definition(schema, node, version, types)
     if definition is None:
         raise UnsupportedError(

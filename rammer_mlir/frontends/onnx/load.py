@@ -11,6 +11,7 @@ from typing import IO
 
 import onnx
 from google.protobuf.message import DecodeError
+from onnx import helper
 
 from rammer_mlir.errors import ModelError, UnsupportedError
 from rammer_mlir.frontends.onnx.contrib.rewrite import claim_contrib
@@ -20,7 +21,7 @@ from rammer_mlir.frontends.onnx.given import Source, without_folder
 from rammer_mlir.frontends.onnx.model import Model, first_line, separate_weights
 from rammer_mlir.frontends.onnx.open_inputs import clear_negative_sizes
 from rammer_mlir.frontends.onnx.tensor_data import TensorData, content_and_places
-from rammer_mlir.frontends.onnx.tensors import opset
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, opset
 from rammer_mlir.frontends.onnx.well_formed import check_texts
 
 
@@ -53,6 +54,7 @@ def _checked(proto: onnx.ModelProto, name: str, data: TensorData) -> Model:
     check_functions(proto, name)
     _refuse_initializers(proto, name)
     model = separate_weights(proto, name, data)
+    _import_onnx(model.proto)
     claim_contrib(model.proto)
     clear_negative_sizes(model.graph, name)
     _check(model, name)
@@ -107,6 +109,12 @@ def _refuse_initializers(proto: onnx.ModelProto, name: str) -> None:
                 f"{name}: initializer '{tensor.name}' has the unknown element type "
                 f"{tensor.data_type}: expected one of ONNX's"
             )
+
+
+def _import_onnx(proto: onnx.ModelProto) -> None:
+    """Let a model that uses other domains alone use ONNX's newest operators."""
+    if all(entry.domain not in ONNX_DOMAINS for entry in proto.opset_import):
+        proto.opset_import.append(helper.make_opsetid("", onnx.defs.onnx_opset_version()))
 
 
 def _require_opset(proto: onnx.ModelProto, name: str) -> None:

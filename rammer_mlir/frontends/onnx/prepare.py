@@ -20,6 +20,7 @@ from rammer_mlir.frontends.onnx.inline import has_inlined, inline_functions
 from rammer_mlir.frontends.onnx.local_functions import inline_local_functions
 from rammer_mlir.frontends.onnx.model import Model, first_line
 from rammer_mlir.frontends.onnx.node_rules import check_nodes
+from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.recurrent import decompose_recurrent
 from rammer_mlir.frontends.onnx.refusals import (
     refuse_for_all_sizes,
@@ -33,12 +34,15 @@ from rammer_mlir.frontends.onnx.shapes import (
     require_sizes,
     require_static_values,
 )
-from rammer_mlir.frontends.onnx.tensors import label, opset
+from rammer_mlir.frontends.onnx.tensors import ShapeTable, label, opset
 from rammer_mlir.frontends.onnx.transposed import decompose_transposed
 from rammer_mlir.support.log import log_progress
 
 _OLDEST_OPSET, _NEW_OPSET = 13, 17
 """Models older than the first are converted to the second, which the importer knows whole."""
+
+_BROADCAST_OPSET = 7
+"""The first opset that broadcasts as NumPy does."""
 
 _MOST_ROUNDS = 64
 """How often constants are folded and shapes inferred in turn at most: two or three do for most."""
@@ -152,12 +156,32 @@ def _upgrade(model: Model) -> Model:
                 f"{label(node)}: its form of opset 8 is not supported: expected opset 9 or newer"
             )
     try:
-        return model.with_proto(onnx.version_converter.convert_version(model.proto, _NEW_OPSET))
+        new = model.with_proto(onnx.version_converter.convert_version(model.proto, _NEW_OPSET))
+        return _with_slopes_of_channels(new) if opset(model.proto) < _BROADCAST_OPSET else new
     except (onnx.version_converter.ConvertError, RuntimeError) as error:
         raise ModelError(
             f"the model uses opset {opset(model.proto)}, which cannot be converted to "
             f"{_NEW_OPSET}: {first_line(error)}"
         ) from error
+
+
+def _with_slopes_of_channels(model: Model) -> Model:
+    """Let slopes of PRelu be of channels, as they were before they were broadcast."""
+    if all(node.op_type != "PRelu" for node in model.graph.node):
+        return model
+    table = ShapeTable(_infer(model).graph)
+    nodes: list[onnx.NodeProto] = []
+    for node in model.graph.node:
+        shapes = [table.find_shape(name) for name in node.input] if node.op_type == "PRelu" else []
+        data, slope = shapes or (None, None)
+        if data is not None and slope is not None and len(slope) == 1 and len(data) > 2:
+            write = NodeWriter(model, node.name or f"{node.output[0]}:slope")
+            axes = write.integers(*range(1, len(data) - 1))
+            node.input[1] = write.node("Unsqueeze", [node.input[1], axes])
+            nodes.extend(write.nodes)
+        nodes.append(node)
+    model.set_nodes(nodes)
+    return model
 
 
 def _infer(model: Model) -> Model:

@@ -9,8 +9,10 @@ import onnx
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.onnx.contrib.table import has_rule
 from rammer_mlir.frontends.onnx.hosting.operators import is_host_operator
+from rammer_mlir.frontends.onnx.inline import is_inlined_preview
 from rammer_mlir.frontends.onnx.lasting import lasting_nodes
 from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.ngrams import counts_integers
 from rammer_mlir.frontends.onnx.refusal_text import Refusal, refusals_text
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, value_infos
 
@@ -33,10 +35,10 @@ _REASONS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
+_OTHER_TYPES = ("UNDEFINED", "STRING", "COMPLEX64", "COMPLEX128")
+
 _REAL_TYPES = frozenset(
-    onnx.TensorProto.DataType.Value(name)
-    for name in "FLOAT FLOAT16 BFLOAT16 DOUBLE BOOL INT8 INT16 INT32 INT64 "
-    "UINT8 UINT16 UINT32 UINT64".split()
+    number for name, number in onnx.TensorProto.DataType.items() if name not in _OTHER_TYPES
 )
 
 _ADVICE = {
@@ -80,6 +82,11 @@ _OPTIMIZED = ("com.microsoft", "com.ms.")
 """What domains begin with whose operators ONNX Runtime's optimizer writes."""
 
 _REASON_OF = {operator: reason for reason, names in _REASONS.items() for operator in names}
+
+
+def reason_of(operator: str) -> str | None:
+    """Return why an operator of ONNX is refused, None if it is not."""
+    return _REASON_OF.get(operator)
 
 
 def refuse_unsupported(model: Model) -> None:
@@ -162,7 +169,8 @@ def _problems(graph: onnx.GraphProto) -> Iterator[Refusal]:
 
 
 def _problems_of(node: onnx.NodeProto) -> Iterator[Refusal]:
-    if has_rule(node):
+    counts = node.op_type == "TfIdfVectorizer" and counts_integers(node)
+    if has_rule(node) or is_inlined_preview(node) or counts:
         return  # it is written out where its shapes are known, or refused then
     if node.domain not in ONNX_DOMAINS:
         yield _foreign(node)

@@ -9,10 +9,12 @@ from math import prod
 import numpy as np
 import onnx
 from numpy.typing import NDArray
+from onnx import helper
 
 from rammer_mlir.frontends.onnx.model import LARGE, Model
+from rammer_mlir.frontends.onnx.ngrams import counts_integers, write_counts
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
-from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, ShapeTable
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, ShapeTable, dtype_of
 
 
 def rewrite_nodes(model: Model) -> None:
@@ -62,6 +64,15 @@ def _compress(site: _Site) -> Iterable[onnx.NodeProto] | None:
     return site.finish("Gather", source, chosen, axis=axis or 0)
 
 
+def _cast_like(site: _Site) -> Iterable[onnx.NodeProto] | None:
+    """The simplification would do the same, but forget the attributes."""
+    kind = site.table.elem_type(site.node.input[1])
+    if not kind:
+        return None
+    attributes = {a.name: helper.get_attribute_value(a) for a in site.node.attribute}
+    return site.finish("Cast", site.node.input[0], to=kind, **attributes)
+
+
 def _scatter_nd(site: _Site) -> Iterable[onnx.NodeProto] | None:
     """Many known places become a selection, in which no element waits for another one.
 
@@ -100,7 +111,19 @@ def _last_updates(places: Array, searched: list[int]) -> NDArray[np.int64] | Non
     return found
 
 
+def _count_ngrams(site: _Site) -> Iterable[onnx.NodeProto] | None:
+    shape, kind = (
+        site.table.find_shape(site.node.input[0]),
+        site.table.elem_type(site.node.input[0]),
+    )
+    if not shape or not counts_integers(site.node):
+        return None
+    return site.finish("Identity", write_counts(site.node, shape, dtype_of(kind), site.write))
+
+
 _REWRITES: dict[str, Callable[[_Site], Iterable[onnx.NodeProto] | None]] = {
+    "CastLike": _cast_like,
     "Compress": _compress,
     "ScatterND": _scatter_nd,
+    "TfIdfVectorizer": _count_ngrams,
 }

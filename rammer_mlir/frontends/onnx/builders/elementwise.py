@@ -7,6 +7,8 @@ from functools import partial
 
 from rammer_mlir.bindings import ir, math
 from rammer_mlir.frontends.onnx.builders.activations import ACTIVATIONS
+from rammer_mlir.frontends.onnx.builders.byte_formats import in_bytes
+from rammer_mlir.frontends.onnx.builders.conversions import convert
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.scalar import (
     BOOL,
@@ -127,7 +129,12 @@ def _leaky_relu(node: Node) -> Tensor:
 
 def _cast(node: Node) -> Tensor:
     target = node.out().dtype
-    return pointwise(lambda x: x.cast(target), node.tensor(0), dtype=target)
+    saturate, rounding = bool(node.attribute("saturate", 1)), node.attribute("round_mode", "up")
+
+    def body(x: Scalar) -> Scalar:
+        return convert(x, target, saturate, rounding)
+
+    return pointwise(body, node.tensor(0), dtype=target)
 
 
 def _bit_cast(node: Node) -> Tensor:
@@ -139,14 +146,23 @@ def _bit_cast(node: Node) -> Tensor:
     return pointwise(lambda x: x.bitcast(target), node.tensor(0), dtype=target)
 
 
+def _as_number(x: Scalar) -> Scalar:
+    return convert(x, F32) if in_bytes(x.dtype) else x
+
+
+def _is_nan(x: Scalar) -> Scalar:
+    number = _as_number(x)
+    return number.compare("ne", number)
+
+
 def _is_infinite(node: Node) -> Tensor:
     signs = (("detect_positive", float("inf")), ("detect_negative", float("-inf")))
     wanted = [value for name, value in signs if node.attribute(name, 1)]
 
     def body(x: Scalar) -> Scalar:
-        found = literal(0, BOOL)
+        found, number = literal(0, BOOL), _as_number(x)
         for value in wanted:
-            found = found | x.compare("eq", value)
+            found = found | number.compare("eq", value)
         return found
 
     return elementwise(node, body)
@@ -297,7 +313,7 @@ _FUNCTIONS: dict[str, Body] = {
     "BitwiseOr": lambda x, y: x | y,
     "BitwiseXor": lambda x, y: x ^ y,
     "Div": lambda x, y: x / y,
-    "IsNaN": lambda x: x.compare("ne", x),
+    "IsNaN": _is_nan,
     "Mul": lambda x, y: x * y,
     "Neg": lambda x: -x,
     "Not": lambda x: ~x,

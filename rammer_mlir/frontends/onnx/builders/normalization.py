@@ -173,11 +173,31 @@ def _per_channel(parameter: Tensor, each: tuple[int, int], space: int) -> Tensor
     return reshape(parameter, (1, groups, inner, *[1] * space))
 
 
+def _mean_variance(node: Node) -> Tensor:
+    """Build MeanVarianceNormalization: ONNX defines it with a constant of single precision."""
+    x = node.tensor(0)
+    kind = computing_type(x.dtype)
+    axes = [axis % x.rank for axis in node.attribute("axes", [0, 2, 3])]
+    count = prod(x.shape[axis] for axis in axes)
+    mean = sum_along(x, axes, kind).map(lambda total: total / count)
+    distance = pointwise(lambda x, m: x.cast(kind) - m, x, mean, dtype=kind)
+    squares = pointwise(lambda d: d * d, distance)
+    deviation = sum_along(squares, axes).map(lambda total: (total / count).apply(math.SqrtOp))
+    return pointwise(
+        lambda d, s: (d / (s + _LEAST_DEVIATION)).cast(x.dtype), distance, deviation, dtype=x.dtype
+    )
+
+
+_LEAST_DEVIATION = 1e-9
+"""What ONNX's definition adds to a deviation."""
+
+
 BUILDERS: dict[str, Builder] = {
     "GroupNormalization": group_normalization,
     "InstanceNormalization": instance_normalization,
     "LayerNormalization": layer_normalization,
     "LogSoftmax": softmax,
+    "MeanVarianceNormalization": _mean_variance,
     "RMSNormalization": rms_normalization,
     "Softmax": softmax,
 }

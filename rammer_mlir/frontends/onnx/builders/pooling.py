@@ -238,33 +238,8 @@ def _negative_power(x: Scalar, exponent: float) -> Scalar:
     return x.power(-exponent)
 
 
-def _batch_normalization(node: Node) -> Tensor:
-    """Build BatchNormalization with given statistics."""
-    if node.attribute("training_mode", 0) or len(node.outputs) > 1:
-        raise node.unsupported("training is not supported: expected training_mode = 0")
-    x, *parameters = node.tensors()
-    epsilon = node.attribute("epsilon", 1e-5)
-    wide = F64 if x.dtype == F64 else F32
-    scale, shift, mean, variance = parameters
-    factor = pointwise(
-        lambda s, v: s.cast(wide) * (v.cast(wide) + epsilon).apply(math.RsqrtOp),
-        scale,
-        variance,
-        dtype=wide,
-    )
-    axis = [1] if x.rank > 1 else [0]
-    return pointwise(
-        lambda x, m, f, b: ((x.cast(wide) - m.cast(wide)) * f + b.cast(wide)).cast(x.dtype),
-        x,
-        *[(parameter, axis) for parameter in (mean, factor, shift)],
-        dtype=x.dtype,
-        shape=x.shape,
-    )
-
-
 BUILDERS: dict[str, Builder] = {
     "AveragePool": _average_pool,
-    "BatchNormalization": _batch_normalization,
     "GlobalAveragePool": partial(_global_pool, REDUCTIONS["Mean"]),
     "GlobalLpPool": _global_lp_pool,
     "GlobalMaxPool": partial(_global_pool, REDUCTIONS["Max"]),

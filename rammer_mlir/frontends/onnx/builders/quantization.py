@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from rammer_mlir.bindings import ir, math
+from rammer_mlir.frontends.onnx.builders.byte_formats import is_integer
+from rammer_mlir.frontends.onnx.builders.conversions import convert
 from rammer_mlir.frontends.onnx.builders.convolutions import convolve
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 from rammer_mlir.frontends.onnx.builders.products import INT32, multiply, shifted
 from rammer_mlir.frontends.onnx.builders.reductions import REDUCTIONS, apply_reduction
-from rammer_mlir.frontends.onnx.builders.scalar import F32, DType, Scalar, integer_limits, is_float
+from rammer_mlir.frontends.onnx.builders.scalar import F32, DType, Scalar, integer_limits
 from rammer_mlir.frontends.onnx.builders.structured import (
     Operand,
     loop,
@@ -34,8 +36,8 @@ def round_into(x: Scalar, zero: Scalar | None, dtype: DType) -> Scalar:
     """Round to even, add a zero point, and limit to the range of an integer type."""
     x = x.apply(math.RoundEvenOp)
     if zero is not None:
-        x = x + zero.cast(x.dtype)
-    return x.clamp(*integer_limits(dtype)).cast(dtype)
+        x = x + convert(zero, x.dtype)
+    return convert(x.clamp(*integer_limits(dtype)), dtype)
 
 
 def _along(node: Node, parameter: Tensor, shape: Sequence[int], default_axis: int = 1) -> Operand:
@@ -57,11 +59,14 @@ def _parameters(node: Node, numbers: Sequence[int], shape: Sequence[int]) -> lis
 
 def _quantize(node: Node) -> Tensor:
     x, target = node.tensor(0), node.out().dtype
-    if is_float(target):
-        raise node.unsupported(f"quantizing to {target} is not supported: expected integers")
+    saturate = bool(node.attribute("saturate", 1))
 
     def body(x: Scalar, scale: Scalar, zero: Scalar | None = None) -> Scalar:
-        return round_into(x.cast(F32) / scale.cast(F32), zero, target)
+        quotient = x.cast(F32) / convert(scale, F32)
+        if is_integer(target):
+            return round_into(quotient, zero, target)
+        moved = quotient if zero is None else quotient + convert(zero, F32)
+        return convert(moved, target, saturate)
 
     operands = _parameters(node, (1, 2), x.shape)
     return pointwise(body, x, *operands, dtype=target, shape=x.shape)
@@ -70,11 +75,13 @@ def _quantize(node: Node) -> Tensor:
 def _dequantize(node: Node) -> Tensor:
     x, target = node.tensor(0), node.out().dtype
 
+    wide = INT32 if is_integer(x.dtype) else F32
+
     def body(x: Scalar, scale: Scalar, zero: Scalar | None = None) -> Scalar:
-        difference = x.cast(INT32)
+        difference = convert(x, wide)
         if zero is not None:
-            difference = difference - zero.cast(INT32)
-        return (difference.cast(F32) * scale.cast(F32)).cast(target)
+            difference = difference - convert(zero, wide)
+        return (difference.cast(F32) * convert(scale, F32)).cast(target)
 
     operands = _parameters(node, (1, 2), x.shape)
     return pointwise(body, x, *operands, dtype=target, shape=x.shape)

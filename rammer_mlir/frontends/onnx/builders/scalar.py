@@ -11,13 +11,24 @@ import numpy as np
 
 from rammer_mlir.bindings import arith, ir, math
 from rammer_mlir.errors import UnsupportedError
-
-DType = np.dtype[np.generic]
+from rammer_mlir.frontends.onnx.builders.byte_formats import (
+    DType,
+    in_bytes,
+    integer_bits,
+    is_signed_integer,
+)
 
 BOOL, INT64 = np.dtype(np.bool_), np.dtype(np.int64)
+INT8, INT32 = np.dtype(np.int8), np.dtype(np.int32)
+UINT8, UINT32 = np.dtype(np.uint8), np.dtype(np.uint32)
 F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 BF16: DType = np.dtype(ml_dtypes.bfloat16)
 _FLOATS = {F16: ir.F16Type, BF16: ir.BF16Type, F32: ir.F32Type, F64: ir.F64Type}
+
+
+class ElementTypeError(TypeError):
+    """An element type that nothing is computed in; says which, but not where."""
+
 
 Comparison = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 
@@ -29,20 +40,20 @@ def is_float(dtype: DType) -> bool:
 
 def is_signed(dtype: DType) -> bool:
     """Whether an element type is a signed integer."""
-    return dtype.kind == "i"
+    return is_signed_integer(dtype)
 
 
 def element_type(dtype: DType) -> ir.Type:
     """Return the signless MLIR type of a NumPy element type.
 
     Raises:
-        UnsupportedError: for complex numbers, strings and the small floats.
+        UnsupportedError: for complex numbers and strings.
     """
     if dtype in _FLOATS:
         return _FLOATS[dtype].get()
     if dtype == BOOL:
         return ir.IntegerType.get_signless(1)
-    if dtype.kind in "iu":
+    if dtype.kind in "iu" or in_bytes(dtype):
         return ir.IntegerType.get_signless(8 * dtype.itemsize)
     raise UnsupportedError(f"element type {dtype} is not supported: expected a real number")
 
@@ -52,6 +63,9 @@ def literal_attribute(value: float, dtype: DType) -> ir.Attribute:
     kind = element_type(dtype)
     if is_float(dtype):
         return ir.FloatAttr.get(kind, float(value))
+    if in_bytes(dtype):
+        value = int(np.array(value).astype(dtype).view(np.uint8).item())
+        return ir.IntegerAttr.get(kind, _signed(value, UINT8))
     return ir.IntegerAttr.get(kind, _signed(int(value), dtype))
 
 
@@ -71,7 +85,7 @@ def integer_limits(dtype: DType) -> tuple[int, int]:
     """Return the smallest and the largest integer of a type."""
     if dtype == BOOL:
         return 0, 1
-    bits = 8 * dtype.itemsize
+    bits = integer_bits(dtype)
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if is_signed(dtype) else (0, (1 << bits) - 1)
 
 
@@ -99,6 +113,7 @@ class Scalar:
 
     def _binary(self, other: Scalar | float, of_float: _Binary, of_int: _Binary) -> Scalar:
         right = self._like(other)
+        self._require_arithmetic()
         make = of_float if is_float(self.dtype) else of_int
         return Scalar(make(self.value, right.value).result, self.dtype)
 
@@ -107,6 +122,12 @@ class Scalar:
             assert other.dtype == self.dtype, f"{self.dtype} and {other.dtype}"
             return other
         return literal(other, self.dtype)
+
+    def _require_arithmetic(self) -> None:
+        if in_bytes(self.dtype):
+            raise ElementTypeError(
+                f"arithmetic on {self.dtype} is not supported: expected a Cast to float32 before it"
+            )
 
     def _signed_choice(self, signed: _Operation, unsigned: _Operation) -> _Operation:
         return signed if is_signed(self.dtype) else unsigned
@@ -210,6 +231,7 @@ class Scalar:
     def compare(self, kind: Comparison, other: Scalar | float) -> Scalar:
         """Compare; NaN is unequal to everything."""
         right = self._like(other)
+        self._require_arithmetic()
         if is_float(self.dtype):
             name = "UNE" if kind == "ne" else f"O{kind.upper()}"
             predicate = getattr(arith.CmpFPredicate, name)
@@ -237,6 +259,8 @@ class Scalar:
         """Convert: to integers towards zero, to truth values by comparing with zero."""
         if dtype == self.dtype:
             return self
+        self._require_arithmetic()
+        Scalar(self.value, dtype)._require_arithmetic()
         if dtype == BOOL:
             return self.compare("ne", 0)
         make = _conversion(self.dtype, dtype)

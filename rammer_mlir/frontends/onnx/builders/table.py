@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rammer_mlir.frontends.onnx.builders import (
+    batch_normalization,
     convolutions,
     cumulative,
     determinant,
@@ -26,6 +27,7 @@ from rammer_mlir.frontends.onnx.builders import (
 from rammer_mlir.frontends.onnx.builders.node import Builder, Node
 
 FAMILIES = (
+    batch_normalization.BUILDERS,
     convolutions.BUILDERS,
     cumulative.BUILDERS,
     determinant.BUILDERS,

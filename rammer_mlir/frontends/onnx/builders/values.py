@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 
 from rammer_mlir.bindings import arith, ir, linalg, tensor
+from rammer_mlir.frontends.onnx.builders.byte_formats import in_bytes
 from rammer_mlir.frontends.onnx.builders.scalar import (
     BF16,
     BOOL,
@@ -60,6 +61,8 @@ def constant(array: Array) -> Tensor:
     data = np.ascontiguousarray(array)
     if array.dtype == BF16:
         data = data.view(np.uint16)
+    elif in_bytes(array.dtype):
+        data = data.view(np.uint8)
     shaped = tensor_type(array.shape, array.dtype)
     if array.size == 0:
         return empty(array.shape, array.dtype)

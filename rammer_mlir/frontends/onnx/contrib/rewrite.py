@@ -12,7 +12,7 @@ from rammer_mlir.frontends.onnx.contrib.call import (
     TypedWriter,
     contrib_label,
 )
-from rammer_mlir.frontends.onnx.contrib.table import RULES, has_rule
+from rammer_mlir.frontends.onnx.contrib.table import has_rule, rule_of
 from rammer_mlir.frontends.onnx.folding.types import TensorKind, graph_types, infer_node
 from rammer_mlir.frontends.onnx.model import Model, used_names
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, opset
@@ -78,7 +78,7 @@ def _written_out(
     copy = onnx.NodeProto.FromString(node.SerializeToString())
     copy.output[:] = [name if name in used else "" for name in node.output]
     call = Call(copy, kinds, values, TypedWriter(model, node.name, kinds, values))
-    rule = RULES[node.op_type]
+    rule = rule_of(node)
     rule.check(call)
     try:
         rule.rewrite(call)

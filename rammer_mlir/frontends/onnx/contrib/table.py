@@ -7,10 +7,12 @@ import onnx
 from rammer_mlir.frontends.onnx.contrib import (
     activations,
     attention,
+    features,
     normalization,
     products,
     quantization,
     rotary,
+    trees,
 )
 from rammer_mlir.frontends.onnx.contrib.call import CONTRIB_DOMAIN
 from rammer_mlir.frontends.onnx.contrib.rule import Rule
@@ -24,7 +26,19 @@ RULES: dict[str, Rule] = {
     **rotary.RULES,
 }
 
+ML_DOMAIN = "ai.onnx.ml"
+
+ML_RULES: dict[str, Rule] = {**features.RULES, **trees.RULES}
+"""Likewise, of ONNX's domain of classical machine learning."""
+
+_DOMAINS = {CONTRIB_DOMAIN: RULES, ML_DOMAIN: ML_RULES}
+
 
 def has_rule(node: onnx.NodeProto) -> bool:
-    """Whether a node is of a contrib operator that is written out."""
-    return node.domain == CONTRIB_DOMAIN and node.op_type in RULES
+    """Whether a node is of an operator that is written out."""
+    return node.op_type in _DOMAINS.get(node.domain, {})
+
+
+def rule_of(node: onnx.NodeProto) -> Rule:
+    """Return how a node is written out."""
+    return _DOMAINS[node.domain][node.op_type]

@@ -1,0 +1,1 @@
+"""ONNX's backend test suite, with all inputs given at run time, beside ONNX Runtime."""

@@ -1,0 +1,149 @@
+"""The tests of ``onnx.backend.test`` as models with inputs and expected outputs."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+if TYPE_CHECKING:
+    from onnx.backend.test.case.test_case import TestCase
+
+KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "light")
+"""Kinds of tests that the onnx package brings along whole."""
+
+DataSet = tuple[Sequence[object], Sequence[object]]
+"""Inputs and expected outputs: arrays, lists of arrays, None."""
+
+_ONNX_DOMAINS = ("", "ai.onnx")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test.
+
+    Attributes:
+        name: unique among all kinds.
+        kind: one of ``KINDS``.
+        relative: tolerance of its outputs.
+        absolute: tolerance of its outputs.
+        node: a node test, which holds its model and data.
+        path: a file or folder with model and data, of the other kinds.
+    """
+
+    name: str
+    kind: str
+    relative: float
+    absolute: float
+    node: TestCase | None = field(default=None, repr=False)
+    path: Path | None = None
+
+    @cached_property
+    def model(self) -> onnx.ModelProto:
+        """The model."""
+        if self.node is not None:
+            assert self.node.model is not None
+            return self.node.model
+        assert self.path is not None
+        return onnx.load(self.path if self.path.is_file() else self.path / "model.onnx")
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """Operators of the model, in order."""
+        return tuple(dict.fromkeys(node.op_type for node in self.model.graph.node))
+
+    @property
+    def domain(self) -> str:
+        """The first domain beside ONNX's own that a node is of; empty if there is none."""
+        nodes = self.model.graph.node
+        return next((node.domain for node in nodes if node.domain not in _ONNX_DOMAINS), "")
+
+    def data_sets(self) -> Iterator[DataSet]:
+        """Yield all inputs with the outputs that they should give."""
+        if self.node is not None:
+            for inputs, outputs in self.node.data_sets or ():
+                yield list(map(_normalized, inputs)), list(map(_normalized, outputs))
+        elif self.kind == "light":
+            yield _light_data(self.model, self.path or Path())
+        else:
+            for folder in sorted((self.path or Path()).glob("test_data_set*")):
+                yield _stored_data(self.model, folder)
+
+
+def suite(only: str = "", kinds: Sequence[str] = KINDS) -> list[Case]:
+    """Return the tests whose name contains ``only``; takes some seconds for the first."""
+    cases = [case for kind in kinds for case in _cases(kind)]
+    return [case for case in cases if only in case.name]
+
+
+def _cases(kind: str) -> Iterator[Case]:
+    if kind == "node":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from onnx.backend.test.loader import load_model_tests
+
+            tests = load_model_tests(kind="node")
+        for test in tests:
+            yield Case(test.name, kind, test.rtol, test.atol, node=test)
+        return
+    data = Path(onnx.__file__).parent / "backend/test/data"
+    if kind == "light":
+        for path in sorted((data / "light").glob("*.onnx")):
+            tolerances = _tolerances(data / "real" / path.stem.replace("light", "test", 1))
+            yield Case(f"test_{path.stem}", kind, *tolerances, path=path)
+        return
+    for path in sorted((data / kind).iterdir()):
+        if (path / "model.onnx").exists():
+            yield Case(path.name, kind, *_tolerances(path), path=path)
+
+
+def _tolerances(folder: Path) -> tuple[float, float]:
+    """Return the tolerances of a folder's description, or the suite's."""
+    path = folder / "data.json"
+    stated = json.loads(path.read_text()) if path.exists() else {}
+    return stated.get("rtol", 1e-3), stated.get("atol", 1e-7)
+
+
+def _normalized(value: object) -> object:
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
+def _light_data(model: onnx.ModelProto, path: Path) -> DataSet:
+    """Return evenly spaced numbers as the input, and the stored outputs."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs: list[object] = []
+    for value in model.graph.input:
+        if value.name not in weights:
+            shape = [d.dim_value or 1 for d in value.type.tensor_type.shape.dim]
+            count = int(np.prod(shape))
+            inputs.append((np.arange(count).reshape(shape) / count).astype(np.float32))
+    outputs = [
+        _read(path.with_name(f"{path.stem}_output_{number}.pb"), value.type)
+        for number, value in enumerate(model.graph.output)
+    ]
+    return inputs, outputs
+
+
+def _stored_data(model: onnx.ModelProto, folder: Path) -> DataSet:
+    def read_all(what: str, values: Sequence[onnx.ValueInfoProto]) -> list[object]:
+        count = len(list(folder.glob(f"{what}_*.pb")))
+        return [_read(folder / f"{what}_{i}.pb", values[i].type) for i in range(count)]
+
+    return read_all("input", model.graph.input), read_all("output", model.graph.output)
+
+
+def _read(path: Path, kind: onnx.TypeProto) -> object:
+    content = path.read_bytes()
+    if kind.HasField("sequence_type"):
+        return numpy_helper.to_list(onnx.SequenceProto.FromString(content))
+    if kind.HasField("optional_type"):
+        return numpy_helper.to_optional(onnx.OptionalProto.FromString(content))
+    return numpy_helper.to_array(onnx.TensorProto.FromString(content))

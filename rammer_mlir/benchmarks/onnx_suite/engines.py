@@ -1,0 +1,83 @@
+"""The two compilers that take the suite: ours behind ONNX's backend interface, and ONNX Runtime."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import onnx
+from onnx.backend.test.runner import Runner
+
+from rammer_mlir import backend
+from rammer_mlir.benchmarks.onnx_suite import onnx_runtime
+from rammer_mlir.benchmarks.onnx_suite.cases import Case, suite
+from rammer_mlir.benchmarks.onnx_suite.onnx_runtime import Run
+from rammer_mlir.benchmarks.testers import Check
+from rammer_mlir.errors import RammerError
+
+_REFUSED, _WRONG, _FAULT = "refused: ", "wrong: ", "fault: "
+"""How reasons begin; what ends a process or its time limit has none of them."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Who takes the suite: how a model is compiled, and which errors refuse it."""
+
+    prepare: Callable[[onnx.ModelProto], Run]
+    refusals: type[Exception]
+
+
+def _prepare_ours(model: onnx.ModelProto) -> Run:
+    return backend.prepare(model, "CPU", num_veus=1, cache=False).run
+
+
+ENGINES = {
+    "ours": Engine(_prepare_ours, RammerError),
+    "onnxruntime": Engine(onnx_runtime.prepare, Exception),
+}
+
+
+def make_our_check() -> Check:
+    """Return the check of our compiler."""
+    return _make_check("ours")
+
+
+def make_runtime_check() -> Check:
+    """Return the check of ONNX Runtime."""
+    return _make_check("onnxruntime")
+
+
+def _make_check(engine: str) -> Check:
+    cases = {case.name: case for case in suite()}
+    return lambda name: check(cases[name], ENGINES[engine])
+
+
+def check(case: Case, engine: Engine) -> str | None:
+    """Return why a test fails, in one line; None if all of its data sets give what they should."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            run = engine.prepare(case.model)
+            for inputs, expected in case.data_sets():
+                outputs = list(run(inputs))
+                try:
+                    Runner.assert_similar_outputs(expected, outputs, case.relative, case.absolute)
+                except Exception as error:  # AssertionError, or types that cannot be compared
+                    return _WRONG + _line(error)
+        except engine.refusals as error:
+            return _REFUSED + _line(error)
+        except Exception as error:  # a fault: reported with the others
+            return f"{_FAULT}{type(error).__name__}: {_line(error)}"
+    return None
+
+
+def outcome(reason: str | None) -> str:
+    """Return which of passed, refused, wrong and fault a reason says."""
+    if reason is None:
+        return "passed"
+    return next((p[:-2] for p in (_REFUSED, _WRONG) if reason.startswith(p)), "fault")
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:400]

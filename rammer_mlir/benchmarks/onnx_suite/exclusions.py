@@ -1,0 +1,26 @@
+"""Tests that no inference compiler of numbers is meant to pass, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rammer_mlir.benchmarks.onnx_suite.cases import Case
+
+_DOMAINS: Mapping[str, str] = {
+    "ai.onnx.preview.training": "training: gradients and optimizers",
+    "ai.onnx.preview": "preview operators",
+}
+
+_OPERATORS: Mapping[str, str] = {
+    "Bernoulli": "random results",
+    "RandomUniformLike": "random results",
+    "ImageDecoder": "encoded images",
+}
+
+
+def exclusion(case: Case) -> str | None:
+    """Return why a test is left out of what should pass; None for all others."""
+    for operator in case.operators:
+        if operator in _OPERATORS:
+            return _OPERATORS[operator]
+    return _DOMAINS.get(case.domain)

@@ -1,0 +1,101 @@
+"""Tests by name in a few long-lived processes, each test with a time limit."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from queue import Empty, Queue
+
+SECONDS = 60
+"""What a test of one node takes at most."""
+
+Check = Callable[[str], str | None]
+"""From a test's name to the reason why it fails, None if it passes."""
+
+MakeCheck = Callable[[], Check]
+"""Makes a check in each process, after loading the tests; an importable function."""
+
+
+def check_all(
+    make_check: MakeCheck, names: Sequence[str], processes: int, seconds: float = SECONDS
+) -> dict[str, str | None]:
+    """Check every name, spread over processes; return why each fails, None for those that pass.
+
+    A test has failed after ``seconds``.
+    """
+    pending: Queue[str] = Queue()
+    for name in names:
+        pending.put(name)
+    reasons: dict[str, str | None] = {}
+    threads = [
+        threading.Thread(
+            target=_feed_process, args=(make_check, pending, reasons, len(names), seconds)
+        )
+        for _ in range(min(processes, len(names)))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return {name: reasons[name] for name in names}
+
+
+def _feed_process(
+    make_check: MakeCheck,
+    pending: Queue[str],
+    reasons: dict[str, str | None],
+    total: int,
+    seconds: float,
+) -> None:
+    """Give tests to a process, one at a time; start another when a test ends or hangs it."""
+    tester = None
+    while True:
+        try:
+            name = pending.get_nowait()
+        except Empty:
+            break
+        tester = tester or _Tester(make_check)
+        try:
+            reasons[name] = tester.check(name, seconds)
+        except (TimeoutError, EOFError, OSError) as error:
+            late = isinstance(error, TimeoutError)
+            reasons[name] = f"not done in {seconds:g} s" if late else "ends the process"
+            tester.stop()
+            tester = None
+        if len(reasons) % 100 == 0:
+            print(f"{len(reasons)} of {total} tests", file=sys.stderr, flush=True)
+    if tester is not None:
+        tester.stop()
+
+
+class _Tester:
+    """A process that checks tests by name."""
+
+    def __init__(self, make_check: MakeCheck) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(make_check, theirs), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._connection.recv()
+
+    def check(self, name: str, seconds: float) -> str | None:
+        self._connection.send(name)
+        if not self._connection.poll(seconds):
+            raise TimeoutError
+        return self._connection.recv()
+
+    def stop(self) -> None:
+        self._connection.close()
+        self._process.terminate()
+        self._process.join()
+
+
+def _serve(make_check: MakeCheck, connection: Connection[str | None, str]) -> None:
+    check = make_check()
+    connection.send(None)
+    while True:
+        connection.send(check(connection.recv()))

@@ -1,0 +1,84 @@
+"""Element types of fewer than 8 bits, and floats of 8: how their elements lie in bytes.
+
+An element takes a byte, as in the arrays of ml_dtypes; nothing is computed in these types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+DType = np.dtype[np.generic]
+
+
+@dataclass(frozen=True)
+class FloatFormat:
+    """A float of a sign, an exponent and a mantissa.
+
+    Attributes:
+        exponent: bits of the exponent.
+        mantissa: bits of the mantissa.
+        bias: what is subtracted from the exponent.
+        largest: code of the largest finite number.
+        infinity: code of infinity; None where there is none.
+        nan: code of NaN, and of what no number holds; None where there is none.
+        is_unsigned_zero: whether the code of -0 is that of NaN.
+    """
+
+    exponent: int
+    mantissa: int
+    bias: int
+    largest: int
+    infinity: int | None = None
+    nan: int | None = None
+    is_unsigned_zero: bool = False
+
+    @property
+    def bits(self) -> int:
+        """Bits beside the sign."""
+        return self.exponent + self.mantissa
+
+
+EXPONENTS: DType = np.dtype(ml_dtypes.float8_e8m0fnu)
+"""Powers of two: an exponent of 8 bits and nothing else."""
+
+BYTE_FLOATS: Mapping[DType, FloatFormat] = {
+    np.dtype(ml_dtypes.float8_e4m3fn): FloatFormat(4, 3, 7, 0x7E, nan=0x7F),
+    np.dtype(ml_dtypes.float8_e4m3fnuz): FloatFormat(4, 3, 8, 0x7F, None, 0x80, True),
+    np.dtype(ml_dtypes.float8_e5m2): FloatFormat(5, 2, 15, 0x7B, 0x7C, 0x7E),
+    np.dtype(ml_dtypes.float8_e5m2fnuz): FloatFormat(5, 2, 16, 0x7F, None, 0x80, True),
+    np.dtype(ml_dtypes.float6_e2m3fn): FloatFormat(2, 3, 1, 0x1F),
+    np.dtype(ml_dtypes.float6_e3m2fn): FloatFormat(3, 2, 3, 0x1F),
+    np.dtype(ml_dtypes.float4_e2m1fn): FloatFormat(2, 1, 1, 0x7),
+}
+
+BYTE_INTEGERS: Mapping[DType, int] = {
+    np.dtype(ml_dtypes.int4): 4,
+    np.dtype(ml_dtypes.uint4): 4,
+    np.dtype(ml_dtypes.int2): 2,
+    np.dtype(ml_dtypes.uint2): 2,
+}
+"""Integers by their bits."""
+
+
+def in_bytes(dtype: DType) -> bool:
+    """Whether elements of a type are only moved and converted, as bytes."""
+    return dtype in BYTE_FLOATS or dtype in BYTE_INTEGERS or dtype == EXPONENTS
+
+
+def integer_bits(dtype: DType) -> int:
+    """Return the bits of an integer type."""
+    return BYTE_INTEGERS.get(dtype, 8 * dtype.itemsize)
+
+
+def is_signed_integer(dtype: DType) -> bool:
+    """Whether a type is one of signed integers."""
+    return dtype.kind == "i" or (dtype in BYTE_INTEGERS and dtype.name.startswith("int"))
+
+
+def is_integer(dtype: DType) -> bool:
+    """Whether a type is one of integers."""
+    return dtype.kind in "iu" or dtype in BYTE_INTEGERS

@@ -1,0 +1,133 @@
+"""Ensembles of decision trees as arrays, and their descent written in operators of ONNX.
+
+All trees of all rows descend by one level at a time; leaves lead to themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import TensorProto
+
+from rammer_mlir.errors import ModelError
+from rammer_mlir.frontends.onnx.contrib.call import Call, contrib_label
+from rammer_mlir.frontends.onnx.tensors import Array
+
+Integers = NDArray[np.int64]
+
+LEAF, MEMBER = -1, 6
+COMPARISONS = ("LessOrEqual", "Less", "GreaterOrEqual", "Greater", "Equal", "NotEqual")
+"""What a node asks of its feature, by the number of its mode."""
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Trees, whose nodes and leaves have numbers in common.
+
+    Attributes:
+        roots: number of each tree's first node.
+        features: column that a node reads.
+        splits: what the column is compared with.
+        modes: how, by number; ``LEAF`` for a leaf.
+        yes: number of the node that follows if the comparison holds.
+        no: number of the node that follows otherwise.
+        missing: whether NaN counts as a comparison that holds.
+        members: for each node, the values of its set, filled up with NaN; None without sets.
+        weights: for each node a row of what a leaf adds to each target.
+    """
+
+    roots: Integers
+    features: Integers
+    splits: Array
+    modes: Integers
+    yes: Integers
+    no: Integers
+    missing: NDArray[np.bool_]
+    weights: Array
+    members: Array | None = None
+
+    def depth(self, call: Call) -> int:
+        """Return the most comparisons between a root and a leaf.
+
+        Raises:
+            ModelError: if nodes lead back to themselves, or to none.
+        """
+        level, count = np.unique(self.roots), 0
+        while (self.modes[level] != LEAF).any():
+            inner = level[self.modes[level] != LEAF]
+            level = np.unique(np.concatenate([self.yes[inner], self.no[inner]]))
+            count += 1
+            if count > len(self.modes):
+                raise ModelError(
+                    f"{contrib_label(call.node)} is not valid: expected trees, found nodes that "
+                    "lead back to themselves"
+                )
+        return count
+
+    def descend(self, call: Call, x: str) -> str:
+        """Write the descent of every row through every tree; return the leaves' numbers."""
+        (rows, columns), trees = call.shape_of(x), len(self.roots)
+        last = int(self.features.max(initial=0))
+        call.expect(last < columns, f"features below {columns}, as the input has columns", last)
+        node = call.write.constant(np.tile(self.roots, (rows, 1)).reshape(rows, trees))
+        for _ in range(self.depth(call)):
+            node = self._step(call, x, node)
+        return node
+
+    def _step(self, call: Call, x: str, node: str) -> str:
+        def look_up(table: Array) -> str:
+            return call.op("Gather", call.write.constant(table), node)
+
+        value = call.op("GatherElements", x, look_up(self.features), axis=1)
+        holds = self._holds(call, value, look_up(self.splits), node)
+        if self.missing.any():
+            is_missing = call.op("And", call.op("IsNaN", value), look_up(self.missing))
+            holds = call.op("Or", holds, is_missing)
+        return call.op("Where", holds, look_up(self.yes), look_up(self.no))
+
+    def _holds(self, call: Call, value: str, split: str, node: str) -> str:
+        """Write each comparison that any node makes, and choose by the nodes' modes."""
+        modes = [int(mode) for mode in np.unique(self.modes) if mode != LEAF]
+        found = ""
+        for mode in modes:
+            new = self._compared(call, mode, value, split, node)
+            if found:
+                is_mode = call.write.constant(self.modes == mode)
+                new = call.op("Where", call.op("Gather", is_mode, node), new, found)
+            found = new
+        return found
+
+    def _compared(self, call: Call, mode: int, value: str, split: str, node: str) -> str:
+        if mode != MEMBER:
+            if COMPARISONS[mode] == "NotEqual":
+                return call.op("Not", call.op("Equal", value, split))
+            return call.op(COMPARISONS[mode], value, split)
+        assert self.members is not None
+        last = call.write.integers(-1)
+        members = call.op("Gather", call.write.constant(self.members), node)
+        equal = call.op("Equal", call.op("Unsqueeze", value, last), members)
+        count = call.op("ReduceSum", call.op("Cast", equal, to=TensorProto.INT32), last, keepdims=0)
+        return call.op("Greater", count, call.write.constant(np.array(0, np.int32)))
+
+    def evaluate(self, call: Call, x: str, aggregate: str) -> str:
+        """Write what the trees add up to: rows by targets.
+
+        Raises:
+            UnsupportedError: for the least or largest of several targets.
+        """
+        found = call.op("Gather", call.write.constant(self.weights), self.descend(call, x))
+        trees = call.write.integers(1)
+        if aggregate in ("SUM", "AVERAGE"):
+            total = call.op("ReduceSum", found, trees, keepdims=0)
+            count = call.write.constant(np.array(len(self.roots), self.weights.dtype))
+            return call.op("Div", total, count) if aggregate == "AVERAGE" else total
+        if self.weights.shape[1] > 1:
+            raise call.refusal(
+                f"aggregate_function {aggregate} of several targets is not supported: expected SUM "
+                "or AVERAGE, or one target"
+            )
+        if call.write.opset >= 18:
+            return call.op(f"Reduce{aggregate.capitalize()}", found, trees, keepdims=0)
+        return call.op(f"Reduce{aggregate.capitalize()}", found, axes=[1], keepdims=0)

@@ -1,0 +1,24 @@
+"""What operators of ai.onnx.ml make of their scores."""
+
+from __future__ import annotations
+
+from rammer_mlir.frontends.onnx.contrib.call import Call
+
+POST_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+
+
+def post_transform(call: Call, scores: str, kind: str) -> str:
+    """Write a transformation of scores, rows by classes.
+
+    Raises:
+        UnsupportedError: for the two that hardly anything uses.
+    """
+    if kind == "NONE":
+        return scores
+    if kind == "SOFTMAX":
+        return call.op("Softmax", scores, axis=-1)
+    if kind == "LOGISTIC":
+        return call.op("Sigmoid", scores)
+    raise call.refusal(
+        f"post_transform {kind} is not supported: expected NONE, SOFTMAX or LOGISTIC"
+    )
