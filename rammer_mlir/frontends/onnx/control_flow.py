@@ -23,6 +23,7 @@ from rammer_mlir.frontends.onnx.tensors import (
     small_constants,
     static_shape,
 )
+from rammer_mlir.frontends.onnx.trip_counts import count_steps
 from rammer_mlir.frontends.onnx.walk import subgraphs
 from rammer_mlir.frontends.onnx.well_formed import naming
 
@@ -35,21 +36,36 @@ def has_control_flow(model: Model) -> bool:
 def expand_control_flow(model: Model) -> None:
     """Replace loops and choices in place; shapes must have been inferred, constants folded.
 
+    What cannot be replaced yet stays, as long as another one is replaced: a loop over the results
+    of another loop runs as often as there are results.
+
     Raises:
-        UnsupportedError: if it depends on data how often a loop runs.
+        UnsupportedError: if none can be replaced: it depends on data how often a loop runs.
     """
     table = ShapeTable(model.graph)
     values = small_constants(model.graph)
     nodes: list[onnx.NodeProto] = []
+    refusals: list[UnsupportedError] = []
+    replaced = 0
     for node in model.graph.node:
-        if _is_control_flow(node):
-            expansion = _Expansion(node, model, table, values, len(nodes))
-            with naming(node):
-                _EXPANSIONS[node.op_type](expansion)
-            nodes.extend(expansion.write.nodes)
-        else:
+        if not _is_control_flow(node):
             nodes.append(node)
+            continue
+        try:
+            nodes.extend(_expanded(_Expansion(node, model, table, values, len(nodes))))
+            replaced += 1
+        except UnsupportedError as error:
+            refusals.append(error)
+            nodes.append(node)
+    if not replaced:
+        raise refusals[0]
     model.set_nodes(nodes)
+
+
+def _expanded(expansion: _Expansion) -> list[onnx.NodeProto]:
+    with naming(expansion.node):
+        _EXPANSIONS[expansion.node.op_type](expansion)
+    return expansion.write.nodes
 
 
 def _is_control_flow(node: onnx.NodeProto) -> bool:
@@ -105,13 +121,21 @@ class _Expansion:
     def stack(self, values: Sequence[str], axis: int, result: int) -> str:
         """Join one value of each step along a new axis."""
         if not values:
-            name = self.node.output[result]
-            kind = dtype_of(self.table.elem_type(name))
-            return self.write.constant(np.zeros(self.table.shape(name), kind))
+            kind = dtype_of(self.table.elem_type(self.node.output[result]))
+            return self.write.constant(np.zeros(self._shape_of_none(result, axis), kind))
         axes = self.write.integers(axis)
         return self.write.node(
             "Concat", [self.write.node("Unsqueeze", [value, axes]) for value in values], axis=axis
         )
+
+    def _shape_of_none(self, result: int, axis: int) -> list[int]:
+        """Return the shape of what no step adds to; inference leaves the number of steps open."""
+        name = self.node.output[result]
+        body: onnx.GraphProto = self.attributes["body"]
+        element = static_shape(body.output[result + (self.node.op_type == "Loop")])
+        if self.table.find_shape(name) is not None or element is None:
+            return self.table.shape(name)
+        return [*element[:axis], 0, *element[axis:]]
 
 
 def _unrolled_size(body: onnx.GraphProto, values: Mapping[str, Array]) -> int:
@@ -190,6 +214,9 @@ def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int:
         return 0
     if start is not None and goes_on is False:
         return 1 if limit is None else min(1, int(limit.item()))
+    counted = count_steps(expansion.node, body, expansion.values) if goes_on is None else None
+    if start is not None and counted is not None:
+        return counted
     if start is not None and limit is not None and goes_on is None:
         raise UnsupportedError(
             f"{label(expansion.node)}: its body computes whether the loop goes on: expected a "
