@@ -15,7 +15,7 @@ from rammer_mlir.frontends.onnx.function_sizes import check_functions
 from rammer_mlir.frontends.onnx.model import Model, first_line, separate_weights
 from rammer_mlir.frontends.onnx.open_inputs import clear_negative_sizes
 from rammer_mlir.frontends.onnx.tensors import opset
-from rammer_mlir.frontends.onnx.well_formed import check_texts
+from rammer_mlir.frontends.onnx.well_formed import check_operators, check_texts
 
 Source = str | os.PathLike[str] | bytes | onnx.ModelProto
 """A path, a serialized model, or a model."""
@@ -47,6 +47,7 @@ def load(source: Source) -> Model:
     _refuse_initializers(proto, name)
     model = separate_weights(proto, name, folder)
     claim_contrib(model.proto)
+    check_operators(model.proto)
     clear_negative_sizes(model.graph, name)
     _check(model, name)
     _require_opset(proto, name)
