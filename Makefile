@@ -10,7 +10,7 @@ NAME ?= cpu-xeon-2-cores
 STEP = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test lint types lit unit test-slow bench results onnx-suite bench-gpu check-gpu experiments clean
+.PHONY: help environment demo test lint types lit unit test-slow bench results onnx-suite bench-gpu check-gpu experiments exports clean
 
 help:
 	@echo "make demo       compile a network for the CPU, run it, compare it with ONNX Runtime"
@@ -22,6 +22,7 @@ help:
 	@echo "make bench-gpu  latency on this machine's GPU, beside what else is installed"
 	@echo "make check-gpu  tests on this machine's GPU, then the benchmark"
 	@echo "make experiments  policies compared on the simulator, beside the papers' numbers"
+	@echo "make exports    models exported by PyTorch, Keras and JAX, compared; EXPORTS=\"bert.* gpt2.*\" for some"
 	@echo "make clean      remove the environment and everything built"
 
 environment: $(STAMP)
@@ -106,6 +107,30 @@ experiments: $(STAMP)
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments.kernel_selection
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments.overhead
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments.scale
+
+# Each framework has an environment of its own: they do not agree on what they depend on.
+TORCH := torch==2.13.0 torchvision==0.28.0 timm==1.0.31 transformers==5.23.0 onnxscript==0.7.2
+KERAS := tensorflow-cpu==2.21.0 keras==3.15.1 tf2onnx==1.17.0
+JAX := jax==0.10.2 flax==0.12.8 jax2onnx==0.17.1
+ZOO := -m rammer_mlir.benchmarks.exports.zoo -o build/exports
+
+build/venv-%/.installed: Makefile
+	$(STEP) "environment of $* in build/venv-$*"
+	$(PYTHON) -m venv build/venv-$*
+	build/venv-$*/bin/python -m pip install --disable-pip-version-check numpy $(PACKAGES)
+	@touch $@
+
+build/venv-torch/.installed: PACKAGES = $(TORCH)
+build/venv-keras/.installed: PACKAGES = $(KERAS)
+build/venv-jax/.installed: PACKAGES = $(JAX)
+
+exports: $(STAMP) build/venv-torch/.installed build/venv-keras/.installed build/venv-jax/.installed
+	$(STEP) "exports, results in build/exports.md"
+	set -e; for room in text vision audio modules functions torchvision_models timm_models; do \
+	  HF_HUB_OFFLINE=1 build/venv-torch/bin/python $(ZOO) $$room; done
+	CUDA_VISIBLE_DEVICES=-1 build/venv-keras/bin/python $(ZOO) keras_models
+	build/venv-jax/bin/python $(ZOO) jax_models
+	$(BIN)/python -m rammer_mlir.benchmarks.exports build/exports $(EXPORTS) -o build/exports.md
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -86,6 +86,18 @@ def test_attributes_that_are_not_utf8() -> None:
     assert r"attribute 'mode': expected text in UTF-8, found b'\xb5\xff'" in refusal(model)
 
 
+def test_operators_that_exporters_leave_in_place() -> None:
+    """TensorFlow's exporter warns of what it does not translate, and writes it all the same."""
+    model = parsed(
+        "(float[2] x) => (float[2] y) {a = Erfc(x)\n b = Erfc(a)\n y = PartitionedCall(b)}"
+    )
+    model.graph.node[2].attribute.append(helper.make_attribute("config", b"\xb5\xff"))
+    model.graph.node.append(helper.make_node("NoOp", [], []))
+    text = refusal(model)
+    assert "(Erfc) is not valid" in text
+    assert "found Erfc, NoOp, PartitionedCall (4 nodes), which no version of ONNX has" in text
+
+
 @pytest.mark.parametrize(
     ("node", "part"),
     [

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx.parser
 import pytest
 from node_checks import check_node, floats, run_node
+from onnx import numpy_helper
+
+from rammer_mlir.frontends.onnx.load import load
+from rammer_mlir.frontends.onnx.prepare import prepare
 
 
 @pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax"])
@@ -76,3 +81,32 @@ def test_mean_and_variance(dtype: type[np.generic]) -> None:
     mean, deviation = (f(wide, axis=(0, 3), keepdims=True) for f in (np.mean, np.std))
     assert found.dtype == dtype
     np.testing.assert_allclose(found, (wide - mean) / deviation, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 9), (3, 4, 5, 2), (6, 4)])
+@pytest.mark.parametrize("opset", [14, 21])
+def test_batch_normalization_by_its_own_statistics(shape: tuple[int, ...], opset: int) -> None:
+    """Weight standardization: each filter is a channel."""
+    statistics = [floats(4, seed=seed) for seed in (1, 2, 3)] + [abs(floats(4, seed=4))]
+    check_node(
+        "BatchNormalization",
+        [floats(*shape) * 3 + 2, *statistics],
+        outputs=3,
+        opset=opset,
+        training_mode=1,
+        epsilon=1e-3,
+        momentum=0.7,
+    )
+
+
+def test_standardized_weights_are_constants() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> g (float[1,2,5,5] x) => (float[1,2,4,4] y)
+        <int64[3] flat={1, 2, 8}, int64[4] square={2, 2, 2, 2}, float[2] s={1, 2}>
+        { row = Reshape(w, flat)
+          norm, m, v = BatchNormalization<training_mode=1>(row, s, s, s, s)
+          filters = Reshape(norm, square)
+          y = Conv(x, filters) }"""
+    )
+    model.graph.initializer.append(numpy_helper.from_array(floats(2, 2, 2, 2), "w"))
+    assert [node.op_type for node in prepare(load(model)).graph.node] == ["Conv"]

@@ -20,6 +20,7 @@ from rammer_mlir.frontends.onnx.tensors import (
     small_constants,
     static_shape,
 )
+from rammer_mlir.frontends.onnx.trip_counts import count_steps
 from rammer_mlir.frontends.onnx.walk import subgraphs
 from rammer_mlir.frontends.onnx.well_formed import naming
 
@@ -59,12 +60,16 @@ def expand_control_flow(model: Model) -> bool:
             nodes.append(node)
             continue
         is_changed = True
-        with naming(node):
-            _EXPANSIONS[node.op_type](expansion)
-        nodes.extend(expansion.write.nodes)
+        nodes.extend(_expanded(expansion))
     if is_changed:
         model.set_nodes(nodes)
     return is_changed
+
+
+def _expanded(expansion: _Expansion) -> list[onnx.NodeProto]:
+    with naming(expansion.node):
+        _EXPANSIONS[expansion.node.op_type](expansion)
+    return expansion.write.nodes
 
 
 def _is_control_flow(node: onnx.NodeProto) -> bool:
@@ -118,13 +123,21 @@ class _Expansion:
     def stack(self, values: Sequence[str], axis: int, result: int) -> str:
         """Join one value of each step along a new axis."""
         if not values:
-            name = self.node.output[result]
-            kind = dtype_of(self.table.elem_type(name))
-            return self.write.constant(np.zeros(self.table.shape(name), kind))
+            kind = dtype_of(self.table.elem_type(self.node.output[result]))
+            return self.write.constant(np.zeros(self._shape_of_none(result, axis), kind))
         axes = self.write.integers(axis)
         return self.write.node(
             "Concat", [self.write.node("Unsqueeze", [value, axes]) for value in values], axis=axis
         )
+
+    def _shape_of_none(self, result: int, axis: int) -> list[int]:
+        """Return the shape of what no step adds to; inference leaves the number of steps open."""
+        name = self.node.output[result]
+        body: onnx.GraphProto = self.attributes["body"]
+        element = static_shape(body.output[result + (self.node.op_type == "Loop")])
+        if self.table.find_shape(name) is not None or element is None:
+            return self.table.shape(name)
+        return [*element[:axis], 0, *element[axis:]]
 
 
 def _unrolled_size(body: onnx.GraphProto, values: Mapping[str, Array]) -> int:
@@ -202,7 +215,9 @@ def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int | None:
     if not start.any():
         return 0
     goes_on = _continues(body, expansion.values)
-    if goes_on is None or (goes_on and limit is None):
+    if goes_on is None:
+        return count_steps(expansion.node, body, expansion.values)
+    if goes_on and limit is None:
         return None
     steps = 1 if limit is None else max(0, int(limit.item()))
     return steps if goes_on else min(1, steps)

@@ -22,7 +22,7 @@ from rammer_mlir.frontends.onnx.model import Model, first_line, separate_weights
 from rammer_mlir.frontends.onnx.open_inputs import clear_negative_sizes
 from rammer_mlir.frontends.onnx.tensor_data import TensorData, content_and_places
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, opset
-from rammer_mlir.frontends.onnx.well_formed import check_texts
+from rammer_mlir.frontends.onnx.well_formed import check_operators, check_texts
 
 
 def load(source: Source) -> Model:
@@ -56,6 +56,7 @@ def _checked(proto: onnx.ModelProto, name: str, data: TensorData) -> Model:
     model = separate_weights(proto, name, data)
     _import_onnx(model.proto)
     claim_contrib(model.proto)
+    check_operators(model.proto)
     clear_negative_sizes(model.graph, name)
     _check(model, name)
     _require_opset(proto, name)

@@ -11,6 +11,10 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper
 
+from rammer_mlir.frontends.onnx.batch_statistics import (
+    normalizes_by_batch,
+    write_batch_normalization,
+)
 from rammer_mlir.frontends.onnx.model import LARGE, Model
 from rammer_mlir.frontends.onnx.ngrams import counts_integers, write_counts
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
@@ -121,7 +125,19 @@ def _count_ngrams(site: _Site) -> Iterable[onnx.NodeProto] | None:
     return site.finish("Identity", write_counts(site.node, shape, dtype_of(kind), site.write))
 
 
+def _batch_normalization(site: _Site) -> Iterable[onnx.NodeProto] | None:
+    """Normalize by the statistics of the input itself, where they are to be computed."""
+    node = site.node
+    shape = site.table.find_shape(node.input[0])
+    kinds = {site.table.elem_type(name) for name in node.input}
+    is_plain = len(kinds) == 1 and kinds <= {onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE}
+    if not normalizes_by_batch(node) or shape is None or len(shape) < 2 or not is_plain:
+        return None
+    return write_batch_normalization(node, shape, dtype_of(kinds.pop()), site.write)
+
+
 _REWRITES: dict[str, Callable[[_Site], Iterable[onnx.NodeProto] | None]] = {
+    "BatchNormalization": _batch_normalization,
     "CastLike": _cast_like,
     "Compress": _compress,
     "ScatterND": _scatter_nd,

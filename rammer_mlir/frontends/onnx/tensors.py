@@ -67,7 +67,7 @@ def dtype_of(elem_type: int) -> np.dtype[np.generic]:
 
 def label(node: onnx.NodeProto) -> str:
     """Return how messages name a node."""
-    return f"'{node.name or node.output[0]}' ({node.op_type})"
+    return f"'{node.name or ''.join(node.output[:1])}' ({node.op_type})"
 
 
 def num_elements(tensor: onnx.TensorProto) -> int:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import onnx
 
 from rammer_mlir.errors import ModelError
-from rammer_mlir.frontends.onnx.tensors import label
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label
 from rammer_mlir.frontends.onnx.walk import nodes_within, subgraphs
 
 _FAULTS = (
@@ -45,9 +45,34 @@ def check_texts(proto: onnx.ModelProto, name: str) -> None:
             raise ModelError(f"{name}: expected names in UTF-8, found {text!r}; rename it")
     bodies = (proto.graph.node, *(function.node for function in proto.functions))
     for node in (node for body in bodies for node in nodes_within(body)):
-        for attribute in node.attribute:
+        # Another framework's operators, which are refused by their names, may hold bytes.
+        for attribute in () if is_unknown(node) else node.attribute:
             for content in (attribute.s, *attribute.strings):
                 _require_utf8(content, node, attribute)
+
+
+def is_unknown(node: onnx.NodeProto) -> bool:
+    """Whether a node names an operator of ONNX's own that no version of ONNX has."""
+    return node.domain in ONNX_DOMAINS and not onnx.defs.has(node.op_type)
+
+
+def check_operators(proto: onnx.ModelProto) -> None:
+    """Refuse operators that ONNX does not have; those of ONNX Runtime must have been claimed.
+
+    Raises:
+        ModelError: naming the first such node, and the number of the others.
+    """
+    functions = {function.name for function in proto.functions if function.domain in ONNX_DOMAINS}
+    bodies = (proto.graph.node, *(function.node for function in proto.functions))
+    nodes = (node for body in bodies for node in nodes_within(body))
+    unknown = [node for node in nodes if is_unknown(node) and node.op_type not in functions]
+    if unknown:
+        kinds = ", ".join(sorted({node.op_type for node in unknown}))
+        raise ModelError(
+            f"{label(unknown[0])} is not valid: expected operators of ONNX, found {kinds} "
+            f"({len(unknown)} nodes), which no version of ONNX has; the exporter left an operator "
+            "of its framework in place: export the model without it"
+        )
 
 
 def _require_utf8(content: bytes, node: onnx.NodeProto, attribute: onnx.AttributeProto) -> None:

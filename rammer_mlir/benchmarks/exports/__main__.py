@@ -1,0 +1,54 @@
+"""Check exported models: ``python -m rammer_mlir.benchmarks.exports FOLDER [PATTERN...]``."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from rammer_mlir.benchmarks.child import Failure, in_child
+from rammer_mlir.benchmarks.exports.check import check, spec_of
+from rammer_mlir.benchmarks.exports.report import line, page
+from rammer_mlir.benchmarks.exports.result import Result, load_results, save_result
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Check the models of a folder, each in a process of its own; write the table of all results.
+
+    A model's result lies beside it, so that a later run with ``--new`` goes on where one ended.
+    """
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("patterns", nargs="*", default=["*"])
+    parser.add_argument("-o", "--out", type=Path, help="file to write the table to")
+    parser.add_argument("--timeout", type=float, default=600.0, help="seconds for one model")
+    parser.add_argument("--cases", type=int, help="run the first cases of each model alone")
+    parser.add_argument("--new", action="store_true", help="skip models that have a result")
+    given = parser.parse_args(arguments)
+    work = partial(check, cases=given.cases)
+    for path in _chosen(given.folder, given.patterns, given.new):
+        print(line(_checked(path, work, given.timeout)), flush=True)
+    if given.out:
+        given.out.write_text(page(load_results(given.folder)))
+
+
+def _chosen(folder: Path, patterns: Sequence[str], new: bool) -> Iterator[Path]:
+    for path in sorted(folder.glob("*.onnx")):
+        is_done = new and path.with_suffix(".result").exists()
+        if not is_done and any(fnmatch.fnmatch(path.stem, pattern) for pattern in patterns):
+            yield path
+
+
+def _checked(path: Path, work: Callable[[Path], Result], timeout: float) -> Result:
+    spec = spec_of(path)
+    found = in_child(work, path, timeout)
+    if isinstance(found, Failure):
+        found = Result(spec.name, spec.exporter, refusal=found.message)
+    save_result(found, path.with_suffix(".result"))
+    return found
+
+
+if __name__ == "__main__":
+    main()

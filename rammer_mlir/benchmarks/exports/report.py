@@ -1,0 +1,47 @@
+"""The page of results of exported models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rammer_mlir.benchmarks.exports.result import Result
+
+_HEAD = """| model | exporter | sizes run | matched | worst error / tolerance | slowest first run, s | remark |
+| --- | --- | ---: | ---: | ---: | ---: | --- |
+"""  # noqa: E501
+
+
+def page(results: Sequence[Result]) -> str:
+    """Return a summary and a row for each exported model."""
+    valid = [result for result in results if not result.invalid]
+    right = [result for result in valid if result.is_right]
+    models = {result.name for result in valid}
+    failed = models - {result.name for result in right}
+    rows = "".join(map(_row, results))
+    return (
+        f"{len(models - failed)} of {len(models)} models, in {len(right)} of {len(valid)} valid "
+        f"files, compile without shapes and match ONNX Runtime at all sizes run.\n\n{_HEAD}{rows}"
+    )
+
+
+def line(result: Result) -> str:
+    """Return how one model fared, and all its faults."""
+    verdict = "invalid" if result.invalid else "ok" if result.is_right else "FAIL"
+    skipped = [f"{case.case}: {case.not_exported}" for case in result.cases if case.not_exported]
+    faults = [*result.refusals, *result.wrong, *skipped, *([result.invalid] * bool(result.invalid))]
+    first = f"{verdict} {result.name}.{result.exporter}: {result.excess:.3g} of the tolerance"
+    return "\n  ".join([f"{first}, {result.seconds:.1f} s, {len(result.ran)} sizes", *faults])
+
+
+def _row(result: Result) -> str:
+    right = [case for case in result.ran if not case.refusal and not case.wrong]
+    skipped = len(result.cases) - len(result.ran)
+    remarks = [*result.refusals, *result.wrong]
+    if skipped:
+        remarks.append(f"{skipped} sizes that the exported model itself does not take")
+    if result.invalid:
+        remarks.append(f"not a valid model: {result.invalid[:200]}")
+    cells = (result.name, result.exporter, len(result.ran), len(right))
+    numbers = (f"{result.excess:.2g}", f"{result.seconds:.1f}")
+    text = "<br>".join(remark.replace("|", "\\|")[:300] for remark in remarks)
+    return f"| {' | '.join(map(str, (*cells, *numbers, text)))} |\n"

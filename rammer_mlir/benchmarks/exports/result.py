@@ -1,0 +1,79 @@
+"""Results of checking one exported model, kept as JSON beside its ONNX file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One case: the worst error in tolerances, or why there is none."""
+
+    case: str
+    excess: float = 0.0
+    refusal: str = ""
+    wrong: str = ""
+    not_exported: str = ""
+    """What ONNX Runtime says, where the exported model itself does not take these sizes."""
+    seconds: float = 0.0
+    """Of the first run, which compiles."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """All cases of one exported model."""
+
+    name: str
+    exporter: str
+    cases: tuple[CaseResult, ...] = ()
+    refusal: str = ""
+    invalid: str = ""
+    """What ONNX Runtime says, where it does not take the exported model at all."""
+
+    @property
+    def ran(self) -> tuple[CaseResult, ...]:
+        """The cases that the exported model itself takes."""
+        return tuple(case for case in self.cases if not case.not_exported)
+
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        """Every reason that the model or a case was refused for, once."""
+        lines = [self.refusal, *(case.refusal for case in self.ran)]
+        return tuple(dict.fromkeys(line for line in lines if line))
+
+    @property
+    def wrong(self) -> tuple[str, ...]:
+        """What is wrong with the results, by case."""
+        return tuple(f"{case.case}: {case.wrong}" for case in self.cases if case.wrong)
+
+    @property
+    def is_right(self) -> bool:
+        """Whether some case ran and none was refused or wrong."""
+        return bool(self.ran) and not self.refusals and not self.wrong
+
+    @property
+    def excess(self) -> float:
+        """The worst error of all cases, in tolerances."""
+        return max((case.excess for case in self.ran), default=0.0)
+
+    @property
+    def seconds(self) -> float:
+        """The longest first run."""
+        return max((case.seconds for case in self.ran), default=0.0)
+
+
+def save_result(result: Result, path: Path) -> None:
+    """Write a result as JSON."""
+    path.write_text(json.dumps(asdict(result), indent=1))
+
+
+def load_results(folder: Path) -> list[Result]:
+    """Return the results of all models of a folder."""
+    found: list[Result] = []
+    for path in sorted(folder.glob("*.result")):
+        data = json.loads(path.read_text())
+        cases = tuple(CaseResult(**case) for case in data.pop("cases"))
+        found.append(Result(cases=cases, **data))
+    return found

@@ -1,0 +1,107 @@
+"""Inputs of an exported model and the sizes to run it at, kept as JSON beside its ONNX file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.generic]
+Case = Mapping[str, int]
+"""Sizes of the open dimensions, by name."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input: its shape, where a name or a sum of names stands for an open dimension.
+
+    ``kind`` is ``normal`` (f32), ``tokens`` (i64, below ``high``), ``mask`` (i64, ones and then
+    zeros), ``lengths`` (i64, falling from ``high``), ``positions`` (i64, 0 and up) or ``uniform``.
+    """
+
+    name: str
+    shape: tuple[int | str, ...]
+    kind: str = "normal"
+    high: int | str = 100
+
+    def draw(self, case: Case, rng: np.random.Generator) -> Array:
+        """Return a random value of the case's shape."""
+        shape = [size_of(each, case) for each in self.shape]
+        return _DRAWS[self.kind](size_of(self.high, case), shape, rng)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """An exported model: who exported it, its inputs and cases."""
+
+    name: str
+    exporter: str
+    inputs: tuple[Input, ...]
+    cases: tuple[Case, ...]
+
+    def feeds(self, case: Case, seed: int = 0) -> dict[str, Array]:
+        """Return random inputs of one case by name."""
+        rng = np.random.default_rng(seed)
+        return {each.name: each.draw(case, rng) for each in self.inputs}
+
+    def save(self, path: Path) -> None:
+        """Write it as JSON."""
+        path.write_text(json.dumps(asdict(self), indent=1))
+
+
+def load(path: Path) -> Spec:
+    """Return what ``Spec.save`` wrote."""
+    data = json.loads(path.read_text())
+    inputs = tuple(Input(shape=tuple(each.pop("shape")), **each) for each in data["inputs"])
+    return Spec(data["name"], data["exporter"], inputs, tuple(data["cases"]))
+
+
+def size_of(dim: int | str, case: Case) -> int:
+    """Return a dimension's size: ``past + length`` is the sum of both."""
+    if isinstance(dim, int):
+        return dim
+    terms = (term.strip() for term in dim.split("+"))
+    return sum(int(term) if term.isdigit() else case[term] for term in terms)
+
+
+def _normal(_: int, shape: Sequence[int], rng: np.random.Generator) -> Array:
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def _uniform(_: int, shape: Sequence[int], rng: np.random.Generator) -> Array:
+    return rng.random(shape).astype(np.float32)
+
+
+def _tokens(high: int, shape: Sequence[int], rng: np.random.Generator) -> Array:
+    return rng.integers(3, high, shape).astype(np.int64)
+
+
+def _mask(_: int, shape: Sequence[int], __: np.random.Generator) -> Array:
+    mask = np.ones(shape, np.int64)
+    for row in range(1, mask.shape[0]):
+        mask[row, max(1, mask.shape[1] - 2 * row) :] = 0
+    return mask
+
+
+def _lengths(high: int, shape: Sequence[int], rng: np.random.Generator) -> Array:
+    found = rng.integers(1, high, shape, endpoint=True).astype(np.int64)
+    found[0] = high
+    return -np.sort(-found)
+
+
+def _positions(_: int, shape: Sequence[int], __: np.random.Generator) -> Array:
+    return np.broadcast_to(np.arange(shape[-1], dtype=np.int64), shape).copy()
+
+
+_DRAWS = {
+    "normal": _normal,
+    "uniform": _uniform,
+    "tokens": _tokens,
+    "mask": _mask,
+    "lengths": _lengths,
+    "positions": _positions,
+}

@@ -1,0 +1,1 @@
+"""Small models of each architecture with random weights, and their exporters."""

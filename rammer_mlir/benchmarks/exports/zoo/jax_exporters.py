@@ -1,0 +1,18 @@
+"""Export functions and modules of JAX by jax2onnx."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+from jax2onnx import to_onnx
+
+from rammer_mlir.benchmarks.exports.zoo.table import Model
+
+
+def export(model: Model, exporter: str, path: Path) -> None:
+    """Write the ONNX file; named dimensions are symbols of JAX's."""
+    shapes = [each.shape for each in model.inputs]
+    names = [each.name for each in model.inputs]
+    found = to_onnx(model.make(), inputs=shapes, input_names=names)
+    onnx.save(found, path)

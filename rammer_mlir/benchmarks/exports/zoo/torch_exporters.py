@@ -1,0 +1,98 @@
+"""Export the models of PyTorch with one of its two exporters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rammer_mlir.benchmarks.exports.zoo.table import Model
+
+OPSET = 18
+
+# A torchvision without its native library, as beside PyTorch's CPU wheel, declares its operators
+# only where these names exist; no model of the zoo calls them.
+torch.backends.mha.set_fastpath_enabled(False)  # TorchScript has no symbol for its fused layers
+_NATIVE = torch.library.Library("torchvision", "DEF")
+for _name in (
+    "nms",
+    "qnms",
+    "deform_conv2d",
+    "roi_align",
+    "roi_pool",
+    "ps_roi_align",
+    "ps_roi_pool",
+):
+    _NATIVE.define(f"{_name}(Tensor x) -> Tensor")
+    _NATIVE.define(f"_{_name}_backward(Tensor x) -> Tensor")
+
+
+def export(model: Model, exporter: str, path: Path) -> None:
+    """Write the ONNX file; every named dimension is open."""
+    torch.manual_seed(0)
+    module = model.make().eval()
+    # The last case: TorchScript writes the branches of Python that its sizes take.
+    case = model.cases[min(2, len(model.cases) - 1)]
+    args = tuple(torch.from_numpy(each.draw(case, _rng())) for each in model.inputs)
+    with torch.no_grad():
+        (_export_dynamo if exporter == "dynamo" else _export_script)(model, module, args, path)
+
+
+def _rng() -> Any:
+    import numpy as np
+
+    return np.random.default_rng(0)
+
+
+def _open(model: Model) -> list[dict[int, str]]:
+    return [
+        {axis: name.replace(" ", "") for axis, name in enumerate(i.shape) if isinstance(name, str)}
+        for i in model.inputs
+    ]
+
+
+def _export_script(model: Model, module: Any, args: tuple[Any, ...], path: Path) -> None:
+    names = [each.name for each in model.inputs]
+    axes = {
+        name: {axis: dim.replace("+", "_plus_") for axis, dim in dims.items()}
+        for name, dims in zip(names, _open(model), strict=True)
+    }
+    torch.onnx.export(
+        module,
+        args,
+        str(path),
+        input_names=names,
+        dynamic_axes=axes,
+        opset_version=OPSET,
+        dynamo=False,
+    )
+
+
+def _export_dynamo(model: Model, module: Any, args: tuple[Any, ...], path: Path) -> None:
+    names = [each.name for each in model.inputs]
+    dynamic = [{axis: torch.export.Dim.DYNAMIC for axis in dims} for dims in _open(model)]
+    shapes = _as_parameters(module, dynamic)
+    torch.onnx.export(
+        module,
+        args,
+        str(path),
+        input_names=names,
+        dynamic_shapes=shapes,
+        dynamo=True,
+        external_data=False,
+        verbose=False,
+    )
+
+
+def _as_parameters(module: Any, dynamic: list[dict[int, Any]]) -> Any:
+    """Group what a variadic parameter takes, as ``torch.export`` asks for it."""
+    import inspect
+
+    found: list[Any] = []
+    for each in inspect.signature(module.forward).parameters.values():
+        if each.kind is inspect.Parameter.VAR_POSITIONAL:
+            found.append(tuple(dynamic[len(found) :]))
+        else:
+            found.append(dynamic[len(found)])
+    return tuple(found[: len(dynamic)])

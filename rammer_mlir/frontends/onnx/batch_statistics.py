@@ -1,0 +1,57 @@
+"""BatchNormalization by the statistics of its own input, as weight standardization uses it.
+
+Exporters write it with ``training_mode = 1``; of constant weights it is folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+import onnx
+
+from rammer_mlir.frontends.onnx.node_writer import NodeWriter
+from rammer_mlir.frontends.onnx.tensors import Array
+
+
+def normalizes_by_batch(node: onnx.NodeProto) -> bool:
+    """Whether a BatchNormalization computes mean and variance itself."""
+    return any(a.name == "training_mode" and a.i for a in node.attribute)
+
+
+def write_batch_normalization(
+    node: onnx.NodeProto, shape: Sequence[int], dtype: np.dtype[np.generic], write: NodeWriter
+) -> list[onnx.NodeProto]:
+    """Write the node's results: the normalized value, the running mean and variance."""
+    settings = {a.name: a.f for a in node.attribute}
+    x, scale, shift, *running = node.input
+    axes = write.integers(*(axis for axis in range(len(shape)) if axis != 1))
+    # Of no elements there is no mean; nothing reads what is divided by one instead.
+    count = write.constant(_scalar(max(1, prod(shape) // max(1, shape[1])), dtype))
+    mean = _mean(x, axes, count, write)
+    centred = write.node("Sub", [x, mean])
+    variance = _mean(write.node("Mul", [centred, centred]), axes, count, write)
+    epsilon = write.constant(_scalar(settings.get("epsilon", 1e-5), dtype))
+    deviation = write.node("Sqrt", [write.node("Add", [variance, epsilon])])
+    broadcast = write.integers(-1, *[1] * (len(shape) - 2))
+    factor = write.node("Div", [write.node("Reshape", [scale, broadcast]), deviation])
+    offset = write.node("Reshape", [shift, broadcast])
+    write.named("Add", [write.node("Mul", [centred, factor]), offset], [node.output[0]])
+    old = write.constant(_scalar(settings.get("momentum", 0.9), dtype))
+    new = write.constant(_scalar(1 - settings.get("momentum", 0.9), dtype))
+    for result, before, found in zip(node.output[1:], running, (mean, variance), strict=False):
+        if result:
+            flat = write.node("Reshape", [found, write.integers(-1)])
+            kept = write.node("Mul", [before, old])
+            write.named("Add", [kept, write.node("Mul", [flat, new])], [result])
+    return write.nodes
+
+
+def _mean(value: str, axes: str, count: str, write: NodeWriter) -> str:
+    # Unlike ReduceMean, it takes its axes as an operand in every opset that is supported.
+    return write.node("Div", [write.node("ReduceSum", [value, axes], keepdims=1), count])
+
+
+def _scalar(value: float, dtype: np.dtype[np.generic]) -> Array:
+    return np.array(value, dtype)

@@ -1,0 +1,108 @@
+"""Numbers of steps of loops whose condition counts: a ``while`` over the frames of a sequence.
+
+TensorFlow writes its recurrent layers so: the body adds one to a counter of its own and compares
+it with a length. Neither depends on data once the shapes are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from rammer_mlir.evaluators.operation import NotFoldableError, Operation
+from rammer_mlir.evaluators.table import EVALUATORS
+from rammer_mlir.frontends.onnx.folding.attributes import attributes_of
+from rammer_mlir.frontends.onnx.limits import MOST_NODES
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array
+
+
+def count_steps(
+    loop: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, Array]
+) -> int | None:
+    """Return the number of steps by evaluating the condition, None if it depends on data.
+
+    ``values`` are the constants around the loop. Counting ends with the trip count, or where no
+    loop that long can be unrolled.
+    """
+    states = dict(zip([value.name for value in body.input[2:]], loop.input[2:], strict=True))
+    nodes, leaves = _slice(body, set(states))
+    inner = {tensor.name: numpy_helper.to_array(tensor) for tensor in body.initializer}
+    known: dict[str, Array] = {**values, **inner}
+    known[body.input[1].name] = np.array(True)
+    for name in leaves & set(states):
+        if states[name] not in values:
+            return None
+        known[name] = values[states[name]]
+    if not leaves <= {*known, body.input[0].name}:
+        return None
+    most = _most_steps(loop, body, values)
+    return None if most is None else _run(body, nodes, known, leaves & set(states), most)
+
+
+def _most_steps(
+    loop: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, Array]
+) -> int | None:
+    # A step more than can be unrolled: the expansion refuses it and says why.
+    most = MOST_NODES // (len(body.node) + 1) + 1
+    if not loop.input[0]:
+        return most
+    limit = values.get(loop.input[0])
+    return None if limit is None else max(0, min(int(limit.item()), most))
+
+
+def _slice(body: onnx.GraphProto, states: set[str]) -> tuple[list[onnx.NodeProto], set[str]]:
+    """Return the nodes that the condition depends on, over all steps, and the values they read."""
+    producers = {name: node for node in body.node for name in node.output}
+    updates = {value.name: body.output[1 + i].name for i, value in enumerate(body.input[2:])}
+    found: set[int] = set()
+    leaves: set[str] = set()
+    pending = [body.output[0].name]
+    while pending:
+        name = pending.pop()
+        if name in producers and id(producers[name]) not in found:
+            found.add(id(producers[name]))
+            pending.extend(filter(None, producers[name].input))
+        elif name not in producers and name not in leaves:
+            leaves.add(name)
+            pending.extend([updates[name]] if name in states else [])
+    return [node for node in body.node if id(node) in found], leaves
+
+
+def _run(
+    body: onnx.GraphProto,
+    nodes: Sequence[onnx.NodeProto],
+    known: dict[str, Array],
+    counters: set[str],
+    most: int,
+) -> int | None:
+    updates = {
+        value.name: body.output[1 + index].name
+        for index, value in enumerate(body.input[2:])
+        if value.name in counters
+    }
+    for step in range(most):
+        known[body.input[0].name] = np.array(step)
+        if not all(_evaluate(node, known) for node in nodes):
+            return None
+        if not known[body.output[0].name].any():
+            return step + 1
+        known.update({name: known[update] for name, update in updates.items()})
+    return most
+
+
+def _evaluate(node: onnx.NodeProto, known: dict[str, Array]) -> bool:
+    """Add a node's results to the known values; return whether they could be computed."""
+    if node.domain not in ONNX_DOMAINS or node.op_type not in EVALUATORS:
+        return False
+    given = [known[name] if name else None for name in node.input]
+    try:
+        with np.errstate(all="ignore"):
+            operation = Operation(node.op_type, attributes_of(node), given, len(node.output))
+            found = EVALUATORS[node.op_type](operation)
+    except (NotFoldableError, ArithmeticError, LookupError, TypeError, ValueError):
+        return False
+    known.update(zip(node.output, found, strict=False))
+    return True
