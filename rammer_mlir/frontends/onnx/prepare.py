@@ -18,6 +18,7 @@ from rammer_mlir.frontends.onnx.inline import has_inlined, inline_functions
 from rammer_mlir.frontends.onnx.local_functions import inline_local_functions
 from rammer_mlir.frontends.onnx.model import Model, first_line
 from rammer_mlir.frontends.onnx.node_rules import check_nodes
+from rammer_mlir.frontends.onnx.older_opsets import allow_no_elements, write_out_hardmax
 from rammer_mlir.frontends.onnx.recurrent import decompose_recurrent
 from rammer_mlir.frontends.onnx.refusals import refuse_unsupported
 from rammer_mlir.frontends.onnx.rewrites import rewrite_nodes
@@ -101,13 +102,16 @@ def _upgrade(model: Model) -> Model:
             raise UnsupportedError(
                 f"{label(node)}: its form of opset 8 is not supported: expected opset 9 or newer"
             )
+    write_out_hardmax(model)
     try:
-        return model.with_proto(onnx.version_converter.convert_version(model.proto, _NEW_OPSET))
+        newer = onnx.version_converter.convert_version(model.proto, _NEW_OPSET)
     except (onnx.version_converter.ConvertError, RuntimeError) as error:
         raise ModelError(
             f"the model uses opset {opset(model.proto)}, which cannot be converted to "
             f"{_NEW_OPSET}: {first_line(error)}"
         ) from error
+    allow_no_elements(newer)
+    return model.with_proto(newer)
 
 
 def _infer(model: Model) -> Model:
