@@ -10,7 +10,7 @@ NAME ?= cpu-xeon-2-cores
 STEP = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test lint types lit unit test-slow bench results bench-gpu check-gpu experiments clean
+.PHONY: help environment demo test lint types lit unit test-slow bench results bench-gpu check-gpu experiments fuzz clean
 
 help:
 	@echo "make demo       compile a network for the CPU, run it, compare it with ONNX Runtime"
@@ -21,6 +21,7 @@ help:
 	@echo "make bench-gpu  latency on this machine's GPU, beside what else is installed"
 	@echo "make check-gpu  tests on this machine's GPU, then the benchmark"
 	@echo "make experiments  policies compared on the simulator, beside the papers' numbers"
+	@echo "make fuzz       search for faults with random models and damaged files; MODELS=5000 FILES=5000 MINUTES=30"
 	@echo "make clean      remove the environment and everything built"
 
 environment: $(STAMP)
@@ -101,6 +102,15 @@ experiments: $(STAMP)
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments.kernel_selection
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments.overhead
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments.scale
+
+# Without any count or time limit, a hundred of each kind.
+FUZZ = $(if $(MODELS),--models $(MODELS)) $(if $(FILES),--files $(FILES)) \
+  $(if $(ARTIFACTS),--artifacts $(ARTIFACTS)) $(if $(EQUIVALENTS),--equivalents $(EQUIVALENTS)) \
+  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
+
+fuzz: $(STAMP)
+	$(STEP) "random cases, findings in build/fuzz"
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

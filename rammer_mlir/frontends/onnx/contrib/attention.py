@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from math import sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rammer_mlir.frontends.onnx.contrib.call import Call
 from rammer_mlir.frontends.onnx.contrib.heads import attended, joined, key_mask, split_heads
 from rammer_mlir.frontends.onnx.contrib.rotary import positions_from, rotated
 from rammer_mlir.frontends.onnx.contrib.rule import Rule
 from rammer_mlir.frontends.onnx.limits import MOST_ELEMENTS
-from rammer_mlir.frontends.onnx.tensors import Array
 
 
 def _self_attention(call: Call) -> None:
@@ -60,7 +60,7 @@ def _attended(call: Call, query: str, key: str, value: str, masks: Sequence[str]
     return attended(call, (query, key, value), scale, masks, kept)
 
 
-def _triangle(call: Call, rows: int, columns: int, shift: int) -> Array:
+def _triangle(call: Call, rows: int, columns: int, shift: int) -> NDArray[np.bool_]:
     """Return which keys come no later than each query."""
     call.expect(
         rows * columns <= MOST_ELEMENTS, f"at most {MOST_ELEMENTS} scores", f"{rows} x {columns}"
