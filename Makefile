@@ -10,7 +10,7 @@ NAME ?= cpu-xeon-2-cores
 STEP = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test lint types lit unit test-slow bench results onnx-suite bench-gpu check-gpu experiments exports clean
+.PHONY: help environment demo test lint types lit unit test-slow bench results onnx-suite bench-gpu check-gpu experiments exports fuzz clean
 
 help:
 	@echo "make demo       compile a network for the CPU, run it, compare it with ONNX Runtime"
@@ -23,6 +23,7 @@ help:
 	@echo "make check-gpu  tests on this machine's GPU, then the benchmark"
 	@echo "make experiments  policies compared on the simulator, beside the papers' numbers"
 	@echo "make exports    models exported by PyTorch, Keras and JAX, compared; EXPORTS=\"bert.* gpt2.*\" for some"
+	@echo "make fuzz       search for faults with random models and damaged files; MODELS=5000 FILES=5000 MINUTES=30"
 	@echo "make clean      remove the environment and everything built"
 
 environment: $(STAMP)
@@ -131,6 +132,15 @@ exports: $(STAMP) build/venv-torch/.installed build/venv-keras/.installed build/
 	CUDA_VISIBLE_DEVICES=-1 build/venv-keras/bin/python $(ZOO) keras_models
 	build/venv-jax/bin/python $(ZOO) jax_models
 	$(BIN)/python -m rammer_mlir.benchmarks.exports build/exports $(EXPORTS) -o build/exports.md
+
+# Without any count or time limit, a hundred of each kind.
+FUZZ = $(if $(MODELS),--models $(MODELS)) $(if $(FILES),--files $(FILES)) \
+  $(if $(ARTIFACTS),--artifacts $(ARTIFACTS)) $(if $(EQUIVALENTS),--equivalents $(EQUIVALENTS)) \
+  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
+
+fuzz: $(STAMP)
+	$(STEP) "random cases, findings in build/fuzz"
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -5,8 +5,19 @@ what to do. The command-line tools print it as ``error: ...`` and exit with stat
 """
 
 
+def _printable(text: str) -> str:
+    """Escape what would begin another line or command a terminal: names come from the input."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class RammerError(Exception):
     """Base class of every error that bad input, a bad option or a missing tool can cause."""
+
+    def __init__(self, *parts: object) -> None:
+        """Take the message; characters that cannot be printed are escaped."""
+        super().__init__(*(_printable(part) if isinstance(part, str) else part for part in parts))
 
 
 class AssemblyError(RammerError):

@@ -10,11 +10,12 @@ from math import prod
 from rammer_mlir.compiler.cache import CachedCompiler
 from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.options import CheckedOptions
+from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
 from rammer_mlir.frontends.onnx.hosting.parts import Part
 from rammer_mlir.frontends.onnx.load import load
-from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.model import Model, first_line
 from rammer_mlir.frontends.onnx.open_inputs import (
     Fixed,
     check_symbols,
@@ -103,6 +104,16 @@ def compile_any(request: Request, specializations: int = DEFAULT_SPECIALIZATIONS
     Raises:
         RammerError: for what no sizes of the open dimensions would mend.
     """
+    try:
+        return _compile_any(request, specializations)
+    except MemoryError as error:
+        raise UnsupportedError(
+            f"compiling takes more memory than there is ({first_line(error)}): expected smaller "
+            "shapes or constants"
+        ) from error
+
+
+def _compile_any(request: Request, specializations: int) -> AnyModel:
     compiler = request.compiler()
     # Ask before the model is parsed: cached programs have no open dimensions.
     found = None if request.dims else compiler.find(Given(request.shapes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Sequence
 from itertools import pairwise
@@ -13,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from test_contradictions import parsed, refusal
 
 import rammer_mlir
+from rammer_mlir.errors import RammerError
 from rammer_mlir.frontends.onnx.limits import MOST_DIMENSIONS, MOST_NESTED_CALLS, MOST_NODES
 
 OPSETS = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
@@ -129,3 +131,64 @@ def test_dimensions_beyond_those_of_arrays() -> None:
     with rammer_mlir.compile(parsed(graph.format(ones(MOST_DIMENSIONS))), num_veus=1) as built:
         x = np.full((1,) * MOST_DIMENSIONS, 3, np.float32)
         assert np.array_equal(built.run({"x": x})["y"], x)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "constants"),
+    [
+        ("r = Expand(one, n) i = Add(r, one) y = Reshape(x, i)", {"n": [(1 << 31) - 1]}),
+        ("i = Tile(one, n) y = Reshape(x, i)", {"n": [(1 << 31) - 1]}),
+        ("i = Pad(one, n) y = Reshape(x, i)", {"n": [(1 << 31) - 9, 0]}),
+        ("z = ConstantOfShape(n) r = Cast<to=7>(z) i = Add(r, one) y = Reshape(x, i)",
+         {"n": [(1 << 31) - 1]}),
+        ("z = ConstantOfShape(n) i = Gather(one, z) y = Reshape(x, i)", {"n": [(1 << 31) - 1]}),
+        ("z = ConstantOfShape(n) w = ConstantOfShape(m) t = MatMul(z, w) r = Cast<to=7>(t) "
+         "i = Reshape(r, all) y = Reshape(x, i)", {"n": [1 << 15, 1], "m": [1, 1 << 15]}),
+        ("z = ConstantOfShape(n) t = Trilu(z) i = NonZero(t) y = Reshape(x, i)",
+         {"n": [1 << 15, 1 << 15]}),
+        ("z = ConstantOfShape(n) t = Add(z, z) i = NonZero(t) y = Reshape(x, i)",
+         {"n": [1 << 30]}),
+        ("i = Range(zero, n, step) y = Reshape(x, i)", {"n": 1 << 34}),
+        ("z = ConstantOfShape(n) e = EyeLike(z) s = ReduceSum(e) y = Add(s, x)",
+         {"n": [1 << 20, 2047]}),
+    ],
+    ids=["Expand", "Tile", "Pad", "Add", "Gather", "MatMul", "Trilu", "NonZero", "Range",
+         "EyeLike"],
+)  # fmt: skip
+def test_constants_that_no_memory_holds(nodes: str, constants: dict[str, list[int]]) -> None:
+    """They are not computed at compile time, whatever would follow from them."""
+    more = {"one": [1], "zero": 0, "step": 1, "all": [-1]} | constants
+    used = {name: more[name] for name in more if f"{name}," in nodes or f"{name})" in nodes}
+    model = parsed(f"(float[2] x) => (float[n] y) {{{nodes}}}", **used)  # type: ignore[arg-type]
+    before = peak_bytes()
+    with pytest.raises(RammerError) as error:
+        rammer_mlir.compile(model, num_veus=1, cache=False)
+    assert "\n" not in str(error.value)
+    assert peak_bytes() - before < 1 << 30
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+@pytest.mark.parametrize("length", [1 << 20, (1 << 31) - 1])
+def test_attention_over_too_many_places(length: int) -> None:
+    model = parsed(f"(float[1,1,{length},1] q) => (float[A,B,C,D] y) {{y = Attention(q, q, q)}}")
+    model.opset_import[0].version = 23
+    assert "expected at most 2147483647 elements" in refusal(model)
+
+
+@pytest.mark.parametrize("operator", ["MultiHeadAttention", "GroupQueryAttention"])
+def test_causal_attention_over_too_many_places(operator: str) -> None:
+    """The mask would have as many elements as the scores."""
+    causal = {"MultiHeadAttention": "unidirectional=1", "GroupQueryAttention": "kv_num_heads=1"}
+    model = parsed(
+        f"(float[1,1000000,8] q) => (float[A,B,C] y) {{y = com.microsoft.{operator}"
+        f"<num_heads=1,{causal[operator]}>(q, q, q{', , , n, m' if operator[0] == 'G' else ''})}}"
+    )
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    for name, shape in (("n", [1]), ("m", [])):
+        value = np.full(shape, 999_999, np.int32)
+        model.graph.initializer.append(numpy_helper.from_array(value, name))
+    assert "expected at most 2147483647 scores, found 1000000 x 1000000" in refusal(model)

@@ -235,3 +235,19 @@ def test_an_operator_without_a_definition() -> None:
     model = parsed(graph)
     model.opset_import[0].version = 23
     assert "expected inputs and attributes that ONNX defines it for" in refusal(model)
+
+
+def test_an_output_that_is_listed_twice() -> None:
+    """Results are found by name, so each has one."""
+    model = parsed("(float[2] x) => (float[2] y, float[2] z) {y = Relu(x) z = Neg(x)}")
+    model.graph.output[1].name = "y"
+    assert "has the output 'y' more than once: expected names that differ" in refusal(model)
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\rb", "\x1b[31m", "a\0b", "a\u2028b"])
+def test_names_that_cannot_be_printed(name: str) -> None:
+    """The message stays one line, and a terminal is told nothing."""
+    model = parsed("(float[2] x) => (int64[A,B] y) {y = NonZero(x)}")
+    model.graph.node[0].name = name
+    escaped = repr(name)[1:-1]
+    assert f"'{escaped}' (NonZero: " in refusal(model) and refusal(model).isprintable()

@@ -12,11 +12,17 @@ from rammer_mlir.frontends.onnx.load import load
 from rammer_mlir.frontends.onnx.prepare import prepare
 
 
-@pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax"])
+@pytest.mark.parametrize("operator", ["Softmax", "LogSoftmax", "Hardmax"])
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 @pytest.mark.parametrize("opset", [11, 21])
 def test_softmax(operator: str, axis: int, opset: int) -> None:
     check_node(operator, [floats(3, 4, 5) * 10], axis=axis, opset=opset)
+
+
+@pytest.mark.parametrize("operator", ["Softmax", "Hardmax"])
+def test_older_softmax_of_no_elements(operator: str) -> None:
+    """Its rows are flattened, and get the operand's shape back."""
+    check_node(operator, [floats(3, 4, 0, 5)], axis=2, opset=12)
 
 
 def test_softmax_is_two_reductions_and_two_elementwise_operations() -> None:

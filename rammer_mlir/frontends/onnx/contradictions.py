@@ -36,7 +36,7 @@ def inference_error(model: onnx.ModelProto, message: str) -> str:
     if node is None:
         return f"'{found['name']}' ({found['op']}) is not valid: {_plain(found['text'])}"
     try:
-        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+        inferred = onnx.shape_inference.infer_shapes(model).graph
     except INFERENCE_FAULTS:  # some faults end it in any mode
         inferred = model.graph
     # Our own rules say what was expected and found; inference often does not.

@@ -24,6 +24,9 @@ MOST_DIMENSIONS = 64
 MOST_ELEMENTS = 2**31 - 1
 """Of one tensor: device code counts elements in 32 bits."""
 
+MOST_FOLDED = 1 << 26
+"""Elements of a constant that is computed at compile time: half a gigabyte of shapes or indices."""
+
 
 def require_few_nodes(what: str, count: int) -> None:
     """Refuse an expansion that would give the graph too many nodes.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import reprlib
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,8 +49,7 @@ def load(source: Source) -> Model:
 
 def _checked(proto: onnx.ModelProto, name: str, data: TensorData) -> Model:
     """Return a checked copy of a model."""
-    if not proto.graph.output:
-        raise ModelError(f"{name} has no outputs: expected at least one")
+    _check_outputs(proto.graph, name)
     check_texts(proto, name)
     check_functions(proto, name)
     _refuse_initializers(proto, name)
@@ -95,6 +95,18 @@ def _parse(content: bytes, name: str) -> onnx.ModelProto:
     if not proto.ir_version or not proto.HasField("graph"):
         raise ModelError(f"{name} is not an ONNX model: expected a ModelProto with a graph")
     return proto
+
+
+def _check_outputs(graph: onnx.GraphProto, name: str) -> None:
+    if not graph.output:
+        raise ModelError(f"{name} has no outputs: expected at least one")
+    counts = Counter(value.name for value in graph.output)
+    repeated = [f"'{output}'" for output, count in counts.items() if count > 1]
+    if repeated:
+        raise ModelError(
+            f"{name} has the output {', '.join(repeated)} more than once: expected names that "
+            "differ; copy the value with Identity"
+        )
 
 
 def _refuse_initializers(proto: onnx.ModelProto, name: str) -> None:

@@ -21,6 +21,7 @@ from rammer_mlir.frontends.onnx.local_functions import inline_local_functions
 from rammer_mlir.frontends.onnx.model import Model, first_line
 from rammer_mlir.frontends.onnx.node_rules import check_nodes
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
+from rammer_mlir.frontends.onnx.older_opsets import allow_no_elements, write_out_hardmax
 from rammer_mlir.frontends.onnx.recurrent import decompose_recurrent
 from rammer_mlir.frontends.onnx.refusals import (
     refuse_for_all_sizes,
@@ -155,14 +156,17 @@ def _upgrade(model: Model) -> Model:
             raise UnsupportedError(
                 f"{label(node)}: its form of opset 8 is not supported: expected opset 9 or newer"
             )
+    write_out_hardmax(model)
     try:
-        new = model.with_proto(onnx.version_converter.convert_version(model.proto, _NEW_OPSET))
-        return _with_slopes_of_channels(new) if opset(model.proto) < _BROADCAST_OPSET else new
+        newer = onnx.version_converter.convert_version(model.proto, _NEW_OPSET)
     except (onnx.version_converter.ConvertError, RuntimeError) as error:
         raise ModelError(
             f"the model uses opset {opset(model.proto)}, which cannot be converted to "
             f"{_NEW_OPSET}: {first_line(error)}"
         ) from error
+    allow_no_elements(newer)
+    new = model.with_proto(newer)
+    return _with_slopes_of_channels(new) if opset(model.proto) < _BROADCAST_OPSET else new
 
 
 def _with_slopes_of_channels(model: Model) -> Model:

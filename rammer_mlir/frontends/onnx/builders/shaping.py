@@ -31,6 +31,7 @@ from rammer_mlir.frontends.onnx.builders.views import (
     part,
     reshape,
 )
+from rammer_mlir.frontends.onnx.limits import MOST_FOLDED
 from rammer_mlir.frontends.onnx.tensors import Array
 
 
@@ -229,8 +230,14 @@ def _triangle(node: Node) -> Tensor:
 
 
 def _eye_like(node: Node) -> Tensor:
-    out = node.out()
-    return constant(np.eye(*out.shape, k=node.attribute("k", 0)).astype(out.dtype))
+    out, shift = node.out(), node.attribute("k", 0)
+    if prod(out.shape) <= MOST_FOLDED:
+        return constant(np.eye(*out.shape, k=shift).astype(out.dtype))
+
+    def element(indices: list[Scalar]) -> Scalar:
+        return (indices[1] - indices[0]).compare("eq", shift).cast(out.dtype)
+
+    return indexed(out.shape, out.dtype, element)
 
 
 def _one_hot(node: Node) -> Tensor:

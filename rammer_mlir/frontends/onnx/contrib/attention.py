@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from math import sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rammer_mlir.frontends.onnx.contrib.call import Call
 from rammer_mlir.frontends.onnx.contrib.heads import attended, joined, key_mask, split_heads
 from rammer_mlir.frontends.onnx.contrib.rotary import positions_from, rotated
 from rammer_mlir.frontends.onnx.contrib.rule import Rule
+from rammer_mlir.frontends.onnx.limits import MOST_ELEMENTS
 
 
 def _self_attention(call: Call) -> None:
@@ -54,8 +56,16 @@ def _attended(call: Call, query: str, key: str, value: str, masks: Sequence[str]
     rows, columns = call.shape_of(query)[2], call.shape_of(key)[2]
     kept = None
     if call.attribute("unidirectional", 0):
-        kept = np.tri(rows, columns, columns - rows, dtype=np.bool_)
+        kept = _triangle(call, rows, columns, columns - rows)
     return attended(call, (query, key, value), scale, masks, kept)
+
+
+def _triangle(call: Call, rows: int, columns: int, shift: int) -> NDArray[np.bool_]:
+    """Return which keys come no later than each query."""
+    call.expect(
+        rows * columns <= MOST_ELEMENTS, f"at most {MOST_ELEMENTS} scores", f"{rows} x {columns}"
+    )
+    return np.tri(rows, columns, shift, dtype=np.bool_)
 
 
 def _multi_head(call: Call) -> None:
@@ -149,7 +159,7 @@ def _grouped_result(call: Call, query: str, key: str, value: str) -> str:
     groups = call.shape_of(key)[1]
     shared = call.reshape(query, batch, groups, heads // groups, length, size)
     key, value = (call.op("Unsqueeze", x, call.write.integers(2)) for x in (key, value))
-    kept = np.tri(length, dtype=np.bool_)
+    kept = _triangle(call, length, length, 0)
     window = call.attribute("local_window_size", -1)
     if window >= 0:
         kept &= ~np.tri(length, k=-window, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Which values decide about shapes: they are folded however large they are."""
+"""Which values decide about shapes: they are folded also where they are large."""
 
 from __future__ import annotations
 

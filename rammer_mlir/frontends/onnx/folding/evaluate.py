@@ -1,7 +1,7 @@
 """Nodes whose inputs are all constant become constants, in one sweep through the graph.
 
-What decides about a shape is folded however large it is. Of the rest, results up to a limit are
-stored, and larger ones are left to be computed at run time.
+What decides about a shape is folded up to a size that no model of real use has. Of the rest,
+results up to a limit are stored, and larger ones are left to be computed at run time.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from rammer_mlir.evaluators.table import EVALUATORS
 from rammer_mlir.frontends.onnx.folding.attributes import attributes_of
 from rammer_mlir.frontends.onnx.folding.demand import demanded_names
 from rammer_mlir.frontends.onnx.folding.types import TensorKind, graph_types, infer_node
+from rammer_mlir.frontends.onnx.limits import MOST_ELEMENTS, MOST_FOLDED
 from rammer_mlir.frontends.onnx.model import LARGE, Model, names_used_by, set_graph_nodes
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, opset
 
@@ -32,8 +33,6 @@ _MOST_BYTES = 4 << 20
 
 A mask of 1024 x 1024 floats; reading more than that costs what computing it costs.
 """
-
-_MOST_ELEMENTS = 2**31 - 1
 
 _QUANTIZATION = frozenset({"DequantizeLinear", "QuantizeLinear"})
 """Large ones stay: weights keep their small types until they are used."""
@@ -143,13 +142,16 @@ class _Sweep:
             return False
         kinds = [types.get(name) for name in node.output if name]
         sizes = [(kind.size, kind.itemsize) for kind in kinds if kind is not None]
-        is_demanded = not self._demanded.isdisjoint(node.output)
+        is_small = all(value.size <= MOST_FOLDED for value in operands)
+        is_demanded = is_small and not self._demanded.isdisjoint(node.output)
         stored = sum(_stored_elements(value) for value in operands)
         if len(sizes) < len(kinds) or any(size is None for size, _ in sizes):
             return is_demanded or sum(value.nbytes for value in operands) <= _MOST_BYTES
         elements = sum(size or 0 for size, _ in sizes)
-        if is_demanded or node.op_type in _FREE:
-            return elements <= _MOST_ELEMENTS
+        if node.op_type in _FREE:
+            return elements <= MOST_ELEMENTS
+        if is_demanded:
+            return elements <= MOST_FOLDED
         if node.op_type in _QUANTIZATION:
             return elements <= LARGE
         return elements <= stored or sum((n or 0) * width for n, width in sizes) <= _MOST_BYTES
@@ -189,7 +191,7 @@ def _compute(
         with np.errstate(all="ignore"):
             operation = Operation(node.op_type, attributes_of(node), given, len(node.output))
             found = EVALUATORS[node.op_type](operation)
-    except (NotFoldableError, ArithmeticError, LookupError, TypeError, ValueError):
+    except (NotFoldableError, ArithmeticError, LookupError, MemoryError, TypeError, ValueError):
         return None  # the rule of the node says what is wrong with it
     if len(found) != len(node.output):
         return None

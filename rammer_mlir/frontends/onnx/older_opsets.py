@@ -1,0 +1,56 @@
+"""Operators whose meaning opset 13 changed: Softmax, LogSoftmax and Hardmax.
+
+Up to opset 12 their operand is taken as a matrix: the dimensions before the axis are rows. ONNX's
+version converter leaves Hardmax as it is, and writes the others in a way that needs elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import onnx
+from onnx import helper
+
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS
+
+_OF_ROWS = frozenset({"Hardmax", "LogSoftmax", "Softmax"})
+
+
+def write_out_hardmax(model: Model) -> None:
+    """Rewrite Hardmax of opset 12 or older as the converter rewrites Softmax, in place."""
+    if any(_is_hardmax(node) for node in model.graph.node):
+        nodes = ([*_of_matrix(n)] if _is_hardmax(n) else [n] for n in model.graph.node)
+        model.set_nodes([node for written in nodes for node in written])
+
+
+def _is_hardmax(node: onnx.NodeProto) -> bool:
+    return node.op_type == "Hardmax" and node.domain in ONNX_DOMAINS
+
+
+def _of_matrix(node: onnx.NodeProto) -> Iterable[onnx.NodeProto]:
+    (x,), (y,) = node.input, node.output
+    axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+    shape, matrix, chosen = (f"{y}/{part}" for part in ("shape", "matrix", "chosen"))
+    yield helper.make_node("Shape", [x], [shape])
+    yield helper.make_node("Flatten", [x], [matrix], axis=axis)
+    yield helper.make_node("Hardmax", [matrix], [chosen], node.name, axis=1)
+    yield helper.make_node("Reshape", [chosen, shape], [y])
+
+
+def allow_no_elements(proto: onnx.ModelProto) -> None:
+    """Let a converted model give such results the shape of their operand, also with sizes of 0."""
+    makers = {name: node for node in proto.graph.node for name in node.output}
+    for node in proto.graph.node:
+        if node.op_type == "Reshape" and _gives_back_shape(node, makers):
+            node.attribute.append(helper.make_attribute("allowzero", 1))
+
+
+def _gives_back_shape(node: onnx.NodeProto, makers: dict[str, onnx.NodeProto]) -> bool:
+    """Whether it is Reshape(Softmax(Flatten(x)), Shape(x))."""
+    computed, shape = (makers.get(name) for name in node.input)
+    if computed is None or shape is None or computed.op_type not in _OF_ROWS:
+        return False
+    matrix = makers.get(computed.input[0])
+    kinds = (shape.op_type, matrix.op_type if matrix is not None else "")
+    return kinds == ("Shape", "Flatten") and matrix is not None and matrix.input == shape.input

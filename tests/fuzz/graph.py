@@ -1,0 +1,276 @@
+"""Grows a random valid model: each node is run as it is added, so that all values are known."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.fuzz.arrays import Array, draw, is_float
+from tests.fuzz.oracle import Rejected, is_grid, run_node
+
+SIZES = (1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 11, 13, 15, 16, 17, 19, 24, 31, 32, 33, 48, 65)
+"""Of dimensions: ones, and both sides of vector widths and tiles."""
+
+MOST_ELEMENTS = 1 << 14
+"""Of one value: compile time is what counts, not run time."""
+
+LARGEST = 1e4
+"""Of numbers that go on: larger ones overflow a few operators later."""
+
+FLOATS = ("float32", "float32", "float32", "float32", "float64", "float16")
+INTEGERS = ("int64", "int32", "int64", "int8", "uint8")
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor of the graph with the numbers that it has in one run.
+
+    Attributes:
+        name: in the graph.
+        array: its numbers.
+        is_constant: whether it depends on no input.
+    """
+
+    name: str
+    array: Array
+    is_constant: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its sizes."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Its element type."""
+        return self.array.dtype
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether rounding errors cannot have changed it: comparisons do not depend on them."""
+        return not is_float(self.dtype) or is_grid(self.array)
+
+
+class RandomGraph:
+    """A graph that grows by random nodes.
+
+    Attributes:
+        random: where all choices come from.
+        opset: version of ONNX's operators.
+    """
+
+    def __init__(self, seed: int) -> None:
+        """Begin with no nodes."""
+        self.random = random.Random(seed)
+        self.opset = self.random.choice((11, 12, 13, 15, 17, 18, 19, 20, 21, 22, 23))
+        self.has_zeros = self.random.random() < 0.15
+        self._seed = seed
+        self._opsets = [
+            helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)
+        ]  # fmt: skip
+        self._nodes: list[onnx.NodeProto] = []
+        self._values: dict[str, Value] = {}
+        self._inputs: list[str] = []
+        self._initializers: list[str] = []
+
+    def size(self) -> int:
+        """Return a random size of a dimension."""
+        if self.has_zeros and self.random.random() < 0.15:
+            return 0
+        return self.random.choice(SIZES)
+
+    def shape(self, rank: int | None = None, most: int = MOST_ELEMENTS // 4) -> tuple[int, ...]:
+        """Return a random shape with a bounded number of elements."""
+        rank = self.random.choice((0, 1, 2, 2, 3, 3, 4, 4, 5)) if rank is None else rank
+        sizes: list[int] = []
+        for _ in range(rank):
+            size = self.size()
+            sizes.append(size if size * max(1, int(np.prod(sizes))) <= most else 1)
+        self.random.shuffle(sizes)
+        return tuple(sizes)
+
+    def input(self, shape: Sequence[int], dtype: str = "", prefix: str = "") -> Value:
+        """Add an input; ``prefix`` says which numbers it takes."""
+        dtype = dtype or self.random.choice(FLOATS)
+        prefix = prefix or self.random.choice("xxqp")
+        name = f"{prefix}{len(self._values)}"
+        if prefix.startswith("i"):
+            name = f"i{len(self._values)}_{prefix[1:]}"
+        value = Value(name, draw(name, shape, np.dtype(dtype), self._seed))
+        self._values[name] = value
+        self._inputs.append(name)
+        return value
+
+    def constant(self, array: Array) -> Value:
+        """Add a constant: an initializer, or a node."""
+        value = Value(f"c{len(self._values)}", np.asarray(array), is_constant=True)
+        self._values[value.name] = value
+        if self.random.random() < 0.2 and array.dtype != np.dtype("bfloat16"):
+            tensor = numpy_helper.from_array(value.array, value.name)
+            self._nodes.append(helper.make_node("Constant", [], [value.name], value=tensor))
+        else:
+            self._initializers.append(value.name)
+        return value
+
+    def weight(self, shape: Sequence[int], dtype: Any = "float32", prefix: str = "") -> Value:
+        """Return a constant, or sometimes an input, of random numbers."""
+        kind = np.dtype(dtype).name
+        prefix = prefix or self.random.choice("xq")
+        if self.random.random() < 0.3:
+            return self.input(shape, kind, prefix)
+        for value in self._values.values():
+            shared = value.is_constant and (value.shape, value.dtype.name) == (tuple(shape), kind)
+            if shared and prefix[0] not in "pi" and self.random.random() < 0.3:
+                return value
+        given = f"{prefix[0]}{len(self._values)}" + (f"_{prefix[1:]}" if prefix[1:] else "")
+        return self.constant(draw(given, shape, np.dtype(kind), self._seed))
+
+    def integers(self, numbers: Sequence[int] | int) -> Value:
+        """Add a constant of integers, as shapes, axes and sizes are given."""
+        return self.constant(np.array(numbers, np.int64))
+
+    def pick(self, fits: Callable[[Value], bool]) -> Value | None:
+        """Return one of the values that fit, more often a new one; None if there is none."""
+        found = [value for value in self._values.values() if fits(value)]
+        weights = [
+            0.1 if v.is_constant else 1.0 + 3.0 * i / len(found) for i, v in enumerate(found)
+        ]
+        return self.random.choices(found, weights)[0] if found else None
+
+    def tensor(self, rank: int | Sequence[int] | None = None, kinds: str = "f", *,
+               exact: bool = False) -> Value:  # fmt: skip
+        """Return a value of a rank and of kinds of element types; an input if none is there."""
+        ranks = (rank,) if isinstance(rank, int) else rank
+
+        def fits(value: Value) -> bool:
+            kind = "f" if is_float(value.dtype) else value.dtype.kind
+            return (
+                kind in kinds
+                and (ranks is None or len(value.shape) in ranks)
+                and (not exact or value.is_exact)
+            )
+
+        found = self.pick(fits) if self.random.random() < 0.9 else None
+        if found is not None:
+            return found
+        chosen = self.random.choice(ranks) if ranks is not None else None
+        kind = self.random.choice(kinds)
+        types = {"f": FLOATS, "i": ("int64", "int32", "int8", "int16"), "u": ("uint8", "uint32"),
+                 "b": ("bool",)}[kind]  # fmt: skip
+        return self.input(self.shape(chosen), self.random.choice(types), "q" if exact else "")
+
+    def node(self, operator: str, inputs: Sequence[Value | None], outputs: int = 1, *,
+             domain: str = "", **attributes: Any) -> list[Value]:  # fmt: skip
+        """Add a node and return its results.
+
+        Raises:
+            Rejected: if the reference refuses it, or its numbers are of no use.
+        """
+        results = [f"t{len(self._values) + i}" for i in range(outputs)]
+        names = ["" if value is None else value.name for value in inputs]
+        node = helper.make_node(operator, names, results, domain=domain, **attributes)
+        given = {v.name: v.array for v in inputs if v is not None}
+        found = run_node(node, given, self._opsets)
+        constant = all(v is None or v.is_constant for v in inputs)
+        _require_agreement(node, given, self._opsets, found)
+        made = [Value(n, a, constant) for n, a in zip(results, found, strict=True)]
+        for value in made:
+            _require_useful(value.array)
+        self._nodes.append(node)
+        self._values |= {value.name: value for value in made}
+        return made
+
+    def model(self) -> onnx.ModelProto:
+        """Return the model: its outputs are what no node reads, and some other values.
+
+        Raises:
+            Rejected: if there is nothing to compute.
+        """
+        read = {name for node in self._nodes for name in node.input}
+        made = [name for node in self._nodes for name in node.output]
+        outputs = [n for n in made if n not in read and not n.startswith("c")]
+        others = [n for n in made if n in read and not n.startswith("c")]
+        outputs += [name for name in others if self.random.random() < 0.1]
+        if not outputs:
+            raise Rejected("no outputs")
+        is_open = self.random.random() < 0.08
+        graph = helper.make_graph(
+            [n for n in self._nodes if n.op_type != "Constant" or n.output[0] in read],
+            "fuzz",
+            [self._info(name, is_open) for name in self._inputs if name in read],
+            [self._info(name, is_output=True) for name in outputs],
+            [numpy_helper.from_array(self._values[n].array, n) for n in self._initializers
+             if n in read],
+        )  # fmt: skip
+        return helper.make_model(graph, opset_imports=self._opsets, ir_version=9)
+
+    def _info(
+        self, name: str, is_open: bool = False, *, is_output: bool = False
+    ) -> onnx.ValueInfoProto:
+        value = self._values[name]
+        shape: list[int | str | None] = list(value.shape)
+        if is_output and self.random.random() < 0.5:
+            shape = [None] * len(shape)
+        if is_open:
+            shape = [f"d{size}" if self.random.random() < 0.4 else size for size in value.shape]
+        return _tensor_info(name, value.array, shape)
+
+
+def _require_agreement(
+    node: onnx.NodeProto,
+    given: Mapping[str, Array],
+    opsets: Sequence[onnx.OperatorSetIdProto],
+    found: Sequence[Array],
+) -> None:
+    """Reject a node whose shapes ONNX and ONNX Runtime do not agree about: either may be right."""
+    if node.domain:
+        return
+    inputs = [_tensor_info(name, array) for name, array in given.items()]
+    outputs = [helper.make_empty_tensor_value_info(name) for name in node.output]
+    weights = [numpy_helper.from_array(a, n) for n, a in given.items() if a.dtype.kind == "i"]
+    graph = helper.make_graph([node], "node", inputs, outputs, weights)
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+    except onnx.shape_inference.InferenceError as error:
+        raise Rejected(str(error)) from error
+    for value, array in zip(inferred.graph.output, found, strict=True):
+        dims = value.type.tensor_type.shape.dim
+        if dims and len(dims) != array.ndim:
+            raise Rejected("ONNX infers another rank")
+        for dim, size in zip(dims, array.shape, strict=False):
+            if dim.HasField("dim_value") and dim.dim_value != size:
+                raise Rejected("ONNX infers another shape")
+
+
+def _tensor_info(
+    name: str, array: Array, shape: Sequence[int | str | None] | None = None
+) -> onnx.ValueInfoProto:
+    kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+    return helper.make_tensor_value_info(name, kind, array.shape if shape is None else shape)
+
+
+def _require_useful(array: Array) -> None:
+    if array.dtype.name not in _TYPES:
+        raise Rejected(f"results of type {array.dtype}")
+    if array.size > MOST_ELEMENTS or array.ndim > 7:
+        raise Rejected("too large")
+    if is_float(array.dtype):
+        wide = array.astype(np.float64)
+        if not np.isfinite(wide).all() or (np.abs(wide) > LARGEST).any():
+            raise Rejected("not finite or large")
+
+
+_TYPES = {
+    np.dtype(helper.tensor_dtype_to_np_dtype(kind)).name
+    for kind in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16,
+                 TensorProto.BOOL, TensorProto.INT8, TensorProto.INT16, TensorProto.INT32,
+                 TensorProto.INT64, TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32,
+                 TensorProto.UINT64)
+}  # fmt: skip

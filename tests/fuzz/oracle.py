@@ -1,0 +1,150 @@
+"""References that share no code with the compiler: ONNX Runtime, and ONNX's own in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from tests.fuzz.arrays import Array, is_float
+
+ROUNDING = {"float64": 2.0**-50, "float32": 2.0**-22, "float16": 2.0**-9, "bfloat16": 2.0**-6}
+"""Relative error that one operator may add, by element type."""
+
+_TRIALS = 4
+"""How often numbers are disturbed to see how far rounding errors go."""
+
+
+class Rejected(Exception):
+    """The reference takes no such model: it tests nothing."""
+
+
+def run_reference(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Run a model by ONNX Runtime, without its optimizations.
+
+    Raises:
+        Rejected: if it refuses the model or the arrays.
+    """
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    names = [value.name for value in model.graph.output]
+    try:
+        session = ort.InferenceSession(model.SerializeToString(), options)
+        found: Sequence[Any] = session.run(names, dict(feeds))
+    except Exception as error:  # its exceptions have no common class
+        raise Rejected(str(error)) from error
+    return dict(zip(names, map(np.asarray, found), strict=True))
+
+
+def run_node(
+    node: onnx.NodeProto, values: Mapping[str, Array], opsets: Sequence[onnx.OperatorSetIdProto]
+) -> list[Array]:
+    """Run one node by ONNX Runtime; outputs without a name give nothing.
+
+    Raises:
+        Rejected: if it takes no such node.
+    """
+    names = list(dict.fromkeys(filter(None, node.input)))
+    inputs = [
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(values[name].dtype), values[name].shape
+        )
+        for name in names
+    ]
+    outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
+    graph = helper.make_graph([node], "node", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    return list(run_reference(model, {name: values[name] for name in names}).values())
+
+
+def is_grid(array: Array) -> bool:
+    """Whether all numbers are small multiples of 1/64: computing with them rounds nothing."""
+    wide = array.astype(np.float64)
+    return bool((np.abs(wide) < 256).all() and (wide * 64 == np.rint(wide * 64)).all())
+
+
+def spread(model: onnx.ModelProto, feeds: Mapping[str, Array], seed: int) -> dict[str, Array]:
+    """Return how far rounding errors reach: the largest deviation of each element of the outputs.
+
+    Every result that was rounded is disturbed by some units in its last place.
+    """
+    random = np.random.default_rng(seed)
+    expected = _run_nodes(model, feeds, None)
+    deviations = {name: np.zeros(value.shape) for name, value in expected.items()}
+    for _ in range(_TRIALS):
+        for name, value in _run_nodes(model, feeds, random).items():
+            distance = np.abs(value.astype(np.float64) - expected[name].astype(np.float64))
+            deviations[name] = np.maximum(deviations[name], np.nan_to_num(distance, nan=np.inf))
+    return deviations
+
+
+def _run_nodes(
+    model: onnx.ModelProto, feeds: Mapping[str, Array], random: np.random.Generator | None
+) -> dict[str, Array]:
+    values = all_values(model, feeds, random)
+    return {value.name: values[value.name] for value in model.graph.output}
+
+
+def all_values(
+    model: onnx.ModelProto, feeds: Mapping[str, Array], random: np.random.Generator | None = None
+) -> dict[str, Array]:
+    """Run a model node by node and return all of its values, disturbed where that is wanted.
+
+    Raises:
+        Rejected: if ONNX Runtime refuses a node.
+    """
+    values = dict(feeds)
+    values |= {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    for node in model.graph.node:
+        found = run_node(node, values, model.opset_import)
+        for name, value in zip(filter(None, node.output), found, strict=True):
+            values[name] = value if random is None else _disturbed(value, random)
+    return values
+
+
+def _disturbed(value: Array, random: np.random.Generator) -> Array:
+    if not is_float(value.dtype) or is_grid(value):
+        return value
+    relative = 1 + random.uniform(-1, 1, value.shape) * ROUNDING[value.dtype.name]
+    with np.errstate(all="ignore"):
+        return np.asarray(value.astype(np.float64) * relative).astype(value.dtype)
+
+
+WIDENED = frozenset(
+    """Abs Add And Ceil Clip Concat Cos Div Einsum Equal Erf Exp Expand Flatten Floor Gather Gemm
+    Greater Identity Less Log MatMul Max Min Mul Neg Not Or Pow Reciprocal ReduceMax ReduceMean
+    ReduceMin ReduceProd ReduceSum Relu Reshape Sigmoid Sign Sin Slice Softmax Sqrt Squeeze Sub Sum
+    Tanh Tile Transpose Unsqueeze Where Xor""".split()
+)
+"""Operators that ONNX's reference computes by their definition."""
+
+
+def run_wide(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array] | None:
+    """Run a model of plain operators in float64 by ONNX's reference; None for another model."""
+    if any(node.op_type not in WIDENED or node.domain for node in model.graph.node):
+        return None
+    wide = onnx.ModelProto()
+    wide.CopyFrom(model)
+    values = [*wide.graph.input, *wide.graph.output, *wide.graph.value_info]
+    for value in values:
+        if value.type.tensor_type.elem_type == TensorProto.FLOAT:
+            value.type.tensor_type.elem_type = TensorProto.DOUBLE
+    for tensor in wide.graph.initializer:
+        if tensor.data_type == TensorProto.FLOAT:
+            array = numpy_helper.to_array(tensor).astype(np.float64)
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    given = {n: a.astype(np.float64) if a.dtype == np.float32 else a for n, a in feeds.items()}
+    names = [value.name for value in wide.graph.output]
+    try:
+        with np.errstate(all="ignore"):
+            found: Any = ReferenceEvaluator(wide).run(names, given)
+    except Exception:  # it lacks types for which it has no word
+        return None
+    return dict(zip(names, map(np.asarray, found), strict=True))

@@ -1,0 +1,165 @@
+"""Child processes that try cases: one that crashes, hangs or eats memory ends alone."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import multiprocessing
+import os
+import resource
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import IO
+
+from tests.fuzz.case import Case, Problem
+from tests.fuzz.oracle import Rejected
+
+SECONDS = 120.0
+"""After this long a case hangs."""
+
+ADDRESS_SPACE = 12 << 30
+"""Bytes of virtual memory of a child: code, threads and tables of a compiler take some."""
+
+RESIDENT = 3 << 30
+"""Bytes that a child may touch for one small case, beside what it began with."""
+
+JOBS = 400
+"""After so many cases a child is renewed."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of cases.
+
+    Attributes:
+        make: generates a case from a seed; raises ``Rejected`` for a seed that gives none.
+        check: judges it; raises ``Rejected`` where the reference cannot.
+    """
+
+    make: Callable[[int], Case]
+    check: Callable[[Case], Problem | None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a case; it is None if the seed gave none."""
+
+    case: Case | None
+    problem: Problem | None
+
+
+Job = tuple[str, int] | Case
+"""A case, or the kind and the seed of one."""
+
+
+def try_case(kinds: dict[str, Kind], job: Job) -> Outcome:
+    """Make a case if need be, and check it; an error that nobody expects becomes its problem."""
+    case: Case | None = None
+    try:
+        case = job if isinstance(job, Case) else kinds[job[0]].make(job[1])
+        return Outcome(case, kinds[case.kind].check(case))
+    except Rejected:
+        return Outcome(None, None)
+    except Exception as error:
+        lines = traceback.format_exc().splitlines()
+        return Outcome(case, Problem(type(error).__name__, "\n".join([*lines[-7:]])))
+
+
+class Child:
+    """A process that tries cases, one at a time."""
+
+    def __init__(self, module: str) -> None:
+        """Take the module whose ``KINDS`` the child knows; it starts with the first case."""
+        self._module = module
+        self._process: SpawnProcess | None = None
+        self._connection: Connection[Job, Outcome] | None = None
+        self._log: IO[bytes] | None = None
+        self._jobs = 0
+
+    def attempt(self, job: Job) -> Outcome:
+        """Try a case; what ends the child is the case's problem, which then has no case."""
+        connection = self._started()
+        self._jobs += 1
+        case = job if isinstance(job, Case) else None
+        try:
+            connection.send(job)
+            if not connection.poll(SECONDS):
+                return Outcome(case, self._end(f"no result after {SECONDS:.0f} s"))
+            return connection.recv()
+        except (EOFError, OSError):
+            return Outcome(case, self._end(""))
+
+    def make(self, kinds: dict[str, Kind], job: tuple[str, int]) -> Case | None:
+        """Make the case of a seed that ended a child, here: making is not what ended it."""
+        with contextlib.suppress(Rejected):
+            return kinds[job[0]].make(job[1])
+        return None
+
+    def stop(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+        self._process = None
+
+    def _started(self) -> Connection[Job, Outcome]:
+        if self._process is not None and self._jobs >= JOBS:
+            self.stop()
+        if self._process is None:
+            context = multiprocessing.get_context("spawn")
+            self._connection, theirs = context.Pipe()
+            self._log = tempfile.NamedTemporaryFile(prefix="rammer-fuzz-")
+            arguments = (self._module, theirs, self._log.name)
+            self._process = context.Process(target=_serve, args=arguments)
+            self._process.start()
+            theirs.close()
+            self._jobs = 0
+        assert self._connection is not None
+        return self._connection
+
+    def _end(self, reason: str) -> Problem:
+        assert self._process is not None and self._log is not None
+        if reason:
+            self.stop()
+            return Problem("hang", reason)
+        self._process.join()
+        code = self._process.exitcode or 0
+        self._log.seek(0)
+        words = self._log.read().decode(errors="replace").splitlines()[:12]
+        self.stop()
+        return Problem(f"status {code}", "\n".join([f"the process ended with {code}", *words]))
+
+
+def _serve(module: str, connection: Connection[Outcome, Job], log: str) -> None:
+    errors = os.open(log, os.O_WRONLY | os.O_APPEND)
+    os.dup2(errors, 1)
+    os.dup2(errors, 2)
+    faulthandler.enable()
+    kinds: dict[str, Kind] = __import__(module, fromlist=["KINDS"]).KINDS
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    while True:
+        try:
+            job = connection.recv()
+        except EOFError:
+            sys.exit(0)
+        Path("/proc/self/clear_refs").write_text("5")
+        before = _peak()
+        outcome = try_case(kinds, job)
+        grown = _peak() - before
+        if grown > RESIDENT and outcome.problem is None:
+            outcome = Outcome(outcome.case, Problem("memory", f"took {grown >> 20} MiB"))
+        connection.send(outcome)
+
+
+def _peak() -> int:
+    """Return the most bytes that this process has had in memory since that was last cleared."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) << 10
+    return 0
