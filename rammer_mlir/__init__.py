@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     from rammer_mlir.emulation.device.executable import EmulatedExecutable
     from rammer_mlir.frontends.onnx.sources import GivenModel
+    from rammer_mlir.hosted_models.loading import LoadedModel
+    from rammer_mlir.hosted_models.model import HostedModel
     from rammer_mlir.open_models.model import OpenModel
     from rammer_mlir.runtime.compiled import CompiledModel
     from rammer_mlir.runtime.executable import Executable
@@ -51,6 +53,7 @@ __all__ = [
     "EmulationError",
     "Executable",
     "GpuExecutable",
+    "HostedModel",
     "InputError",
     "MissingPackageError",
     "ModelError",
@@ -74,6 +77,7 @@ _MODELS = {
     "EmulatedExecutable": "rammer_mlir.emulation.device.executable",
     "Executable": "rammer_mlir.runtime.executable",
     "GpuExecutable": "rammer_mlir.runtime.gpu.executable",
+    "HostedModel": "rammer_mlir.hosted_models.model",
     "OpenModel": "rammer_mlir.open_models.model",
 }
 """Where the kinds of compiled models are defined; each is imported when it is first asked for."""
@@ -151,7 +155,7 @@ def compile(
     device: int = 0,
     cache: bool = True,
     **options: Unpack[Options],
-) -> CompiledModel | OpenModel: ...
+) -> CompiledModel | OpenModel | HostedModel: ...
 
 
 def compile(
@@ -168,12 +172,13 @@ def compile(
     device: int = 0,
     cache: bool = True,
     **options: Unpack[Options],
-) -> CompiledModel | OpenModel:
+) -> CompiledModel | OpenModel | HostedModel:
     """Compile an ONNX model.
 
     Where it leaves dimensions of inputs open, the result is an ``OpenModel``: the arrays of a run
     bind them, and each binding is compiled at its first use, with these options. Type checkers are
-    told so where ``specializations`` is given.
+    told so where ``specializations`` is given. Where data decides what runs, or how large it is,
+    the result is a ``HostedModel``: the host runs several programs.
 
     Args:
         model: a path, the bytes of a model, a binary file, an ``onnx.ModelProto``, an
@@ -239,7 +244,7 @@ def load(
     *,
     mapped: bool = True,
     verify: PemKey | None = None,
-) -> Executable | GpuExecutable | OpenModel:
+) -> LoadedModel:
     """Load a model that ``Executable.save`` or ``rammer-compile`` wrote.
 
     A file with several specialisations gives an ``OpenModel`` that runs those alone. A model that

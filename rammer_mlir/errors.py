@@ -72,6 +72,11 @@ class EmulationError(RammerError):
 class MissingPackageError(RammerError, ModuleNotFoundError):
     """A package that is needed for what was asked is not installed."""
 
+    def __init__(self, message: str, name: str) -> None:
+        """Name the package."""
+        super().__init__(message)
+        self.name = name
+
 
 class ModelWarning(UserWarning):
     """The model says of itself what its nodes contradict, and is compiled all the same."""

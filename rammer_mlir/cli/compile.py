@@ -33,8 +33,7 @@ from rammer_mlir.timeline.files import write_timelines
 if TYPE_CHECKING:
     from rammer_mlir.compiler.compilation import Compilation
     from rammer_mlir.compiler.models import Request
-    from rammer_mlir.open_models.model import OpenModel
-    from rammer_mlir.runtime.compiled import CompiledModel
+    from rammer_mlir.runtime.compiled import RunnableModel
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -128,7 +127,7 @@ def _compiled(
     request: Request,
     sizes: Mapping[str, Sequence[int]],
     compared: Sequence[str],
-) -> CompiledModel | OpenModel:
+) -> RunnableModel:
     """Compile, or find in the cache; with a predicted timeline, compile and write that too."""
     if options.timeline is None:
         from rammer_mlir.compiler.models import compile_for
@@ -140,7 +139,7 @@ def _compiled(
     return compilation.executable()
 
 
-def _write_artifact(compiled: CompiledModel | OpenModel, output: str, sign: str | None) -> None:
+def _write_artifact(compiled: RunnableModel, output: str, sign: str | None) -> None:
     with compiled as executable:
         executable.save(output, sign=sign)
         print(executable.summary)

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.errors import OptionError
+from rammer_mlir.hosted_models.model import HostedModel
 from rammer_mlir.open_models.model import OpenModel
+from rammer_mlir.open_models.tree import ComposedModel
 from rammer_mlir.programs.dimensions import (
     COMMAND_LINE,
     OpenSignature,
@@ -22,7 +24,7 @@ from rammer_mlir.programs.dimensions import (
     sizes_text,
 )
 from rammer_mlir.programs.signature import Signature, TensorSpec
-from rammer_mlir.runtime.compiled import CompiledModel
+from rammer_mlir.runtime.compiled import RunnableModel
 
 Arrays = Mapping[str, NDArray[np.generic]]
 
@@ -43,7 +45,7 @@ def _advice(signature: OpenSignature) -> str:
     )
 
 
-def static_signature(model: OpenModel, dims: Sizes, shapes: Shapes) -> Signature:
+def static_signature(model: ComposedModel, dims: Sizes, shapes: Shapes) -> Signature:
     """Return the inputs of the specialisation that an artifact's user chooses.
 
     Raises:
@@ -61,8 +63,9 @@ def static_signature(model: OpenModel, dims: Sizes, shapes: Shapes) -> Signature
         raise OptionError(f"{'; '.join(bound.problems)}: give each dimension one size")
     rest = signature.with_sizes(bound.sizes)
     if rest.symbols or set(rest.unranked) - shapes.keys():
-        held = "; ".join(map(sizes_text, model.specializations))
-        raise OptionError(f"{_advice(rest)}; the artifact holds {held}")
+        sizes = model.specializations if isinstance(model, OpenModel) else []
+        held = f"; the artifact holds {'; '.join(map(sizes_text, sizes))}" if sizes else ""
+        raise OptionError(f"{_advice(rest)}{held}")
     static = signature.shapes(bound.sizes, shapes)
     return Signature(
         tuple(TensorSpec(t.name, static[t.name], _dtype(t)) for t in signature.inputs), ()
@@ -74,8 +77,8 @@ def _dtype(tensor: OpenTensor) -> np.dtype[np.generic]:
     return tensor.dtype
 
 
-def described(model: CompiledModel | OpenModel) -> str:
-    """Describe a loaded model, a line for each input, output and specialisation."""
+def described(model: RunnableModel) -> str:
+    """Describe a loaded model, a line for each input, output, specialisation and step."""
     lines = [f"target           {model.target}", f"vEUs             {model.num_veus}"]
     for kind, tensors in (("input", model.signature.inputs), ("output", model.signature.outputs)):
         for tensor in tensors:
@@ -84,6 +87,8 @@ def described(model: CompiledModel | OpenModel) -> str:
             lines.append(f"{label:<16} {shape} {tensor.dtype or ''}".rstrip())
     if isinstance(model, OpenModel):
         lines += [f"specialisation   {sizes_text(sizes)}" for sizes in model.specializations]
+    if isinstance(model, HostedModel):
+        lines.append(model.summary)
     return "\n".join(lines)
 
 

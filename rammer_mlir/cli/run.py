@@ -9,9 +9,10 @@ import sys
 import time
 import zipfile
 import zlib
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,9 @@ from rammer_mlir.cli.open_models import (
 )
 from rammer_mlir.emulation.device.executable import EmulatedExecutable
 from rammer_mlir.errors import InputError, OptionError
+from rammer_mlir.hosted_models.model import HostedModel
 from rammer_mlir.open_models.model import OpenModel
+from rammer_mlir.open_models.tree import ComposedModel
 from rammer_mlir.options import (
     DEFAULT_TARGET,
     Options,
@@ -45,7 +48,7 @@ from rammer_mlir.options import (
     with_defaults,
 )
 from rammer_mlir.programs.dimensions import COMMAND_LINE
-from rammer_mlir.runtime.compiled import CompiledModel
+from rammer_mlir.runtime.compiled import CompiledModel, RunnableModel
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.feeds import check_inputs, random_feeds
 from rammer_mlir.scheduling.policies import get_policy
@@ -145,15 +148,20 @@ def _run_model(options: argparse.Namespace) -> int:
     inputs = _read_arrays(options.inputs) if options.inputs else None
     with _open_model(options) as model, _program(options, model, inputs) as (executable, feeds):
         _check_runs_there(options, executable)
-        if options.pin and isinstance(executable, Executable):
-            executable.pin(_cores(options.pin))
-        check_inputs(executable.signature, feeds)
+        _make_ready(options, executable, feeds)
         outputs = _time_runs(executable, feeds, options.repeat)
         if options.timeline:
             write_timelines(options.timeline, _record(options, executable, feeds, compared))
         if options.outputs:
             _write_arrays(Path(options.outputs), outputs)
     return 0
+
+
+def _make_ready(options: argparse.Namespace, executable: RunnableModel, feeds: Arrays) -> None:
+    if options.pin and isinstance(executable, Executable):
+        executable.pin(_cores(options.pin))
+    if isinstance(executable, CompiledModel):
+        check_inputs(executable.signature, feeds)
 
 
 def _info(options: argparse.Namespace) -> str:
@@ -165,23 +173,24 @@ def _info(options: argparse.Namespace) -> str:
         return described(model)
 
 
-def _load(options: argparse.Namespace) -> CompiledModel | OpenModel:
+def _load(options: argparse.Namespace) -> RunnableModel:
     return rammer_mlir.load(options.model, options.device, verify=options.verify_signature)
 
 
 @contextmanager
 def _program(
-    options: argparse.Namespace, model: CompiledModel | OpenModel, inputs: Arrays | None
-) -> Generator[tuple[CompiledModel, Arrays]]:
+    options: argparse.Namespace, model: RunnableModel, inputs: Arrays | None
+) -> Generator[tuple[RunnableModel, Arrays]]:
     """Give what runs and its arrays: given ones, whose shapes decide, or random ones."""
     if inputs is not None:
         feeds: Arrays = with_narrow_floats(model.signature.inputs, inputs)
-    elif isinstance(model, OpenModel):
+    elif isinstance(model, ComposedModel):
         dims = single_sizes(parse_dims(options.dim), "for random inputs")
         feeds = random_feeds(
             static_signature(model, dims, parse_shapes(options.shape)), options.seed
         )
     else:
+        assert isinstance(model, CompiledModel), "there is no other kind"
         feeds = random_feeds(model.signature, options.seed)
     if not isinstance(model, OpenModel):
         yield model, feeds
@@ -190,13 +199,20 @@ def _program(
         yield executable, feeds
 
 
-def _check_runs_there(options: argparse.Namespace, executable: CompiledModel) -> None:
+def _check_runs_there(options: argparse.Namespace, executable: RunnableModel) -> None:
     """Refuse options that the target has no use for, before anything runs."""
-    on_host = isinstance(executable, Executable)
+    on_host = executable.target.startswith("cpu")
     if options.device < 0:
         raise OptionError(f"--device: expected at least 0, found {options.device}")
     if options.device and on_host:
         raise OptionError("--device: expected a GPU as target, found the CPU; leave it out")
+    if isinstance(executable, HostedModel):
+        for name in ("timeline", "pin"):
+            if getattr(options, name):
+                raise OptionError(
+                    f"--{name}: expected one program, found a model that the host runs in parts, "
+                    "because data decides what runs, or how large it is; leave it out"
+                )
     if not on_host:
         _check_timeline(options, executable.target)
         if options.pin:
@@ -220,7 +236,7 @@ def _check_timeline(options: argparse.Namespace, found: str) -> None:
         )
 
 
-def _open_model(options: argparse.Namespace) -> CompiledModel | OpenModel:
+def _open_model(options: argparse.Namespace) -> RunnableModel:
     shapes = parse_shapes(options.shape)
     if options.check and not options.emulate:
         raise OptionError("--check: expected --emulate with it, found none; give both")
@@ -234,7 +250,7 @@ def _open_model(options: argparse.Namespace) -> CompiledModel | OpenModel:
     return _compile(options, given_options(options))
 
 
-def _compile(options: argparse.Namespace, given: Options) -> CompiledModel | OpenModel:
+def _compile(options: argparse.Namespace, given: Options) -> RunnableModel:
     from rammer_mlir.compiler.models import Request, compile_any
     from rammer_mlir.compiler.options import check_options
 
@@ -267,7 +283,7 @@ def _check_compared(options: argparse.Namespace) -> list[str]:
 
 def _record(
     options: argparse.Namespace,
-    executable: CompiledModel,
+    executable: RunnableModel,
     feeds: Arrays,
     compared: Sequence[str],
 ) -> list[Timeline]:
@@ -299,7 +315,7 @@ def _check_emulated(options: argparse.Namespace) -> None:
 
 
 def _check_compiled_so(
-    executable: CompiledModel | OpenModel,
+    executable: RunnableModel,
     options: argparse.Namespace,
     shapes: Mapping[str, tuple[int, ...]],
 ) -> None:
@@ -350,7 +366,7 @@ def _is_artifact(path: Path) -> bool:
         raise OptionError(f"cannot read '{path}': {error.strerror or error}") from error
 
 
-def _time_runs(executable: CompiledModel, feeds: Arrays, repeat: int) -> Arrays:
+def _time_runs(executable: RunnableModel, feeds: Arrays, repeat: int) -> Arrays:
     outputs = executable.run(feeds)
     seconds: list[float] = []
     for _ in range(repeat):
@@ -358,7 +374,7 @@ def _time_runs(executable: CompiledModel, feeds: Arrays, repeat: int) -> Arrays:
         outputs = executable.run(feeds)
         seconds.append(time.perf_counter() - begin)
     print(executable.summary)
-    for name, array in outputs.items():
+    for name, array in _each_array(outputs):
         print(f"output '{name}'  {'x'.join(map(str, array.shape)) or 'scalar'} {array.dtype}")
     median, low, high = statistics.median(seconds), min(seconds), max(seconds)
     # Emulated times say nothing about a GPU.
@@ -367,7 +383,17 @@ def _time_runs(executable: CompiledModel, feeds: Arrays, repeat: int) -> Arrays:
         f"{label:<16} {median * 1e3:.3f} ms median of {repeat} "
         f"(from {low * 1e3:.3f} to {high * 1e3:.3f} ms)"
     )
-    return outputs
+    return dict(_each_array(outputs))
+
+
+def _each_array(outputs: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.generic]]]:
+    """Yield arrays with their names; those of a sequence are numbered, ``y/0``, ``y/1``."""
+    for name, value in outputs.items():
+        if isinstance(value, list):
+            values = cast("list[NDArray[np.generic]]", value)
+            yield from ((f"{name}/{number}", each) for number, each in enumerate(values))
+        elif value is not None:
+            yield name, value
 
 
 def _read_arrays(name: str) -> dict[str, NDArray[np.generic]]:

@@ -24,7 +24,7 @@ from rammer_mlir.frontends.onnx.open_inputs import (
     require_fixed,
 )
 from rammer_mlir.frontends.onnx.prepare import refuse_whatever_the_sizes
-from rammer_mlir.hosted_models.model import HostedModel
+from rammer_mlir.hosted_models.model import HostedModel, prepared
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.open_models.sharing import ConstantStore
 from rammer_mlir.open_models.specializer import Made
@@ -146,6 +146,8 @@ def compile_for(request: Request, sizes: Mapping[str, Sequence[int]]) -> AnyMode
     require_fixed(opened.with_sizes(dict.fromkeys(several, 0)), request.wording)
     if isinstance(made, OpenModel):
         made.prepare(dims=several)
+    for problem in prepared(made):
+        LOGGER.warning("a part is left out: %s", problem)
     return made
 
 

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from rammer_mlir.errors import InputError
+from rammer_mlir.errors import InputError, RammerError
 from rammer_mlir.hosted_models.interpreter import Interpreter
 from rammer_mlir.hosted_models.parts import Part, Value
 from rammer_mlir.hosted_models.steps_json import ArrayWriter, write_program
 from rammer_mlir.open_models.arrays import shapes_of
+from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.open_models.specializer import Made
 from rammer_mlir.open_models.tree import ComposedModel, Node, TreeWriter, write_tree
 from rammer_mlir.programs.dimensions import OpenSignature
-from rammer_mlir.programs.host_program import Compute, HostProgram, results_of
+from rammer_mlir.programs.host_program import (
+    Call,
+    Choose,
+    Compute,
+    Evaluate,
+    HostProgram,
+    Repeat,
+    Step,
+    results_of,
+)
 from rammer_mlir.runtime.compiled import RunnableModel
 from rammer_mlir.runtime.signatures import PemKey, signer_of
 from rammer_mlir.support.paths import path_of
@@ -114,6 +124,24 @@ class HostedModel(ComposedModel):
                 found[name] = _copied(value)
         return found if out is None else found | _written(found, out)
 
+    def prepare(self) -> list[str]:
+        """Compile the branches and the bodies of loops whose shapes are known before they run.
+
+        Returns:
+            For each one that could not be compiled, why: a branch that is never taken need not fit
+            the shapes at hand.
+        """
+        problems: list[str] = []
+        for call in _later_calls(self.program.steps):
+            part = self.parts[call.part]
+            if isinstance(part, OpenModel) and call.shapes is not None:
+                try:
+                    part.keep([call.shapes])
+                except RammerError as error:
+                    problems.append(str(error))
+            problems += prepared(part)
+        return problems
+
     def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
         """Write an artifact with all parts that are in memory.
 
@@ -142,8 +170,37 @@ class HostedModel(ComposedModel):
             part.close()
 
 
-def _text(step: object) -> str:
-    return type(step).__name__.lower()
+def prepared(model: RunnableModel) -> list[str]:
+    """Compile what is known of the host programs in a model; return what could not be."""
+    if isinstance(model, HostedModel):
+        return model.prepare()
+    if not isinstance(model, OpenModel):
+        return []
+    with model.held() as held:
+        return [problem for _, found in held for problem in prepared(found)]
+
+
+def _later_calls(steps: Iterable[Step]) -> Iterator[Call]:
+    """Yield the calls of branches and of loops' bodies."""
+    for step in steps:
+        if isinstance(step, Choose):
+            yield from step.branches
+        elif isinstance(step, Repeat):
+            yield step.body
+
+
+def _text(step: Step) -> str:
+    """Return a step in words."""
+    names = ", ".join(results_of(step))
+    match step:
+        case Compute(call, _):
+            return f"part {call.part} computes {names}"
+        case Evaluate():
+            return f"{step.kind} '{step.name}' gives {names}"
+        case Choose(name, condition, (then, otherwise), _):
+            return f"'{name}': part {then.part} if {condition}, else part {otherwise.part}"
+        case Repeat():
+            return f"'{step.name}' repeats part {step.body.part}"
 
 
 def _host_value(value: Any) -> Value:

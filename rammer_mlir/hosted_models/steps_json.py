@@ -115,7 +115,7 @@ def _written_repeat(step: Repeat) -> Json:
 
 
 def _call(call: Call) -> list[Any]:
-    return [call.part, call.operands]
+    return [call.part, call.operands, call.shapes]
 
 
 def _attribute(value: Any, arrays: ArrayWriter) -> Any:
@@ -171,8 +171,8 @@ def _read(found: Json, arrays: ArrayReader) -> Step:
 
 
 def _read_call(found: Sequence[Any]) -> Call:
-    part, operands = found
-    return Call(part, tuple(operands))
+    part, operands, shapes = found
+    return Call(part, tuple(operands), None if shapes is None else tuple(map(tuple, shapes)))
 
 
 def _read_stack(found: Sequence[Any]) -> Stack:

@@ -25,10 +25,12 @@ class Call:
         part: its number among the program's parts.
         operands: names of the values for its inputs, in order; of a branch or the body of a loop,
             those that it captures, which follow the loop's own.
+        shapes: of all its inputs at the first call, where the compiler knows them.
     """
 
     part: int
     operands: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ Step = Compute | Evaluate | Choose | Repeat
 def operands_of(step: Step) -> Iterator[str]:
     """Yield the names of the values that a step reads."""
     match step:
-        case Compute(call):
+        case Compute(call, _):
             yield from call.operands
         case Evaluate():
             yield from filter(None, step.operands)

@@ -19,6 +19,7 @@ from rammer_mlir.cli.compile import main
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.dialects import parse, register
 from rammer_mlir.lowering.nvvm.ptxas import find_ptxas
+from rammer_mlir.runtime.executable import Executable
 from tests.cli.tools import Tool, save_layer
 
 MLIR_STAGES = ("linalg", "operators", "tasks", "buffers", "program", "target")
@@ -84,6 +85,7 @@ def test_node_names_reach_the_timeline(tool: Tool, model: Path, folder: Path) ->
     """Through all stages, the artifact included."""
     tool.succeed(model, "--veus", "1", "-o", "layer.rammer")
     with rammer_mlir.load("layer.rammer") as executable:
+        assert isinstance(executable, Executable)
         executable.timeline("trace.json", {"x": np.ones((4, 8), np.float32)})
     events = json.loads(Path("trace.json").read_text())["traceEvents"]
     names = " ".join(event["name"] for event in events if event["ph"] == "X")

@@ -16,6 +16,7 @@ import rammer_mlir
 from rammer_mlir.checker import verify
 from rammer_mlir.errors import ArtifactError, InputError, OptionError, ScheduleError
 from rammer_mlir.open_models.model import OpenModel
+from rammer_mlir.runtime.compiled import CompiledModel
 from rammer_mlir.runtime.executable import Executable
 from tests.checker.files import write_members
 from tests.open_models.models import check_run, compiled, layer, weight
@@ -44,6 +45,7 @@ def loaded(path: Path) -> OpenModel:
 def addresses(model: OpenModel, batch: int) -> dict[int, int]:
     """Return the address of each weight of a specialisation, by its size."""
     with model.specialization({"x": weight(0, batch, 3, 8)}) as program:
+        assert isinstance(program, CompiledModel)
         parts = program.image.constants.parts
         return {part.nbytes: part.ctypes.data for part in parts}
 

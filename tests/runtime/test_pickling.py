@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import rammer_mlir
-from rammer_mlir import Executable, GpuExecutable, OpenModel
+from rammer_mlir import Executable, OpenModel
 from rammer_mlir.errors import ArtifactError, OptionError
+from rammer_mlir.runtime.compiled import RunnableModel
 from tests.cli.tools import save_layer
 
 X = np.random.default_rng(3).standard_normal((4, 8)).astype(np.float32)
@@ -30,7 +31,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "layer.rammer"
 
 
-def output(model: Executable | GpuExecutable | OpenModel) -> np.ndarray:
+def output(model: RunnableModel) -> np.ndarray:
     """Run the model; return its only output."""
     return model.run({"x": X})["y"]
 

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from rammer_mlir.frontends.onnx.hosting.operators import is_host_operator
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.node_copier import NodeCopier
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
@@ -156,7 +157,8 @@ def _unrolled_size(body: onnx.GraphProto, values: Mapping[str, Array]) -> int:
 def _is_cheap_choice(expansion: _Expansion) -> bool:
     """Whether both branches give tensors of the same static shapes, and neither costs much."""
     branches = [expansion.attributes[f"{kind}_branch"] for kind in ("then", "else")]
-    if any(node.op_type in _COSTLY or list(subgraphs(node)) for b in branches for node in b.node):
+    nodes = [node for branch in branches for node in branch.node]
+    if any(node.op_type in _COSTLY or is_host_operator(node) for node in nodes):
         return False
     for yes, no in zip(*(branch.output for branch in branches), strict=True):
         shape = static_shape(yes)

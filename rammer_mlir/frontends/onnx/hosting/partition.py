@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx
@@ -34,6 +34,8 @@ from rammer_mlir.programs.host_program import (
     Step,
     operands_of,
 )
+
+Shape = tuple[int, ...]
 
 _MOST_TRIVIAL = 16
 """Small nodes that the host evaluates one by one rather than that they become a part."""
@@ -142,17 +144,33 @@ class _Partition:
     def _choose(self, node: onnx.NodeProto) -> Choose:
         branches = {a.name: a.g for a in node.attribute}
         then, otherwise = (
-            self._body(branches[f"{kind}_branch"], [], is_repeated=self.is_repeated)
+            self._body(branches[f"{kind}_branch"], [], [], is_repeated=self.is_repeated)
             for kind in ("then", "else")
         )
         return Choose(node.name, node.input[0], (then, otherwise), tuple(node.output))
 
     def _body(
-        self, body: onnx.GraphProto, inputs: Sequence[onnx.ValueInfoProto], *, is_repeated: bool
+        self,
+        body: onnx.GraphProto,
+        inputs: Sequence[onnx.ValueInfoProto],
+        shapes: Sequence[Shape | None],
+        *,
+        is_repeated: bool,
     ) -> Call:
+        """Make a part of a branch, or of the body of a loop.
+
+        Args:
+            body: stays as it is.
+            inputs: its own inputs.
+            shapes: of these at the first call, as far as they are known.
+            is_repeated: whether it is the body of a loop, or within one.
+        """
         captured = self._maker.captured(body)
         model = self._maker.of_subgraph(body, inputs, captured)
-        return self._call(Part(model, (), is_repeated, is_eager=False), captured)
+        call = self._call(Part(model, (), is_repeated, is_eager=False), captured)
+        known = [*shapes, *map(self._maker.shape, captured)]
+        found = tuple(shape for shape in known if shape is not None)
+        return replace(call, shapes=found) if len(found) == len(known) else call
 
     def _loop(self, node: onnx.NodeProto) -> Repeat:
         body = _copied(node)
@@ -162,6 +180,7 @@ class _Partition:
             give_scalar(body, 1, onnx.TensorProto.BOOL),
         ]
         inputs += self._states(body.input[2:], states)
+        shapes = [(), (), *map(self._maker.shape, states)]
         results = [*node.output, *[""] * (len(body.output) - 1 - len(node.output))]
         stacks = tuple(self._stack(name, 0, 0) for name in results[len(states) :])
         return Repeat(
@@ -171,7 +190,7 @@ class _Partition:
             condition=condition,
             states=tuple(states),
             sources=(),
-            body=self._body(body, inputs, is_repeated=True),
+            body=self._body(body, inputs, shapes, is_repeated=True),
             results=tuple(results[: len(states)]),
             stacks=stacks,
         )
@@ -183,6 +202,10 @@ class _Partition:
         states, sources = node.input[:-number], node.input[-number:]
         results = [*node.output, *[""] * (len(body.output) - len(node.output))]
         stacked = results[len(states) :]
+        inputs = self._states(body.input, node.input)
+        axes = [axis for _, axis, _ in _axes(given, "input", sources)]
+        elements = map(self._maker.element_shape, sources, axes)
+        shapes = [*map(self._maker.shape, states), *elements]
         return Repeat(
             node.name,
             is_counted=False,
@@ -193,7 +216,7 @@ class _Partition:
                 Source(value, axis, bool(direction))
                 for value, axis, direction in _axes(given, "input", sources)
             ),
-            body=self._body(body, self._states(body.input, node.input), is_repeated=True),
+            body=self._body(body, inputs, shapes, is_repeated=True),
             results=tuple(results[: len(states)]),
             stacks=tuple(
                 self._stack(value, axis, direction)

@@ -16,7 +16,7 @@ from rammer_mlir.frontends.onnx.model import (
     separate_weights,
 )
 from rammer_mlir.frontends.onnx.tensor_data import TensorData
-from rammer_mlir.frontends.onnx.tensors import dtype_of, value_infos
+from rammer_mlir.frontends.onnx.tensors import dtype_of, static_shape, value_infos
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,25 @@ class PartMaker:
         """Return the values around a subgraph that it uses, constants excepted."""
         constants = self._constants.keys() | self._model.weights.keys()
         return sorted(free_names(body) - constants)
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """Return a value's shape, None if it is not known, or the value is no tensor."""
+        if name in self._constants:
+            return tuple(self._constants[name].dims)
+        if name in self._model.weights:
+            return self._model.weights[name].shape
+        if name not in self._types or not self._types[name].type.HasField("tensor_type"):
+            return None
+        found = static_shape(self._types[name])
+        return None if found is None else tuple(found)
+
+    def element_shape(self, name: str, axis: int) -> tuple[int, ...] | None:
+        """Return the shape of a value's elements along an axis, None if it is not known."""
+        shape = self.shape(name)
+        if shape is None:
+            return None
+        axis %= len(shape)
+        return shape[:axis] + shape[axis + 1 :]
 
     def element(self, name: str, axis: int) -> tuple[np.dtype[np.generic], tuple[int, ...]]:
         """Return the type and shape of what a value is stacked of, with 0 for unknown sizes."""
@@ -143,12 +162,14 @@ def give_scalar(body: onnx.GraphProto, number: int, elem_type: int) -> onnx.Valu
     value = body.input[number]
     if not value.type.tensor_type.shape.dim:
         return helper.make_tensor_value_info(value.name, elem_type, [])
-    scalar, shape = f"{value.name}/scalar", f"{value.name}/shape"
+    name = value.name
+    scalar, shape = f"{name}/scalar", f"{name}/shape"
     body.initializer.append(helper.make_tensor(shape, onnx.TensorProto.INT64, [1], [1]))
     nodes = list(body.node)
     del body.node[:]
-    body.node.append(helper.make_node("Reshape", [scalar, shape], [value.name], name=value.name))
+    body.node.append(helper.make_node("Reshape", [scalar, shape], [name], name=name))
     body.node.extend(nodes)
+    value.name = scalar
     return helper.make_tensor_value_info(scalar, elem_type, [])
 
 

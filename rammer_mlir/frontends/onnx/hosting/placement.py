@@ -84,6 +84,7 @@ class _Placer:
         self._deciding = self._small_deciders(graph.node)
         inputs = {value.name for value in model.inputs}
         self._host = dict.fromkeys(inputs | self._constants, 0)
+        self._host_results: set[str] = set()
         self._part: dict[str, int] = {}
         self._given = self._constants | (set() if is_repeated else inputs)
         self._of_open_size = {name for name in inputs if not self._is_static(name)}
@@ -100,6 +101,7 @@ class _Placer:
         names = [name for name in node.output if name]
         if on_host:
             self._host.update(dict.fromkeys(names, slot))
+            self._host_results.update(names)
             if all(name in self._given for name in operands):
                 self._given.update(names)
         else:
@@ -136,8 +138,13 @@ class _Placer:
         if any(name in self._deciding for name in node.output):
             return True
         varying = [name for name in operands if name not in self._constants]
-        if any(name in self._of_open_size for name in varying):
-            return not any(name in self._part for name in varying)
+        open_sized = [name for name in varying if name in self._of_open_size]
+        if open_sized:
+            # Unless it would wait for a part that has already begun with such values.
+            slot = max(self._host.get(name, -1) for name in open_sized)
+            return slot >= max(map(self._host_slot, operands))
+        if varying and self._host_results.issuperset(varying) and self._is_small(node):
+            return True
         fixed = [n for n in fixed_operands(node) if n not in self._decided]
         return any(name not in self._given for name in fixed)
 

@@ -1,0 +1,67 @@
+"""Models that the host runs in parts, compared with ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+
+import rammer_mlir
+from rammer_mlir.hosted_models.model import HostedModel
+from rammer_mlir.runtime.compiled import RunnableModel
+
+Feeds = Mapping[str, Any]
+
+
+def model_of(text: str, version: int = 17) -> onnx.ModelProto:
+    """Parse a graph, ``(inputs) => (outputs) {nodes}``, and check it."""
+    header = f'<ir_version: 8, opset_import: ["": {version}]>'
+    model = onnx.parser.parse_model(f"{header} g {text}")
+    onnx.checker.check_model(model)
+    return model
+
+
+def floats(*shape: int, seed: int = 0) -> NDArray[np.float32]:
+    """Return random numbers around zero."""
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def reference(model: onnx.ModelProto, feeds: Feeds) -> dict[str, Any]:
+    """Return what ONNX Runtime computes, by name."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    names = [value.name for value in model.graph.output]
+    return dict(zip(names, session.run(names, dict(feeds)), strict=True))
+
+
+def assert_equal(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    """Compare outputs: names, types, shapes and values."""
+    assert list(found) == list(expected)
+    for name, value in expected.items():
+        if isinstance(value, list):
+            assert_equal(dict(enumerate(found[name])), dict(enumerate(value)))
+            continue
+        assert (found[name].dtype, found[name].shape) == (value.dtype, value.shape), name
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=str(name))
+
+
+def check(model: onnx.ModelProto, runs: Sequence[Feeds], **options: Any) -> RunnableModel:
+    """Compile a model, compare its runs, and return it."""
+    made = rammer_mlir.compile(model, cache=False, **{"num_veus": 2, **options})
+    for feeds in runs:
+        assert_equal(made.run(feeds), reference(model, feeds))
+    return made
+
+
+def hosted(model: onnx.ModelProto, runs: Sequence[Feeds], **options: Any) -> HostedModel:
+    """Check a model that the host runs in parts."""
+    made = check(model, runs, **options)
+    assert isinstance(made, HostedModel)
+    return made

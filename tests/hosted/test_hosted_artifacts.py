@@ -1,0 +1,124 @@
+"""Files of models that the host runs in parts."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rammer_mlir
+from rammer_mlir.checker import verify
+from rammer_mlir.errors import ArtifactError, InputError, OptionError
+from rammer_mlir.hosted_models.model import HostedModel
+from rammer_mlir.open_models.model import OpenModel
+from tests.hosted.hosted_checks import assert_equal, check, floats, hosted, model_of, reference
+from tests.hosted.test_choices import NO, PRODUCTS, YES
+from tests.hosted.test_loops import CELL, STACKING, cell
+from tests.hosted.test_sizes import SELECTION, SHAPE_VALUES
+
+RESHAPED = SHAPE_VALUES["Reshape"][0]
+
+STEPS = {
+    "choose": (PRODUCTS, [{"x": floats(3, 4), "c": c} for c in (YES, NO)]),
+    "repeat": (STACKING, [{"x": floats(4), "n": np.array(7), "c": YES}]),
+    "scan": (CELL.replace("[T,", "[90,"), [cell(90)]),
+    "compute": (RESHAPED, [{"x": floats(4, 6), "s": np.array(s)} for s in ([6, 4], [3, 8])]),
+    "evaluate": (SELECTION, [{"x": floats(9, 4), "w": floats(4, 5)}]),
+    "open": (CELL, [cell(70), cell(80)]),
+}
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_saved_and_loaded(kind: str, tmp_path: Path) -> None:
+    text, runs = STEPS[kind]
+    model = model_of(text)
+    with check(model, runs) as made:
+        made.save(tmp_path / "model.rammer")
+        again = repr(made)
+    with rammer_mlir.load(tmp_path / "model.rammer") as loaded:
+        assert isinstance(loaded, HostedModel | OpenModel)
+        assert repr(loaded) == again
+        for feeds in runs:
+            assert_equal(loaded.run(feeds), reference(model, feeds))
+        loaded.save(tmp_path / "again.rammer")
+    assert verify(tmp_path / "again.rammer").programs > 0
+
+
+def test_what_was_not_saved_is_refused(tmp_path: Path) -> None:
+    with hosted(model_of(PRODUCTS), [{"x": floats(3, 4), "c": YES}]) as made:
+        made.save(tmp_path / "model.rammer")
+    with rammer_mlir.load(tmp_path / "model.rammer") as loaded:
+        with pytest.raises(InputError, match="has no program for a part of the model"):
+            loaded.run({"x": floats(3, 4), "c": NO})
+
+
+def test_nothing_in_memory_is_nothing_to_save(tmp_path: Path) -> None:
+    with rammer_mlir.compile(model_of(PRODUCTS), cache=False) as made:
+        with pytest.raises(OptionError, match="expected at least one part in memory"):
+            made.save(tmp_path / "model.rammer")
+
+
+def test_parts_are_prepared_ahead(tmp_path: Path) -> None:
+    with rammer_mlir.compile(model_of(PRODUCTS), cache=False) as made:
+        assert isinstance(made, HostedModel)
+        assert made.prepare() == []
+        made.save(tmp_path / "model.rammer")
+    with rammer_mlir.load(tmp_path / "model.rammer") as loaded:
+        assert loaded.run({"x": floats(3, 4), "c": NO})["y"].shape == (4, 4)
+
+
+def test_a_copy_is_loaded_from_the_file(tmp_path: Path) -> None:
+    feeds = {"x": floats(3, 4), "c": YES}
+    with hosted(model_of(PRODUCTS), [feeds]) as made:
+        made.save(tmp_path / "model.rammer")
+    with rammer_mlir.load(tmp_path / "model.rammer") as loaded:
+        with pickle.loads(pickle.dumps(loaded)) as again:
+            assert_equal(again.run(feeds), loaded.run(feeds))
+
+
+def test_a_file_that_was_changed(tmp_path: Path) -> None:
+    path = tmp_path / "model.rammer"
+    with hosted(model_of(PRODUCTS), [{"x": floats(3, 4), "c": YES}]) as made:
+        made.save(path)
+    with zipfile.ZipFile(path) as archive:
+        manifest = json.loads(archive.read("manifest.json"))
+    assert manifest["model"]["program"]["steps"][-1]["condition"] == "c"
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b'"condition": "c"', b'"condition": "x"'))
+    with pytest.raises(ArtifactError):
+        rammer_mlir.load(path)
+
+
+def tool(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", f"rammer_mlir.cli.{name}", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_tools(tmp_path: Path) -> None:
+    """All branches are in the file, though none was taken."""
+    (tmp_path / "model.onnx").write_bytes(model_of(PRODUCTS).SerializeToString())
+    artifact = tmp_path / "model.rammer"
+    made = tool("compile", tmp_path / "model.onnx", "-o", artifact, "--no-cache")
+    assert made.returncode == 0, made.stderr
+    np.savez(tmp_path / "no.npz", x=floats(3, 4), c=NO)
+    for source in (artifact, tmp_path / "model.onnx"):
+        ran = tool(
+            "run", source, "--inputs", tmp_path / "no.npz", "--outputs", tmp_path / "out.npz"
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert "output 'y'  4x4 float32" in ran.stdout
+        x = floats(3, 4)
+        with np.load(tmp_path / "out.npz") as found:
+            np.testing.assert_allclose(found["y"], x.T @ x, rtol=1e-4, atol=1e-5)
+    told = tool("run", artifact, "--info")
+    assert "host             'If:y': part 0 if c, else part 1" in told.stdout
+    refused = tool("run", artifact, "--timeline", tmp_path / "t.json")
+    assert "--timeline: expected one program" in refused.stderr
+    shutil.rmtree(tmp_path)

@@ -1,0 +1,167 @@
+"""Loops that are not unrolled: their bodies are programs that run again and again."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import rammer_mlir
+from rammer_mlir.hosted_models.model import HostedModel
+from rammer_mlir.open_models.model import OpenModel
+from rammer_mlir.runtime.executable import Executable
+from tests.hosted.hosted_checks import check, floats, hosted, model_of
+
+TRUE = np.array(True)
+
+CELL = """(float[T,1,8] xs, float[1,8] h0) => (float[1,8] h, float[T,1,8] ys) {
+  h, ys = Scan<num_scan_inputs = 1, body = b (float[1,8] s, float[1,8] x)
+    => (float[1,8] t, float[1,8] o) { u = Add(s, x)  t = Tanh(u)  o = Mul(t, x) }>(h0, xs) }"""
+
+STACKING = """(float[4] x, int64 n, bool c) => (float[4] y, float[K,4] z) {
+  y, z = Loop(n, c, x) <body = b (int64 i, bool d, float[4] s)
+    => (bool e, float[4] t, float[4] o) {
+      f = Cast<to = 1>(i)  t = Add(s, f)  o = Mul(t, x)  e = Identity(d) }> }"""
+
+
+def cell(steps: int) -> dict[str, Any]:
+    return {"xs": floats(steps, 1, 8), "h0": floats(1, 8)}
+
+
+@pytest.mark.parametrize("steps", [1, 64, 65, 200])
+@pytest.mark.parametrize("num_veus", [1, 2])
+def test_scans(steps: int, num_veus: int) -> None:
+    """Short ones are unrolled, which nobody sees in the results."""
+    check(model_of(CELL), [cell(steps)], num_veus=num_veus)
+
+
+def test_the_body_is_repeated_by_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    repeat = Executable.repeat
+
+    def counted(self: Executable, steps: int, *rest: Any) -> int:
+        taken.append(repeat(self, steps, *rest))
+        return taken[-1]
+
+    monkeypatch.setattr(Executable, "repeat", counted)
+    check(model_of(CELL), [cell(5000)])
+    assert taken == [4096, 904]
+
+
+def test_axes_and_directions_of_scans() -> None:
+    model = model_of("""(float[2,3,100] xs, float[100,2,3] zs, float[2,3] h0)
+      => (float[2,3] h, float[2,100,3] ys, float[100,2,3] us) {
+      h, ys, us = Scan<num_scan_inputs = 2, scan_input_axes = [-1, 0],
+        scan_input_directions = [1, 0], scan_output_axes = [1, 0],
+        scan_output_directions = [0, 1], body = b (float[2,3] s, float[2,3] x, float[2,3] z)
+        => (float[2,3] t, float[2,3] o, float[2,3] p) {
+          a = Mul(x, z)  t = Add(s, a)  o = Neg(t)  p = Identity(x) }>(h0, xs, zs) }""")
+    feeds = {"xs": floats(2, 3, 100), "zs": floats(100, 2, 3), "h0": floats(2, 3)}
+    assert isinstance(check(model, [feeds]), HostedModel)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3, 4, 100])
+def test_a_count_that_the_run_brings(steps: int) -> None:
+    feeds = {"x": floats(4), "n": np.array(steps), "c": TRUE}
+    hosted(model_of(STACKING), [feeds])
+
+
+def test_a_loop_that_does_not_begin() -> None:
+    hosted(model_of(STACKING), [{"x": floats(4), "n": np.array(9), "c": np.array(False)}])
+
+
+@pytest.mark.parametrize("limit", [-1.0, 2.5, 6000.0])
+def test_a_condition_that_the_body_computes(limit: float) -> None:
+    """Without a greatest number of steps; more of them than native code takes at a time."""
+    model = model_of("""(float[4] x, float l) => (float[4] y, int64 n, float[K] z) {
+      c = Constant<value = bool {1}>()  zero = Constant<value_int = 0>()
+      y, n, z = Loop(, c, x, zero) <body = b (int64 i, bool d, float[4] s, int64 k)
+        => (bool e, float[4] t, int64 m, float o) {
+          one = Constant<value_float = 1.0>()  step = Constant<value_int = 1>()
+          t = Add(s, one)  m = Add(k, step)  o = ReduceMax<keepdims = 0>(t)  e = Less(o, l) }> }""")
+    hosted(model, [{"x": floats(4), "l": np.array(limit, np.float32)}])
+
+
+def test_states_that_grow() -> None:
+    """As a list of tokens does; the body is compiled for each length."""
+    model = model_of("""(float[1] x, int64 n) => (float[N] y) {
+      c = Constant<value = bool {1}>()
+      y = Loop(n, c, x) <body = b (int64 i, bool d, float[M] s) => (bool e, float[L] t) {
+        e = Identity(d)  last = ReduceSum<keepdims = 0>(s)  axes = Constant<value_ints = [0]>()
+        more = Unsqueeze(last, axes)  t = Concat<axis = 0>(s, more) }> }""")
+    hosted(model, [{"x": floats(1), "n": np.array(5)}])
+
+
+def test_slices_by_the_number_of_the_step() -> None:
+    """They are views that the host takes: no program is compiled for each number."""
+    model = model_of("""(float[9,4] x, int64 n) => (float[4] y) {
+      c = Constant<value = bool {1}>()  zero = Constant<value = float[4] {0, 0, 0, 0}>()
+      y = Loop(n, c, zero) <body = b (int64 i, bool d, float[4] s) => (bool e, float[4] t) {
+        e = Identity(d)  axes = Constant<value_ints = [0]>()  one = Constant<value_int = 1>()
+        begin = Unsqueeze(i, axes)  j = Add(i, one)  end = Unsqueeze(j, axes)
+        row = Slice(x, begin, end, axes)  flat = Squeeze(row, axes)  t = Add(s, flat) }> }""")
+    made = hosted(model, [{"x": floats(9, 4), "n": np.array(n)} for n in (3, 9)])
+    (body,) = made.parts
+    assert isinstance(body, OpenModel)
+    assert len(body.specializations) == 1
+
+
+def test_a_loop_within_a_loop() -> None:
+    model = model_of("""(float[3] x, int64 n, int64 m) => (float[3] y) {
+      c = Constant<value = bool {1}>()
+      y = Loop(n, c, x) <body = b (int64 i, bool d, float[3] s) => (bool e, float[3] t) {
+        e = Identity(d)
+        t = Loop(m, d, s) <body = g (int64 j, bool f, float[3] u) => (bool h, float[3] v) {
+          h = Identity(f)  half = Constant<value_float = 0.5>()  w = Mul(u, half)
+          v = Add(w, x) }> }> }""")
+    hosted(model, [{"x": floats(3), "n": np.array(4), "m": np.array(7)}])
+
+
+def test_what_the_run_brings_stays_as_it_is() -> None:
+    feeds = cell(100)
+    before = {name: value.copy() for name, value in feeds.items()}
+    check(model_of(CELL), [feeds, feeds])
+    assert all(np.array_equal(feeds[name], before[name]) for name in feeds)
+
+
+def test_code_and_time_do_not_grow_with_the_steps() -> None:
+    def compiled(steps: int) -> tuple[float, list[int]]:
+        model = model_of(CELL.replace("[T,", f"[{steps},"))
+        begin = time.process_time()
+        made = rammer_mlir.compile(model, cache=False)
+        assert isinstance(made, HostedModel)
+        assert made.prepare() == []
+        (body,) = made.parts
+        assert isinstance(body, OpenModel)
+        with body.held() as ((_, program),):
+            assert isinstance(program, Executable)
+            return time.process_time() - begin, [program.stats["code_bytes"]]
+
+    compiled(100)  # what is loaded at first use
+    (short, few), (long, many) = compiled(100), compiled(10_000)
+    assert few == many
+    assert long < 2 * short + 0.2
+
+
+def test_bodies_of_many_nodes_are_not_unrolled() -> None:
+    nodes = " ".join(f"s{n + 1} = Tanh(s{n})" for n in range(100))
+    model = model_of(f"""(float[4] x) => (float[4] y) {{
+      c = Constant<value = bool {{1}}>()  n = Constant<value_int = 50>()
+      y = Loop(n, c, x) <body = b (int64 i, bool d, float[4] s0) => (bool e, float[4] s100) {{
+        e = Identity(d) {nodes} }}> }}""")
+    hosted(model, [{"x": floats(4)}])
+
+
+def test_a_vector_of_one_element_counts() -> None:
+    """Exporters write the count, and the number of the step, so."""
+    model = model_of("""(float[4] x, int64[1] n) => (float[4] y) {
+      c = Constant<value = bool[1] {1}>()
+      y = Loop(n, c, x) <body = b (int64[1] i, bool[1] d, float[4] s) => (bool[1] e, float[4] t) {
+        f = Cast<to = 1>(i)  t = Add(s, f)  e = Identity(d) }> }""")
+    assert isinstance(model, onnx.ModelProto)
+    made = rammer_mlir.compile(model, cache=False)
+    found = made.run({"x": np.zeros(4, np.float32), "n": np.array([5])})
+    np.testing.assert_array_equal(found["y"], np.full(4, 10, np.float32))

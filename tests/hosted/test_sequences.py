@@ -1,0 +1,68 @@
+"""Sequences of tensors and optional values: Python's lists, and None."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rammer_mlir
+from rammer_mlir.errors import RammerError
+from tests.hosted.hosted_checks import assert_equal, floats, hosted, model_of
+
+
+def test_parts_of_a_tensor() -> None:
+    model = model_of(
+        """(float[6,4] x, int64[3] parts, int64 n) => (float[M,N] y, int64 length) {
+      s = SplitToSequence<axis = 0>(x, parts)  a = SequenceAt(s, n)  y = MatMul(x, b)
+      b = Transpose(a)  length = SequenceLength(s) }""".replace(
+            "y = MatMul(x, b)\n      b = Transpose(a)", "b = Transpose(a)  y = MatMul(x, b)"
+        )
+    )
+    runs = [
+        {"x": floats(6, 4), "parts": np.array(parts), "n": np.array(n)}
+        for parts, n in (([1, 2, 3], 0), ([3, 3, 0], -2), ([2, 2, 2], 2))
+    ]
+    hosted(model, runs)
+
+
+def test_a_sequence_that_a_loop_collects() -> None:
+    model = model_of("""(float[4] x, int64 n) => (float[N] y, seq(float[M]) s) {
+      c = Constant<value = bool {1}>()  e = SequenceEmpty()
+      s = Loop(n, c, e) <body = b (int64 i, bool d, seq(float[K]) t) => (bool f, seq(float[L]) u) {
+        f = Identity(d)  g = Cast<to = 1>(i)  v = Add(x, g)  u = SequenceInsert(t, v) }>
+      y = ConcatFromSequence<axis = 0>(s) }""")
+    hosted(model, [{"x": floats(4), "n": np.array(n)} for n in (1, 3)])
+
+
+def test_sequences_as_inputs_and_outputs() -> None:
+    model = model_of("""(seq(float[N]) s, float[N] x) => (seq(float[N]) t, float[N] y) {
+      z = Constant<value_int = 0>()  t = SequenceInsert(s, x, z)  a = SequenceAt(s, z)
+      y = Add(a, x) }""")
+    runs: list[dict[str, Any]] = [
+        {"s": [floats(n, seed=1), floats(n, seed=2)], "x": floats(n)} for n in (3, 5)
+    ]
+    hosted(model, runs)
+
+
+def test_optional_values() -> None:
+    model = model_of(
+        """(optional(float[4]) o, float[4] x) => (float[4] y, bool has) {
+      has = OptionalHasElement(o)
+      y = If(has)<then_branch = a () => (float[4] p) { v = OptionalGetElement(o)  p = Add(v, x) },
+                  else_branch = b () => (float[4] q) { q = Identity(x) }> }""",
+        18,
+    )
+    made = rammer_mlir.compile(model, cache=False)
+    x, o = floats(4), floats(4, seed=1)
+    assert_equal(made.run({"o": o, "x": x}), {"y": o + x, "has": np.array(True)})
+    assert_equal(made.run({"o": None, "x": x}), {"y": x, "has": np.array(False)})
+
+
+def test_a_place_that_a_sequence_lacks() -> None:
+    model = model_of("""(float[6,4] x, int64 n) => (float[M,N] y) {
+      s = SplitToSequence<axis = 0>(x)  y = SequenceAt(s, n) }""")
+    made = rammer_mlir.compile(model, cache=False)
+    with pytest.raises(RammerError, match=r"'SequenceAt:y' \(SequenceAt\): expected operands"):
+        made.run({"x": floats(6, 4), "n": np.array(9)})
