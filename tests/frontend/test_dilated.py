@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 import rammer_mlir
 from rammer_mlir.frontends.onnx.dilated import Axis, Segment, decompose_dilated
 from rammer_mlir.frontends.onnx.model import separate_weights
+from rammer_mlir.frontends.onnx.tensor_data import TensorData
 
 Array = NDArray[Any]
 
@@ -111,7 +112,7 @@ def test_taps_that_meet_padding_alone_are_cut_off(
     proto.graph.output[0].CopyFrom(
         helper.make_tensor_value_info("c", TensorProto.FLOAT, [1, 64, size, size])
     )
-    model = separate_weights(proto, "m", None)
+    model = separate_weights(proto, "m", TensorData("m", ()))
     kernel = model.weights["w"]
     decompose_dilated(model)
     convolutions = [node for node in model.graph.node if node.op_type == "Conv"]
