@@ -17,6 +17,9 @@ from rammer_mlir.programs.dimensions import PYTHON, Shapes, Sizes, Wording
 from rammer_mlir.programs.signature import Signature, TensorSpec
 from rammer_mlir.support.garbage import paused_collector
 
+_MANY_NODES = 2000
+"""Nodes from which the garbage collector would take a second; smaller models do not touch it."""
+
 
 @dataclass(frozen=True)
 class ImportedModel:
@@ -53,12 +56,12 @@ def import_model(
         ShapeError: if a shape is missing, or contradicts the model.
         UnsupportedError: naming all nodes that cannot be compiled.
     """
-    with paused_collector():
-        model = source.copy() if isinstance(source, Model) else load(source)
-        fixed = fix_inputs(model, shapes or {}, dims or {}, wording)
-        if fixed.signature.is_open:
-            refuse_whatever_the_sizes(model)  # sizes would not mend that
-        require_fixed(fixed.signature, wording)
+    model = source.copy() if isinstance(source, Model) else load(source)
+    fixed = fix_inputs(model, shapes or {}, dims or {}, wording)
+    if fixed.signature.is_open:
+        refuse_whatever_the_sizes(model)  # sizes would not mend that
+    require_fixed(fixed.signature, wording)
+    with paused_collector(len(model.graph.node) >= _MANY_NODES):
         model = prepare(model)
         signature = Signature(
             tuple(_spec(value) for value in model.inputs),
