@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEMO_STAMP := $(VENV)/.installed-demo
 BENCH_STAMP := $(VENV)/.installed-bench
 NAME ?= cpu-xeon-2-cores
 STEP = @printf '\n== %s\n'
@@ -28,15 +29,24 @@ help:
 
 environment: $(STAMP)
 
-$(STAMP): pyproject.toml
-	$(STEP) "environment in $(VENV) (a few minutes the first time)"
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else \
 	  f"error: Python 3.11 or newer is needed, {v[0]}.{v[1]} was found; run make PYTHON=...")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV)
+
+$(STAMP): pyproject.toml | $(BIN)/python
+	$(STEP) "environment in $(VENV) (a few minutes the first time)"
 	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[dev]"
+	@touch $@ $(DEMO_STAMP)
+
+# The demo needs a fraction of what the tests need, and a linker; both use one environment.
+$(DEMO_STAMP): pyproject.toml | $(BIN)/python
+	$(STEP) "environment in $(VENV) (a minute the first time)"
+	extras=demo; command -v ld.lld >/dev/null || command -v ld >/dev/null || extras=demo,link; \
+	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[$$extras]"
 	@touch $@
 
-demo: $(STAMP)
+demo: $(DEMO_STAMP)
 	$(STEP) "demo"
 	$(BIN)/python -m rammer_mlir.benchmarks.demo
 

@@ -10,21 +10,21 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
-_lock = threading.Lock()
-_pauses: list[bool] = []
-"""An entry for each pause that has not ended; whether the collector was on before it."""
+_pausing = threading.Lock()
 
 
 @contextmanager
-def paused_collector() -> Generator[None]:
-    """Pause the collector until the last of the pauses, in all threads, has ended."""
-    with _lock:
-        _pauses.append(gc.isenabled())
-        gc.disable()
+def paused_collector(paused: bool = True) -> Generator[None]:
+    """Pause the collector, if asked to, and if neither the user nor another thread has done so.
+
+    A pause ends with the work that it began with: others that overlap do not prolong it.
+    """
+    if not paused or not gc.isenabled() or not _pausing.acquire(blocking=False):
+        yield
+        return
+    gc.disable()
     try:
         yield
     finally:
-        with _lock:
-            # The pause that began first has the last entry to go.
-            if _pauses.pop():
-                gc.enable()
+        gc.enable()
+        _pausing.release()

@@ -153,13 +153,25 @@ def test_a_pipe_can_be_a_model(tmp_path: Path) -> None:
     writer.join()
 
 
-def test_the_collector_pauses_until_the_last_has_ended() -> None:
+def test_the_collector_pauses_until_the_first_has_ended() -> None:
     assert gc.isenabled()
     with paused_collector():
         assert not gc.isenabled()
         with paused_collector():
             assert not gc.isenabled()
         assert not gc.isenabled()
+    assert gc.isenabled()
+    with paused_collector(False):
+        assert gc.isenabled()
+
+
+def test_overlapping_pauses_do_not_prolong_the_first() -> None:
+    first, second = paused_collector(), paused_collector()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert gc.isenabled()
+    second.__exit__(None, None, None)
     assert gc.isenabled()
 
 

@@ -24,6 +24,9 @@ from rammer_mlir.programs.dimensions import PYTHON, Shapes, Sizes, Wording
 from rammer_mlir.programs.signature import Signature, TensorSpec
 from rammer_mlir.support.garbage import paused_collector
 
+_MANY_NODES = 2000
+"""Nodes from which the garbage collector would take a second; smaller models do not touch it."""
+
 
 @dataclass(frozen=True)
 class ImportedModel:
@@ -60,12 +63,12 @@ def import_model(
         ShapeError: if a shape is missing, or contradicts the model.
         UnsupportedError: naming all nodes that cannot be compiled.
     """
-    with paused_collector():
-        model = source.copy() if isinstance(source, Model) else load(source)
-        fixed = fix_inputs(model, shapes or {}, dims or {}, wording)
-        if fixed.signature.is_open:
-            refuse_whatever_the_sizes(model)  # sizes would not mend that
-        require_fixed(fixed.signature, wording)
+    model = source.copy() if isinstance(source, Model) else load(source)
+    fixed = fix_inputs(model, shapes or {}, dims or {}, wording)
+    if fixed.signature.is_open:
+        refuse_whatever_the_sizes(model)  # sizes would not mend that
+    require_fixed(fixed.signature, wording)
+    with paused_collector(len(model.graph.node) >= _MANY_NODES):
         return _imported(prepare(model))
 
 
@@ -83,7 +86,7 @@ def import_any(
     Raises:
         RammerError: as ``import_model`` does.
     """
-    with paused_collector():
+    with paused_collector(len(source.graph.node) >= _MANY_NODES):
         model = source.copy()
         fix_inputs(model, shapes, {})
         for name, value in values.items():

@@ -90,8 +90,8 @@ def full(shape: Sequence[int], value: float, dtype: DType) -> Tensor:
     """Return a tensor of one value."""
     if 0 in shape:
         return empty(shape, dtype)
-    out = empty(shape, dtype).value
+    scalar, out = literal(value, dtype).value, empty(shape, dtype).value
     # Not linalg.fill: it describes the operation anew for each call, which takes five times longer.
-    op = linalg.FillOp([out.type], [literal(value, dtype).value], [out])
+    op = linalg.FillOp([out.type], [scalar], [out])
     linalg.fill_builtin_region(op.operation)
     return Tensor(op.results[0], dtype)
