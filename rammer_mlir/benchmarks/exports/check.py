@@ -12,7 +12,7 @@ import onnxruntime
 from onnx import helper
 
 import rammer_mlir
-from rammer_mlir.benchmarks.comparison import Array, compare
+from rammer_mlir.benchmarks.comparison import ABSOLUTE, RELATIVE, Array, compare
 from rammer_mlir.benchmarks.exports.result import CaseResult, Result
 from rammer_mlir.benchmarks.exports.spec import Case, Spec, load
 from rammer_mlir.errors import RammerError
@@ -68,10 +68,16 @@ def _run(
     except RammerError as error:
         return CaseResult(label, refusal=str(error))
     seconds = time.monotonic() - began
-    comparison = compare(found, ours)
+    comparison = compare(found, ours, *_tolerances(found))
     excess = comparison.worst.excess if comparison.worst else 0.0
     wrong = "" if comparison.ok else str(comparison)
     return CaseResult(label, excess, wrong=wrong, seconds=seconds)
+
+
+def _tolerances(expected: Mapping[str, Array]) -> tuple[float, float]:
+    """Return the relative and the absolute tolerance: 16-bit floats are rounded at each node."""
+    is_half = any(value.dtype == np.float16 for value in expected.values())
+    return (1e-2, 2e-3) if is_half else (RELATIVE, ABSOLUTE)
 
 
 def spec_of(path: Path) -> Spec:
