@@ -32,6 +32,9 @@ def check(path: Path, cases: int | None = None) -> Result:
     graph = onnx.load(path).graph
     weights = {tensor.name for tensor in graph.initializer}
     declared = {each.name: each for each in graph.input if each.name not in weights}
+    foreign = declared.keys() - {each.name for each in spec.inputs}
+    if foreign:
+        return Result(spec.name, spec.exporter, invalid=f"inputs of no model: {sorted(foreign)}")
     results = (
         _run(model.run, session, _declared(spec.feeds(case), declared), case)
         for case in spec.cases[:cases]
