@@ -38,7 +38,7 @@ def export(model: Model, exporter: str, path: Path) -> None:
     """
     torch.manual_seed(0)
     kind, _, opset = exporter.partition("@")
-    module = model.make().eval()
+    module = _varied(model.make().eval())
     # TorchScript writes the branches of Python that these sizes take.
     case = model.cases[min(2, len(model.cases) - 1)]
     rng = np.random.default_rng(0)
@@ -49,6 +49,14 @@ def export(model: Model, exporter: str, path: Path) -> None:
     write = _export_dynamo if kind.startswith("dynamo") else _export_script
     with torch.no_grad():
         write(model, module, args, path, int(opset) if opset else None)
+
+
+def _varied(module: Any) -> Any:
+    """Fill parameters that begin as zeros: results that are all zero would show no error."""
+    for parameter in module.parameters():
+        if not parameter.any():
+            torch.nn.init.normal_(parameter, std=0.1)
+    return module
 
 
 def _open(model: Model) -> list[dict[int, str]]:
