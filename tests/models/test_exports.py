@@ -53,6 +53,8 @@ def test_models_are_checked_and_counted(tmp_path: Path, capsys: pytest.CaptureFi
     )
     _write(tmp_path, "random", f"{g} {{ f = Cast<to=1>(ids)\n y = RandomNormalLike(f) }}", IDS)
     _write(tmp_path, "invalid", f"{g} {{ y = NoSuchOperator(ids) }}", IDS)
+    captured = "agraph (int64[N,M] ids, float captured) => (float y) { y = Neg(captured) }"
+    _write(tmp_path, "captured", captured, IDS)
     page = tmp_path / "page.md"
     exports.main([str(tmp_path), "-o", str(page)])
     text = page.read_text()
@@ -60,7 +62,8 @@ def test_models_are_checked_and_counted(tmp_path: Path, capsys: pytest.CaptureFi
     assert "| good | hand | 2 | 2 |" in text and "| sized | hand | 1 | 1 |" in text
     assert "'y' (RandomNormalLike: results are random" in text
     assert "1 sizes that the exported model itself does not take" in text
-    assert "not a valid model" in text and "FAIL random.hand" in capsys.readouterr().out
+    assert "not a valid model: inputs of no model: ['captured']" in text
+    assert "FAIL random.hand" in capsys.readouterr().out
     assert {each.name: each.is_right for each in load_results(tmp_path)}["good"]
 
 

@@ -12,7 +12,7 @@ import onnxruntime
 from onnx import helper
 
 import rammer_mlir
-from rammer_mlir.benchmarks.comparison import Array, compare
+from rammer_mlir.benchmarks.comparison import ABSOLUTE, RELATIVE, Array, compare
 from rammer_mlir.benchmarks.exports.result import CaseResult, Result
 from rammer_mlir.benchmarks.exports.spec import Case, Spec, load
 from rammer_mlir.errors import RammerError
@@ -32,6 +32,9 @@ def check(path: Path, cases: int | None = None) -> Result:
     graph = onnx.load(path).graph
     weights = {tensor.name for tensor in graph.initializer}
     declared = {each.name: each for each in graph.input if each.name not in weights}
+    foreign = declared.keys() - {each.name for each in spec.inputs}
+    if foreign:
+        return Result(spec.name, spec.exporter, invalid=f"inputs of no model: {sorted(foreign)}")
     results = (
         _run(model.run, session, _declared(spec.feeds(case), declared), case)
         for case in spec.cases[:cases]
@@ -68,10 +71,16 @@ def _run(
     except RammerError as error:
         return CaseResult(label, refusal=str(error))
     seconds = time.monotonic() - began
-    comparison = compare(found, ours)
+    comparison = compare(found, ours, *_tolerances(found))
     excess = comparison.worst.excess if comparison.worst else 0.0
     wrong = "" if comparison.ok else str(comparison)
     return CaseResult(label, excess, wrong=wrong, seconds=seconds)
+
+
+def _tolerances(expected: Mapping[str, Array]) -> tuple[float, float]:
+    """Return the relative and the absolute tolerance: 16-bit floats are rounded at each node."""
+    is_half = any(value.dtype == np.float16 for value in expected.values())
+    return (1e-2, 2e-3) if is_half else (RELATIVE, ABSOLUTE)
 
 
 def spec_of(path: Path) -> Spec:

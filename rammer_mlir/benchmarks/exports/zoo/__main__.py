@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("room", choices=ROOMS)
     parser.add_argument("names", nargs="*", default=["*"])
-    parser.add_argument("--exporter", default="*", help="export by those of this name alone")
+    parser.add_argument("--by", action="append", help="an exporter instead of the models' own")
     parser.add_argument("-o", "--out", type=Path, default=Path("build/exports"))
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
@@ -39,9 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     models: Sequence[Model] = importlib.import_module(f"{package}.{given.room}").MODELS
     for model in models:
         if any(fnmatch.fnmatch(model.name, name) for name in given.names):
-            for kind in model.exporters:
-                if fnmatch.fnmatch(kind, given.exporter):
-                    _export(exporter.export, model, kind, given.out)
+            for kind in given.by or model.exporters:
+                _export(exporter.export, model, kind, given.out)
 
 
 def _export(export: object, model: Model, kind: str, out: Path) -> None:

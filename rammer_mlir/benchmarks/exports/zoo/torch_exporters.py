@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from rammer_mlir.benchmarks.exports.zoo.table import Model
@@ -29,20 +31,32 @@ for _name in (
 
 
 def export(model: Model, exporter: str, path: Path) -> None:
-    """Write the ONNX file; every named dimension is open."""
+    """Write the ONNX file; every named dimension is open.
+
+    ``exporter`` is ``torchscript`` or ``dynamo``, with ``_half`` for 16-bit floats and ``@OPSET``
+    for another opset than usual, as in ``torchscript_half@13``.
+    """
     torch.manual_seed(0)
-    module = model.make().eval()
-    # The last case: TorchScript writes the branches of Python that its sizes take.
+    kind, _, opset = exporter.partition("@")
+    module = _varied(model.make().eval())
+    # TorchScript writes the branches of Python that these sizes take.
     case = model.cases[min(2, len(model.cases) - 1)]
-    args = tuple(torch.from_numpy(each.draw(case, _rng())) for each in model.inputs)
+    rng = np.random.default_rng(0)
+    args = tuple(torch.from_numpy(each.draw(case, rng)) for each in model.inputs)
+    if kind.endswith("_half"):
+        module = module.half()
+        args = tuple(arg.half() if arg.is_floating_point() else arg for arg in args)
+    write = _export_dynamo if kind.startswith("dynamo") else _export_script
     with torch.no_grad():
-        (_export_dynamo if exporter == "dynamo" else _export_script)(model, module, args, path)
+        write(model, module, args, path, int(opset) if opset else None)
 
 
-def _rng() -> Any:
-    import numpy as np
-
-    return np.random.default_rng(0)
+def _varied(module: Any) -> Any:
+    """Fill parameters that begin as zeros: results that are all zero would show no error."""
+    for parameter in module.parameters():
+        if not parameter.any():
+            torch.nn.init.normal_(parameter, std=0.1)
+    return module
 
 
 def _open(model: Model) -> list[dict[int, str]]:
@@ -52,7 +66,9 @@ def _open(model: Model) -> list[dict[int, str]]:
     ]
 
 
-def _export_script(model: Model, module: Any, args: tuple[Any, ...], path: Path) -> None:
+def _export_script(
+    model: Model, module: Any, args: tuple[Any, ...], path: Path, opset: int | None
+) -> None:
     names = [each.name for each in model.inputs]
     axes = {
         name: {axis: dim.replace("+", "_plus_") for axis, dim in dims.items()}
@@ -64,12 +80,14 @@ def _export_script(model: Model, module: Any, args: tuple[Any, ...], path: Path)
         str(path),
         input_names=names,
         dynamic_axes=axes,
-        opset_version=OPSET,
+        opset_version=opset or OPSET,
         dynamo=False,
     )
 
 
-def _export_dynamo(model: Model, module: Any, args: tuple[Any, ...], path: Path) -> None:
+def _export_dynamo(
+    model: Model, module: Any, args: tuple[Any, ...], path: Path, opset: int | None
+) -> None:
     names = [each.name for each in model.inputs]
     dynamic = [{axis: torch.export.Dim.DYNAMIC for axis in dims} for dims in _open(model)]
     shapes = _as_parameters(module, dynamic)
@@ -79,6 +97,7 @@ def _export_dynamo(model: Model, module: Any, args: tuple[Any, ...], path: Path)
         str(path),
         input_names=names,
         dynamic_shapes=shapes,
+        opset_version=opset,
         dynamo=True,
         external_data=False,
         verbose=False,
@@ -87,8 +106,6 @@ def _export_dynamo(model: Model, module: Any, args: tuple[Any, ...], path: Path)
 
 def _as_parameters(module: Any, dynamic: list[dict[int, Any]]) -> Any:
     """Group what a variadic parameter takes, as ``torch.export`` asks for it."""
-    import inspect
-
     found: list[Any] = []
     for each in inspect.signature(module.forward).parameters.values():
         if each.kind is inspect.Parameter.VAR_POSITIONAL:
