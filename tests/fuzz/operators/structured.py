@@ -74,6 +74,8 @@ def gemm(graph: RandomGraph) -> None:
         "beta": graph.random.choice((1.0, 2.0)),
     }
     extra: dict[str, Any] = factors if graph.random.random() < 0.5 else {}
+    if not k and "beta" in extra:
+        raise Rejected("ONNX Runtime forgets the factor of the addend")
     graph.node("Gemm", operands, transA=turned[0], transB=turned[1], **extra)
 
 
