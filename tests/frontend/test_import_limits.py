@@ -192,3 +192,14 @@ def test_causal_attention_over_too_many_places(operator: str) -> None:
         value = np.full(shape, 999_999, np.int32)
         model.graph.initializer.append(numpy_helper.from_array(value, name))
     assert "expected at most 2147483647 scores, found 1000000 x 1000000" in refusal(model)
+
+
+def test_memory_that_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it does, the user gets a line."""
+
+    def exhausted(_: object) -> None:
+        raise MemoryError("Unable to allocate 6 GiB")
+
+    monkeypatch.setattr("rammer_mlir.frontends.onnx.prepare", exhausted)
+    with pytest.raises(RammerError, match="takes more memory than there is"):
+        rammer_mlir.compile(parsed("(float[2] x) => (float[2] y) {y = Relu(x)}"), cache=False)

@@ -37,7 +37,7 @@ def random_model(seed: int) -> onnx.ModelProto:
         Rejected: if this seed gives none.
     """
     graph = RandomGraph(seed)
-    wanted = graph.random.choice((1, 1, 2, 3, 4, 5, 6, 8, 10, 14))
+    wanted = graph.random.choice((1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 6, 9, 14))
     for _ in range(3 * wanted + 6):
         try:
             graph.random.choice(graph.random.choice(FAMILIES))(graph)

@@ -47,7 +47,7 @@ def product(graph: RandomGraph) -> None:
     k, n = x.shape[-1], graph.size()
     batch = [1 if graph.random.random() < 0.4 else size for size in x.shape[:-2]]
     batch = batch[graph.random.choice((0, len(batch))) :]
-    shape = (k,) if graph.random.random() < 0.1 else (*batch, k, n)
+    shape = (k,) if k and graph.random.random() < 0.1 else (*batch, k, n)
     graph.node("MatMul", [x, graph.weight(shape, x.dtype)])
 
 
@@ -74,6 +74,8 @@ def gemm(graph: RandomGraph) -> None:
         "beta": graph.random.choice((1.0, 2.0)),
     }
     extra: dict[str, Any] = factors if graph.random.random() < 0.5 else {}
+    if not k and "beta" in extra:
+        raise Rejected("ONNX Runtime forgets the factor of the addend")
     graph.node("Gemm", operands, transA=turned[0], transB=turned[1], **extra)
 
 
