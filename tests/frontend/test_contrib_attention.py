@@ -214,3 +214,20 @@ def test_forms_that_are_not_covered() -> None:
     model = contrib_model("Attention", [X, WEIGHTS, BIAS, integers(1, 2, 3)], num_heads=HEADS)
     with pytest.raises(UnsupportedError, match=r"the mask has the shape \[3\]: expected \[2\]"):
         import_model(model)
+
+
+@pytest.mark.parametrize("unidirectional", [0, 1])
+@pytest.mark.parametrize("given", ["little", "mask", "past"])
+def test_quantized_attention(unidirectional: int, given: str) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 255, (BATCH, LENGTH, WIDTH)).astype(np.uint8)
+    weights = rng.integers(-128, 127, (WIDTH, 3 * WIDTH)).astype(np.int8)
+    scales = [np.array(0.01, np.float32), np.array(0.02, np.float32)]
+    zeros = [np.array(128, np.uint8), np.array(3, np.int8)] if given != "little" else [None, None]
+    mask = MASKS["keys"] if given == "mask" else None
+    past = PAST if given == "past" else None
+    results = (np.float32,) if past is None else (np.float32,) * 2
+    inputs = [x, weights, BIAS, *scales, mask, *zeros, past]
+    details = {"num_heads": HEADS, "unidirectional": unidirectional, "results": results}
+    # Weights are constants, as ONNX Runtime packs them.
+    check_contrib("QAttention", inputs, constants=(1,), tolerance=1e-4, **details)

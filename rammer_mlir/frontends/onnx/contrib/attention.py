@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import sqrt
 
 import numpy as np
+import onnx
 
 from rammer_mlir.frontends.onnx.contrib.call import Call
 from rammer_mlir.frontends.onnx.contrib.heads import attended, joined, key_mask, split_heads
@@ -15,21 +16,37 @@ from rammer_mlir.frontends.onnx.contrib.rule import Rule
 
 def _self_attention(call: Call) -> None:
     """Project one input to queries, keys and values, and attend."""
+    projected = call.sum(call.op("MatMul", call.find(0), call.find(1)), call.find(2))
+    _attend_projected(call, projected, mask=3, past=4, bias=5)
+
+
+def _quantized_attention(call: Call) -> None:
+    """Project in integers; what follows is computed in floats."""
+    zeros = [call.find(6), call.find(7)]
+    inputs = [call.find(0), call.find(1), *(zeros if zeros[1] else filter(None, zeros))]
+    product = call.cast(call.op("MatMulInteger", *inputs), onnx.TensorProto.FLOAT)
+    scaled = call.op("Mul", product, call.op("Mul", call.find(3), call.find(4)))
+    _attend_projected(call, call.op("Add", scaled, call.find(2)), mask=5, past=8)
+
+
+def _attend_projected(
+    call: Call, projected: str, *, mask: int, past: int, bias: int | None = None
+) -> None:
+    """Attend with queries, keys and values that are side by side; inputs are given by number."""
     heads, width = call.required("num_heads"), call.shape(1)[-1]
     sizes = call.attribute("qkv_hidden_sizes", [width // 3] * 3)
     call.expect(
         len(sizes) == 3 and sum(sizes) == width, f"three hidden sizes that sum to {width}", sizes
     )
-    projected = call.sum(call.op("MatMul", call.find(0), call.find(1)), call.find(2))
     query, key, value = (split_heads(call, x, heads) for x in _parts(call, projected, sizes))
-    if call.find(4):
-        past = [call.write.element(call.find(4), number) for number in range(2)]
-        key = call.op("Concat", past[0], key, axis=2)
-        value = call.op("Concat", past[1], value, axis=2)
+    if call.find(past):
+        kept = [call.write.element(call.find(past), number) for number in range(2)]
+        key = call.op("Concat", kept[0], key, axis=2)
+        value = call.op("Concat", kept[1], value, axis=2)
     if call.uses(1):
         both = [call.op("Unsqueeze", x, call.write.integers(0)) for x in (key, value)]
         call.finish(call.op("Concat", *both, axis=0), 1)
-    masks = [*_masks(call, 3, key), call.find(5)]
+    masks = [*_masks(call, mask, key), "" if bias is None else call.find(bias)]
     call.finish(joined(call, _attended(call, query, key, value, masks)))
 
 
@@ -44,8 +61,7 @@ def _parts(call: Call, value: str, sizes: Sequence[int]) -> list[str]:
 def _masks(call: Call, number: int, key: str) -> list[str]:
     if not call.find(number):
         return []
-    length = call.shape_of(key)[2]
-    return [key_mask(call, number, length, call.attribute("mask_filter_value", -10000.0))]
+    return [key_mask(call, number, key, call.attribute("mask_filter_value", -10000.0))]
 
 
 def _attended(call: Call, query: str, key: str, value: str, masks: Sequence[str]) -> str:
@@ -187,6 +203,14 @@ RULES = {
             "sliding_window_cache": 0,
             "smooth_softmax": 0,
         },
+    ),
+    "QAttention": Rule(
+        _quantized_attention,
+        "input weight bias input_scale weight_scale mask_index? input_zero_point? "
+        "weight_zero_point? past?",
+        "output present",
+        "num_heads unidirectional mask_filter_value scale",
+        {"do_rotary": 0, "past_present_share_buffer": 0},
     ),
     "MultiHeadAttention": Rule(
         _multi_head,

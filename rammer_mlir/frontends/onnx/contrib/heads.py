@@ -63,20 +63,21 @@ def attended(
     return call.op("MatMul", call.op("Softmax", scores, axis=-1), value)
 
 
-def key_mask(call: Call, number: int, length: int, filler: float) -> str:
+def key_mask(call: Call, number: int, key: str, filler: float) -> str:
     """Write what is added to scores where an integer mask says that keys do not count.
 
     Args:
         call: the operator.
         number: of the input: [batch] are numbers of keys, [2 * batch] are ends and begins,
             [batch, keys] and [batch, queries, keys] are 1 for each key that counts.
-        length: number of keys.
+        key: the keys, [batch, heads, keys, size].
         filler: is added for those that do not count.
 
     Raises:
         UnsupportedError: if the mask has another form.
     """
     mask, shape, batch = call.find(number), call.shape(number), call.shape(0)[0]
+    length = call.shape_of(key)[2]
     if len(shape) == 1 and shape[0] in (batch, 2 * batch):
         keeps = _within(call, mask, batch, length)
     elif len(shape) in (2, 3) and shape[0] == batch and shape[-1] == length:
@@ -87,7 +88,7 @@ def key_mask(call: Call, number: int, length: int, filler: float) -> str:
             f"the mask has the shape {list(shape)}: expected [{batch}], [{2 * batch}], "
             f"[{batch}, {length}] or [{batch}, queries, {length}]"
         )
-    return call.op("Where", keeps, call.scalar(0), call.scalar(filler))
+    return call.op("Where", keeps, call.scalar(0, key), call.scalar(filler, key))
 
 
 def _within(call: Call, bounds: str, batch: int, length: int) -> str:
