@@ -24,6 +24,14 @@ def split_heads(call: Call, value: str, heads: int) -> str:
     return call.transpose(split, 0, 2, 1, 3)
 
 
+def parts(call: Call, value: str, sizes: Sequence[int]) -> list[str]:
+    """Cut the last dimension, or a vector, into parts."""
+    ends = np.cumsum(sizes).tolist()
+    axis = len(call.shape_of(value)) - 1
+    pairs = zip([0, *ends], ends, strict=False)
+    return [call.write.part(value, begin, end, axis) for begin, end in pairs]
+
+
 def joined(call: Call, value: str) -> str:
     """Turn [batch, heads, sequence, size] to [batch, sequence, heads * size]."""
     batch, heads, length, size = call.shape_of(value)
@@ -35,7 +43,7 @@ def attended(
     operands: tuple[str, str, str],
     scale: float,
     masks: Sequence[str],
-    kept: NDArray[np.bool_] | None,
+    kept: NDArray[np.bool_] | str | None,
     cap: float = 0.0,
 ) -> str:
     """Write softmax(scale Q K^T + masks) V over the last two dimensions.
@@ -45,7 +53,7 @@ def attended(
         operands: queries, keys and values.
         scale: factor of the scores.
         masks: are added to the scores; empty names are none.
-        kept: which scores count, None for all.
+        kept: which scores count, as a constant or by name; None for all.
         cap: limit of the scores, reached by a tanh, before masks; 0 for none.
     """
     query, key, value = operands
@@ -58,7 +66,7 @@ def attended(
     scores = call.sum(scores, *masks)
     if kept is not None:
         lowest = float(np.finfo(np.float16 if call.dtype().itemsize == 2 else np.float32).min)
-        chosen = call.write.constant(kept)
+        chosen = kept if isinstance(kept, str) else call.write.constant(kept)
         scores = call.op("Where", chosen, scores, call.scalar(lowest, query))
     return call.op("MatMul", call.op("Softmax", scores, axis=-1), value)
 
