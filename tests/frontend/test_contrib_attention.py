@@ -204,13 +204,81 @@ def test_grouped_attention_with_a_bias(heads: int) -> None:
     )
 
 
-def test_forms_that_are_not_covered() -> None:
-    past = floats(BATCH, 2, 3, 16)
-    model = contrib_model(
-        "GroupQueryAttention", grouped(past_key=past, past_value=past), num_heads=4, kv_num_heads=2
+@pytest.mark.parametrize("details", [{}, {"local_window_size": 3}, {"do_rotary": 1}])
+@pytest.mark.parametrize("new", [1, 3])
+def test_grouped_attention_with_a_past(details: dict[str, Any], new: int) -> None:
+    """All sequences of the batch are as long as their buffers; a token or some follow."""
+    past, total = 5, 5 + new
+    changes: dict[str, Any] = {
+        "query": floats(1, new, 4 * 16),
+        "key": floats(1, new, 2 * 16, seed=1),
+        "value": floats(1, new, 2 * 16, seed=2),
+        "past_key": floats(1, 2, past, 16, seed=5),
+        "past_value": floats(1, 2, past, 16, seed=6),
+        "seqlens_k": integers(total - 1),
+        "total_sequence_length": np.array(total, np.int32),
+    }
+    if "do_rotary" in details:
+        changes |= {"cos_cache": floats(9, 8, seed=3), "sin_cache": floats(9, 8, seed=4)}
+    check_contrib(
+        "GroupQueryAttention",
+        grouped(**changes),
+        num_heads=4,
+        kv_num_heads=2,
+        results=(np.float32,) * 3,
+        tolerance=1e-4,
+        **details,
     )
-    with pytest.raises(UnsupportedError, match=r"input 'past_key' has 3 positions: expected 0"):
-        import_model(model)
+
+
+def test_grouped_attention_skips_slots_that_are_not_in_use() -> None:
+    """The second sequence has 3 past positions in a buffer of 5: what is behind them is nothing."""
+    sizes = {"query": 4 * 16, "key": 2 * 16, "value": 2 * 16}
+    given = {name: floats(2, 1, size, seed=i) for i, (name, size) in enumerate(sizes.items())}
+    past = {name: floats(2, 2, 5, 16, seed=i + 5) for i, name in enumerate(("key", "value"))}
+    details: dict[str, Any] = {"num_heads": 4, "kv_num_heads": 2, "results": (np.float32,) * 3}
+
+    def run(rows: slice, slots: int, lengths: Array) -> dict[str, Array]:
+        inputs = grouped(
+            **{name: value[rows] for name, value in given.items()},
+            past_key=past["key"][rows, :, :slots],
+            past_value=past["value"][rows, :, :slots],
+            seqlens_k=lengths,
+            total_sequence_length=np.array(slots + 1, np.int32),
+        )
+        model = import_model(contrib_model("GroupQueryAttention", inputs, **details))
+        names = [spec.name for spec in model.signature.inputs]
+        feeds = {f"in{i}": value for i, value in enumerate(inputs) if f"in{i}" in names}
+        return cpu_runner.run(model, feeds)
+
+    both, alone = run(slice(0, 2), 5, integers(5, 3)), run(slice(1, 2), 3, integers(3))
+    np.testing.assert_allclose(both["out0"][1:], alone["out0"], rtol=1e-5, atol=1e-5)
+    for name in ("out1", "out2"):
+        np.testing.assert_array_equal(both[name][1:, :, :4], alone[name])
+
+
+def test_forms_that_are_not_covered() -> None:
     model = contrib_model("Attention", [X, WEIGHTS, BIAS, integers(1, 2, 3)], num_heads=HEADS)
     with pytest.raises(UnsupportedError, match=r"the mask has the shape \[3\]: expected \[2\]"):
         import_model(model)
+
+
+@pytest.mark.parametrize("unidirectional", [0, 1])
+@pytest.mark.parametrize("given", ["little", "mask", "past"])
+def test_quantized_attention(unidirectional: int, given: str) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 255, (BATCH, LENGTH, WIDTH)).astype(np.uint8)
+    weights = rng.integers(-128, 127, (WIDTH, 3 * WIDTH)).astype(np.int8)
+    scales = [np.array(0.01, np.float32), np.array(0.02, np.float32)]
+    zeros = [np.array(128, np.uint8), np.array(3, np.int8)] if given != "little" else [None, None]
+    mask = MASKS["keys"] if given == "mask" else None
+    past = PAST if given == "past" else None
+    check_contrib(
+        "QAttention",
+        [x, weights, BIAS, *scales, mask, *zeros, past],
+        constants=(1,),
+        results=[np.float32] * (1 if past is None else 2),
+        tolerance=1e-4,
+        num_heads=HEADS,
+        unidirectional=unidirectional,
+    )

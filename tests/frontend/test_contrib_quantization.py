@@ -106,3 +106,25 @@ def test_products(kind: type[Any], is_wide: bool) -> None:
         "MatMulIntegerToFloat", [*first, np.array(5, np.uint8), zeros, bias], tolerance=1e-4
     )
     check_contrib("MatMulIntegerToFloat", first, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("is_quantized", [False, True])
+@pytest.mark.parametrize("turned", [(0, 0), (1, 1)])
+def test_gemm(is_quantized: bool, turned: tuple[int, int]) -> None:
+    left, right = ((5, 7), (7, 4)) if turned == (0, 0) else ((7, 5), (4, 7))
+    inputs = [
+        quantized(np.uint8, *left), *scale(0.03, np.uint8, 120),
+        quantized(np.int8, *right, seed=1), *scale(0.02, np.int8),
+        quantized(np.int32, 4, seed=2) // 2**20,
+        *(scale(0.5, np.uint8, 100) if is_quantized else []),
+    ]  # fmt: skip
+    check_contrib(
+        "QGemm",
+        inputs,
+        constants=[1, 2, 3, 4, 5, 6, *([7, 8] if is_quantized else [])],
+        results=[np.uint8 if is_quantized else np.float32],
+        steps=1,
+        transA=turned[0],
+        transB=turned[1],
+        alpha=0.5,
+    )

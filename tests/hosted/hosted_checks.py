@@ -52,16 +52,32 @@ def assert_equal(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=str(name))
 
 
-def check(model: onnx.ModelProto, runs: Sequence[Feeds], **options: Any) -> RunnableModel:
+def check(
+    model: onnx.ModelProto,
+    runs: Sequence[Feeds],
+    *,
+    target: str = "cpu",
+    emulate: bool = False,
+    num_veus: int = 2,
+) -> RunnableModel:
     """Compile a model, compare its runs, and return it."""
-    made = rammer_mlir.compile(model, cache=False, **{"num_veus": 2, **options})
+    made = rammer_mlir.compile(
+        model,
+        target=target,
+        emulate=emulate,
+        num_veus=num_veus,
+        cache=False,
+        specializations=16,
+    )
     for feeds in runs:
         assert_equal(made.run(feeds), reference(model, feeds))
     return made
 
 
-def hosted(model: onnx.ModelProto, runs: Sequence[Feeds], **options: Any) -> HostedModel:
+def hosted(
+    model: onnx.ModelProto, runs: Sequence[Feeds], *, target: str = "cpu", emulate: bool = False
+) -> HostedModel:
     """Check a model that the host runs in parts."""
-    made = check(model, runs, **options)
+    made = check(model, runs, target=target, emulate=emulate)
     assert isinstance(made, HostedModel)
     return made

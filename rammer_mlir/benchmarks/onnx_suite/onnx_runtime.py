@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import helper
+from onnx import helper, numpy_helper
+
+from rammer_mlir.frontends.onnx.tensors import num_bytes
 
 Run = Callable[[Sequence[object]], Sequence[object]]
 """From inputs by position to outputs by position."""
@@ -32,8 +34,9 @@ def prepare(model: onnx.ModelProto) -> Run:
     kinds = [value.type.tensor_type.elem_type for value in model.graph.output]
 
     def run(inputs: Sequence[object]) -> Sequence[object]:
-        given = dict(zip([value.name for value in session.get_inputs()], inputs, strict=True))
-        if not any(map(_is_extension, inputs)) and not any(map(_is_extension_kind, kinds)):
+        names = [value.name for value in session.get_inputs()]
+        given = {n: _array_of(value) for n, value in zip(names, inputs, strict=True)}
+        if not any(map(_is_extension, given.values())) and not any(map(_is_extension_kind, kinds)):
             return session.run(None, given)
         values = {name: _value(array) for name, array in given.items()}
         outputs = session.run_with_ort_values(None, values)
@@ -42,27 +45,36 @@ def prepare(model: onnx.ModelProto) -> Run:
     return run
 
 
+def _array_of(value: object) -> object:
+    """Return NumPy's scalars, which it does not take, as arrays."""
+    return np.asarray(value) if isinstance(value, np.generic) else value
+
+
 def _is_extension(value: object) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind == "V"
+    return isinstance(value, np.ndarray) and value.dtype.kind != "O" and value.dtype.isbuiltin != 1
 
 
 def _is_extension_kind(kind: int) -> bool:
-    return kind != 0 and np.dtype(helper.tensor_dtype_to_np_dtype(kind)).kind == "V"
+    if kind in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING):
+        return False
+    return np.dtype(helper.tensor_dtype_to_np_dtype(kind)).isbuiltin != 1
 
 
 def _value(array: object) -> onnxruntime.OrtValue:
+    """Return an array as the runtime keeps it: narrow elements share bytes."""
     assert isinstance(array, np.ndarray)
     if not _is_extension(array):
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
-    kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array, kind)
+    tensor = numpy_helper.from_array(array)
+    shape: list[int] = list(array.shape)
+    value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(shape, tensor.data_type)
+    ctypes.memmove(value.data_ptr(), tensor.raw_data, len(tensor.raw_data))
+    return value
 
 
 def _array(value: onnxruntime.OrtValue, kind: int) -> object:
-    """Return a result's array; ONNX Runtime has none for bfloat16, and bytes for float8."""
     if not _is_extension_kind(kind):
         return value.numpy()
-    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(kind))
-    size = int(np.prod(value.shape())) * dtype.itemsize
-    content = ctypes.string_at(value.data_ptr(), size)
-    return np.frombuffer(content, dtype).reshape(value.shape())
+    tensor = onnx.TensorProto(dims=value.shape(), data_type=kind)
+    tensor.raw_data = ctypes.string_at(value.data_ptr(), num_bytes(tensor))
+    return numpy_helper.to_array(tensor)

@@ -5,49 +5,60 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import sqrt
 
-import numpy as np
-from numpy.typing import NDArray
+import onnx
 
 from rammer_mlir.frontends.onnx.contrib.call import Call
-from rammer_mlir.frontends.onnx.contrib.heads import attended, joined, key_mask, split_heads
-from rammer_mlir.frontends.onnx.contrib.rotary import positions_from, rotated
+from rammer_mlir.frontends.onnx.contrib.heads import (
+    attended,
+    causal_mask,
+    joined,
+    key_mask,
+    parts,
+    split_heads,
+)
 from rammer_mlir.frontends.onnx.contrib.rule import Rule
-from rammer_mlir.frontends.onnx.limits import MOST_ELEMENTS
 
 
 def _self_attention(call: Call) -> None:
     """Project one input to queries, keys and values, and attend."""
+    projected = call.sum(call.op("MatMul", call.find(0), call.find(1)), call.find(2))
+    _attend_projected(call, projected, mask=3, past=4, bias=5)
+
+
+def _quantized_attention(call: Call) -> None:
+    """Project in integers; what follows is computed in floats."""
+    zeros = [call.find(6), call.find(7)]
+    inputs = [call.find(0), call.find(1), *(zeros if zeros[1] else filter(None, zeros))]
+    product = call.cast(call.op("MatMulInteger", *inputs), onnx.TensorProto.FLOAT)
+    scaled = call.op("Mul", product, call.op("Mul", call.find(3), call.find(4)))
+    _attend_projected(call, call.op("Add", scaled, call.find(2)), mask=5, past=8)
+
+
+def _attend_projected(
+    call: Call, projected: str, *, mask: int, past: int, bias: int | None = None
+) -> None:
+    """Attend with queries, keys and values that are side by side; inputs are given by number."""
     heads, width = call.required("num_heads"), call.shape(1)[-1]
     sizes = call.attribute("qkv_hidden_sizes", [width // 3] * 3)
     call.expect(
         len(sizes) == 3 and sum(sizes) == width, f"three hidden sizes that sum to {width}", sizes
     )
-    projected = call.sum(call.op("MatMul", call.find(0), call.find(1)), call.find(2))
-    query, key, value = (split_heads(call, x, heads) for x in _parts(call, projected, sizes))
-    if call.find(4):
-        past = [call.write.element(call.find(4), number) for number in range(2)]
-        key = call.op("Concat", past[0], key, axis=2)
-        value = call.op("Concat", past[1], value, axis=2)
+    query, key, value = (split_heads(call, x, heads) for x in parts(call, projected, sizes))
+    if call.find(past):
+        kept = [call.write.element(call.find(past), number) for number in range(2)]
+        key = call.op("Concat", kept[0], key, axis=2)
+        value = call.op("Concat", kept[1], value, axis=2)
     if call.uses(1):
         both = [call.op("Unsqueeze", x, call.write.integers(0)) for x in (key, value)]
         call.finish(call.op("Concat", *both, axis=0), 1)
-    masks = [*_masks(call, 3, key), call.find(5)]
+    masks = [*_masks(call, mask, key), "" if bias is None else call.find(bias)]
     call.finish(joined(call, _attended(call, query, key, value, masks)))
-
-
-def _parts(call: Call, value: str, sizes: Sequence[int]) -> list[str]:
-    """Cut the last dimension, or a vector, into parts."""
-    ends = np.cumsum(sizes).tolist()
-    axis = len(call.shape_of(value)) - 1
-    pairs = zip([0, *ends], ends, strict=False)
-    return [call.write.part(value, begin, end, axis) for begin, end in pairs]
 
 
 def _masks(call: Call, number: int, key: str) -> list[str]:
     if not call.find(number):
         return []
-    length = call.shape_of(key)[2]
-    return [key_mask(call, number, length, call.attribute("mask_filter_value", -10000.0))]
+    return [key_mask(call, number, key, call.attribute("mask_filter_value", -10000.0))]
 
 
 def _attended(call: Call, query: str, key: str, value: str, masks: Sequence[str]) -> str:
@@ -56,16 +67,8 @@ def _attended(call: Call, query: str, key: str, value: str, masks: Sequence[str]
     rows, columns = call.shape_of(query)[2], call.shape_of(key)[2]
     kept = None
     if call.attribute("unidirectional", 0):
-        kept = _triangle(call, rows, columns, columns - rows)
+        kept = causal_mask(call, rows, columns, columns - rows)
     return attended(call, (query, key, value), scale, masks, kept)
-
-
-def _triangle(call: Call, rows: int, columns: int, shift: int) -> NDArray[np.bool_]:
-    """Return which keys come no later than each query."""
-    call.expect(
-        rows * columns <= MOST_ELEMENTS, f"at most {MOST_ELEMENTS} scores", f"{rows} x {columns}"
-    )
-    return np.tri(rows, columns, shift, dtype=np.bool_)
 
 
 def _multi_head(call: Call) -> None:
@@ -87,13 +90,13 @@ def _heads_of(call: Call, heads: int) -> tuple[str, str, str]:
     if not key or not value:
         if call.find(3):
             raise call.refusal("input 'bias' is given: expected none with packed operands")
-        parts = _unpacked(call, key or query, 2 if key else 3)
-        return (split_heads(call, query, heads) if key else parts[0], parts[-2], parts[-1])
+        apart = _unpacked(call, key or query, 2 if key else 3)
+        return (split_heads(call, query, heads) if key else apart[0], apart[-2], apart[-1])
     biases = ["", "", ""]
     if call.find(3):
         if len(call.shape(1)) == 4:
             raise call.refusal("input 'bias' is given: expected none with keys of four dimensions")
-        biases = _parts(call, call.find(3), [call.shape(n)[-1] for n in range(3)])
+        biases = parts(call, call.find(3), [call.shape(n)[-1] for n in range(3)])
     query, key, value = (
         split_heads(call, call.sum(x, bias), heads)
         for x, bias in zip((query, key, value), biases, strict=True)
@@ -101,77 +104,16 @@ def _heads_of(call: Call, heads: int) -> tuple[str, str, str]:
     return query, key, value
 
 
-def _unpacked(call: Call, packed: str, parts: int) -> list[str]:
+def _unpacked(call: Call, packed: str, count: int) -> list[str]:
     """Take [batch, sequence, heads, parts, size] apart."""
     shape = call.shape_of(packed)
     call.expect(
-        len(shape) == 5 and shape[3] == parts,
-        f"packed operands of the shape [batch, sequence, heads, {parts}, size]",
+        len(shape) == 5 and shape[3] == count,
+        f"packed operands of the shape [batch, sequence, heads, {count}, size]",
         list(shape),
     )
     turned = call.transpose(packed, 3, 0, 2, 1, 4)
-    return [call.write.element(turned, number) for number in range(parts)]
-
-
-def _grouped(call: Call) -> None:
-    """Attend causally with fewer heads of keys than of queries, from a sequence's begin on.
-
-    Padding rows of a shorter sequence in the batch are computed like all other rows.
-    """
-    query, key, value = _grouped_heads(call)
-    for number in (3, 4):
-        if call.find(number) and call.shape(number)[2]:
-            name = ("past_key", "past_value")[number - 3]
-            raise call.refusal(
-                f"input '{name}' has {call.shape(number)[2]} positions: expected 0; give past and "
-                "new tokens together"
-            )
-    if call.attribute("do_rotary", 0):
-        query, key = _turned_by_position(call, query), _turned_by_position(call, key)
-    call.finish(key, 1)
-    call.finish(value, 2)
-    call.finish(joined(call, _grouped_result(call, query, key, value)))
-
-
-def _grouped_heads(call: Call) -> tuple[str, str, str]:
-    heads, groups = call.required("num_heads"), call.required("kv_num_heads")
-    call.expect(heads % groups == 0, f"kv_num_heads to divide {heads}", groups)
-    query, key, value = (call.find(number) for number in range(3))
-    if not key:
-        size = call.shape(0)[-1] // (heads + 2 * groups)
-        query, key, value = _parts(call, query, [heads * size, groups * size, groups * size])
-    return (
-        split_heads(call, query, heads),
-        split_heads(call, key, groups),
-        split_heads(call, value, groups),
-    )
-
-
-def _turned_by_position(call: Call, value: str) -> str:
-    batch, _, length, _ = call.shape_of(value)
-    places = call.find(9) or positions_from(call, 0, batch, length)
-    is_interleaved = bool(call.attribute("rotary_interleaved", 0))
-    return rotated(call, value, (places, call.find(7), call.find(8)), is_interleaved)
-
-
-def _grouped_result(call: Call, query: str, key: str, value: str) -> str:
-    batch, heads, length, size = call.shape_of(query)
-    groups = call.shape_of(key)[1]
-    shared = call.reshape(query, batch, groups, heads // groups, length, size)
-    key, value = (call.op("Unsqueeze", x, call.write.integers(2)) for x in (key, value))
-    kept = _triangle(call, length, length, 0)
-    window = call.attribute("local_window_size", -1)
-    if window >= 0:
-        kept &= ~np.tri(length, k=-window, dtype=np.bool_)
-    masks = [call.find(10)]
-    if masks[0]:
-        sizes = np.broadcast_shapes(call.shape(10), (1, 1, 1, 1))
-        groups_of_mask = (1, 1) if sizes[1] == 1 else (groups, heads // groups)
-        masks = [call.reshape(masks[0], sizes[0], *groups_of_mask, *sizes[2:])]
-    scale = call.attribute("scale", 0.0) or 1 / sqrt(size)
-    cap = call.attribute("softcap", 0.0)
-    found = attended(call, (shared, key, value), scale, masks, kept, cap)
-    return call.reshape(found, batch, heads, length, call.shape_of(value)[-1])
+    return [call.write.element(turned, number) for number in range(count)]
 
 
 RULES = {
@@ -182,21 +124,13 @@ RULES = {
         "num_heads unidirectional mask_filter_value qkv_hidden_sizes scale",
         {"do_rotary": 0, "past_present_share_buffer": 0, "rotary_embedding_dim": 0},
     ),
-    "GroupQueryAttention": Rule(
-        _grouped,
-        "query key? value? past_key? past_value? seqlens_k total_sequence_length cos_cache? "
-        "sin_cache? position_ids? attention_bias? head_sink! k_scale! v_scale! q_norm_weight! "
-        "k_norm_weight!",
-        "output present_key present_value output_qk!",
-        "num_heads kv_num_heads do_rotary rotary_interleaved local_window_size scale softcap "
-        "qk_norm_epsilon",
-        {
-            "causal": 1,
-            "kv_cache_bit_width": 0,
-            "qk_output": 0,
-            "sliding_window_cache": 0,
-            "smooth_softmax": 0,
-        },
+    "QAttention": Rule(
+        _quantized_attention,
+        "input weight bias input_scale weight_scale mask_index? input_zero_point? "
+        "weight_zero_point? past?",
+        "output present",
+        "num_heads unidirectional mask_filter_value scale",
+        {"do_rotary": 0, "past_present_share_buffer": 0},
     ),
     "MultiHeadAttention": Rule(
         _multi_head,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.frontends.onnx.contrib.call import Call
+from rammer_mlir.frontends.onnx.limits import MOST_ELEMENTS
 
 
 def split_heads(call: Call, value: str, heads: int) -> str:
@@ -24,6 +25,14 @@ def split_heads(call: Call, value: str, heads: int) -> str:
     return call.transpose(split, 0, 2, 1, 3)
 
 
+def parts(call: Call, value: str, sizes: Sequence[int]) -> list[str]:
+    """Cut the last dimension, or a vector, into parts."""
+    ends = np.cumsum(sizes).tolist()
+    axis = len(call.shape_of(value)) - 1
+    pairs = zip([0, *ends], ends, strict=False)
+    return [call.write.part(value, begin, end, axis) for begin, end in pairs]
+
+
 def joined(call: Call, value: str) -> str:
     """Turn [batch, heads, sequence, size] to [batch, sequence, heads * size]."""
     batch, heads, length, size = call.shape_of(value)
@@ -35,7 +44,7 @@ def attended(
     operands: tuple[str, str, str],
     scale: float,
     masks: Sequence[str],
-    kept: NDArray[np.bool_] | None,
+    kept: NDArray[np.bool_] | str | None,
     cap: float = 0.0,
 ) -> str:
     """Write softmax(scale Q K^T + masks) V over the last two dimensions.
@@ -45,7 +54,7 @@ def attended(
         operands: queries, keys and values.
         scale: factor of the scores.
         masks: are added to the scores; empty names are none.
-        kept: which scores count, None for all.
+        kept: which scores count, as a constant or by name; None for all.
         cap: limit of the scores, reached by a tanh, before masks; 0 for none.
     """
     query, key, value = operands
@@ -58,25 +67,26 @@ def attended(
     scores = call.sum(scores, *masks)
     if kept is not None:
         lowest = float(np.finfo(np.float16 if call.dtype().itemsize == 2 else np.float32).min)
-        chosen = call.write.constant(kept)
+        chosen = kept if isinstance(kept, str) else call.write.constant(kept)
         scores = call.op("Where", chosen, scores, call.scalar(lowest, query))
     return call.op("MatMul", call.op("Softmax", scores, axis=-1), value)
 
 
-def key_mask(call: Call, number: int, length: int, filler: float) -> str:
+def key_mask(call: Call, number: int, key: str, filler: float) -> str:
     """Write what is added to scores where an integer mask says that keys do not count.
 
     Args:
         call: the operator.
         number: of the input: [batch] are numbers of keys, [2 * batch] are ends and begins,
             [batch, keys] and [batch, queries, keys] are 1 for each key that counts.
-        length: number of keys.
+        key: the keys, [batch, heads, keys, size].
         filler: is added for those that do not count.
 
     Raises:
         UnsupportedError: if the mask has another form.
     """
     mask, shape, batch = call.find(number), call.shape(number), call.shape(0)[0]
+    length = call.shape_of(key)[2]
     if len(shape) == 1 and shape[0] in (batch, 2 * batch):
         keeps = _within(call, mask, batch, length)
     elif len(shape) in (2, 3) and shape[0] == batch and shape[-1] == length:
@@ -87,7 +97,7 @@ def key_mask(call: Call, number: int, length: int, filler: float) -> str:
             f"the mask has the shape {list(shape)}: expected [{batch}], [{2 * batch}], "
             f"[{batch}, {length}] or [{batch}, queries, {length}]"
         )
-    return call.op("Where", keeps, call.scalar(0), call.scalar(filler))
+    return call.op("Where", keeps, call.scalar(0, key), call.scalar(filler, key))
 
 
 def _within(call: Call, bounds: str, batch: int, length: int) -> str:
@@ -103,3 +113,15 @@ def _within(call: Call, bounds: str, batch: int, length: int) -> str:
 
 def _number_of(call: Call, name: str) -> int:
     return list(call.node.input).index(name)
+
+
+def causal_mask(call: Call, rows: int, columns: int, shift: int) -> NDArray[np.bool_]:
+    """Return which keys come no later than each query.
+
+    Raises:
+        UnsupportedError: if there are more scores than a tensor has elements.
+    """
+    call.expect(
+        rows * columns <= MOST_ELEMENTS, f"at most {MOST_ELEMENTS} scores", f"{rows} x {columns}"
+    )
+    return np.tri(rows, columns, shift, dtype=np.bool_)

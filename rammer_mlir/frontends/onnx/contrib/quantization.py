@@ -127,11 +127,39 @@ def _scaled(call: Call, product: str, scales: tuple[str, str], bias: str) -> Non
     call.finish(call.sum(call.op("Mul", call.cast(product, _FLOAT), factor), bias))
 
 
+def _gemm(call: Call) -> None:
+    """Multiply integers less their zero points, add an integer bias, scale; perhaps quantize."""
+    a, b = (_turned(call, number, name) for number, name in ((0, "transA"), (3, "transB")))
+    product = call.op("MatMulInteger", *_without_last([a, b, call.find(2), call.find(5)]))
+    total = call.cast(call.sum(product, call.find(6)), _FLOAT)
+    factor = call.op("Mul", call.op("Mul", call.find(1), call.find(4)), _alpha(call))
+    value = call.op("Mul", total, factor)
+    if call.find(7):
+        _quantized(call, value, 7)
+    else:
+        call.finish(value)
+
+
+def _turned(call: Call, number: int, attribute: str) -> str:
+    value = call.find(number)
+    return call.transpose(value, 1, 0) if call.attribute(attribute, 0) else value
+
+
+def _alpha(call: Call) -> str:
+    return call.scalar(call.attribute("alpha", 1.0), call.find(1))
+
+
 RULES = {
     "DequantizeLinear": Rule(_dequantize, "x x_scale x_zero_point?", "y", "axis"),
     "DynamicQuantizeMatMul": Rule(_dynamic_matmul, "A B b_scale b_zero_point? bias?", "Y"),
     "MatMulIntegerToFloat": Rule(
         _integer_matmul, "A B a_scale b_scale a_zero_point? b_zero_point? bias?", "Y"
+    ),
+    "QGemm": Rule(
+        _gemm,
+        "A a_scale a_zero_point B b_scale b_zero_point C? y_scale? y_zero_point?",
+        "Y",
+        "alpha transA transB",
     ),
     "QLinearAdd": _elementwise("Add"),
     "QLinearAveragePool": _pool("AveragePool", _POOL),

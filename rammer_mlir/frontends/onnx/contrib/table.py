@@ -8,6 +8,7 @@ from rammer_mlir.frontends.onnx.contrib import (
     activations,
     attention,
     features,
+    grouped,
     normalization,
     products,
     quantization,
@@ -20,6 +21,7 @@ from rammer_mlir.frontends.onnx.contrib.rule import Rule
 RULES: dict[str, Rule] = {
     **activations.RULES,
     **attention.RULES,
+    **grouped.RULES,
     **normalization.RULES,
     **products.RULES,
     **quantization.RULES,
