@@ -50,7 +50,8 @@ def _choose_package() -> str:
     )
     raise MissingPackageError(
         "expected MLIR Python bindings that can define dialects, found none: "
-        f"{'; '.join(reasons)}; {advice}"
+        f"{'; '.join(reasons)}; {advice}",
+        override or _CANDIDATES[0],
     )
 
 

@@ -168,18 +168,6 @@ def test_what_the_importer_cannot_lower() -> None:
     assert "'MaxRoiPool:y'" in text and "cannot lower" in text and "%" not in text
 
 
-def test_a_loop_that_ends_by_its_values() -> None:
-    graph = """(float[4] x) => (float[4] y) {
-      n = Constant<value = int64 {100}>()
-      t = Constant<value = bool {1}>()
-      y = Loop(n, t, x)<body = b (int64 i, bool c, float[4] s) => (bool d, float[4] u) {
-        k = Constant<value = float {3.0}>()
-        m = ReduceMax<keepdims=0>(s)
-        d = Less(m, k)
-        u = Add(s, x) }> }"""
-    assert "'Loop:y' (Loop): its body computes whether the loop goes on" in refusal(parsed(graph))
-
-
 def test_folding_prints_nothing() -> None:
     """Division by zero while constants are folded is silent, as it is at run time."""
     script = """

@@ -41,12 +41,16 @@ def reference(model: onnx.ModelProto, feeds: Feeds) -> dict[str, Any]:
     return dict(zip(names, session.run(names, dict(feeds)), strict=True))
 
 
-def assert_equal(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+def _numbered(values: Sequence[Any]) -> dict[int, Any]:
+    return dict(enumerate(values))
+
+
+def assert_equal(found: Mapping[Any, Any], expected: Mapping[Any, Any]) -> None:
     """Compare outputs: names, types, shapes and values."""
     assert list(found) == list(expected)
     for name, value in expected.items():
         if isinstance(value, list):
-            assert_equal(dict(enumerate(found[name])), dict(enumerate(value)))
+            assert_equal(_numbered(found[name]), _numbered(value))
             continue
         assert (found[name].dtype, found[name].shape) == (value.dtype, value.shape), name
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=str(name))
