@@ -11,6 +11,7 @@ from pathlib import Path
 
 import onnx
 
+from rammer_mlir.evaluators.host_table import HOST_EVALUATORS
 from rammer_mlir.evaluators.table import EVALUATORS
 from rammer_mlir.frontends.onnx.builders.table import BUILDERS
 from rammer_mlir.frontends.onnx.contrib.table import ML_DOMAIN, ML_RULES, RULES
@@ -102,9 +103,11 @@ def _how(name: str, domain: str) -> str:
     if name in INLINED:
         return "by its definition"
     if name in _EXPANDED:
-        return "expanded"
+        return "unrolled where it is short, else by the host around its body"
     if name in _CELLS:
         return "as cells"
+    if name in HOST_EVALUATORS:
+        return "by the host: data decides about the size of its results"
     reason = reason_of(name)
     if name in EVALUATORS and (reason is not None or name not in BUILDERS):
         return "of constants, and where constants decide about it"
