@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import io
 import statistics
 import sys
 import time
-import zipfile
-import zlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 import rammer_mlir
 from rammer_mlir.checker import verify
+from rammer_mlir.cli.arrays import each_array, read_arrays, write_arrays
 from rammer_mlir.cli.common import ArgumentParser, run_tool
 from rammer_mlir.cli.model_options import (
     add_model_options,
@@ -37,7 +34,7 @@ from rammer_mlir.cli.open_models import (
     with_narrow_floats,
 )
 from rammer_mlir.emulation.device.executable import EmulatedExecutable
-from rammer_mlir.errors import InputError, OptionError
+from rammer_mlir.errors import OptionError
 from rammer_mlir.hosted_models.model import HostedModel
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.open_models.tree import ComposedModel
@@ -52,7 +49,7 @@ from rammer_mlir.runtime.compiled import CompiledModel, RunnableModel
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.feeds import check_inputs, random_feeds
 from rammer_mlir.scheduling.policies import get_policy
-from rammer_mlir.support.atomic_file import check_writable, open_atomically
+from rammer_mlir.support.atomic_file import check_writable
 from rammer_mlir.support.log import logged_seconds, shown_on_stderr
 from rammer_mlir.support.plugins import load_plugins
 from rammer_mlir.timeline.files import write_timelines
@@ -61,11 +58,6 @@ from rammer_mlir.timeline.spans import Timeline
 Arrays = Mapping[str, NDArray[np.generic]]
 
 _ZIP = b"PK"
-
-_NOT_ARRAYS = (
-    ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError,
-)  # fmt: skip
-"""What reading a damaged or encrypted .npz file can raise."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -145,7 +137,7 @@ def _run_model(options: argparse.Namespace) -> int:
         _check_timeline(options, "an emulated GPU")
     for name in filter(None, (options.outputs, options.timeline)):
         check_writable(Path(name))
-    inputs = _read_arrays(options.inputs) if options.inputs else None
+    inputs = read_arrays(options.inputs) if options.inputs else None
     with _open_model(options) as model, _program(options, model, inputs) as (executable, feeds):
         _check_runs_there(options, executable)
         _make_ready(options, executable, feeds)
@@ -153,7 +145,7 @@ def _run_model(options: argparse.Namespace) -> int:
         if options.timeline:
             write_timelines(options.timeline, _record(options, executable, feeds, compared))
         if options.outputs:
-            _write_arrays(Path(options.outputs), outputs)
+            write_arrays(Path(options.outputs), outputs)
     return 0
 
 
@@ -374,7 +366,7 @@ def _time_runs(executable: RunnableModel, feeds: Arrays, repeat: int) -> Arrays:
         outputs = executable.run(feeds)
         seconds.append(time.perf_counter() - begin)
     print(executable.summary)
-    for name, array in _each_array(outputs):
+    for name, array in each_array(outputs):
         print(f"output '{name}'  {'x'.join(map(str, array.shape)) or 'scalar'} {array.dtype}")
     median, low, high = statistics.median(seconds), min(seconds), max(seconds)
     # Emulated times say nothing about a GPU.
@@ -383,39 +375,7 @@ def _time_runs(executable: RunnableModel, feeds: Arrays, repeat: int) -> Arrays:
         f"{label:<16} {median * 1e3:.3f} ms median of {repeat} "
         f"(from {low * 1e3:.3f} to {high * 1e3:.3f} ms)"
     )
-    return dict(_each_array(outputs))
-
-
-def _each_array(outputs: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.generic]]]:
-    """Yield arrays with their names; those of a sequence are numbered, ``y/0``, ``y/1``."""
-    for name, value in outputs.items():
-        if isinstance(value, list):
-            values = cast("list[NDArray[np.generic]]", value)
-            yield from ((f"{name}/{number}", each) for number, each in enumerate(values))
-        elif value is not None:
-            yield name, value
-
-
-def _read_arrays(name: str) -> dict[str, NDArray[np.generic]]:
-    try:
-        loaded = np.load(name, allow_pickle=False)
-        if not isinstance(loaded, np.lib.npyio.NpzFile):
-            raise InputError(f"'{name}' is one array: expected an .npz file with arrays by name")
-        with loaded as archive:
-            return {key: archive[key] for key in archive.files}
-    except OSError as error:
-        raise InputError(f"cannot read '{name}': {error.strerror or error}") from error
-    except _NOT_ARRAYS as error:
-        raise InputError(
-            f"'{name}' is not an .npz file of arrays: write it with numpy.savez"
-        ) from error
-
-
-def _write_arrays(path: Path, arrays: Arrays) -> None:
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    with open_atomically(path) as file:
-        file.write(buffer.getbuffer())
+    return dict(each_array(outputs))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from rammer_mlir.frontends.onnx.declared import Declared, check_declared, take_d
 from rammer_mlir.frontends.onnx.dilated import decompose_dilated
 from rammer_mlir.frontends.onnx.folding.evaluate import evaluate_constants
 from rammer_mlir.frontends.onnx.folding.simplify import simplify
+from rammer_mlir.frontends.onnx.hosting.loop_shapes import infer_loops
 from rammer_mlir.frontends.onnx.inline import has_inlined, inline_functions
 from rammer_mlir.frontends.onnx.local_functions import inline_local_functions
 from rammer_mlir.frontends.onnx.model import Model, first_line
@@ -93,7 +94,7 @@ def fold(model: Model) -> Folded:
     refuse_unsupported(model)
     check_nodes(model)
     require_sizes(model.graph)
-    return Folded(_expand(model), declared)
+    return Folded(infer_loops(_expand(model), _fold), declared)
 
 
 def finish(folded: Folded) -> Model:

@@ -1,0 +1,59 @@
+"""Arrays by name in files, as the tools read and write them."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.errors import InputError
+from rammer_mlir.support.atomic_file import open_atomically
+
+_NOT_ARRAYS = (
+    ValueError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError,
+)  # fmt: skip
+"""What reading a damaged or encrypted .npz file can raise."""
+
+
+def each_array(outputs: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.generic]]]:
+    """Yield arrays with their names; those of a sequence are numbered, ``y/0``, ``y/1``."""
+    for name, value in outputs.items():
+        if isinstance(value, list):
+            values = cast("list[NDArray[np.generic]]", value)
+            yield from ((f"{name}/{number}", each) for number, each in enumerate(values))
+        elif value is not None:
+            yield name, value
+
+
+def read_arrays(name: str) -> dict[str, NDArray[np.generic]]:
+    """Read a file of arrays by name.
+
+    Raises:
+        InputError: if it cannot be read, or is no such file.
+    """
+    try:
+        loaded = np.load(name, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
+            raise InputError(f"'{name}' is one array: expected an .npz file with arrays by name")
+        with loaded as archive:
+            return {key: archive[key] for key in archive.files}
+    except OSError as error:
+        raise InputError(f"cannot read '{name}': {error.strerror or error}") from error
+    except _NOT_ARRAYS as error:
+        raise InputError(
+            f"'{name}' is not an .npz file of arrays: write it with numpy.savez"
+        ) from error
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+    """Write arrays by name; a file that was there stays whole until then."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    with open_atomically(path) as file:
+        file.write(buffer.getbuffer())

@@ -1,0 +1,106 @@
+"""Shapes of what loops compute, where the states keep theirs.
+
+ONNX's inference takes it that the shape of a state changes from step to step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import onnx
+from onnx import helper
+
+from rammer_mlir.frontends.onnx.hosting.parts import PartMaker
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.tensors import (
+    ONNX_DOMAINS,
+    small_constants,
+    static_dims,
+    value_infos,
+)
+from rammer_mlir.frontends.onnx.walk import subgraphs
+
+Shape = tuple[int, ...]
+
+
+def infer_loops(model: Model, infer: Callable[[Model], Model]) -> Model:
+    """Return the model with the shapes of its loops' results, and what follows from them.
+
+    Args:
+        model: its shapes have been inferred as far as ONNX's inference goes.
+        infer: returns a model, which may be the one given, with inferred shapes.
+    """
+    for node in list(model.graph.node):
+        if node.op_type == "Loop" and node.domain in ONNX_DOMAINS:
+            found = _results(model, node, infer)
+            if found and _declare(model.graph, found):
+                model = infer(model)
+    return model
+
+
+def _results(
+    model: Model, node: onnx.NodeProto, infer: Callable[[Model], Model]
+) -> list[onnx.ValueInfoProto]:
+    """Return the types of a loop's results; none where a state's shape changes, or is unknown."""
+    (body,) = subgraphs(node)
+    maker = PartMaker(model)
+    states = [maker.shape(name) for name in node.input[2:]]
+    captured = maker.captured(body)
+    given = [shape for shape in states if shape is not None]
+    if len(given) < len(states) or any(maker.shape(name) is None for name in captured):
+        return []
+    kinds = [maker.elem_type(name) for name in node.input[2:]]
+    inferred = infer(maker.of_subgraph(body, _inputs(body, kinds, given), captured)).graph.output
+    outputs = [value.type.tensor_type for value in inferred][1:]
+    shapes = [static_dims(tensor) for tensor in outputs]
+    if shapes[: len(given)] != [list(shape) for shape in given]:
+        return []
+    count = small_constants(model.graph).get(node.input[0]) if node.input[0] else None
+    steps = None if count is None or not _goes_on(body) else max(0, int(count.item()))
+    found: list[onnx.ValueInfoProto] = []
+    for number, (name, tensor, shape) in enumerate(zip(node.output, outputs, shapes, strict=False)):
+        if name and shape is not None and tensor.elem_type:
+            dims = shape if number < len(given) else [steps, *shape]
+            found.append(helper.make_tensor_value_info(name, tensor.elem_type, dims))
+    return found
+
+
+def _inputs(
+    body: onnx.GraphProto, kinds: Sequence[int], shapes: Sequence[Shape]
+) -> list[onnx.ValueInfoProto]:
+    """Return the declarations of a body's inputs in its first step."""
+    number, condition, *states = body.input
+    one = [[1] * len(value.type.tensor_type.shape.dim) for value in (number, condition)]
+    return [
+        helper.make_tensor_value_info(number.name, onnx.TensorProto.INT64, one[0]),
+        helper.make_tensor_value_info(condition.name, onnx.TensorProto.BOOL, one[1]),
+        *(
+            helper.make_tensor_value_info(value.name, kind, shape)
+            for value, kind, shape in zip(states, kinds, shapes, strict=True)
+        ),
+    ]
+
+
+def _goes_on(body: onnx.GraphProto) -> bool:
+    """Whether the condition that a body returns is the one that it was given."""
+    name = body.output[0].name
+    producers = {result: node for node in body.node for result in node.output}
+    while name in producers and producers[name].op_type == "Identity":
+        name = producers[name].input[0]
+    return name == body.input[1].name
+
+
+def _declare(graph: onnx.GraphProto, found: Sequence[onnx.ValueInfoProto]) -> bool:
+    """Give values their types; return whether these are news."""
+    known = value_infos(graph)
+    is_new = False
+    for value in found:
+        current = known.get(value.name)
+        if current is None:
+            graph.value_info.append(value)
+        elif static_dims(current.type.tensor_type) is None:
+            current.type.CopyFrom(value.type)
+        else:
+            continue
+        is_new = is_new or static_dims(value.type.tensor_type) is not None
+    return is_new
