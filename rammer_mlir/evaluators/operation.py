@@ -6,14 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[Any]
 """An array of any of the element types in ``NUMBERS``."""
 
-FLOATS = frozenset(map(np.dtype, (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)))
+try:
+    from ml_dtypes import bfloat16
+except ModuleNotFoundError:  # an installation that runs models without such tensors
+    _NARROW: tuple[type, ...] = ()
+else:
+    _NARROW = (bfloat16,)
+
+FLOATS = frozenset(map(np.dtype, (np.float16, np.float32, np.float64, *_NARROW)))
 INTEGERS = frozenset(map(np.dtype, "bhilBHIL"))
 NUMBERS = FLOATS | INTEGERS | {np.dtype(np.bool_)}
 """Element types that are computed with."""

@@ -58,6 +58,7 @@ class HostedModel(ComposedModel):
         self.program, self.parts = program, tuple(parts)
         self._interpreter = Interpreter(program, [Part(part) for part in parts])
         computes = [step for step in program.steps if isinstance(step, Compute)]
+        self._checked: list[tuple[str, tuple[int, ...], Any]] = []
         self._fresh = frozenset(name for step in computes for name in results_of(step))
 
     @property
@@ -116,13 +117,23 @@ class HostedModel(ComposedModel):
                 not defined for these values.
             RammerError: if a part cannot be compiled for the shapes that data decided.
         """
-        shapes_of(self._signature, feeds)
+        self._check(feeds)
         given = {t.name: _host_value(feeds[t.name]) for t in self._signature.inputs}
         found = dict(zip(self.program.outputs, self._interpreter.run(given), strict=True))
         for name, value in found.items():
             if name not in self._fresh:  # it may be an input's memory
                 found[name] = _copied(value)
         return found if out is None else found | _written(found, out)
+
+    def _check(self, feeds: Mapping[str, Any]) -> None:
+        """Compare names, types and shapes with the signature's, unless the last run had them."""
+        try:
+            key = [(name, value.shape, value.dtype) for name, value in feeds.items()]
+        except AttributeError:  # a sequence, or what is no array
+            key = []
+        if not key or key != self._checked:
+            shapes_of(self._signature, feeds)
+            self._checked = key
 
     def prepare(self) -> list[str]:
         """Compile the branches and the bodies of loops whose shapes are known before they run.

@@ -30,12 +30,16 @@ def infer_loops(model: Model, infer: Callable[[Model], Model]) -> Model:
         model: its shapes have been inferred as far as ONNX's inference goes.
         infer: returns a model, which may be the one given, with inferred shapes.
     """
+    is_news = False
     for node in list(model.graph.node):
-        if node.op_type == "Loop" and node.domain in ONNX_DOMAINS:
+        if node.op_type != "Loop" or node.domain not in ONNX_DOMAINS:
+            continue
+        found = _results(model, node, infer)
+        if not found and is_news:  # it may be after another loop
+            model, is_news = infer(model), False
             found = _results(model, node, infer)
-            if found and _declare(model.graph, found):
-                model = infer(model)
-    return model
+        is_news = _declare(model.graph, found) or is_news
+    return infer(model) if is_news else model
 
 
 def _results(
