@@ -12,14 +12,17 @@ from numpy.typing import NDArray
 Numbers = NDArray[Any]
 """An array of any of the element types in ``NUMBERS``."""
 
-try:
-    from ml_dtypes import bfloat16
-except ModuleNotFoundError:  # an installation that runs models without such tensors
-    _NARROW: tuple[type, ...] = ()
-else:
-    _NARROW = (bfloat16,)
 
-FLOATS = frozenset(map(np.dtype, (np.float16, np.float32, np.float64, *_NARROW)))
+def _floats() -> frozenset[np.dtype[Any]]:
+    found = {np.dtype(kind) for kind in (np.float16, np.float32, np.float64)}
+    try:
+        from ml_dtypes import bfloat16
+    except ModuleNotFoundError:  # an installation that runs models without such tensors
+        return frozenset(found)
+    return frozenset(found | {np.dtype(bfloat16)})
+
+
+FLOATS = _floats()
 INTEGERS = frozenset(map(np.dtype, "bhilBHIL"))
 NUMBERS = FLOATS | INTEGERS | {np.dtype(np.bool_)}
 """Element types that are computed with."""
