@@ -65,6 +65,7 @@ def compile_any_model(
     Raises:
         RammerError: as ``compile_model`` does.
     """
+    _log_begin(options)
     begin = time.perf_counter()
     imported = import_any(source, given.shapes, given.values, is_repeated=given.is_repeated)
     if isinstance(imported, HostedGraph):
@@ -73,6 +74,13 @@ def compile_any_model(
     if executor is not None:
         compilation.profile(executor)
     return compilation.executable(device)
+
+
+def _log_begin(options: CheckedOptions) -> None:
+    LOGGER.info(
+        "compiling for %s, policy %s, %d vEUs",
+        options.target, options.policy, options.num_veus,
+    )  # fmt: skip
 
 
 class Compilation:
@@ -105,10 +113,7 @@ class Compilation:
         Raises:
             RammerError: if it is not valid, uses what is not supported, or has unknown shapes.
         """
-        LOGGER.info(
-            "compiling for %s, policy %s, %d vEUs",
-            options.target, options.policy, options.num_veus,
-        )  # fmt: skip
+        _log_begin(options)
         begin = time.perf_counter()
         return Compilation.of_import(import_model(source, shapes=shapes), options, begin)
 
