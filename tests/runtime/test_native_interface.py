@@ -27,7 +27,14 @@ from rammer_mlir.passes.ir.entry import symbol_name
 from rammer_mlir.programs import native_interface as interface
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.gpu_image import GpuImage
-from rammer_mlir.programs.native_interface import COUNTER_WORDS, POOL, THREAD, ContextWord
+from rammer_mlir.programs.native_interface import (
+    COUNTER_WORDS,
+    MOVE,
+    POOL,
+    REPETITION,
+    THREAD,
+    ContextWord,
+)
 from rammer_mlir.runtime.context import Context
 from rammer_mlir.runtime.pool import NativeCode, ThreadPool, native_code
 
@@ -36,7 +43,8 @@ RING = Ring(num_veus=3)
 PACKAGE = Path(interface.__file__).resolve().parents[2]
 
 SYMBOLS = (
-    interface.ENTRY, interface.TRACED_ENTRY, interface.START, interface.LAUNCH, interface.STOP,
+    interface.ENTRY, interface.TRACED_ENTRY, interface.START, interface.LAUNCH, interface.REPEAT,
+    interface.STOP,
     interface.GPU_ENTRY, interface.SCRATCHES, interface.COUNTERS, interface.WATCH,
 )  # fmt: skip
 
@@ -117,10 +125,11 @@ def test_code_reads_the_fields_of_the_pool() -> None:
 
 def test_the_text_of_the_runtime_has_no_name_too_few_or_too_many() -> None:
     text = Path(runtime.__file__).with_suffix(".mlir").read_text()
-    layouts = {"pool": POOL, "thread": THREAD}
+    layouts = {"pool": POOL, "thread": THREAD, "repetition": REPETITION, "move": MOVE}
     offsets = {f"{name}_{field}" for name, kind in layouts.items() for field in kind.names or ()}
     first = {"pool_epoch", "thread_pool"}  # at offset 0, which needs no name
-    others = {"start", "launch", "stop", "futex_syscall", "pool_bytes", "thread_bytes"}
+    others = {"start", "launch", "stop", "repeat", "futex_syscall"}
+    others |= {"pool_bytes", "thread_bytes", "move_bytes", "context_pointers", "context_run"}
     assert set(Template(text).get_identifiers()) == (offsets - first) | others
 
 
