@@ -205,18 +205,22 @@ class Compiling:
         LOGGER.info("specialisation for %s", sizes_text(sizes))
         opened = [t.name for t in self.signature.inputs if t.symbols or t.shape is None]
         given = {n: shapes[n] for n in opened if n in shapes and n not in values}
-        return self.compile(Given({**self.fixed, **given}, values, self.is_repeated))
+        return self._compile_sharing(Given({**self.fixed, **given}, values, self.is_repeated))
 
     def compile(self, given: Given) -> CompiledModel | HostedModel:
-        """Compile for static shapes, or from the cache.
+        """Compile for static shapes, or take it from the cache.
 
         Raises:
             RammerError: if the model cannot be compiled for them.
         """
         made = self.compiler.find(given) or self.compiler.compile(self.model, given)
-        if isinstance(made, HostedGraph):
-            return self._hosted(made, given)
-        self.weights.share(made)
+        return self._hosted(made, given) if isinstance(made, HostedGraph) else made
+
+    def _compile_sharing(self, given: Given) -> RunnableModel:
+        """Compile, and use the memory of equal weights of other programs of the model."""
+        made = self.compile(given)
+        if isinstance(made, CompiledModel):
+            self.weights.share(made)
         return made
 
     def _hosted(self, graph: HostedGraph, given: Given) -> HostedModel:
@@ -238,5 +242,5 @@ class Compiling:
         )
         is_static = part.is_eager and not signature.is_open
         if is_static or not has_tensors_only(signature):
-            return compiling.compile(Given({}, {}, part.is_repeated))
+            return compiling._compile_sharing(Given({}, {}, part.is_repeated))
         return OpenModel(signature, compiling, self.specializations)

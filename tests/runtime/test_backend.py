@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 from rammer_mlir import backend
-from rammer_mlir.errors import InputError, OptionError, RammerError
+from rammer_mlir.errors import InputError, OptionError
 
 X = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
 
@@ -44,8 +44,8 @@ def test_a_node() -> None:
     np.testing.assert_array_equal(y, np.minimum(X, np.float32(0.5)))
     lengths = np.array([3, 1], np.int64)
     node = helper.make_node("Split", ["x", "lengths"], ["a", "b"], axis=0)
-    with pytest.raises(RammerError, match="'Split:a'"):  # its shapes depend on data
-        backend.run_node(node, [np.ones((4, 2), np.float32), lengths])
+    found = backend.run_node(node, [np.ones((4, 2), np.float32), lengths])  # decided by data
+    assert [part.shape for part in found] == [(3, 2), (1, 2)]
     with pytest.raises(InputError, match="'Exp': expected 1 inputs, found 2"):
         backend.run_node(helper.make_node("Exp", ["x"], ["y"]), [X, X])
 
@@ -59,6 +59,6 @@ def test_what_does_not_fit() -> None:
 
 def test_compatibility_is_answered_for_any_model() -> None:
     assert backend.is_compatible(model())
-    assert not backend.is_compatible(model("NonZero"))
+    assert not backend.is_compatible(model("RandomUniformLike"))
     assert not backend.is_compatible(model("NoSuchOperator"))
     assert not backend.is_compatible(model(), "CUDA")

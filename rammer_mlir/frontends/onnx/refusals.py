@@ -52,20 +52,7 @@ _CLASSICAL = "ai.onnx.ml"
 """The domain of classical machine learning."""
 
 _CLASSICAL_ADVICE: Mapping[str, tuple[str, ...]] = {
-    "write it as MatMul and Add": ("LinearClassifier", "LinearRegressor"),
-    "write it as Sub and Mul": ("Scaler",),
-    "write it as a norm and Div": ("Normalizer",),
-    "write it as Where": ("Imputer",),
-    "write it as Greater and Cast": ("Binarizer",),
-    "write it as Gather": ("ArrayFeatureExtractor",),
-    "write it as Concat": ("FeatureVectorizer",),
-    "write it as OneHot": ("OneHotEncoder",),
     "write it as MatMul and the kernel's function": ("SVMClassifier", "SVMRegressor"),
-    "convert its trees to tensor operators, as hummingbird-ml does": (
-        "TreeEnsemble",
-        "TreeEnsembleClassifier",
-        "TreeEnsembleRegressor",
-    ),
     "export the model without it (zipmap=False)": ("ZipMap",),
     "map keys to numbers outside of the model": (
         "CastMap",
