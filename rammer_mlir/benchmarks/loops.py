@@ -81,14 +81,16 @@ def mamba(
       last = Constant<value_ints = [-1]>()  second = Constant<value_ints = [2]>()
       count = Constant<value_int = {steps}>()  true = Constant<value = bool {{1}}>()
       none = Constant<value = float {{0.0}}>()  hs = Constant<value_ints = [1, {inner}, {states}]>()
-      begin = Expand(none, hs)"""
+      begin = Expand(none, hs)  one = Constant<value = float {{1.0}}>()
+      width = Constant<value_ints = [{width}]>()  ones = Expand(one, width)"""
     text = f"""(float[1,{steps},{width}] x) => (float[1,{steps},{width}] y) {{ {constants}
       {" ".join(nodes)}  y = Identity(v{layers}) }}"""
     return _filled(text, shapes), {"x": _floats(1, steps, width)}
 
 
 _LAYER = """
-  p@ = MatMul(v@, in@)  u@, z@ = Split<axis = -1>(p@, halves)  f@ = Sigmoid(u@)  q@ = Mul(u@, f@)
+  n@ = LayerNormalization(v@, ones)  p@ = MatMul(n@, in@)
+  u@, z@ = Split<axis = -1>(p@, halves)  f@ = Sigmoid(u@)  q@ = Mul(u@, f@)
   r@ = MatMul(q@, sel@)  d@, B@, C@ = Split<axis = -1>(r@, parts)
   e@ = MatMul(d@, dt@)  delta@ = Softplus(e@)  d4@ = Unsqueeze(delta@, last)
   g@ = Exp(A@)  m@ = Neg(g@)  a@ = Mul(d4@, m@)  dA@ = Exp(a@)

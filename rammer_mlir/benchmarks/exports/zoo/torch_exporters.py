@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.library import Library
 
 from rammer_mlir.benchmarks.exports.zoo.table import Model
 
@@ -16,7 +17,7 @@ OPSET = 18
 # A torchvision without its native library, as beside PyTorch's CPU wheel, declares its operators
 # only where these names exist; no model of the zoo calls them.
 torch.backends.mha.set_fastpath_enabled(False)  # TorchScript has no symbol for its fused layers
-_NATIVE = torch.library.Library("torchvision", "DEF")
+_NATIVE = Library("torchvision", "DEF")
 for _name in (
     "nms",
     "qnms",
