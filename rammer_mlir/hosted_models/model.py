@@ -15,7 +15,7 @@ from rammer_mlir.hosted_models.steps_json import ArrayWriter, write_program
 from rammer_mlir.open_models.arrays import shapes_of
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.open_models.specializer import Made
-from rammer_mlir.open_models.tree import ComposedModel, Node, TreeWriter, write_tree
+from rammer_mlir.open_models.tree import ComposedModel, Node, TreeWriter, summed_stats, write_tree
 from rammer_mlir.programs.dimensions import OpenSignature
 from rammer_mlir.programs.host_program import (
     Call,
@@ -94,11 +94,7 @@ class HostedModel(ComposedModel):
     @property
     def stats(self) -> dict[str, Any]:
         """What the compiler measured of the parts in memory: seconds by stage, summed."""
-        seconds: dict[str, float] = {}
-        for part in self.parts:
-            for stage, time in part.stats.get("seconds", {}).items():
-                seconds[stage] = seconds.get(stage, 0.0) + time
-        return {"seconds": seconds}
+        return summed_stats(self.parts)
 
     def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run the model.

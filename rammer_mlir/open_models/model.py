@@ -15,7 +15,7 @@ from rammer_mlir.open_models.artifact import Specialization, write_specializatio
 from rammer_mlir.open_models.bindings import Given, bindings_of
 from rammer_mlir.open_models.pool import Entry, Key, Pool
 from rammer_mlir.open_models.specializer import Specializer
-from rammer_mlir.open_models.tree import ComposedModel, Node, TreeWriter, write_tree
+from rammer_mlir.open_models.tree import ComposedModel, Node, TreeWriter, summed_stats, write_tree
 from rammer_mlir.programs.dimensions import (
     OpenSignature,
     Shape,
@@ -103,11 +103,7 @@ class OpenModel(ComposedModel):
     @property
     def stats(self) -> dict[str, Any]:
         """What the compiler measured of the specialisations in memory: seconds by stage, summed."""
-        seconds: dict[str, float] = {}
-        for model in self._pool.models():
-            for stage, time in model.stats.get("seconds", {}).items():
-                seconds[stage] = seconds.get(stage, 0.0) + time
-        return {"seconds": seconds}
+        return summed_stats(self._pool.models())
 
     def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run the specialisation for arrays of these shapes; make it if it is not in memory.

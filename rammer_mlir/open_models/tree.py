@@ -9,6 +9,7 @@ in one ``constants.bin``, equal ones once.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,15 @@ class ComposedModel(RunnableModel):
             "outputs": [described_tensor(tensor) for tensor in self.signature.outputs],
             "shape_values": self.signature.shape_values,
         }
+
+
+def summed_stats(models: Iterable[RunnableModel]) -> dict[str, Any]:
+    """Return what the compiler measured of several models: seconds by stage, summed."""
+    seconds: dict[str, float] = {}
+    for model in models:
+        for stage, time in model.stats.get("seconds", {}).items():
+            seconds[stage] = seconds.get(stage, 0.0) + time
+    return {"seconds": seconds}
 
 
 def write_tree(path: Path, model: ComposedModel, sign: Signer | None = None) -> None:
