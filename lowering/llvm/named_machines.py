@@ -55,7 +55,7 @@ _LEVELS: tuple[tuple[str, tuple[_Feature, ...]], ...] = (
         tuple(_Feature(f"avx512{part}", f"avx512{part}") for part in ("bw", "cd", "dq", "f", "vl")),
     ),
 )
-"""The levels of the x86-64 psABI, each with what it adds to the one before."""
+"""The levels of the x86-64 psABI, each with the instructions that it adds."""
 
 _LEVEL_OF = {
     **dict.fromkeys(("nehalem", "westmere", "sandybridge", "ivybridge"), "x86-64-v2"),

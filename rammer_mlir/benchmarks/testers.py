@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from queue import Empty, Queue
 
 SECONDS = 60
-"""What a test of one node takes at most."""
+"""The time limit of a test of one node."""
 
 Check = Callable[[str], str | None]
 """From a test's name to the reason why it fails, None if it passes."""

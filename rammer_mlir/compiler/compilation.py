@@ -47,10 +47,7 @@ def compile_model(
     executor: Executor | None = None,
 ) -> CompiledModel:
     """Compile a model; see ``rammer_mlir.compile``."""
-    compilation = Compilation.of_model(source, options, shapes)
-    if executor is not None:
-        compilation.profile(executor)
-    return compilation.executable(device)
+    return _executable(Compilation.of_model(source, options, shapes), device, executor)
 
 
 def compile_any_model(
@@ -70,7 +67,10 @@ def compile_any_model(
     imported = import_any(source, given.shapes, given.values, is_repeated=given.is_repeated)
     if isinstance(imported, HostedGraph):
         return imported
-    compilation = Compilation.of_import(imported, options, begin)
+    return _executable(Compilation.of_import(imported, options, begin), device, executor)
+
+
+def _executable(compilation: Compilation, device: int, executor: Executor | None) -> CompiledModel:
     if executor is not None:
         compilation.profile(executor)
     return compilation.executable(device)

@@ -84,5 +84,5 @@ def _tolerances(expected: Mapping[str, Array]) -> tuple[float, float]:
 
 
 def spec_of(path: Path) -> Spec:
-    """Return what the exporter wrote beside an ONNX file."""
+    """Return the description that the exporter wrote beside an ONNX file."""
     return load(path.with_suffix(".json"))

@@ -18,7 +18,7 @@ from rammer_mlir.benchmarks.publish import RESULTS
 from rammer_mlir.benchmarks.testers import check_all
 
 _SECONDS = 300
-"""What the largest of the networks takes at most, beside other work on the machine."""
+"""The time limit of a network, of the largest beside other work on the machine."""
 
 
 def _parser() -> argparse.ArgumentParser:

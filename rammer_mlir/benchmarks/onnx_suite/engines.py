@@ -54,7 +54,7 @@ def _make_check(engine: str) -> Check:
 
 
 def check(case: Case, engine: Engine) -> str | None:
-    """Return why a test fails, in one line; None if all of its data sets give what they should."""
+    """Return why a test fails, in one line; None if all data sets give their outputs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -19,7 +19,7 @@ _OPERATORS: Mapping[str, str] = {
 
 
 def exclusion(case: Case) -> str | None:
-    """Return why a test is left out of what should pass; None for all others."""
+    """Return why a test is excluded; None for a test that should pass."""
     for operator in case.operators:
         if operator in _OPERATORS:
             return _OPERATORS[operator]

@@ -46,7 +46,7 @@ class CpuBackend(Backend):
 
     @property
     def runs_here(self) -> bool:
-        """Whether this machine has what the code needs."""
+        """Whether this machine has the instructions that the code needs."""
         return self.named is None or self.named.is_this
 
     def check(self, options: CompileOptions) -> None:

@@ -21,7 +21,7 @@ from rammer_mlir.frontends.onnx.tensors import (
     small_constants,
     static_shape,
 )
-from rammer_mlir.frontends.onnx.trip_counts import count_steps
+from rammer_mlir.frontends.onnx.trip_counts import condition_of, count_steps
 from rammer_mlir.frontends.onnx.walk import subgraphs
 from rammer_mlir.frontends.onnx.well_formed import naming
 
@@ -218,7 +218,8 @@ def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int | None:
         return 0
     goes_on = _continues(body, expansion.values)
     if goes_on is None:
-        return count_steps(expansion.node, body, expansion.values)
+        # A step more than are unrolled tells as much as all of them.
+        return count_steps(expansion.node, body, expansion.values, _MOST_STEPS + 1)
     if goes_on and limit is None:
         return None
     steps = 1 if limit is None else max(0, int(limit.item()))
@@ -227,12 +228,10 @@ def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int | None:
 
 def _continues(body: onnx.GraphProto, values: dict[str, Array]) -> bool | None:
     """Return whether a loop goes on after a step, None if that depends on data."""
-    producers = {name: node for node in body.node for name in node.output}
-    name = body.output[0].name
-    while name in producers and producers[name].op_type == "Identity":
-        name = producers[name].input[0]
+    name = condition_of(body)
     if name == body.input[1].name:
         return True
+    producers = {name: node for node in body.node for name in node.output}
     known = {tensor.name: numpy_helper.to_array(tensor) for tensor in body.initializer}
     if name in producers and producers[name].op_type == "Constant":
         known[name] = numpy_helper.to_array(producers[name].attribute[0].t)

@@ -15,17 +15,25 @@ from onnx import numpy_helper
 from rammer_mlir.evaluators.operation import NotFoldableError, Operation
 from rammer_mlir.evaluators.table import EVALUATORS
 from rammer_mlir.frontends.onnx.folding.attributes import attributes_of
-from rammer_mlir.frontends.onnx.limits import MOST_NODES
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array
 
 
+def condition_of(body: onnx.GraphProto) -> str:
+    """Return the name of the value that a body's condition is, behind nodes that pass it on."""
+    producers = {name: node for node in body.node for name in node.output}
+    name = body.output[0].name
+    while name in producers and producers[name].op_type == "Identity":
+        name = producers[name].input[0]
+    return name
+
+
 def count_steps(
-    loop: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, Array]
+    loop: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, Array], enough: int
 ) -> int | None:
     """Return the number of steps by evaluating the condition, None if it depends on data.
 
-    ``values`` are the constants around the loop. Counting ends with the trip count, or where no
-    loop that long can be unrolled.
+    ``values`` are the constants around the loop. Counting ends with the trip count, or after
+    ``enough`` steps.
     """
     states = dict(zip([value.name for value in body.input[2:]], loop.input[2:], strict=True))
     nodes, leaves = _slice(body, set(states))
@@ -38,19 +46,15 @@ def count_steps(
         known[name] = values[states[name]]
     if not leaves <= {*known, body.input[0].name}:
         return None
-    most = _most_steps(loop, body, values)
+    most = _most_steps(loop, values, enough)
     return None if most is None else _run(body, nodes, known, leaves & set(states), most)
 
 
-def _most_steps(
-    loop: onnx.NodeProto, body: onnx.GraphProto, values: Mapping[str, Array]
-) -> int | None:
-    # A step more than can be unrolled: the expansion refuses it and says why.
-    most = MOST_NODES // (len(body.node) + 1) + 1
+def _most_steps(loop: onnx.NodeProto, values: Mapping[str, Array], enough: int) -> int | None:
     if not loop.input[0]:
-        return most
+        return enough
     limit = values.get(loop.input[0])
-    return None if limit is None else max(0, min(int(limit.item()), most))
+    return None if limit is None else max(0, min(int(limit.item()), enough))
 
 
 def _slice(body: onnx.GraphProto, states: set[str]) -> tuple[list[onnx.NodeProto], set[str]]:

@@ -106,7 +106,7 @@ def _export_dynamo(
 
 
 def _as_parameters(module: Any, dynamic: list[dict[int, Any]]) -> Any:
-    """Group what a variadic parameter takes, as ``torch.export`` asks for it."""
+    """Group the arguments of a variadic parameter, as ``torch.export`` asks for it."""
     found: list[Any] = []
     for each in inspect.signature(module.forward).parameters.values():
         if each.kind is inspect.Parameter.VAR_POSITIONAL:

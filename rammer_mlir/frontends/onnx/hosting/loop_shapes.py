@@ -18,6 +18,7 @@ from rammer_mlir.frontends.onnx.tensors import (
     static_dims,
     value_infos,
 )
+from rammer_mlir.frontends.onnx.trip_counts import condition_of
 from rammer_mlir.frontends.onnx.walk import subgraphs
 
 Shape = tuple[int, ...]
@@ -60,7 +61,11 @@ def _results(
     if shapes[: len(given)] != [list(shape) for shape in given]:
         return []
     count = small_constants(model.graph).get(node.input[0]) if node.input[0] else None
-    steps = None if count is None or not _goes_on(body) else max(0, int(count.item()))
+    steps = (
+        None
+        if count is None or condition_of(body) != body.input[1].name
+        else max(0, int(count.item()))
+    )
     found: list[onnx.ValueInfoProto] = []
     for number, (name, tensor, shape) in enumerate(zip(node.output, outputs, shapes, strict=False)):
         if name and shape is not None and tensor.elem_type:
@@ -83,15 +88,6 @@ def _inputs(
             for value, kind, shape in zip(states, kinds, shapes, strict=True)
         ),
     ]
-
-
-def _goes_on(body: onnx.GraphProto) -> bool:
-    """Whether the condition that a body returns is the one that it was given."""
-    name = body.output[0].name
-    producers = {result: node for node in body.node for result in node.output}
-    while name in producers and producers[name].op_type == "Identity":
-        name = producers[name].input[0]
-    return name == body.input[1].name
 
 
 def _declare(graph: onnx.GraphProto, found: Sequence[onnx.ValueInfoProto]) -> bool:

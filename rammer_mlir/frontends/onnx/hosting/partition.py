@@ -203,8 +203,8 @@ class _Partition:
         results = [*node.output, *[""] * (len(body.output) - len(node.output))]
         stacked = results[len(states) :]
         inputs = self._states(body.input, node.input)
-        axes = [axis for _, axis, _ in _axes(given, "input", sources)]
-        elements = map(self._maker.element_shape, sources, axes)
+        taken = _axes(given, "input", sources)
+        elements = (self._maker.element_shape(value, axis) for value, axis, _ in taken)
         shapes = [*map(self._maker.shape, states), *elements]
         return Repeat(
             node.name,
@@ -212,10 +212,7 @@ class _Partition:
             count="",
             condition="",
             states=tuple(states),
-            sources=tuple(
-                Source(value, axis, bool(direction))
-                for value, axis, direction in _axes(given, "input", sources)
-            ),
+            sources=tuple(Source(value, axis, bool(direction)) for value, axis, direction in taken),
             body=self._body(body, inputs, shapes, is_repeated=True),
             results=tuple(results[: len(states)]),
             stacks=tuple(
