@@ -47,5 +47,6 @@ def verify(path: str | os.PathLike[str]) -> Proven:
     except Exception as error:  # whatever reading a file that is no artifact can raise
         text = f"{type(error).__name__}: {str(error)[:200]}"
         raise ArtifactError(f"'{path}' is not a compiled model or is damaged ({text})") from error
-    sums = [sum(column) for column in zip(*found, strict=True)]
-    return Proven(time.perf_counter() - begin, len(found), max(n for n, *_ in found), *sums[1:])
+    veus = max((n for n, *_ in found), default=0)
+    sums = [sum(column) for column in zip((0, 0, 0, 0), *found, strict=True)]
+    return Proven(time.perf_counter() - begin, len(found), veus, *sums[1:])

@@ -201,7 +201,7 @@ def _fold(model: Model) -> Model:
         is_rewritten = rewrite_contrib(model)
         if is_rewritten:
             model = _infer(model)
-        rewrite_nodes(model)
+        is_rewritten |= rewrite_nodes(model)
         evaluated = evaluate_constants(model) or is_rewritten
         size = len(model.graph.node), len(open_nodes(model.graph))
         if before is not None and not evaluated and (size == before or size[1] == 0):

@@ -21,19 +21,25 @@ from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, ShapeTable, dtype_of
 
 
-def rewrite_nodes(model: Model) -> None:
-    """Rewrite nodes in place; constants must have been folded, shapes inferred."""
+def rewrite_nodes(model: Model) -> bool:
+    """Rewrite nodes in place; constants must have been folded, shapes inferred.
+
+    Return whether there were any, so that the shapes of what replaces them have to be inferred.
+    """
     if not any(_is_rewritten(node) for node in model.graph.node):
-        return
+        return False
     values, table = model.constants(), ShapeTable(model.graph)
     nodes: list[onnx.NodeProto] = []
+    is_changed = False
     for node in model.graph.node:
         new = None
         if _is_rewritten(node):
             site = _Site(node, values, table, NodeWriter(model, node.name))
             new = _REWRITES[node.op_type](site)
         nodes.extend([node] if new is None else new)
+        is_changed |= new is not None
     model.set_nodes(nodes)
+    return is_changed
 
 
 def _is_rewritten(node: onnx.NodeProto) -> bool:
