@@ -75,6 +75,35 @@ def check_operators(proto: onnx.ModelProto) -> None:
         )
 
 
+def check_subgraphs(proto: onnx.ModelProto) -> None:
+    """Refuse branches and bodies that have not the inputs and outputs which their node gives them.
+
+    Raises:
+        ModelError: naming the first such node.
+    """
+    bodies = (proto.graph.node, *(function.node for function in proto.functions))
+    for node in (node for body in bodies for node in nodes_within(body)):
+        if node.domain not in ONNX_DOMAINS or node.op_type not in ("If", "Loop"):
+            continue
+        inputs, outputs = _interface(node)
+        for graph in subgraphs(node):
+            found = len(graph.input), len(graph.output)
+            if found[0] != inputs or found[1] < outputs:
+                raise ModelError(
+                    f"{label(node)} is not valid: expected a graph of {inputs} inputs and at least "
+                    f"{outputs} outputs, found {found[0]} and {found[1]}; export the model again"
+                )
+
+
+def _interface(node: onnx.NodeProto) -> tuple[int, int]:
+    """Return how many inputs the graphs of a node have, and how many outputs at least."""
+    if node.op_type == "If":
+        return 0, len(node.output)
+    # The number of the step and the condition are inputs, the condition is an output.
+    states = max(0, len(node.input) - 2)
+    return 2 + states, 1 + max(states, len(node.output))
+
+
 def _require_utf8(content: bytes, node: onnx.NodeProto, attribute: onnx.AttributeProto) -> None:
     try:
         content.decode()

@@ -69,7 +69,8 @@ def _half_pixel(axis: _Axis, y: Floats) -> Floats:
 
 
 def _pytorch_half_pixel(axis: _Axis, y: Floats) -> Floats:
-    return _half_pixel(axis, y) if axis.scale * axis.before != 1 else y * 0 - 0.5
+    # One element is the first one: ONNX's specification; its reference implementation has -0.5.
+    return _half_pixel(axis, y) if axis.scale * axis.before != 1 else y * 0
 
 
 def _half_pixel_symmetric(axis: _Axis, y: Floats) -> Floats:
