@@ -25,6 +25,8 @@ def reduced(graph: RandomGraph) -> None:
     keepdims = graph.random.randrange(2)
     if not x.array.size and name in ("ReduceMean", "ReduceMax", "ReduceMin"):
         raise Rejected("ONNX leaves open what they are of nothing")
+    if name == "ReduceLogSum" and x.dtype.kind == "i" and (x.array <= 0).any():
+        raise Rejected("ONNX leaves open which integer is no number, or infinite")
     if not axes:
         graph.node(name, [x], keepdims=keepdims)
         return
