@@ -120,9 +120,7 @@ class Searcher:
                 self._tally.refused[_looks(case, problem)] += 1
                 if self._tally.refused[_looks(case, problem)] > 1:
                     return
-        if case is None and not isinstance(job, Case):
-            case = self._child.make(KINDS, job)
-        if case is None:
+        if case is None:  # making it failed, which is the fuzzer's own fault
             print(f"{job}: {problem.sort}, and no case: {problem.text}", flush=True)
             return
         self._found(case, problem)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import faulthandler
 import multiprocessing
 import os
@@ -58,11 +57,17 @@ Job = tuple[str, int] | Case
 """A case, or the kind and the seed of one."""
 
 
-def try_case(kinds: dict[str, Kind], job: Job) -> Outcome:
-    """Make a case if need be, and check it; an error that nobody expects becomes its problem."""
+def try_case(
+    kinds: dict[str, Kind], job: Job, made: Callable[[Case], None] = lambda _: None
+) -> Outcome:
+    """Make a case if need be, and check it; an error that nobody expects becomes its problem.
+
+    ``made`` is called with the case before it is checked.
+    """
     case: Case | None = None
     try:
         case = job if isinstance(job, Case) else kinds[job[0]].make(job[1])
+        made(case)
         return Outcome(case, kinds[case.kind].check(case))
     except Rejected:
         return Outcome(None, None)
@@ -78,28 +83,29 @@ class Child:
         """Take the module whose ``KINDS`` the child knows; it starts with the first case."""
         self._module = module
         self._process: SpawnProcess | None = None
-        self._connection: Connection[Job, Outcome] | None = None
+        self._connection: Connection[Job, Case | Outcome] | None = None
         self._log: IO[bytes] | None = None
         self._jobs = 0
 
     def attempt(self, job: Job) -> Outcome:
-        """Try a case; what ends the child is the case's problem, which then has no case."""
+        """Try a case; what ends the child is the case's problem.
+
+        A reference that ends it while the case is made gives nothing to check.
+        """
         connection = self._started()
         self._jobs += 1
-        case = job if isinstance(job, Case) else None
+        case: Case | None = None
         try:
             connection.send(job)
-            if not connection.poll(SECONDS):
-                return Outcome(case, self._end(f"no result after {SECONDS:.0f} s"))
-            return connection.recv()
+            while connection.poll(SECONDS):
+                found = connection.recv()
+                if isinstance(found, Outcome):
+                    return found
+                case = found
+            problem = self._end(f"no result after {SECONDS:.0f} s")
         except (EOFError, OSError):
-            return Outcome(case, self._end(""))
-
-    def make(self, kinds: dict[str, Kind], job: tuple[str, int]) -> Case | None:
-        """Make the case of a seed that ended a child, here: making is not what ended it."""
-        with contextlib.suppress(Rejected):
-            return kinds[job[0]].make(job[1])
-        return None
+            problem = self._end("")
+        return Outcome(case, None if case is None else problem)
 
     def stop(self) -> None:
         """End the process."""
@@ -108,7 +114,7 @@ class Child:
             self._process.join()
         self._process = None
 
-    def _started(self) -> Connection[Job, Outcome]:
+    def _started(self) -> Connection[Job, Case | Outcome]:
         if self._process is not None and self._jobs >= JOBS:
             self.stop()
         if self._process is None:
@@ -136,7 +142,7 @@ class Child:
         return Problem(f"status {code}", "\n".join([f"the process ended with {code}", *words]))
 
 
-def _serve(module: str, connection: Connection[Outcome, Job], log: str) -> None:
+def _serve(module: str, connection: Connection[Case | Outcome, Job], log: str) -> None:
     errors = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(errors, 1)
     os.dup2(errors, 2)
@@ -150,7 +156,7 @@ def _serve(module: str, connection: Connection[Outcome, Job], log: str) -> None:
             sys.exit(0)
         Path("/proc/self/clear_refs").write_text("5")
         before = _peak()
-        outcome = try_case(kinds, job)
+        outcome = try_case(kinds, job, connection.send)
         grown = _peak() - before
         if grown > RESIDENT and outcome.problem is None:
             outcome = Outcome(outcome.case, Problem("memory", f"took {grown >> 20} MiB"))

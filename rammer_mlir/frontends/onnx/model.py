@@ -188,7 +188,7 @@ def _take_constant_nodes(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
     kept: list[onnx.NodeProto] = []
     for node in graph.node:
         values = [a.t for a in node.attribute if a.name == "value"]
-        if node.op_type != "Constant" or not values:
+        if node.op_type != "Constant" or not values or not node.output:
             kept.append(node)
             continue
         tensor = onnx.TensorProto()

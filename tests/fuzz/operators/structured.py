@@ -195,6 +195,8 @@ def normalization(graph: RandomGraph) -> None:
     )  # fmt: skip
     if name in ("LayerNormalization", "RMSNormalization"):
         x = graph.tensor((1, 2, 3, 4))
+        if x.dtype.name == "float64":
+            raise Rejected("ONNX Runtime computes some of it in single precision")
         axis = axis_of(graph, len(x.shape))
         moments = [graph.weight(x.shape[axis:], x.dtype) for _ in range(2)]
         count = 1 if name == "RMSNormalization" else graph.random.choice((1, 2))

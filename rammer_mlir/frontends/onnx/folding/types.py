@@ -92,9 +92,16 @@ def infer_node(
             {n: numpy_helper.from_array(values[n], n) for n in given if _is_small(n, values)},
             opset_imports=[helper.make_opsetid("", version)],
         )
-    except (onnx.shape_inference.InferenceError, onnx.defs.SchemaError, RuntimeError):
+    except _REFUSALS:
         return {}  # inference of the whole graph says what is wrong
     return {name: TensorKind.of_type(kind) for name, kind in found.items()}
+
+
+_REFUSALS = (
+    onnx.shape_inference.InferenceError, onnx.defs.SchemaError, onnx.checker.ValidationError,
+    RuntimeError,
+)  # fmt: skip
+"""What ONNX raises for a node that it does not take."""
 
 
 def _is_small(name: str, values: Mapping[str, Array]) -> bool:
