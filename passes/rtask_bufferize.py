@@ -113,10 +113,21 @@ class _Bufferizer:
         results = list(op.results)
         buffers = [self._buffer(value) for value in [*op.operands, *results]]
         signature = tuple(_kernel_type(buffer.type) for buffer in buffers)
-        kernels = [
-            ir.FlatSymbolRefAttr.get(self._variant(ir.FlatSymbolRefAttr(name).value, signature))
-            for name in ir.ArrayAttr(op.attributes["kernels"])
-        ]
+        references = ir.ArrayAttr(op.attributes["kernels"])
+        names = [ir.FlatSymbolRefAttr(reference).value for reference in references]
+        for name in names:
+            if name not in self._kernels:
+                raise OperationError(
+                    op, f"expected rKernels, found @{name} on whole tensors: run rtask-tile first"
+                )
+        fitting = [name for name in names if self._fits(name, signature)]
+        if not fitting:
+            raise OperationError(
+                op,
+                "expected an rKernel that takes operands with strides, found external ones alone, "
+                "which take dense buffers; offer one of the compiler's own beside them",
+            )
+        kernels = [ir.FlatSymbolRefAttr.get(self._variant(name, signature)) for name in fitting]
         ir.Operation.create(
             "rtask.operator",
             operands=buffers,
@@ -125,6 +136,11 @@ class _Bufferizer:
                 "operator_id": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number),
             },
         )
+
+    def _fits(self, name: str, signature: Sequence[ir.Type]) -> bool:
+        """Whether an rKernel takes such buffers: external ones take dense ones alone."""
+        has_body = bool(len(self._functions[name].operation.regions[0].blocks))
+        return has_body or all(kind == _dense(kind) for kind in signature)
 
     def _buffer(self, value: ir.Value) -> ir.Value:
         storage = self._placement.storage[value]
@@ -145,7 +161,7 @@ class _Bufferizer:
         if key not in self._variants:
             taken = sum(1 for other, _ in self._variants if other == name)
             variant = f"{name}_b{taken}" if taken else f"{name}_b"
-            _bufferized_kernel(self._functions[name], variant, signature)
+            _bufferized(self._functions[name], variant, signature)
             description = self._kernels[name].operation.clone(
                 ip=ir.InsertionPoint(self._functions[name])
             )
@@ -165,8 +181,8 @@ def _items(dictionary: ir.DictAttr) -> dict[str, ir.Attribute]:
 
 
 def _dense(kind: ir.Type) -> ir.Type:
-    tensor_type = ir.RankedTensorType(kind)
-    return ir.MemRefType.get(list(tensor_type.shape), tensor_type.element_type)
+    shaped = ir.ShapedType(kind)
+    return ir.MemRefType.get(list(shaped.shape), shaped.element_type)
 
 
 def _kernel_type(kind: ir.Type) -> ir.Type:
@@ -191,6 +207,16 @@ def _view(root: ir.Value, layout: Layout) -> ir.Value:
     return memref.ReinterpretCastOp(
         kind, root, [], [], [], [layout.offset], list(layout.sizes), list(layout.strides)
     ).result
+
+
+def _bufferized(old: ir.OpView, name: str, signature: Sequence[ir.Type]) -> None:
+    """Emit the rKernel on memrefs."""
+    if len(old.operation.regions[0].blocks):
+        _bufferized_kernel(old, name, signature)
+        return
+    kind = ir.FunctionType.get([ir.IndexType.get(), *signature], [])
+    with ir.InsertionPoint(old), old.operation.location:
+        func.FuncOp(name, kind, visibility="private")
 
 
 def _bufferized_kernel(old: ir.OpView, name: str, signature: Sequence[ir.Type]) -> None:

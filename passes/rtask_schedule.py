@@ -8,6 +8,7 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.ir.code_modules import erase_unused_modules
 from rammer_mlir.passes.ir.entry import entry_block, functions, is_private, symbol_name
 from rammer_mlir.passes.ir.kernels import described_kernels
 from rammer_mlir.passes.program.program_ir import OperatorCall, record_predictions, write_plan
@@ -72,3 +73,4 @@ def _erase_unused_kernels(module: ir.Module, used: set[str]) -> None:
     for function in list(functions(module)):
         if is_private(function) and symbol_name(function) not in used:
             function.operation.erase()
+    erase_unused_modules(module)

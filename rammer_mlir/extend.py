@@ -13,6 +13,7 @@ from rammer_mlir.compiler.options import CompileOptions
 from rammer_mlir.compiler.stage import Stage, Work
 from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.registry import register_pass
+from rammer_mlir.passes.tiling.external_offer import Box, external_rkernel
 from rammer_mlir.passes.tiling.providers import (
     KernelProvider,
     OfferedOperator,
@@ -28,6 +29,7 @@ from rammer_mlir.scheduling.program import Plan
 
 __all__ = [
     "Backend",
+    "Box",
     "Code",
     "CompileOptions",
     "CostFunction",
@@ -43,6 +45,7 @@ __all__ = [
     "Stage",
     "TaskGraph",
     "Work",
+    "external_rkernel",
     "find_device",
     "get_policy",
     "register_costs",

@@ -46,7 +46,7 @@ CONCEPTS = (
 BELOW_LOWERING = (
     {"ir_walk"},
     {"llvm"},
-    {"kernels", "program"},
+    {"kernels", "program", "external"},
     {"cpu", "gpu"},
     {"nvvm", "rocdl", "from_gpu", "profiling"},
     {"targets"},

@@ -9,13 +9,15 @@ from rammer_mlir.dialects.rtask.accesses import Access, read_accesses
 from rammer_mlir.dialects.rtask.assembly import get_asm, parse
 from rammer_mlir.dialects.rtask.barrier_op import BarrierOp
 from rammer_mlir.dialects.rtask.dialect import RTask
+from rammer_mlir.dialects.rtask.external import External, read_external
 from rammer_mlir.dialects.rtask.kernel_op import KernelOp
+from rammer_mlir.dialects.rtask.module_op import ModuleOp
 from rammer_mlir.dialects.rtask.operator_op import OperatorOp
 from rammer_mlir.dialects.rtask.program_op import ProgramOp
 from rammer_mlir.dialects.rtask.run_op import RunOp
 from rammer_mlir.dialects.rtask.veu_op import VeuOp
 
-OPERATIONS = (OperatorOp, KernelOp, ProgramOp, VeuOp, RunOp, BarrierOp)
+OPERATIONS = (OperatorOp, KernelOp, ModuleOp, ProgramOp, VeuOp, RunOp, BarrierOp)
 
 _LOADING = threading.Lock()
 """Held while the dialect is loaded into a context.
@@ -44,7 +46,9 @@ __all__ = [
     "OPERATIONS",
     "Access",
     "BarrierOp",
+    "External",
     "KernelOp",
+    "ModuleOp",
     "OperatorOp",
     "ProgramOp",
     "RTask",
@@ -53,5 +57,6 @@ __all__ = [
     "get_asm",
     "parse",
     "read_accesses",
+    "read_external",
     "register",
 ]

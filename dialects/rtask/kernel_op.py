@@ -17,6 +17,7 @@ from rammer_mlir.dialects.rtask.diagnostics import (
     verified,
 )
 from rammer_mlir.dialects.rtask.dialect import RTask
+from rammer_mlir.dialects.rtask.external import check_external
 from rammer_mlir.dialects.rtask.functions import (
     buffer_shape,
     find_function,
@@ -46,6 +47,8 @@ class KernelOp(RTask.Operation, name="kernel"):
     ``reads`` and ``writes`` hold, per argument, the box that rTask ``d0`` touches (see ``Access``).
     A further attribute ``updates`` holds boxes that it may read and write, at most: they need not
     cover the argument and may overlap, and operators update a buffer in the order of their ids.
+    ``external``, if there, says which code from elsewhere the function is (see ``External``): then
+    it is a declaration.
     """
 
     function: ir.FlatSymbolRefAttr
@@ -79,6 +82,7 @@ def _check(op: ir.Operation) -> None:
         raise Broken(
             op, f"index as first argument of @{name}", got, "an rKernel takes its rTask's id"
         )
+    check_external(op, function)
     arguments = inputs[1:]
     for access in read_accesses(op, "reads"):
         _check_access(op, "reads", access, arguments)

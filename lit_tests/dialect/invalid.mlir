@@ -1048,3 +1048,58 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
   }) {device = "cpu", num_veus = 2 : i64} : () -> ()
   return
 }
+
+// -----
+
+// Code from elsewhere of an unknown form, and without any content.
+// expected-error@below {{'rtask.module' op expected form c, llvm, object, got 'fortran': others cannot be linked}}
+"rtask.module"() {sym_name = "code", form = "fortran", code = "END"} : () -> ()
+
+// -----
+
+// expected-error@below {{'rtask.module' op expected code, got an empty string: a module defines functions}}
+"rtask.module"() {sym_name = "code", form = "c", code = ""} : () -> ()
+
+// -----
+
+// An rKernel without a body, which no other code is said to define.
+// expected-error@below {{'rtask.kernel' op expected a body of @k, got a declaration: code from elsewhere is named by the attribute external}}
+"rtask.kernel"() {function = @k, num_rtasks = 1 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64, reads = [],
+  writes = [{argument = 0 : i64, offsets = affine_map<(d0) -> (0)>, sizes = array<i64: 4>}]
+} : () -> ()
+func.func private @k(index, memref<4xf32>)
+
+// -----
+
+// An external rKernel that has a body, one of no module, and one whose module is none.
+// expected-error@below {{'rtask.kernel' op expected a declaration @k, got a body: external code is the rKernel}}
+"rtask.kernel"() {function = @k, num_rtasks = 1 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64, reads = [],
+  writes = [{argument = 0 : i64, offsets = affine_map<(d0) -> (0)>, sizes = array<i64: 4>}],
+  external = {module = @code, symbol = "k"}
+} : () -> ()
+"rtask.module"() {sym_name = "code", form = "c", code = "int k;"} : () -> ()
+func.func private @k(%id: index, %out: memref<4xf32>) {
+  return
+}
+
+// -----
+
+// expected-error@below {{'rtask.kernel' op expected an rtask.module @code, got no such symbol: it defines the function}}
+"rtask.kernel"() {function = @k, num_rtasks = 1 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64, reads = [],
+  writes = [{argument = 0 : i64, offsets = affine_map<(d0) -> (0)>, sizes = array<i64: 4>}],
+  external = {module = @code, symbol = "k"}
+} : () -> ()
+func.func private @k(index, memref<4xf32>)
+
+// -----
+
+// expected-error@below {{'rtask.kernel' op expected a symbol module and the name of a function in external, got module: a function of another module is the rKernel}}
+"rtask.kernel"() {function = @k, num_rtasks = 1 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64, reads = [],
+  writes = [{argument = 0 : i64, offsets = affine_map<(d0) -> (0)>, sizes = array<i64: 4>}],
+  external = {module = @k}
+} : () -> ()
+func.func private @k(index, memref<4xf32>)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +17,10 @@ from rammer_mlir.lowering.cpu.dispatch import (
 )
 from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
 from rammer_mlir.lowering.cpu.runtime import runtime_module
+from rammer_mlir.lowering.external.calls import (
+    define_external_kernels,
+    take_external_kernels,
+)
 from rammer_mlir.lowering.kernels.functions import KERNEL_PREFIX, find_kernels
 from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.lowering.program.constants import pack_constants
@@ -26,7 +30,7 @@ from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
 from rammer_mlir.programs.constants import Constants
-from rammer_mlir.programs.cpu_image import CpuImage
+from rammer_mlir.programs.cpu_image import CodeModule, CpuImage
 from rammer_mlir.programs.cpu_table import encode_for_cpu
 from rammer_mlir.programs.native_interface import ENTRY, TRACED_ENTRY
 from rammer_mlir.programs.records import Program
@@ -43,6 +47,7 @@ def build_image(
     weights: Mapping[int, NDArray[np.generic]],
     signature: Signature,
     num_veus: int,
+    modules: Sequence[CodeModule] = (),
 ) -> CpuImage:
     """Take the data out of a module at the `program` stage, and leave it unchanged.
 
@@ -51,6 +56,7 @@ def build_image(
         weights: arrays by argument number of the entry function.
         signature: the model's inputs and outputs, in the order of the arguments.
         num_veus: threads that run the program.
+        modules: code from elsewhere that its rKernels call.
     """
     scheduled = read_plan(module)
     memory = memory_sizes(entry_function(module))
@@ -67,6 +73,7 @@ def build_image(
         features=cpu_features(),
         machine=platform.machine(),
         summary=summary(scheduled.builder.graph(), scheduled.plan, memory),
+        modules=tuple(modules),
     )
 
 
@@ -79,15 +86,19 @@ def lower_program(
     """Replace a module at the `program` stage by LLVM functions, in place.
 
     The rKernels become functions ``(rTask id, pointers...)``; the schedule becomes the task table
-    and its dispatch loop, or straight-line code when it has few records.
+    and its dispatch loop, or straight-line code when it has few records. External rKernels become
+    calls of functions that are to be linked.
 
     Raises:
         TargetError: if the machine's system calls are not known.
     """
+    numbers = {kernel.name: number for number, kernel in enumerate(program.kernels)}
     entry_function(module).operation.erase()
+    external = take_external_kernels(module)
     _erase_all(module, "rtask.kernel")
     program = _prefix_kernels(module, program)
     lower_kernels(module, machine)
+    define_external_kernels(module, external, numbers, KERNEL_PREFIX)
     _hide_kernels(module)
     _erase_all(module, "memref.global")  # what kernels use has become an LLVM global
     with module.context, ir.Location.unknown():

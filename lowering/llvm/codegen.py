@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import llvmlite.binding as llvm
 
 from rammer_mlir.bindings import ir
@@ -31,11 +34,29 @@ def to_llvm_ir(module: ir.Module | ir.Operation) -> str:
     return downgrade(llvm_dialect.translate_module_to_llvmir(module.operation))
 
 
-def emit_object(ir_text: str, machine: Machine) -> bytes:
-    """Optimise LLVM IR text and compile it to a relocatable object for ``machine``."""
+@dataclass(frozen=True)
+class LinkedIr:
+    """LLVM IR from elsewhere that becomes part of a module, and its name in messages.
+
+    It has to define the functions ``symbols``.
+    """
+
+    name: str
+    text: str
+    symbols: tuple[str, ...] = ()
+
+
+def emit_object(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = ()) -> bytes:
+    """Optimise LLVM IR text and compile it to a relocatable object for ``machine``.
+
+    IR that is ``linked`` with it is optimised with it, so that its functions may be inlined.
+
+    Raises:
+        TargetError: if linked IR cannot be parsed, or defines what another one defines.
+    """
     with LLVM_LOCK:
         target = machine.create_target_machine()
-        return target.emit_object(_optimized(ir_text, target))
+        return target.emit_object(_optimized(ir_text, target, linked))
 
 
 def emit_assembly(ir_text: str, machine: Machine) -> str:
@@ -45,7 +66,9 @@ def emit_assembly(ir_text: str, machine: Machine) -> str:
         return target.emit_assembly(_optimized(ir_text, target))
 
 
-def _optimized(ir_text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
+def _optimized(
+    ir_text: str, target: llvm.TargetMachine, linked: Sequence[LinkedIr] = ()
+) -> llvm.ModuleRef:
     """Parse and optimise. A module serves one emission only, because emitting changes it."""
     initialize_llvm()
     try:
@@ -58,6 +81,8 @@ def _optimized(ir_text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
         ) from error
     module.triple = target.triple
     module.data_layout = str(target.target_data)
+    for other in linked:
+        _link(module, other)
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     # Kernels come vectorised and unrolled: doing it again costs time and registers.
     options.loop_vectorization = False
@@ -67,3 +92,32 @@ def _optimized(ir_text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
     builder = llvm.create_pass_builder(target, options)
     builder.getModulePassManager().run(module, builder)
     return module
+
+
+def undefined(module: str, symbol: str, details: str = "none") -> TargetError:
+    """Return the error that code from elsewhere does not define what rKernels call."""
+    return TargetError(
+        f"module '{module}': expected a definition of the function '{symbol}', found {details}; "
+        "define it, or name another one"
+    )
+
+
+def _link(module: llvm.ModuleRef, other: LinkedIr) -> None:
+    """Add LLVM IR from elsewhere to a module; nobody but the module calls it."""
+    try:
+        added = llvm.parse_assembly(other.text)
+        added.triple, added.data_layout = module.triple, module.data_layout
+        visible = (f for f in added.functions if f.linkage is not llvm.Linkage.internal)
+        defined = [function.name for function in visible if not function.is_declaration]
+        module.link_in(added)
+    except RuntimeError as error:
+        found = " ".join(str(error).split())[:200]
+        raise TargetError(
+            f"module '{other.name}': expected LLVM IR that LLVM {llvm.llvm_version_info[0]} parses "
+            f"and that defines what no other code does, found '{found}'; mend it"
+        ) from error
+    for symbol in other.symbols:
+        if symbol not in defined:
+            raise undefined(other.name, symbol)
+    for name in defined:
+        module.get_function(name).linkage = llvm.Linkage.internal

@@ -43,13 +43,16 @@ class Library:
         return int(tracker[symbol])
 
 
-def load_object(object_file: bytes) -> Library:
-    """Load a relocatable object made for this machine.
+def load_object(object_file: bytes, *others: bytes) -> Library:
+    """Load a relocatable object made for this machine, and others that it calls.
 
     Undefined symbols (libc, libm) resolve to those of this process, when an address is asked for.
     Raises ``TargetError`` when the object is not one that can be loaded here.
     """
-    builder = llvm.JITLibraryBuilder().add_object_img(object_file).add_current_process()
+    builder = llvm.JITLibraryBuilder().add_object_img(object_file)
+    for other in others:
+        builder = builder.add_object_img(other)
+    builder = builder.add_current_process()
     name = f"rammer.{next(_numbers)}"
     with LLVM_LOCK:
         jit = _process_jit()

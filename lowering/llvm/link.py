@@ -30,8 +30,8 @@ def find_linker(*, needs_lld: bool = False) -> list[str]:
     )
 
 
-def link_shared(object_file: bytes, *, needs_lld: bool = False, is_whole: bool = False) -> bytes:
-    """Link a relocatable ELF object to a shared library and return the library's bytes.
+def link_shared(*objects: bytes, needs_lld: bool = False, is_whole: bool = False) -> bytes:
+    """Link relocatable ELF objects to a shared library and return the library's bytes.
 
     Symbols of libc and libm stay undefined: the process that loads the library provides them. With
     ``needs_lld`` the object is for another processor; with ``is_whole`` nobody would provide them.
@@ -39,10 +39,14 @@ def link_shared(object_file: bytes, *, needs_lld: bool = False, is_whole: bool =
     """
     linker = find_linker(needs_lld=needs_lld)
     with tempfile.TemporaryDirectory(prefix="rammer-link-") as folder:
-        source, library = Path(folder, "kernels.o"), Path(folder, "kernels.so")
-        source.write_bytes(object_file)
+        library = Path(folder, "kernels.so")
+        sources = [Path(folder, f"kernels{number}.o") for number in range(len(objects))]
+        for source, content in zip(sources, objects, strict=True):
+            source.write_bytes(content)
         options = ["--no-undefined"] if is_whole else []
-        command = [*linker, "-shared", *options, "-o", str(library), str(source)]
+        # Code from elsewhere may define what libc does too; ours calls what is linked with it.
+        options += ["-Bsymbolic"] if len(objects) > 1 else []
+        command = [*linker, "-shared", *options, "-o", str(library), *map(str, sources)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode != 0 or not library.exists():
             lines = (result.stderr or result.stdout).strip().splitlines() or ["no message"]

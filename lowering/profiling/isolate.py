@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.dialects.rtask.external import read_external
+from rammer_mlir.lowering.external.code import ForeignCode, read_code
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.passes.ir.entry import symbol_name
+from rammer_mlir.passes.ir.kernels import described_kernels
 
 KERNEL = "kernel"
 """Name of the rKernel in its own module."""
@@ -24,16 +27,21 @@ _COMPILER = ("rammer-mlir", "torch-mlir", "mlir-python-bindings", "llvmlite")
 class KernelSource:
     """A module with one rKernel, in its canonical printed form, and the number of its rTasks.
 
-    Two rKernels that differ in their names only are equal; shapes and types are in the text.
+    Two rKernels that differ in their names only are equal; shapes and types are in the text. An
+    external one is a declaration in the text; ``symbol`` is its function in code from elsewhere.
     """
 
     text: str
     num_rtasks: int
+    symbol: str = ""
+    code: tuple[ForeignCode, ...] = ()
 
     def key(self, machine: Machine) -> str:
         """Return what its time depends on, as a hash: itself, the processor and the compiler."""
         parts = (
             str(_METHOD), self.text, str(self.num_rtasks),
+            *([self.symbol] if self.symbol else []),
+            *(f"{each.form} {hashlib.sha256(each.content).hexdigest()}" for each in self.code),
             machine.triple, machine.cpu, machine.features, str(machine.vector_bits),
             *(f"{package} {_version(package)}" for package in _COMPILER),
         )  # fmt: skip
@@ -58,7 +66,12 @@ def isolate(module: ir.Module, function: ir.OpView, num_rtasks: int) -> KernelSo
                 op.operation.clone(end)
         kernel = function.operation.clone(end)
         kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL)
-        return KernelSource(str(alone), num_rtasks)
+        description = described_kernels(module).get(symbol_name(function))
+        external = None if description is None else read_external(description.operation)
+        if external is None:
+            return KernelSource(str(alone), num_rtasks)
+        code = tuple(each for each in read_code(module) if each.name == external.module)
+        return KernelSource(str(alone), num_rtasks, external.symbol, code)
 
 
 def _constants_used(kernel: ir.Operation) -> set[str]:

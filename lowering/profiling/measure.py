@@ -19,12 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.dialects.rtask.external import External
 from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
-from rammer_mlir.lowering.kernels.functions import find_kernels
+from rammer_mlir.lowering.external.calls import ExternalKernel, define_external_kernels
+from rammer_mlir.lowering.external.linking import linked_ir, linked_objects
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.lowering.profiling.isolate import KERNEL, KernelSource
+from rammer_mlir.passes.ir.entry import functions
 from rammer_mlir.passes.ir.structured import element_bytes
 from rammer_mlir.scheduling.graph import COLD_BYTES, FAR_BYTES, MeasuredSeconds
 from rammer_mlir.support.aligned import aligned_bytes
@@ -65,7 +68,9 @@ def measure(source: KernelSource) -> MeasuredSeconds:
     """
     with _ONE_AT_A_TIME:
         text, copies = _compile(source)
-        library = load_object(emit_object(text, host_machine()))
+        machine = host_machine()
+        own = emit_object(text, machine, linked_ir(source.code))
+        library = load_object(own, *linked_objects(source.code, machine))
         prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4, ctypes.c_void_p)
         function = prototype(library.address(_LOOP))
         pointers = np.array([[a.ctypes.data for a in arrays] for arrays in copies], dtype=np.uint64)
@@ -86,14 +91,18 @@ def _compile(source: KernelSource) -> tuple[str, list[list[NDArray[np.uint8]]]]:
     with ir.Context() as context, ir.Location.unknown():
         context.enable_multithreading(False)
         module = ir.Module.parse(source.text)
-        (kernel,) = find_kernels(module)
-        types = _argument_types(kernel)
+        (kernel,) = functions(module)
+        types = _argument_types(kernel.operation)
         arguments = [_random_argument(kind, n) for n, kind in enumerate(types)]
         missing = _NEAR_BYTES // max(sum(array.nbytes for array in arguments), _LEAST_BYTES)
         copies = [
             arguments,
             *([_random_argument(t, n) for n, t in enumerate(types)] for _ in range(missing)),
         ]
+        if source.symbol:
+            kernel.operation.erase()
+            external = ExternalKernel(KERNEL, External("", source.symbol), len(types))
+            define_external_kernels(module, [external], {KERNEL: 0}, "")
         lower_kernels(module, host_machine())
         for op in module.body.operations:
             if op.operation.name == "llvm.func":

@@ -10,6 +10,7 @@ import numpy as np
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects import rtask
 from rammer_mlir.dialects.rtask.accesses import read_accesses
+from rammer_mlir.dialects.rtask.functions import signature
 from rammer_mlir.errors import PassError
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.constants import CONSTANT, argument_attributes
@@ -178,11 +179,11 @@ def location_name(location: ir.Location) -> str:
 def _rkernel(description: ir.OpView, function: ir.OpView) -> RKernel:
     op = description.operation
     num_rtasks = ir.IntegerAttr(op.attributes["num_rtasks"]).value
-    arguments = list(function.operation.regions[0].blocks[0].arguments)[1:]
+    (_, *arguments), _ = signature(function.operation)
 
     def accesses(key: str) -> tuple[Access, ...]:
         return tuple(
-            _access(access, arguments[access.argument].type, num_rtasks)
+            _access(access, arguments[access.argument], num_rtasks)
             for access in read_accesses(op, key)
         )
 

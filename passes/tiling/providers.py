@@ -1,20 +1,23 @@
 """rKernels from outside: candidates that a provider offers for an rOperator.
 
 An offer is a module with one function ``(rtask_id: index, inputs..., outputs...) -> outputs`` on
-tensors and its ``rtask.kernel``. The description is verified as one of this project is: the boxes
-have to fit the arguments and cover each output exactly once. That the function stays within the
-boxes is not proven.
+tensors and its ``rtask.kernel``; or with a declaration of it, and an ``rtask.module`` that the
+description says defines it. The description is verified as one of this project is: the boxes have
+to fit the arguments and cover each output exactly once. That the function stays within the boxes is
+not proven.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, cast
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.dialects.rtask.external import EXTERNAL, External, read_external
 from rammer_mlir.errors import RammerError
 from rammer_mlir.passes.base import OperationError
+from rammer_mlir.passes.ir.code_modules import adopt_module
 from rammer_mlir.passes.ir.entry import symbol_name
 from rammer_mlir.passes.tiling.kernel import Computation
 from rammer_mlir.support.plugins import Registry, check_name, refuse
@@ -109,6 +112,11 @@ def offered_kernels(computation: Computation, provider: KernelProvider) -> list[
     ]
 
 
+_IN_IR = ["func.func", "rtask.kernel"]
+_EXTERNAL = [*_IN_IR, "rtask.module"]
+"""Operations of an offer, by name."""
+
+
 @dataclass(frozen=True)
 class _Offer:
     operator: OfferedOperator
@@ -120,8 +128,12 @@ class _Offer:
         kernel, description = self._checked()
         name = f"{symbol_name(self.operator.function)}_{self.name}"
         ip = ir.InsertionPoint(self.operator.function)
+        external = read_external(description.operation)
         own = description.operation.clone(ip=ip)
         own.attributes["function"] = ir.FlatSymbolRefAttr.get(name)
+        if external is not None:
+            code = adopt_module(self._module_op(external), ip)
+            own.attributes[EXTERNAL] = replace(external, module=code).as_attribute()
         copy = kernel.operation.clone(ip=ip)
         copy.attributes["sym_name"] = ir.StringAttr.get(name)
         copy.attributes["sym_visibility"] = ir.StringAttr.get("private")
@@ -138,13 +150,17 @@ class _Offer:
             raise self._refused("a module that is valid", _line(error)) from None
         ops = {op.operation.name: op for op in self.module.body.operations}
         names = sorted(op.operation.name for op in self.module.body.operations)
-        if names != ["func.func", "rtask.kernel"]:
-            raise self._refused("one func.func and its rtask.kernel", ", ".join(names) or "none")
+        if names not in (_IN_IR, _EXTERNAL):
+            expected = "one func.func (with an rtask.module if it has no body) and its rtask.kernel"
+            raise self._refused(expected, ", ".join(names) or "none")
         kernel = ops["func.func"]
         found = ir.TypeAttr(kernel.operation.attributes["function_type"]).value
         if found != self.operator.kernel_type:
             raise self._refused(str(self.operator.kernel_type), str(found))
         return kernel, ops["rtask.kernel"]
+
+    def _module_op(self, external: External) -> ir.Operation:
+        return ir.SymbolTable(self.module.operation)[external.module].operation
 
     def _refused(self, expected: str, found: str) -> OperationError:
         return OperationError(

@@ -14,6 +14,7 @@ from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.emulation.codegen.kernel import KernelCode
+from rammer_mlir.lowering.external.code import ForeignCode
 from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.passes.ir.kernels import described_kernels
 from rammer_mlir.passes.manager import run_pipeline
@@ -45,6 +46,8 @@ class Work:
         text: LLVM IR, later assembly, from the stage `llvm` on.
         binary: an object or code for a device, from the first stage that gives one on.
         kernel: what the emulator knows of the kernel, where the target is emulated.
+        foreign: code from elsewhere that is linked with ours, from the stage `target` on.
+        objects: objects of it that lie beside the binary.
     """
 
     module: ir.Module
@@ -58,6 +61,8 @@ class Work:
     text: str = ""
     binary: bytes = b""
     kernel: KernelCode | None = None
+    foreign: tuple[ForeignCode, ...] = ()
+    objects: tuple[bytes, ...] = ()
 
     @contextmanager
     def timed(self, part: str) -> Generator[None]:

@@ -12,6 +12,14 @@ from rammer_mlir.programs.signature import Signature
 
 
 @dataclass(frozen=True)
+class CodeModule:
+    """Code from elsewhere that is part of a program: its name, and its form (``c``, ``llvm``)."""
+
+    name: str
+    form: str
+
+
+@dataclass(frozen=True)
 class CpuImage:
     """A program for the CPU.
 
@@ -26,6 +34,7 @@ class CpuImage:
         machine: the processor family, as ``platform.machine()`` says.
         summary: the schedule in words.
         target: what users call the processor: ``cpu`` for the machine that compiled it.
+        modules: code from elsewhere that rKernels call.
     """
 
     signature: Signature
@@ -38,6 +47,7 @@ class CpuImage:
     machine: str
     summary: str
     target: str = "cpu"
+    modules: tuple[CodeModule, ...] = ()
 
     @property
     def num_veus(self) -> int:

@@ -30,6 +30,13 @@ vEU has finished; ``stop(pool, count)`` ends the threads of the first ``count`` 
 ``repeat(pool, entry, context, spins, repetition) -> i64`` returns how often it launched.
 """
 
+STATUS = "rammer_status"
+"""CPU: a 64-bit word, in programs with external rKernels: 0, or the status of one that did not
+succeed in the low ``STATUS_BITS``, as a signed number, and the rKernel's number above it.
+"""
+
+STATUS_BITS = 32
+
 
 class ContextWord(IntEnum):
     """Places of the 64-bit words that a CPU's entry function finds in its context.

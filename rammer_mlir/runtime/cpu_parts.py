@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.errors import ArtifactError
-from rammer_mlir.programs.cpu_image import CpuImage
+from rammer_mlir.programs.cpu_image import CodeModule, CpuImage
 from rammer_mlir.programs.cpu_table import CpuTable
 from rammer_mlir.runtime.parts import (
     Members,
@@ -34,6 +34,7 @@ def write_image(image: CpuImage) -> Parts:
         "arena_bytes": image.arena_bytes,
         **write_signature(image.signature),
         "summary": image.summary,
+        **({"modules": [(m.name, m.form) for m in image.modules]} if image.modules else {}),
     }
     members = {f"{name}.bin": getattr(image.table, name).tobytes() for name in _TABLE}
     return Parts(manifest, members | write_program(image.program, image.proof))
@@ -77,4 +78,5 @@ def read_image(members: Members) -> CpuImage:
         machine=manifest["machine"],
         summary=manifest["summary"],
         target=manifest["target"],
+        modules=tuple(CodeModule(*entry) for entry in manifest.get("modules", ())),
     )

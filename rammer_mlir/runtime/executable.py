@@ -18,6 +18,7 @@ from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.runtime.artifact import Artifact
 from rammer_mlir.runtime.compiled import Array, CompiledModel
 from rammer_mlir.runtime.context import Context
+from rammer_mlir.runtime.external import check_status
 from rammer_mlir.runtime.feeds import check_inputs, check_outputs
 from rammer_mlir.runtime.pinning import caller_on, check_cores, pin_threads
 from rammer_mlir.runtime.pool import NativeCode, ThreadPool
@@ -94,7 +95,8 @@ class Executable(CompiledModel):
         Raises:
             InputError: if names, shapes or dtypes do not fit, or an array of ``out`` shares memory
                 with another array.
-            TargetError: if the executable is closed, or the system refuses to create threads.
+            TargetError: if the executable is closed, the system refuses to create threads, or an
+                external rKernel does not succeed.
         """
         inputs = check_inputs(self.signature, feeds)
         outputs = check_outputs(self.signature, out or {}, inputs)
@@ -150,9 +152,11 @@ class Executable(CompiledModel):
             entry = code.entry if recorder is None else code.traced_entry
             if self._cores is None:
                 pool.launch(entry, context.address)
-                return
-            with caller_on(self._cores[0]):
-                pool.launch(entry, context.address)
+            else:
+                with caller_on(self._cores[0]):
+                    pool.launch(entry, context.address)
+            if code.status is not None:
+                check_status(code.status, self._image)
 
     def repeat(
         self,
@@ -180,6 +184,8 @@ class Executable(CompiledModel):
             with bound:
                 taken = pool.repeat(code.entry, context.address, address_of(found))
             del moves  # which native code has read
+            if code.status is not None:
+                check_status(code.status, self._image)
             return taken
 
     def _prepare(self) -> tuple[NativeCode, ThreadPool, Context]:

@@ -43,7 +43,8 @@ def _load_for_cpu(path: Path, image: CpuImage, found: Artifact) -> Executable:
             ) from error
 
     code = found.code  # the rest of the artifact need not stay
-    return Executable(image, native_code(address_of, library), lambda: code, found.stats)
+    native = native_code(address_of, library, has_status=bool(image.modules))
+    return Executable(image, native, lambda: code, found.stats)
 
 
 def _open_library(path: Path, code: bytes) -> SharedLibrary:

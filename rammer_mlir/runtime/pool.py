@@ -19,6 +19,7 @@ from rammer_mlir.programs.native_interface import (
     POOL,
     REPEAT,
     START,
+    STATUS,
     STOP,
     THREAD,
     TRACED_ENTRY,
@@ -41,7 +42,10 @@ AddressOf = Callable[[str], int]
 
 @dataclass(frozen=True)
 class NativeCode:
-    """Exported functions of a compiled program; ``owner`` keeps the code in memory."""
+    """Exported functions of a compiled program; ``owner`` keeps the code in memory.
+
+    ``status`` is the word where external rKernels leave a status, where there are any.
+    """
 
     start: Callable[[int], int]
     launch: Callable[[int, int, int, int], None]
@@ -50,9 +54,10 @@ class NativeCode:
     entry: int
     traced_entry: int
     owner: object
+    status: ctypes.c_int64 | None = None
 
 
-def native_code(address_of: AddressOf, owner: object) -> NativeCode:
+def native_code(address_of: AddressOf, owner: object, *, has_status: bool = False) -> NativeCode:
     """Bind the runtime's functions by their addresses."""
     pointer, word = ctypes.c_void_p, ctypes.c_int64
     return NativeCode(
@@ -63,6 +68,7 @@ def native_code(address_of: AddressOf, owner: object) -> NativeCode:
         entry=address_of(ENTRY),
         traced_entry=address_of(TRACED_ENTRY),
         owner=owner,
+        status=word.from_address(address_of(STATUS)) if has_status else None,
     )
 
 

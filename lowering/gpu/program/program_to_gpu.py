@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rammer_mlir.bindings import gpu, ir
 from rammer_mlir.errors import TargetError
+from rammer_mlir.lowering.external.calls import external_kernels
 from rammer_mlir.lowering.gpu.alignment import ALIGNMENT as ALIGNED
 from rammer_mlir.lowering.gpu.contractions.plan import WIDEST
 from rammer_mlir.lowering.gpu.kernels import (
@@ -137,6 +138,7 @@ def lower_to_gpu(
         per_operator: launch the kernel once for each rProgram of a plan that has one for each
             operator, and not once for all.
     """
+    _refuse_external(module, target)
     scheduled = read_plan(module)
     target = _with_block_of(target, list(find_kernels(module)))
     constants = pack_constants(weights)
@@ -170,6 +172,14 @@ def lower_to_gpu(
         shared_bytes=mapped.shared_bytes,
         inouts=inouts,
     )
+
+
+def _refuse_external(module: ir.Module, target: GpuTarget) -> None:
+    for kernel in external_kernels(module):
+        raise TargetError(
+            f"rKernel '@{kernel.name}': expected one in IR for {target.name}, found external code "
+            f"('{kernel.external.symbol}'), which is for a CPU; offer one in IR"
+        )
 
 
 def _native(program: Program) -> Program:

@@ -26,12 +26,14 @@ class Code:
         binary: an object, or code for a device.
         stats: what the compiler measured: seconds by stage, sizes.
         kernel: what the emulator knows of a kernel beside its object.
+        objects: code from elsewhere that is linked with the binary.
     """
 
     image: Image
     binary: bytes
     stats: Mapping[str, Any] = field(default_factory=dict[str, Any])
     kernel: KernelCode | None = None
+    objects: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class Backend(ABC):
         run_stages(work, self.stages(work.options), self.last_stage(work.options))
         assert work.image is not None
         stats = {"seconds": work.seconds, **work.stats}
-        return Code(work.image, work.binary or work.text.encode(), stats, work.kernel)
+        return Code(work.image, work.binary or work.text.encode(), stats, work.kernel, work.objects)
 
     @abstractmethod
     def load(self, code: Code, device: int = 0) -> CompiledModel:

@@ -72,8 +72,9 @@ class CpuBackend(Backend):
         assert isinstance(image, CpuImage)
         if self.named is not None and not self.named.is_this:
             needs_lld = self.named.architecture != platform.machine()
-            link = partial(link_shared, code.binary, needs_lld=needs_lld)
+            link = partial(link_shared, code.binary, *code.objects, needs_lld=needs_lld)
             return Executable(image, None, link, code.stats, lacking=self.named.lacking)
-        library = load_object(code.binary)
-        native = native_code(library.address, library)
-        return Executable(image, native, partial(link_shared, code.binary), code.stats)
+        library = load_object(code.binary, *code.objects)
+        native = native_code(library.address, library, has_status=bool(image.modules))
+        link = partial(link_shared, code.binary, *code.objects)
+        return Executable(image, native, link, code.stats)

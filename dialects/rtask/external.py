@@ -1,0 +1,69 @@
+"""The attribute ``external`` of ``rtask.kernel``: which code from elsewhere is the rKernel."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.dialects.rtask.diagnostics import Broken, attribute, module_of
+
+EXTERNAL = "external"
+
+_SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class External:
+    """The function that is an rKernel: ``module`` is an ``rtask.module`` that defines ``symbol``.
+
+    It is called as ``int32_t symbol(int64_t rtask, void *argument0, ...)`` with the start of each
+    input and output, all dense in row-major order, and returns 0 if it succeeds.
+    """
+
+    module: str
+    symbol: str
+
+    def as_attribute(self) -> ir.DictAttr:
+        """Return the attribute."""
+        return ir.DictAttr.get(
+            {
+                "module": ir.FlatSymbolRefAttr.get(self.module),
+                "symbol": ir.StringAttr.get(self.symbol),
+            }
+        )
+
+
+def read_external(op: ir.Operation) -> External | None:
+    """Return what the attribute ``external`` of an ``rtask.kernel`` says, None if it has none."""
+    if EXTERNAL not in op.attributes:
+        return None
+    entries = {entry.name: entry.attr for entry in attribute(op, EXTERNAL, ir.DictAttr)}
+    module, symbol = entries.get("module"), entries.get("symbol")
+    if (
+        len(entries) != 2
+        or not isinstance(module, ir.FlatSymbolRefAttr)
+        or not isinstance(symbol, ir.StringAttr)
+        or not _SYMBOL.fullmatch(symbol.value)
+    ):
+        names = ", ".join(entries) or "nothing"
+        rule = "a function of another module is the rKernel"
+        raise Broken(op, "a symbol module and the name of a function in external", names, rule)
+    return External(module.value, symbol.value)
+
+
+def check_external(op: ir.Operation, function: ir.Operation) -> None:
+    """Check that an rKernel has a body, or else a module that defines it."""
+    external, has_body = read_external(op), bool(len(function.regions[0].blocks))
+    name = ir.StringAttr(function.attributes["sym_name"]).value
+    if external is None:
+        if not has_body:
+            rule = "code from elsewhere is named by the attribute external"
+            raise Broken(op, f"a body of @{name}", "a declaration", rule)
+        return
+    if has_body:
+        raise Broken(op, f"a declaration @{name}", "a body", "external code is the rKernel")
+    table = ir.SymbolTable(module_of(op))
+    found = table[external.module].operation.name if external.module in table else "no such symbol"
+    if found != "rtask.module":
+        raise Broken(op, f"an rtask.module @{external.module}", found, "it defines the function")

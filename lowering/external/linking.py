@@ -1,0 +1,44 @@
+"""What code from elsewhere is to our own: LLVM IR to optimise with it, or objects beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rammer_mlir.errors import TargetError
+from rammer_mlir.lowering.external.c_compiler import compile_c
+from rammer_mlir.lowering.external.code import ForeignCode
+from rammer_mlir.lowering.llvm.codegen import LinkedIr, undefined
+from rammer_mlir.lowering.llvm.jit import load_object
+from rammer_mlir.lowering.llvm.machine import Machine, host_machine
+
+
+def linked_ir(code: Sequence[ForeignCode]) -> tuple[LinkedIr, ...]:
+    """Return the LLVM IR among it."""
+    return tuple(
+        LinkedIr(each.name, each.text, each.symbols) for each in code if each.form == "llvm"
+    )
+
+
+def linked_objects(code: Sequence[ForeignCode], machine: Machine) -> tuple[bytes, ...]:
+    """Return objects of all that is no LLVM IR.
+
+    Raises:
+        TargetError: if C source cannot be compiled, or a function that rKernels call is missing.
+    """
+    found: list[bytes] = []
+    for each in code:
+        if each.form != "llvm":
+            found.append(compile_c(each, machine) if each.form == "c" else each.content)
+            if machine == host_machine():
+                _check_symbols(each, found[-1])
+    return tuple(found)
+
+
+def _check_symbols(code: ForeignCode, content: bytes) -> None:
+    """Look the functions up: what linking fails for later, it does not say."""
+    library = load_object(content)
+    for symbol in code.symbols:
+        try:
+            library.address(symbol)
+        except TargetError as error:
+            raise undefined(code.name, symbol, f"none ({error.__cause__})") from error

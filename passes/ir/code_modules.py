@@ -1,0 +1,52 @@
+"""Code from elsewhere in a module: its ``rtask.module`` operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.dialects.rtask.external import read_external
+from rammer_mlir.passes.ir.kernels import described_kernels
+
+
+def code_modules(module: ir.Module) -> Iterator[ir.Operation]:
+    """Yield the operations that hold code from elsewhere."""
+    for op in module.body.operations:
+        if op.operation.name == "rtask.module":
+            yield op.operation
+
+
+def adopt_module(code: ir.Operation, ip: ir.InsertionPoint) -> str:
+    """Copy an ``rtask.module`` to where the insertion point is; return the symbol of the copy.
+
+    Code that is there already, under any name, is not copied again. A copy gets a name that no
+    other symbol has.
+    """
+    there = ip.block.owner
+    for op in ip.block.operations:
+        if op.operation.name == "rtask.module" and _content(op.operation) == _content(code):
+            return _name(op.operation)
+    taken = ir.SymbolTable(there.operation)
+    name, number = _name(code), 0
+    while name in taken:
+        name, number = f"{_name(code)}_{number}", number + 1
+    code.clone(ip=ip).attributes["sym_name"] = ir.StringAttr.get(name)
+    return name
+
+
+def erase_unused_modules(module: ir.Module) -> None:
+    """Erase code from elsewhere that no described rKernel names."""
+    found = (read_external(op.operation) for op in described_kernels(module).values())
+    used = {external.module for external in found if external is not None}
+    for code in list(code_modules(module)):
+        if _name(code) not in used:
+            code.erase()
+
+
+def _name(code: ir.Operation) -> str:
+    return ir.StringAttr(code.attributes["sym_name"]).value
+
+
+def _content(code: ir.Operation) -> tuple[str, bytes]:
+    form, text = (ir.StringAttr(code.attributes[key]) for key in ("form", "code"))
+    return form.value, text.value_bytes

@@ -1,0 +1,118 @@
+"""An offer of an rKernel in code from elsewhere, from plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.dialects.rtask.external import EXTERNAL, External
+from rammer_mlir.dialects.rtask.module_op import FORMS
+from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.tiling.providers import OfferedOperator
+
+Box = Sequence[tuple[int | str, int]]
+"""For each dimension, where an rTask's part begins, in terms of ``d0``, and its size."""
+
+_KERNEL, _MODULE = "kernel", "code"
+
+
+def external_rkernel(
+    operator: OfferedOperator,
+    code: str | bytes,
+    symbol: str,
+    *,
+    form: str = "c",
+    num_rtasks: int = 1,
+    reads: Mapping[int, Box] | None = None,
+    writes: Mapping[int, Box] | None = None,
+    operations: int,
+    num_bytes: int,
+) -> ir.Module:
+    """Return what a provider offers for an rOperator: a function of C, LLVM IR or an object.
+
+    The function is ``int32_t symbol(int64_t rtask, const T *input0, ..., T *output0, ...)``: it
+    computes one rTask, reads and writes nothing beyond its boxes, and returns 0 if it succeeds.
+    Arrays are dense in row-major order. They begin at multiples of 64 bytes, but inputs and outputs
+    of the model where the caller's arrays do.
+
+    Args:
+        operator: what it computes.
+        code: source or an object.
+        symbol: the function's name there.
+        form: ``c``, ``llvm`` (LLVM IR as text) or ``object`` (a relocatable object).
+        num_rtasks: how many rTasks there are; each may run on another vEU.
+        reads: the box of each input, by its number, that rTask ``d0`` reads; the whole array of
+            those that are left out.
+        writes: the box of each output, from 0; the whole array, which is for one rTask alone, of
+            those that are left out.
+        operations: arithmetic operations of one rTask.
+        num_bytes: bytes that one rTask reads and writes.
+
+    Raises:
+        OptionError: if the form is not known.
+
+    Example::
+
+        external_rkernel(operator, SOURCE, "halves", num_rtasks=4, operations=16, num_bytes=128,
+                         reads={0: [("d0 * 16", 16)]}, writes={0: [("d0 * 16", 16)]})
+    """
+    if form not in FORMS:
+        raise OptionError(f"form of code: expected one of {', '.join(FORMS)}, found '{form}'")
+    module = ir.Module.create()
+    with ir.InsertionPoint(module.body):
+        i64 = ir.IntegerType.get_signless(64)
+
+        def number(value: int) -> ir.IntegerAttr:
+            return ir.IntegerAttr.get(i64, value)
+
+        ir.Operation.create(
+            "rtask.module",
+            attributes={
+                "sym_name": ir.StringAttr.get(_MODULE),
+                "form": ir.StringAttr.get(form),
+                "code": ir.StringAttr.get(code),
+            },
+        )
+        ir.Operation.create(
+            "func.func",
+            attributes={
+                "sym_name": ir.StringAttr.get(_KERNEL),
+                "sym_visibility": ir.StringAttr.get("private"),
+                "function_type": ir.TypeAttr.get(operator.kernel_type),
+            },
+            regions=1,
+        )
+        count = len(operator.inputs)
+        ir.Operation.create(
+            "rtask.kernel",
+            attributes={
+                "function": ir.FlatSymbolRefAttr.get(_KERNEL),
+                "num_rtasks": number(num_rtasks),
+                "threads": number(1),
+                "shared_memory": number(0),
+                "barriers": number(0),
+                "operations": number(operations),
+                "bytes": number(num_bytes),
+                "reads": _accesses(operator.inputs, reads or {}, 0),
+                "writes": _accesses(operator.outputs, writes or {}, count),
+                EXTERNAL: External(_MODULE, symbol).as_attribute(),
+            },
+        )
+    return module
+
+
+def _accesses(kinds: Sequence[ir.Type], boxes: Mapping[int, Box], first: int) -> ir.ArrayAttr:
+    """Return the accesses of inputs or outputs, which are arguments from ``first`` on."""
+    found: list[ir.Attribute] = []
+    for number, kind in enumerate(kinds):
+        whole = [(0, size) for size in ir.ShapedType(kind).shape]
+        box = boxes.get(number, whole)
+        offsets, sizes = [str(offset) for offset, _ in box], [str(size) for _, size in box]
+        listed = f": {', '.join(sizes)}" if sizes else ""
+        found.append(
+            ir.Attribute.parse(
+                f"{{argument = {first + number} : i64, sizes = array<i64{listed}>, "
+                f"offsets = affine_map<(d0) -> ({', '.join(offsets)})>}}"
+            )
+        )
+    return ir.ArrayAttr.get(found)

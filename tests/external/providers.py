@@ -1,0 +1,111 @@
+"""A provider of external rKernels for tests, and costs by which policies choose them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+
+import onnx
+from onnx import parser
+
+import rammer_mlir
+from rammer_mlir.bindings import ir
+from rammer_mlir.extend import OfferedOperator, external_rkernel
+from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS
+from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import RKernel
+
+ROWS, COLUMNS = 24, 64
+
+TRIPLED = """
+#include <stdint.h>
+int32_t rows(int64_t rtask, const float *x, float *y) {
+  for (int i = 0; i < 64; i++) y[64 * rtask + i] = 3 * x[64 * rtask + i];
+  return x[64 * rtask] > 1e6f ? -3 : 0;
+}"""
+"""Multiplies a row by three, where the reference below is Relu: so it shows who computed."""
+
+TRIPLED_IR = """
+define i32 @rows(i64 %rtask, ptr %x, ptr %y) {
+  %from = mul i64 %rtask, 64
+  br label %loop
+loop:
+  %i = phi i64 [0, %0], [%next, %loop]
+  %at = add i64 %from, %i
+  %p = getelementptr float, ptr %x, i64 %at
+  %q = getelementptr float, ptr %y, i64 %at
+  %v = load float, ptr %p
+  %w = fmul float %v, 3.0
+  store float %w, ptr %q
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, 64
+  br i1 %more, label %loop, label %done
+done:
+  ret i32 0
+}"""
+
+
+def relu() -> onnx.ModelProto:
+    """Return a model of one operator."""
+    size = f"[{ROWS},{COLUMNS}]"
+    return parser.parse_model(
+        f'<ir_version: 9, opset_import: ["": 18]> g (float{size} x) => (float{size} y) '
+        "{ y = Relu(x) }"
+    )
+
+
+@dataclass
+class Rows:
+    """Offers code for operators of one input of ROWS rows; an rTask computes one."""
+
+    code: str | bytes = TRIPLED
+    form: str = "c"
+    symbol: str = "rows"
+    box: tuple[tuple[int | str, int], ...] = (("d0", 1), (0, COLUMNS))
+
+    name: ClassVar[str] = "rows"
+
+    def offer(self, operator: OfferedOperator) -> Sequence[ir.Module]:
+        """Offer an rKernel."""
+        kind = ir.Type.parse(f"tensor<{ROWS}x{COLUMNS}xf32>")
+        if operator.inputs != (kind,) or operator.outputs != (kind,):
+            return []
+        return [
+            external_rkernel(
+                operator, self.code, self.symbol, form=self.form, num_rtasks=ROWS,
+                reads={0: self.box}, writes={0: self.box},
+                operations=COLUMNS, num_bytes=8 * COLUMNS,
+            )
+        ]  # fmt: skip
+
+
+def _favour(kernel: RKernel, device: Device) -> float | None:
+    """Let what comes from the provider take a nanosecond."""
+    return 1e-9 if "rows" in kernel.name else 1.0
+
+
+@contextmanager
+def offered(rows: Rows) -> Generator[None]:
+    """Have a provider, and costs that favour it, for a while."""
+    with ExitStack() as stack:
+        for registry, name, value in (
+            (KERNEL_PROVIDERS, "rows", rows),
+            (COST_FUNCTIONS, "favour", _favour),
+        ):
+            registry.register(name, value)  # pyright: ignore[reportArgumentType]
+            stack.callback(registry.unregister, name)
+        yield
+
+
+def compiled(rows: Rows, model: onnx.ModelProto | None = None, veus: int = 2) -> Executable:
+    """Compile a model with external rKernels wherever they fit."""
+    with offered(rows):
+        found = rammer_mlir.compile(
+            model or relu(), rkernels="rows", costs="favour", num_veus=veus, policy="list"
+        )
+    assert isinstance(found, Executable)
+    return found
