@@ -12,6 +12,7 @@ from rammer_mlir.frontends.onnx.contrib import (
     normalization,
     products,
     quantization,
+    recurrent,
     rotary,
     trees,
 )
@@ -25,6 +26,7 @@ RULES: dict[str, Rule] = {
     **normalization.RULES,
     **products.RULES,
     **quantization.RULES,
+    **recurrent.RULES,
     **rotary.RULES,
 }
 
