@@ -57,10 +57,12 @@ class Folded:
     Attributes:
         model: of known operators.
         declared: types that the model says its values have.
+        warned: as of the model that was folded.
     """
 
     model: Model
     declared: Declared
+    warned: set[str]
 
 
 def prepare(model: Model) -> Model:
@@ -85,7 +87,7 @@ def fold(model: Model) -> Folded:
         RammerError: as ``prepare`` does.
     """
     log_progress("preparation", lambda: f"{len(model.graph.node)} nodes")
-    declared = take_declared(model.graph)
+    declared, warned = take_declared(model.graph), model.warned
     inline_local_functions(model)
     check_attributes(model.graph)
     model = _upgrade(model)
@@ -94,7 +96,7 @@ def fold(model: Model) -> Folded:
     refuse_unsupported(model)
     check_nodes(model)
     require_sizes(model.graph)
-    return Folded(infer_loops(_expand(model), _fold), declared)
+    return Folded(infer_loops(_expand(model), _fold), declared, warned)
 
 
 def finish(folded: Folded) -> Model:
@@ -114,7 +116,7 @@ def finish(folded: Folded) -> Model:
     check_nodes(model)
     require_static_values(model.graph)
     require_sizes(model.graph)
-    check_declared(model.graph, folded.declared)
+    check_declared(model.graph, folded.declared, folded.warned)
     return model
 
 
