@@ -24,6 +24,7 @@ from rammer_mlir.frontends.onnx.node_rules import check_nodes
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.older_opsets import allow_no_elements, write_out_hardmax
 from rammer_mlir.frontends.onnx.recurrent import decompose_recurrent
+from rammer_mlir.frontends.onnx.recurrent_loops import repeat_long_layers
 from rammer_mlir.frontends.onnx.refusals import (
     refuse_for_all_sizes,
     refuse_hosted,
@@ -136,7 +137,7 @@ def _expand(model: Model) -> Model:
     while True:
         if has_inlined(model):
             model = inline_functions(model)
-        elif not expand_control_flow(model):
+        elif not repeat_long_layers(model) and not expand_control_flow(model):
             return model
         model = _fold(model)
 
