@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import onnx
 import onnx.version_converter
 
-from rammer_mlir.errors import ModelError, UnsupportedError
+from rammer_mlir.errors import ModelError
 from rammer_mlir.frontends.onnx.affine import fold_affine
 from rammer_mlir.frontends.onnx.attribute_rules import check_attributes
 from rammer_mlir.frontends.onnx.contrib.rewrite import require_rewritten, rewrite_contrib
@@ -31,13 +31,14 @@ from rammer_mlir.frontends.onnx.refusals import (
     refuse_unsupported,
 )
 from rammer_mlir.frontends.onnx.rewrites import rewrite_nodes
+from rammer_mlir.frontends.onnx.scan_batches import set_batches_aside, take_back
 from rammer_mlir.frontends.onnx.shapes import (
     infer_shapes,
     open_nodes,
     require_sizes,
     require_static_values,
 )
-from rammer_mlir.frontends.onnx.tensors import ShapeTable, label, opset
+from rammer_mlir.frontends.onnx.tensors import ShapeTable, opset
 from rammer_mlir.frontends.onnx.transposed import decompose_transposed
 from rammer_mlir.support.log import log_progress
 
@@ -155,11 +156,7 @@ def _name_nodes(graph: onnx.GraphProto) -> None:
 def _upgrade(model: Model) -> Model:
     if opset(model.proto) >= _OLDEST_OPSET:
         return model
-    for node in model.graph.node:
-        if node.op_type == "Scan" and opset(model.proto) < 9:
-            raise UnsupportedError(
-                f"{label(node)}: its form of opset 8 is not supported: expected opset 9 or newer"
-            )
+    set_batches_aside(model)
     write_out_hardmax(model)
     try:
         newer = onnx.version_converter.convert_version(model.proto, _NEW_OPSET)
@@ -169,6 +166,7 @@ def _upgrade(model: Model) -> Model:
             f"{_NEW_OPSET}: {first_line(error)}"
         ) from error
     allow_no_elements(newer)
+    take_back(newer)
     new = model.with_proto(newer)
     return _with_slopes_of_channels(new) if opset(model.proto) < _BROADCAST_OPSET else new
 
