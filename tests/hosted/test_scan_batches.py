@@ -27,5 +27,5 @@ def test_every_sequence_has_its_state(steps: int, directions: str) -> None:
 
 
 def test_lengths_of_sequences_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="expected no sequence_lens, .*, found 'lens': exp"):
+    with pytest.raises(UnsupportedError, match=r"expected no sequence_lens, .*, found 'lens': exp"):
         rammer_mlir.compile(model_of(scan(5, lengths="lens"), version=8))

@@ -14,6 +14,7 @@ from rammer_mlir.frontends.onnx.contrib import (
     quantization,
     recurrent,
     rotary,
+    support_vectors,
     trees,
 )
 from rammer_mlir.frontends.onnx.contrib.call import CONTRIB_DOMAIN
@@ -32,7 +33,7 @@ RULES: dict[str, Rule] = {
 
 ML_DOMAIN = "ai.onnx.ml"
 
-ML_RULES: dict[str, Rule] = {**features.RULES, **trees.RULES}
+ML_RULES: dict[str, Rule] = {**features.RULES, **support_vectors.RULES, **trees.RULES}
 """Likewise, of ONNX's domain of classical machine learning."""
 
 _DOMAINS = {CONTRIB_DOMAIN: RULES, ML_DOMAIN: ML_RULES}
