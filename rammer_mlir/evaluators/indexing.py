@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from rammer_mlir.evaluators.operation import (
-    FLOATS,
     Evaluator,
     Numbers,
     Operation,
@@ -89,8 +88,10 @@ def _non_zero(operation: Operation) -> Numbers:
 
 
 def _order(x: Numbers, axis: int, largest: bool) -> Numbers:
-    """Return indices in order; of equal elements the one of the lower index comes first."""
-    require(x.dtype not in FLOATS or not np.isnan(x).any())
+    """Return indices in order; of equal elements the one of the lower index comes first.
+
+    NaN is greater than all numbers, as in compiled programs; ONNX Runtime has no order for it.
+    """
     if not largest:
         return np.argsort(x, axis, kind="stable")
     backward = np.argsort(np.flip(x, axis), axis, kind="stable")
@@ -107,8 +108,8 @@ def _top_k(operation: Operation) -> Sequence[Numbers]:
 
 
 def _extreme(operation: Operation) -> Numbers:
+    """Return where the extremum is: at a NaN if there is one, as in compiled programs."""
     x, axis = operation.input(0), operation.attribute("axis", 0)
-    require(x.dtype not in FLOATS or not np.isnan(x).any())
     find = np.argmax if operation.kind == "ArgMax" else np.argmin
     keep = bool(operation.attribute("keepdims", 1))
     if not operation.attribute("select_last_index", 0):

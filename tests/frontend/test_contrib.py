@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import cpu_runner
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -120,6 +121,28 @@ def test_fused_convolutions(activation: str, given: list[float]) -> None:
     if activation == "Relu":
         added = floats(1, 6, 4, 4, seed=3)
         check_contrib("FusedConv", [*inputs, added], activation=activation, **details)
+
+
+@pytest.mark.parametrize("operator", ["NhwcConv", "NhwcFusedConv"])
+def test_convolutions_with_channels_last(operator: str) -> None:
+    """ONNX Runtime has them on other devices: here its FusedConv is what they are compared with."""
+    x, w, b, z = floats(1, 7, 6, 4), floats(6, 2, 3, 3, seed=1), floats(6), floats(1, 4, 3, 6)
+    details: dict[str, Any] = {"group": 2, "strides": [2, 2], "pads": [1, 1, 1, 1]}
+    inputs, first = [x, w, b], [x.transpose(0, 3, 1, 2), w, b]
+    if operator == "NhwcFusedConv":
+        inputs.append(z)
+        first.append(z.transpose(0, 3, 1, 2))
+        details["activation"] = "Relu"
+    kind = "FusedConv" if operator == "NhwcFusedConv" else "Conv"
+    domain = "com.microsoft" if kind == "FusedConv" else ""
+    reference = contrib_model(kind, first, domain=domain, **details)
+    session = ort.InferenceSession(reference.SerializeToString())
+    (expected,) = session.run(None, {f"in{i}": array for i, array in enumerate(first)})
+    feeds = {f"in{i}": array for i, array in enumerate(inputs)}
+    found = cpu_runner.run(import_model(contrib_model(operator, inputs, **details)), feeds)
+    np.testing.assert_allclose(
+        found["out0"], np.asarray(expected).transpose(0, 2, 3, 1), rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize(("activation", "given"), ACTIVATIONS)

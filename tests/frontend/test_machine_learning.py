@@ -197,6 +197,29 @@ def test_linear_classification() -> None:
     check("LinearClassifier", [X], [TensorProto.INT64, TensorProto.FLOAT], **settings)
 
 
+@pytest.mark.parametrize("kind", ["LINEAR", "POLY", "RBF", "SIGMOID"])
+@pytest.mark.parametrize("one_class", [0, 1])
+def test_support_vectors(kind: str, one_class: int) -> None:
+    rng = np.random.default_rng(0)
+    settings: dict[str, Any] = {
+        "coefficients": rng.standard_normal(6).tolist(),
+        "kernel_params": [0.3, 0.5, 2.0],
+        "kernel_type": kind,
+        "n_supports": 6,
+        "one_class": one_class,
+        "rho": [0.25],
+        "support_vectors": rng.standard_normal(6 * X.shape[1]).tolist(),
+    }
+    check("SVMRegressor", [X], [TensorProto.FLOAT], **settings)
+
+
+def test_a_plane_instead_of_support_vectors() -> None:
+    factors = [*map(float, range(X.shape[1]))]
+    settings: dict[str, Any] = {"coefficients": factors, "rho": [0.25], "kernel_type": "LINEAR"}
+    settings |= {"kernel_params": [0.0, 0.0, 0.0], "n_supports": 0, "one_class": 0}
+    check("SVMRegressor", [X], [TensorProto.FLOAT], **settings)
+
+
 def test_a_model_of_these_operators_alone_needs_no_other_opset() -> None:
     model = model_of("Binarizer", [X], [TensorProto.FLOAT])
     del model.opset_import[1]

@@ -81,6 +81,44 @@ def test_a_reduction_beside_nan_is_a_number() -> None:
     assert np.array_equal(run(built)["r"], SPECIAL, equal_nan=True)
 
 
+@pytest.mark.parametrize("decided", [False, True])
+@pytest.mark.parametrize("largest", [0, 1])
+def test_nan_is_greater_than_numbers_in_an_order(largest: int, decided: bool) -> None:
+    """Alike in a program, and on the host, where data decides how many elements there are."""
+    count = "Cast<to=7>(k)" if decided else "Constant<value_ints=[4]>()"
+    built = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17]>
+      g (float[3,9] x, float[1] k) => (float[3,K] y, int64[3,K] i) {{
+        n = {count}
+        y, i = TopK<largest={largest}>(x, n)
+      }}""")
+    x = np.random.default_rng(0).permuted(np.stack([SPECIAL] * 3), axis=1)
+    x[0, :2] = np.nan
+    found = rammer_mlir.compile(built).run({"x": x, "k": np.array([4], np.float32)})
+    sign = -1 if largest else 1
+    ranks = [[(sign * bool(np.isnan(v)), 0 if np.isnan(v) else sign * v) for v in row] for row in x]
+    order = [sorted(range(9), key=row.__getitem__)[:4] for row in ranks]
+    assert found["i"].tolist() == order
+    assert np.array_equal(found["y"], np.take_along_axis(x, found["i"], 1), equal_nan=True)
+
+
+@pytest.mark.parametrize("decided", [False, True])
+@pytest.mark.parametrize("operator", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize("last", [0, 1])
+def test_the_position_of_an_extremum_is_that_of_nan(
+    operator: str, last: int, decided: bool
+) -> None:
+    choice = "x = Compress<axis=1>(z, keep)" if decided else "x = Identity(z)"
+    built = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17]>
+      g (float[2,4] z, bool[4] keep) => (int64[2] i) {{
+        {choice}
+        i = {operator}<axis=1, keepdims=0, select_last_index={last}>(x)
+      }}""")
+    z = np.array([[1, np.nan, 3, np.nan], [4, 2, 2, 4]], np.float32)
+    found = rammer_mlir.compile(built).run({"z": z, "keep": np.ones(4, np.bool_)})["i"]
+    numbers = (3 if last else 0) if operator == "ArgMax" else (2 if last else 1)
+    assert found.tolist() == [3 if last else 1, numbers]
+
+
 def test_a_maximum_of_a_window_with_nan_is_nan() -> None:
     graph = helper.make_graph(
         [helper.make_node("MaxPool", ["x"], ["r"], kernel_shape=[2], strides=[2])],

@@ -14,6 +14,8 @@ import rammer_mlir
 from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
 from rammer_mlir.errors import ModelError
+from rammer_mlir.frontends.onnx import recurrent_loops
+from rammer_mlir.hosted_models.model import HostedModel
 
 STEPS, BATCH, FEATURES, HIDDEN = 4, 2, 3, 5
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -77,6 +79,55 @@ def check(model: onnx.ModelProto) -> None:
     x = np.random.default_rng(1).standard_normal((STEPS, BATCH, FEATURES)).astype(np.float32)
     with rammer_mlir.compile(model, num_veus=2) as executable:
         comparison = compare(OnnxRuntime(model, 1).run({"x": x}), executable.run({"x": x}))
+    assert comparison.ok, str(comparison)
+
+
+LONG = [
+    ("LSTM", "bidirectional", {"peepholes": True, "states": True, "clip": 0.4}),
+    ("GRU", "bidirectional", {"activations": ["Sigmoid", "Tanh", "HardSigmoid", "Softsign"]}),
+    ("GRU", "forward", {"linear_before_reset": 1, "states": True}),
+    ("RNN", "reverse", {"bias": False}),
+]
+
+
+@pytest.mark.parametrize(("kind", "direction", "details"), LONG)
+@pytest.mark.parametrize("lengths", [None, [50, 100]])
+def test_long_layers_are_repeated(
+    kind: str,
+    direction: str,
+    details: dict[str, Any],
+    lengths: list[int] | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recurrent_loops, "MOST_NODES", 100)
+    model = recurrent(kind, direction, **details)
+    if lengths is not None:
+        model = with_lengths(model, lengths, constant=False)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 100
+    feeds = {"x": np.random.default_rng(1).standard_normal((100, BATCH, FEATURES), np.float32)}
+    feeds |= {value.name: np.array(lengths, np.int32) for value in model.graph.input[1:]}
+    with rammer_mlir.compile(model) as executable:
+        assert isinstance(executable, HostedModel)
+        comparison = compare(OnnxRuntime(model, 1).run(feeds), executable.run(feeds))
+    assert comparison.ok, str(comparison)
+
+
+def test_a_long_layer_with_its_batch_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the layer as cells: ONNX Runtime has no such layers."""
+    model = recurrent("LSTM", "bidirectional", states=True, layout=1)
+    for tensor in model.graph.initializer:
+        if tensor.name in ("h0", "c0"):
+            value = numpy_helper.to_array(tensor).transpose(1, 0, 2)
+            tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(value), tensor.name))
+    for dim, size in zip(model.graph.input[0].type.tensor_type.shape.dim, (2, 70, 3), strict=True):
+        dim.dim_value = size
+    feeds = {"x": np.random.default_rng(1).standard_normal((2, 70, FEATURES), np.float32)}
+    with rammer_mlir.compile(model) as executable:
+        cells = executable.run(feeds)
+    monkeypatch.setattr(recurrent_loops, "MOST_NODES", 100)
+    with rammer_mlir.compile(model) as executable:
+        assert isinstance(executable, HostedModel)
+        comparison = compare(cells, executable.run(feeds))
     assert comparison.ok, str(comparison)
 
 

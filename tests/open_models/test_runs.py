@@ -14,6 +14,7 @@ import rammer_mlir
 from rammer_mlir.errors import (
     InputError,
     ModelError,
+    ModelWarning,
     OptionError,
     ShapeError,
     TargetError,
@@ -66,6 +67,24 @@ def test_named_unknown_and_negative_dimensions(dim: int | str | None) -> None:
         for rows in (2, 7):
             x = weight(0, rows, 3)
             np.testing.assert_array_equal(made(x), np.maximum(x, 0))
+
+
+@pytest.mark.parametrize("name", ["?", "-1", "None"])
+def test_names_that_are_none(name: str) -> None:
+    """Exporters write them wherever a size is unknown: they do not mean one size."""
+    with compiled(model_of([RELU], {"x": [name, name]}, {"y": [name, name]})) as made:
+        assert made.signature.symbols == ("x[0]", "x[1]")
+        assert made(weight(0, 4, 3)).shape == (4, 3)
+
+
+def test_specialisations_do_not_repeat_a_warning() -> None:
+    model = model_of([RELU], {"x": ["rows", 3]}, {"y": [1, "columns", 3]})
+    with compiled(model) as made, pytest.warns(ModelWarning) as found:
+        for rows in (2, 5):
+            made(weight(0, rows, 3))
+    assert [str(each.message).partition(",")[0] for each in found] == [
+        "output 'y': the model declares float[1"
+    ]
 
 
 def test_other_negative_dimensions_are_refused() -> None:

@@ -26,12 +26,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds for one model")
     parser.add_argument("--cases", type=int, help="run the first cases of each model alone")
     parser.add_argument("--new", action="store_true", help="skip models that have a result")
+    parser.add_argument("--threads", type=int, help="of both, which are timed then")
+    parser.add_argument("--source", default="exporter", help="what the models come from")
     given = parser.parse_args(arguments)
-    work = partial(check, cases=given.cases)
+    work = partial(check, cases=given.cases, threads=given.threads)
     for path in _chosen(given.folder, given.patterns, given.new):
         print(line(_checked(path, work, given.timeout)), flush=True)
     if given.out:
-        given.out.write_text(page(load_results(given.folder)))
+        given.out.write_text(page(load_results(given.folder), given.source))
 
 
 def _chosen(folder: Path, patterns: Sequence[str], new: bool) -> Iterator[Path]:

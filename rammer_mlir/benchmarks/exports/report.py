@@ -6,21 +6,24 @@ from collections.abc import Sequence
 
 from rammer_mlir.benchmarks.exports.result import Result
 
-_HEAD = """| model | exporter | sizes run | matched | worst error / tolerance | slowest first run, s | remark |
-| --- | --- | ---: | ---: | ---: | ---: | --- |
-"""  # noqa: E501
+_COLUMNS = (
+    "sizes run", "matched", "worst error / tolerance", "slowest first run, s", "times ONNX Runtime"
+)  # fmt: skip
 
 
-def page(results: Sequence[Result]) -> str:
-    """Return a summary and a row for each exported model."""
+def page(results: Sequence[Result], source: str = "exporter") -> str:
+    """Return a summary and a row for each model; ``source`` is what the models come from."""
     valid = [result for result in results if not result.invalid]
     right = [result for result in valid if result.is_right]
     models = {result.name for result in valid}
     failed = models - {result.name for result in right}
     rows = "".join(map(_row, results))
+    columns = f"| {' | '.join(['model', source, *_COLUMNS, 'remark'])} |\n"
+    rule = f"| --- | --- |{' ---: |' * len(_COLUMNS)} --- |\n"
     return (
         f"{len(models - failed)} of {len(models)} models, in {len(right)} of {len(valid)} valid "
-        f"files, compile without shapes and match ONNX Runtime at all sizes run.\n\n{_HEAD}{rows}"
+        f"files, compile without shapes and match ONNX Runtime at all sizes run.\n\n"
+        f"{columns}{rule}{rows}"
     )
 
 
@@ -30,6 +33,7 @@ def line(result: Result) -> str:
     skipped = [f"{case.case}: {case.not_exported}" for case in result.cases if case.not_exported]
     faults = [*result.refusals, *result.wrong, *skipped, *([result.invalid] * bool(result.invalid))]
     first = f"{verdict} {result.name}.{result.exporter}: {result.excess:.3g} of the tolerance"
+    first += f", {_speeds(result)} times ONNX Runtime" * bool(result.speeds)
     return "\n  ".join([f"{first}, {result.seconds:.1f} s, {len(result.ran)} sizes", *faults])
 
 
@@ -42,6 +46,12 @@ def _row(result: Result) -> str:
     if result.invalid:
         remarks.append(f"not a valid model: {result.invalid[:200]}")
     cells = (result.name, result.exporter, len(result.ran), len(right))
-    numbers = (f"{result.excess:.2g}", f"{result.seconds:.1f}")
+    numbers = (f"{result.excess:.2g}", f"{result.seconds:.1f}", _speeds(result))
     text = "<br>".join(remark.replace("|", "\\|")[:300] for remark in remarks)
     return f"| {' | '.join(map(str, (*cells, *numbers, text)))} |\n"
+
+
+def _speeds(result: Result) -> str:
+    """Return the slowest and the fastest case, beside ONNX Runtime."""
+    ends = [f"{choose(result.speeds):.2f}" for choose in (min, max) if result.speeds]
+    return " to ".join(dict.fromkeys(ends))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import cast
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,14 @@ class CaseResult:
     """What ONNX Runtime says, where the exported model itself does not take these sizes."""
     seconds: float = 0.0
     """Of the first run, which compiles."""
+    timed: tuple[float, float] = (0.0, 0.0)
+    """Seconds of a later run, and of ONNX Runtime's; zeros where neither was timed."""
+
+    @property
+    def speed(self) -> float | None:
+        """How many times as fast as ONNX Runtime it runs."""
+        ours, theirs = self.timed
+        return theirs / ours if ours else None
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,11 @@ class Result:
         return max((case.excess for case in self.ran), default=0.0)
 
     @property
+    def speeds(self) -> tuple[float, ...]:
+        """How many times as fast as ONNX Runtime each case runs that was timed."""
+        return tuple(case.speed for case in self.ran if case.speed is not None)
+
+    @property
     def seconds(self) -> float:
         """The longest first run."""
         return max((case.seconds for case in self.ran), default=0.0)
@@ -74,6 +88,11 @@ def load_results(folder: Path) -> list[Result]:
     found: list[Result] = []
     for path in sorted(folder.glob("*.result")):
         data = json.loads(path.read_text())
-        cases = tuple(CaseResult(**case) for case in data.pop("cases"))
+        cases = tuple(map(_case_of, data.pop("cases")))
         found.append(Result(cases=cases, **data))
     return found
+
+
+def _case_of(data: dict[str, object]) -> CaseResult:
+    ours, theirs = cast(list[float], data.pop("timed", [0.0, 0.0]))
+    return CaseResult(**data, timed=(ours, theirs))  # pyright: ignore[reportArgumentType]  # JSON

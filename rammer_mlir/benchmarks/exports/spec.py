@@ -20,7 +20,9 @@ class Input:
     """One input: its shape, where a name or a sum of names stands for an open dimension.
 
     ``kind`` is ``normal`` (f32), ``tokens`` (i64, below ``high``), ``mask`` (i64, ones and then
-    zeros), ``lengths`` (i64, falling from ``high``), ``positions`` (i64, 0 and up) or ``uniform``.
+    zeros), ``lengths`` (i64, falling from ``high``), ``positions`` (i64, 0 and up), ``uniform``,
+    ``indices`` (i64, from 0 and below ``high``), ``constant`` (f32, ``high`` everywhere) or
+    ``page`` (f32, dark strokes in lines on light ground).
     """
 
     name: str
@@ -69,7 +71,7 @@ def size_of(dim: int | str, case: Case) -> int:
 
 
 def _normal(_: int, shape: Sequence[int], rng: np.random.Generator) -> Array:
-    return rng.standard_normal(shape).astype(np.float32)
+    return np.asarray(rng.standard_normal(shape), np.float32)
 
 
 def _uniform(_: int, shape: Sequence[int], rng: np.random.Generator) -> Array:
@@ -78,6 +80,23 @@ def _uniform(_: int, shape: Sequence[int], rng: np.random.Generator) -> Array:
 
 def _tokens(high: int, shape: Sequence[int], rng: np.random.Generator) -> Array:
     return rng.integers(3, high, shape).astype(np.int64)
+
+
+def _indices(high: int, shape: Sequence[int], rng: np.random.Generator) -> Array:
+    return rng.integers(0, high, shape).astype(np.int64)
+
+
+def _page(_: int, shape: Sequence[int], rng: np.random.Generator) -> Array:
+    *images, height, width = shape
+    cells = (*images, -(-height // 4), -(-width // 2))
+    lines = np.arange(cells[-2]) // 3 % 2 == 0
+    strokes = (rng.random(cells) < 0.4) & lines[:, None]
+    pixels = strokes.repeat(4, -2).repeat(2, -1)[..., :height, :width]
+    return np.where(pixels, np.float32(-1), np.float32(1))
+
+
+def _constant(high: int, shape: Sequence[int], _: np.random.Generator) -> Array:
+    return np.full(shape, high, np.float32)
 
 
 def _mask(_: int, shape: Sequence[int], __: np.random.Generator) -> Array:
@@ -104,4 +123,7 @@ _DRAWS = {
     "mask": _mask,
     "lengths": _lengths,
     "positions": _positions,
+    "indices": _indices,
+    "constant": _constant,
+    "page": _page,
 }

@@ -7,7 +7,7 @@ computes with whatever is in memory.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import onnx
 
@@ -33,8 +33,13 @@ def take_declared(graph: onnx.GraphProto) -> Declared:
     return declared
 
 
-def check_declared(graph: onnx.GraphProto, declared: Declared) -> None:
+def check_declared(graph: onnx.GraphProto, declared: Declared, warned: set[str]) -> None:
     """Compare computed types, which are static, with those that were declared.
+
+    Args:
+        graph: its shapes have been inferred.
+        declared: by the model.
+        warned: values that were warned of before are left out, others are added.
 
     A declared dimension that is named, or 0, may have any size. Other shapes than the declared
     ones are warned of, as ONNX Runtime does; what the nodes compute counts.
@@ -47,20 +52,26 @@ def check_declared(graph: onnx.GraphProto, declared: Declared) -> None:
             raise ModelError(
                 f"output {_difference(value, declared)}: correct the declaration or the nodes"
             )
-    found = list(_differences(graph, declared))
-    if found:
+    found = _differences(graph, declared)
+    is_news = bool(found.keys() - warned)
+    warned.update(found)
+    if is_news:
         more = f", and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-        text = "; ".join(found[:_MOST_NAMED])
+        text = "; ".join(list(found.values())[:_MOST_NAMED])
         warnings.warn(f"{text}{more}: what is computed counts", ModelWarning, stacklevel=2)
 
 
-def _differences(graph: onnx.GraphProto, declared: Declared) -> Iterator[str]:
+def _differences(graph: onnx.GraphProto, declared: Declared) -> dict[str, str]:
+    """Return what to say of values whose type is another one than declared, by name."""
     outputs = {value.name for value in graph.output}
+    found: dict[str, str] = {}
     for name, value in value_infos(graph).items():
         expected = declared[name].tensor_type if name in declared else None
         if expected is None or (_has_type(value, expected) and _has_shape(value, expected)):
             continue
-        yield f"{'output' if name in outputs else 'value'} {_difference(value, declared)}"
+        kind = "output" if name in outputs else "value"
+        found[name] = f"{kind} {_difference(value, declared)}"
+    return found
 
 
 def _difference(value: onnx.ValueInfoProto, declared: Declared) -> str:

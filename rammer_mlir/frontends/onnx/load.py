@@ -20,7 +20,7 @@ from rammer_mlir.frontends.onnx.external_data import Folders
 from rammer_mlir.frontends.onnx.function_sizes import check_functions
 from rammer_mlir.frontends.onnx.given import Source, without_folder
 from rammer_mlir.frontends.onnx.model import Model, first_line, separate_weights
-from rammer_mlir.frontends.onnx.open_inputs import clear_negative_sizes
+from rammer_mlir.frontends.onnx.open_inputs import clear_unknown_sizes
 from rammer_mlir.frontends.onnx.tensor_data import TensorData, content_and_places
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, opset
 from rammer_mlir.frontends.onnx.well_formed import check_operators, check_subgraphs, check_texts
@@ -58,7 +58,7 @@ def _checked(proto: onnx.ModelProto, name: str, data: TensorData) -> Model:
     claim_contrib(model.proto)
     check_operators(model.proto)
     check_subgraphs(model.proto)
-    clear_negative_sizes(model.graph, name)
+    clear_unknown_sizes(model.graph, name)
     _check(model, name)
     _require_opset(proto, name)
     return model

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import onnx
@@ -24,6 +24,8 @@ class Model:
     Attributes:
         proto: the model; large weights stand behind its inputs, as inputs.
         weights: their values by name.
+        warned: values whose declared shape was warned of; copies share it, so that specialisations
+            do not repeat a warning.
 
     So whatever copies or serializes the graph costs the same for a megabyte of weights and for a
     gigabyte, and protobuf's limit of 2 GB does not matter.
@@ -31,6 +33,7 @@ class Model:
 
     proto: onnx.ModelProto
     weights: dict[str, Array]
+    warned: set[str] = field(default_factory=set[str], compare=False)
 
     @property
     def graph(self) -> onnx.GraphProto:
@@ -48,7 +51,8 @@ class Model:
 
     def copy(self) -> Model:
         """Return a model that can be changed; the values of weights are shared."""
-        return Model(onnx.ModelProto.FromString(self.proto.SerializeToString()), {**self.weights})
+        proto = onnx.ModelProto.FromString(self.proto.SerializeToString())
+        return Model(proto, {**self.weights}, self.warned)
 
     def with_proto(self, proto: onnx.ModelProto) -> Model:
         """Return a model with the same weights and another graph."""
@@ -72,12 +76,12 @@ class Model:
         used = used_names(self.graph)
         unused = {tensor.name for tensor in self.graph.initializer} - used
         unused |= self.weights.keys() - used
-        for field in (self.graph.initializer, self.graph.input):
-            kept = [item for item in field if item.name not in unused]
-            if len(kept) < len(field):
+        for items in (self.graph.initializer, self.graph.input):
+            kept = [item for item in items if item.name not in unused]
+            if len(kept) < len(items):
                 copies = [type(item).FromString(item.SerializeToString()) for item in kept]
-                del field[:]
-                field.extend(copies)  # type: ignore[arg-type]
+                del items[:]
+                items.extend(copies)  # type: ignore[arg-type]
         for name in unused & self.weights.keys():
             del self.weights[name]
 
@@ -145,12 +149,12 @@ def separate_weights(source: onnx.ModelProto, name: str, data: DataElsewhere) ->
         ModelError: if a tensor's data does not fit its shape, or cannot be found.
     """
     proto = onnx.ModelProto()
-    for field, value in source.ListFields():
-        if field.name != "graph":
-            _copy_field(proto, field.name, value)
-    for field, value in source.graph.ListFields():
-        if field.name not in ("initializer", "input"):
-            _copy_field(proto.graph, field.name, value)
+    for descriptor, value in source.ListFields():
+        if descriptor.name != "graph":
+            _copy_field(proto, descriptor.name, value)
+    for descriptor, value in source.graph.ListFields():
+        if descriptor.name not in ("initializer", "input"):
+            _copy_field(proto.graph, descriptor.name, value)
     names = {tensor.name for tensor in source.graph.initializer}
     proto.graph.input.extend(v for v in source.graph.input if v.name not in names)
     for tensor in tensors_of_model(proto):

@@ -17,7 +17,7 @@ class NodeWriter:
 
     def __init__(self, model: Model, prefix: str) -> None:
         """Add constants to ``model``; nodes are collected in ``nodes``."""
-        self._model = model
+        self.model = model
         self._prefix = prefix
         self._count = 0
         self.nodes: list[onnx.NodeProto] = []
@@ -30,7 +30,7 @@ class NodeWriter:
     def constant(self, value: Array) -> str:
         """Add an initializer and return its name."""
         name = self.fresh()
-        self._model.add_constant(name, np.ascontiguousarray(value).reshape(value.shape))
+        self.model.add_constant(name, np.ascontiguousarray(value).reshape(value.shape))
         return name
 
     def integers(self, *values: int) -> str:

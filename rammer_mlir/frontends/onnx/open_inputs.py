@@ -27,9 +27,12 @@ from rammer_mlir.programs.dimensions import (
 _OPEN = -1
 """How some exporters write a dimension of any size."""
 
+_NO_NAMES = ("?", "-1", "None")
+"""What exporters call dimensions that have no name: two of them may have different sizes."""
 
-def clear_negative_sizes(graph: onnx.GraphProto, name: str) -> None:
-    """Make dimensions of -1 unknown ones, of inputs and outputs.
+
+def clear_unknown_sizes(graph: onnx.GraphProto, name: str) -> None:
+    """Leave out sizes of -1 and names that are none, of inputs and outputs.
 
     Raises:
         ModelError: if a dimension is another negative number.
@@ -41,8 +44,8 @@ def clear_negative_sizes(graph: onnx.GraphProto, name: str) -> None:
                     f"{name}: dimension {position} of '{value.name}' is {dim.dim_value}: expected "
                     "a size, or -1 for an open dimension"
                 )
-            if dim.dim_value == _OPEN:
-                dim.ClearField("dim_value")
+            if dim.dim_value == _OPEN or dim.dim_param in _NO_NAMES:
+                dim.Clear()
 
 
 def open_signature(model: Model) -> OpenSignature:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import onnx
 import onnx.version_converter
 
-from rammer_mlir.errors import ModelError, UnsupportedError
+from rammer_mlir.errors import ModelError
 from rammer_mlir.frontends.onnx.affine import fold_affine
 from rammer_mlir.frontends.onnx.attribute_rules import check_attributes
 from rammer_mlir.frontends.onnx.contrib.rewrite import require_rewritten, rewrite_contrib
@@ -24,19 +24,21 @@ from rammer_mlir.frontends.onnx.node_rules import check_nodes
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.older_opsets import allow_no_elements, write_out_hardmax
 from rammer_mlir.frontends.onnx.recurrent import decompose_recurrent
+from rammer_mlir.frontends.onnx.recurrent_loops import repeat_long_layers
 from rammer_mlir.frontends.onnx.refusals import (
     refuse_for_all_sizes,
     refuse_hosted,
     refuse_unsupported,
 )
 from rammer_mlir.frontends.onnx.rewrites import rewrite_nodes
+from rammer_mlir.frontends.onnx.scan_batches import set_batches_aside, take_back
 from rammer_mlir.frontends.onnx.shapes import (
     infer_shapes,
     open_nodes,
     require_sizes,
     require_static_values,
 )
-from rammer_mlir.frontends.onnx.tensors import ShapeTable, label, opset
+from rammer_mlir.frontends.onnx.tensors import ShapeTable, opset
 from rammer_mlir.frontends.onnx.transposed import decompose_transposed
 from rammer_mlir.support.log import log_progress
 
@@ -57,10 +59,12 @@ class Folded:
     Attributes:
         model: of known operators.
         declared: types that the model says its values have.
+        warned: as of the model that was folded.
     """
 
     model: Model
     declared: Declared
+    warned: set[str]
 
 
 def prepare(model: Model) -> Model:
@@ -85,7 +89,7 @@ def fold(model: Model) -> Folded:
         RammerError: as ``prepare`` does.
     """
     log_progress("preparation", lambda: f"{len(model.graph.node)} nodes")
-    declared = take_declared(model.graph)
+    declared, warned = take_declared(model.graph), model.warned
     inline_local_functions(model)
     check_attributes(model.graph)
     model = _upgrade(model)
@@ -94,7 +98,7 @@ def fold(model: Model) -> Folded:
     refuse_unsupported(model)
     check_nodes(model)
     require_sizes(model.graph)
-    return Folded(infer_loops(_expand(model), _fold), declared)
+    return Folded(infer_loops(_expand(model), _fold), declared, warned)
 
 
 def finish(folded: Folded) -> Model:
@@ -114,7 +118,7 @@ def finish(folded: Folded) -> Model:
     check_nodes(model)
     require_static_values(model.graph)
     require_sizes(model.graph)
-    check_declared(model.graph, folded.declared)
+    check_declared(model.graph, folded.declared, folded.warned)
     return model
 
 
@@ -134,7 +138,7 @@ def _expand(model: Model) -> Model:
     while True:
         if has_inlined(model):
             model = inline_functions(model)
-        elif not expand_control_flow(model):
+        elif not repeat_long_layers(model) and not expand_control_flow(model):
             return model
         model = _fold(model)
 
@@ -152,11 +156,7 @@ def _name_nodes(graph: onnx.GraphProto) -> None:
 def _upgrade(model: Model) -> Model:
     if opset(model.proto) >= _OLDEST_OPSET:
         return model
-    for node in model.graph.node:
-        if node.op_type == "Scan" and opset(model.proto) < 9:
-            raise UnsupportedError(
-                f"{label(node)}: its form of opset 8 is not supported: expected opset 9 or newer"
-            )
+    set_batches_aside(model)
     write_out_hardmax(model)
     try:
         newer = onnx.version_converter.convert_version(model.proto, _NEW_OPSET)
@@ -166,6 +166,7 @@ def _upgrade(model: Model) -> Model:
             f"{_NEW_OPSET}: {first_line(error)}"
         ) from error
     allow_no_elements(newer)
+    take_back(newer)
     new = model.with_proto(newer)
     return _with_slopes_of_channels(new) if opset(model.proto) < _BROADCAST_OPSET else new
 

@@ -21,7 +21,7 @@ from rammer_mlir.frontends.onnx.activations import Activation, resolve
 from rammer_mlir.frontends.onnx.limits import require_few_nodes
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
-from rammer_mlir.frontends.onnx.tensors import Array, ShapeTable, dtype_of, label
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, ShapeTable, dtype_of, label
 from rammer_mlir.frontends.onnx.well_formed import naming
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -47,12 +47,23 @@ def decompose_recurrent(model: Model) -> None:
         if node.op_type in _GATES:
             with naming(node):
                 layer = _Layer(node, model, table, values)
-                require_few_nodes(label(node), len(nodes) + layer.least_nodes)
+                require_few_nodes(label(node), len(nodes) + least_nodes(node, table))
                 nodes.extend(layer.decompose())
         else:
             nodes.append(node)
     model.set_nodes(nodes)
     model.drop_unused_constants()
+
+
+def least_nodes(node: onnx.NodeProto, table: ShapeTable) -> int:
+    """Return how many nodes a layer's steps become at least; 0 for other or open operators."""
+    if node.op_type not in _GATES or node.domain not in ONNX_DOMAINS:
+        return 0
+    x, weights = (table.find_shape(name) for name in node.input[:2])
+    if x is None or weights is None or table.find_shape(node.input[2]) is None:
+        return 0
+    is_batch_first = any(a.name == "layout" and a.i for a in node.attribute)
+    return x[1 if is_batch_first else 0] * weights[0] * _NODES_OF_STEP[node.op_type]
 
 
 Weight = Array | str
@@ -96,11 +107,6 @@ class _Layer:
         self._directions = table.shape(self._inputs["W"])[0]
         self._hidden = table.shape(self._inputs["R"])[2]
         self._dtype = dtype_of(table.elem_type(self._inputs["X"]))
-
-    @property
-    def least_nodes(self) -> int:
-        """How many nodes the steps become, if they do no more than they have to."""
-        return self._steps * self._directions * _NODES_OF_STEP[self._kind]
 
     def decompose(self) -> list[onnx.NodeProto]:
         write = self._write

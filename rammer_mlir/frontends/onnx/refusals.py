@@ -52,7 +52,7 @@ _CLASSICAL = "ai.onnx.ml"
 """The domain of classical machine learning."""
 
 _CLASSICAL_ADVICE: Mapping[str, tuple[str, ...]] = {
-    "write it as MatMul and the kernel's function": ("SVMClassifier", "SVMRegressor"),
+    "write it as MatMul and the kernel's function": ("SVMClassifier",),
     "export the model without it (zipmap=False)": ("ZipMap",),
     "map keys to numbers outside of the model": (
         "CastMap",

@@ -92,8 +92,13 @@ def _check_length(node: Node, length: int) -> None:
 
 
 def stft(node: Node) -> Tensor:
-    """Build STFT: the transform of each frame, weighted by the window."""
+    """Build STFT: the transform of each frame, weighted by the window.
+
+    As in ONNX Runtime, a real signal may be without the dimension of real and imaginary part.
+    """
     x = node.tensor(0)
+    if x.rank == 2:
+        x = reshape(x, (*x.shape, 1))
     step, given = node.integers(1), node.integers(3)
     window = node.tensor(2) if node.has(2) else None
     length = given[0] if given else window.shape[0] if window else 0

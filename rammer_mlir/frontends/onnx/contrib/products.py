@@ -50,12 +50,28 @@ def _fused_conv(call: Call) -> None:
     call.finish(activated(call, found, call.attribute("activation_params", list[float]())))
 
 
+def _nhwc_conv(call: Call) -> None:
+    """Convolve with filters in ONNX's layout; the other operands have their channels last."""
+    bias = [call.find(2)] if call.find(2) else []
+    operands = [_channels_first(call, call.find(0)), call.find(1), *bias]
+    found = _channels_last(call, call.op("Conv", *operands, **kept_attributes(call, _CONV)))
+    parameters = call.attribute("activation_params", list[float]())
+    call.finish(activated(call, call.sum(found, call.find(3)), parameters))
+
+
 def _nhwc_max_pool(call: Call) -> None:
-    rank = len(call.shape(0))
     names = f"{_CONV} ceil_mode".replace("group ", "")
-    turned = call.transpose(call.find(0), 0, rank - 1, *range(1, rank - 1))
-    pooled = call.op("MaxPool", turned, **kept_attributes(call, names))
-    call.finish(call.transpose(pooled, 0, *range(2, rank), 1))
+    first = _channels_first(call, call.find(0))
+    call.finish(_channels_last(call, call.op("MaxPool", first, **kept_attributes(call, names))))
+
+
+def _channels_first(call: Call, value: str) -> str:
+    rank = len(call.shape(0))
+    return call.transpose(value, 0, rank - 1, *range(1, rank - 1))
+
+
+def _channels_last(call: Call, value: str) -> str:
+    return call.transpose(value, 0, *range(2, len(call.shape(0))), 1)
 
 
 def _matmul_nbits(call: Call) -> None:
@@ -123,5 +139,7 @@ RULES = {
         "K N accuracy_level bits block_size",
         {"weight_prepacked": 0},
     ),
+    "NhwcConv": Rule(_nhwc_conv, "X W B?", "Y", _CONV),
+    "NhwcFusedConv": Rule(_nhwc_conv, "X W B? Z?", "Y", f"{_CONV} activation activation_params"),
     "NhwcMaxPool": Rule(_nhwc_max_pool, "x", "y", f"{_CONV} ceil_mode"),
 }

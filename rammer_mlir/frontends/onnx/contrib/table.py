@@ -12,7 +12,9 @@ from rammer_mlir.frontends.onnx.contrib import (
     normalization,
     products,
     quantization,
+    recurrent,
     rotary,
+    support_vectors,
     trees,
 )
 from rammer_mlir.frontends.onnx.contrib.call import CONTRIB_DOMAIN
@@ -25,12 +27,13 @@ RULES: dict[str, Rule] = {
     **normalization.RULES,
     **products.RULES,
     **quantization.RULES,
+    **recurrent.RULES,
     **rotary.RULES,
 }
 
 ML_DOMAIN = "ai.onnx.ml"
 
-ML_RULES: dict[str, Rule] = {**features.RULES, **trees.RULES}
+ML_RULES: dict[str, Rule] = {**features.RULES, **support_vectors.RULES, **trees.RULES}
 """Likewise, of ONNX's domain of classical machine learning."""
 
 _DOMAINS = {CONTRIB_DOMAIN: RULES, ML_DOMAIN: ML_RULES}

