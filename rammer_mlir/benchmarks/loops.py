@@ -23,11 +23,8 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import numpy_helper
 
-Feeds = dict[str, NDArray[np.generic]]
-
-_HEADER = '<ir_version: 8, opset_import: ["": 17]> g '
+from rammer_mlir.benchmarks.mamba import Feeds, exported, filled, floats, written
 
 _WIDTH = 128
 """Numbers of the small cell's state."""
@@ -40,7 +37,7 @@ def cell(steps: int) -> tuple[onnx.ModelProto, Feeds]:
       => (float[1,{d}] h, float[{steps},1,{d}] y) {{
       h, y = Scan<num_scan_inputs = 1, body = b (float[1,{d}] s, float[1,{d}] x)
         => (float[1,{d}] t, float[1,{d}] o) {{ {_STEP}  o = Identity(t) }}>(h0, xs) }}"""
-    return _filled(text, _cell_weights()), {"xs": _floats(steps, 1, d), "h0": _floats(1, d)}
+    return filled(text, _cell_weights()), {"xs": floats(steps, 1, d), "h0": floats(1, d)}
 
 
 def body() -> tuple[onnx.ModelProto, Feeds]:
@@ -48,7 +45,7 @@ def body() -> tuple[onnx.ModelProto, Feeds]:
     d = _WIDTH
     text = f"""(float[1,{d}] s, float[1,{d}] x) => (float[1,{d}] t, float[1,{d}] o) {{
       {_STEP}  o = Identity(t) }}"""
-    return _filled(text, _cell_weights()), {"s": _floats(1, d), "x": _floats(1, d)}
+    return filled(text, _cell_weights()), {"s": floats(1, d), "x": floats(1, d)}
 
 
 _STEP = "a = MatMul(s, w)  c = MatMul(x, u)  e = Add(a, c)  t = Tanh(e)"
@@ -56,68 +53,6 @@ _STEP = "a = MatMul(s, w)  c = MatMul(x, u)  e = Add(a, c)  t = Tanh(e)"
 
 def _cell_weights() -> Mapping[str, tuple[int, ...]]:
     return {"w": (_WIDTH, _WIDTH), "u": (_WIDTH, _WIDTH)}
-
-
-def mamba(
-    layers: int, steps: int, width: int = 256, states: int = 16
-) -> tuple[onnx.ModelProto, Feeds]:
-    """Return a selective state space model over a sequence of frames [1, steps, width]."""
-    inner, rank = 2 * width, width // 16
-    nodes = ["v0 = Identity(x)"]
-    shapes: dict[str, tuple[int, ...]] = {}
-    for n in range(layers):
-        nodes.append(_LAYER.replace("@", str(n)).replace("#", str(n + 1)))
-        shapes |= {
-            f"in{n}": (width, 2 * inner),
-            f"sel{n}": (inner, rank + 2 * states),
-            f"dt{n}": (rank, inner),
-            f"A{n}": (inner, states),
-            f"D{n}": (inner,),
-            f"out{n}": (inner, width),
-        }
-    constants = f"""
-      halves = Constant<value_ints = [{inner}, {inner}]>()
-      parts = Constant<value_ints = [{rank}, {states}, {states}]>()
-      last = Constant<value_ints = [-1]>()  second = Constant<value_ints = [2]>()
-      count = Constant<value_int = {steps}>()  true = Constant<value = bool {{1}}>()
-      none = Constant<value = float {{0.0}}>()  hs = Constant<value_ints = [1, {inner}, {states}]>()
-      begin = Expand(none, hs)  one = Constant<value = float {{1.0}}>()
-      width = Constant<value_ints = [{width}]>()  ones = Expand(one, width)"""
-    text = f"""(float[1,{steps},{width}] x) => (float[1,{steps},{width}] y) {{ {constants}
-      {" ".join(nodes)}  y = Identity(v{layers}) }}"""
-    return _filled(text, shapes), {"x": _floats(1, steps, width)}
-
-
-_LAYER = """
-  n@ = LayerNormalization(v@, ones)  p@ = MatMul(n@, in@)
-  u@, z@ = Split<axis = -1>(p@, halves)  f@ = Sigmoid(u@)  q@ = Mul(u@, f@)
-  r@ = MatMul(q@, sel@)  d@, B@, C@ = Split<axis = -1>(r@, parts)
-  e@ = MatMul(d@, dt@)  delta@ = Softplus(e@)  d4@ = Unsqueeze(delta@, last)
-  g@ = Exp(A@)  m@ = Neg(g@)  a@ = Mul(d4@, m@)  dA@ = Exp(a@)
-  dq@ = Mul(delta@, q@)  dq4@ = Unsqueeze(dq@, last)  B4@ = Unsqueeze(B@, second)
-  dB@ = Mul(dq4@, B4@)  C4@ = Unsqueeze(C@, second)
-  h@, s@ = Loop(count, true, begin) <body = b@ (int64 i, bool c, float[A,B,E] h)
-    => (bool go, float[A,B,E] k, float[A,B] o) {
-      go = Identity(c)  da = Gather<axis = 1>(dA@, i)  db = Gather<axis = 1>(dB@, i)
-      cc = Gather<axis = 1>(C4@, i)  hd = Mul(h, da)  k = Add(hd, db)
-      hc = Mul(k, cc)  o = ReduceSum<keepdims = 0>(hc, last) }>
-  t@ = Transpose<perm = [1, 0, 2]>(s@)  qd@ = Mul(q@, D@)  w@ = Add(t@, qd@)
-  zf@ = Sigmoid(z@)  zz@ = Mul(z@, zf@)  ww@ = Mul(w@, zz@)  oo@ = MatMul(ww@, out@)
-  v# = Add(v@, oo@)"""
-
-
-def _floats(*shape: int) -> NDArray[np.float32]:
-    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-
-
-def _filled(text: str, shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:
-    """Return a model with random weights."""
-    model = onnx.parser.parse_model(_HEADER + text)
-    rng = np.random.default_rng(1)
-    for name, shape in shapes.items():
-        values = rng.standard_normal(shape).astype(np.float32) / np.sqrt(shape[0], dtype=np.float32)
-        model.graph.initializer.append(numpy_helper.from_array(values, name))
-    return model
 
 
 def _ours(model: onnx.ModelProto, threads: int) -> Callable[[Feeds], Any]:
@@ -148,7 +83,8 @@ _CASES: dict[str, Callable[[], tuple[onnx.ModelProto, Feeds]]] = {
     "cell, its body alone": body,
     "cell, 100 steps": lambda: cell(100),
     "cell, 10,000 steps": lambda: cell(10_000),
-    "Mamba, 22 layers, 100 steps": lambda: mamba(22, 100),
+    "Mamba by hand, 22 layers, 100 frames": lambda: written(22, 100),
+    "Mamba of PyTorch, 22 layers, 200 frames": lambda: exported(22),
 }
 
 
