@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,15 @@ from rammer_mlir.frontends.onnx.loops.scans import sources_of
 from rammer_mlir.frontends.onnx.prepare import fold
 from rammer_mlir.frontends.onnx.walk import subgraphs
 from rammer_mlir.hosted_models.model import HostedModel
-from rammer_mlir.programs.host_program import Evaluate
-from tests.hosted.hosted_checks import check, floats, hosted, model_of
+from rammer_mlir.programs.host_program import Evaluate, Repeat
+from tests.hosted.hosted_checks import (
+    assert_equal,
+    check,
+    floats,
+    hosted,
+    model_of,
+    reference,
+)
 
 STEPS = 70
 
@@ -249,3 +257,43 @@ def test_elements_of_the_last_axis_are_turned_by_a_part() -> None:
       y, z = Scan<num_scan_inputs = 1, scan_input_axes = [1], body = g (float[3] h, float[3] e)
         => (float[3] k, float[3] o) {{ k = Add(h, e)  o = Neg(k) }}>(h0, w) }}""")
     hosted(model, [{"x": floats(3, STEPS), "h0": floats(3)}])
+
+
+def layers(factors: list[float]) -> onnx.ModelProto:
+    """Return layers that differ in weights, and in a factor within the bodies of their loops."""
+    nodes = "".join(
+        f"""p{n} = MatMul(x{n}, m{n})  e{n} = Exp(w{n})
+        y{n}, x{n + 1} = Scan<num_scan_inputs = 1, body = b (float[64] h{n}, float[64] a{n})
+          => (float[64] k{n}, float[64] o{n}) {{
+          c{n} = Unsqueeze(a{n}, axes)  d{n} = Mul(c{n}, e{n})
+          r{n} = ReduceSum<keepdims = 0>(d{n}, axes)  k{n} = Add(h{n}, r{n})
+          f{n} = Constant<value = float {{{factor}}}>()  o{n} = Mul(k{n}, f{n}) }}>(h, p{n}) """
+        for n, factor in enumerate(factors)
+    )
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17]>
+      g (float[{STEPS},64] x0, float[64] h) => (float[{STEPS},64] x{len(factors)}) {{
+      axes = Constant<value_ints = [1]>() {nodes} }}""")
+    for n in range(len(factors)):
+        weights = {f"m{n}": floats(64, 64, seed=n) / 800, f"w{n}": floats(64, 20, seed=9 - n) / 8}
+        for name, value in weights.items():
+            model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    return model
+
+
+@pytest.mark.parametrize(("factors", "bodies"), [([0.5, 0.5, 0.5], 1), ([0.5, 0.25, 0.5], 2)])
+def test_equal_bodies_are_compiled_once(factors: list[float], bodies: int) -> None:
+    """Weights that they multiply by may differ, what is written in them may not."""
+    made = hosted(layers(factors), [{"x0": floats(STEPS, 64), "h": floats(64, seed=1)}])
+    calls = [step.body.part for step in made.program.steps if isinstance(step, Repeat)]
+    assert len(calls) == len(factors)
+    assert len(set(calls)) == bodies
+    assert len(made.parts) == len(factors) + bodies
+
+
+def test_equal_bodies_in_artifacts(tmp_path: Path) -> None:
+    model = layers([0.5, 0.5])
+    made = hosted(model, [{"x0": floats(STEPS, 64), "h": floats(64, seed=1)}])
+    made.save(tmp_path / "model.rammer")
+    feeds = {"x0": floats(STEPS, 64, seed=5), "h": floats(64, seed=6)}
+    loaded = rammer_mlir.load(tmp_path / "model.rammer")
+    assert_equal(loaded.run(feeds), reference(model, feeds))

@@ -19,7 +19,7 @@ Shape = Sequence[int]
 Shapes = Callable[[str], Shape | None]
 """Returns the static shape of a value, None where it is not known."""
 
-_ELEMENTWISE = frozenset(
+ELEMENTWISE = frozenset(
     (
         "Abs", "Add", "And", "Cast", "Ceil", "Celu", "Clip", "Cos", "Div", "Elu", "Equal", "Erf",
         "Exp", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish",
@@ -89,7 +89,7 @@ def rule_of(node: onnx.NodeProto, axis: int, shapes: Shapes) -> Rule | None:
     shape = shapes(node.output[0])
     if node.domain not in ONNX_DOMAINS or shape is None or len(node.output) != 1:
         return None
-    if node.op_type in _ELEMENTWISE:
+    if node.op_type in ELEMENTWISE:
         return _elementwise(node, axis, shape, shapes)
     if node.op_type == "Transpose":
         return _transpose(node, axis, len(shape))
