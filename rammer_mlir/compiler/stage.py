@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.compile_options import CompileOptions
+from rammer_mlir.compiler.known_code import KnownCode
 from rammer_mlir.emulation.codegen.kernel import KernelCode
 from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.passes.ir.kernels import described_kernels
@@ -45,6 +46,9 @@ class Work:
         text: LLVM IR, later assembly, from the stage `llvm` on.
         binary: an object or code for a device, from the first stage that gives one on.
         kernel: what the emulator knows of the kernel, where the target is emulated.
+        known: objects of other programs of the model; a program of equal code takes one, and leaves
+            out the stages that would make it again.
+        identity: of the program's code, where ``known`` is given and has none of it.
     """
 
     module: ir.Module
@@ -58,6 +62,8 @@ class Work:
     text: str = ""
     binary: bytes = b""
     kernel: KernelCode | None = None
+    known: KnownCode | None = None
+    identity: bytes = b""
 
     @contextmanager
     def timed(self, part: str) -> Generator[None]:

@@ -8,7 +8,7 @@ from rammer_mlir.compiler.stage import Step, Work
 from rammer_mlir.compiler.weights import packed_weights
 from rammer_mlir.emulation.codegen.gpu_to_func import kernel_names
 from rammer_mlir.emulation.codegen.kernel import lower_gpu_kernel
-from rammer_mlir.lowering.cpu.image import build_image, lower_program
+from rammer_mlir.lowering.cpu.image import build_image, code_identity, lower_program
 from rammer_mlir.lowering.gpu.llvm.to_llvm import gpu_llvm_ir
 from rammer_mlir.lowering.gpu.program.program_to_gpu import lower_to_gpu
 from rammer_mlir.lowering.gpu.target import GpuTarget
@@ -60,8 +60,12 @@ def _lower_to_threads(work: Work, machine: Machine) -> None:
     memory = memory_sizes(entry_function(work.module))
     weights = packed_weights(entry_function(work.module), work.constants)
     image = build_image(work.module, weights, work.signature, options.launched_veus)
-    lower_program(work.module, image.program, machine)
     work.image = image
+    if work.known is not None:
+        identity = code_identity(work.module, image.program, machine)
+        work.binary, work.identity = work.known.find(identity) or b"", identity
+    if not work.binary:
+        lower_program(work.module, image.program, machine)
     work.stats |= {
         "arena_bytes": memory.arena_bytes,
         "intermediate_bytes": memory.sum_bytes,
@@ -71,8 +75,9 @@ def _lower_to_threads(work: Work, machine: Machine) -> None:
 
 
 def translate_to_llvm(work: Work) -> None:
-    """CPU: LLVM IR as text."""
-    work.text = to_llvm_ir(work.module)
+    """CPU: LLVM IR as text, unless the code is known."""
+    if not work.binary:
+        work.text = to_llvm_ir(work.module)
 
 
 def compile_to_object(work: Work) -> None:
@@ -90,7 +95,10 @@ def compile_to_object_of(named: NamedMachine) -> Step:
 
 
 def _compile_to_object(work: Work, machine: Machine) -> None:
-    work.binary = emit_object(work.text, machine)
+    if not work.binary:
+        work.binary = emit_object(work.text, machine)
+        if work.known is not None:
+            work.known.keep(work.identity, work.binary)
     work.stats["code_bytes"] = len(work.binary)
 
 

@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 import rammer_mlir
+from rammer_mlir.compiler import steps
 from rammer_mlir.errors import RammerError
 from rammer_mlir.frontends.onnx.load import load
 from rammer_mlir.frontends.onnx.loops.scans import sources_of
@@ -297,3 +298,20 @@ def test_equal_bodies_in_artifacts(tmp_path: Path) -> None:
     feeds = {"x0": floats(STEPS, 64, seed=5), "h": floats(64, seed=6)}
     loaded = rammer_mlir.load(tmp_path / "model.rammer")
     assert_equal(loaded.run(feeds), reference(model, feeds))
+
+
+@pytest.mark.parametrize(("factors", "objects"), [([0.5, 0.5, 0.5], 2), ([0.5, 0.25, 0.5], 3)])
+def test_code_of_equal_parts_is_made_once(
+    factors: list[float], objects: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the products of all layers, whose weights differ, and of each body that differs."""
+    made: list[int] = []
+    emit = steps.emit_object
+
+    def counted(*arguments: Any) -> bytes:
+        made.append(len(made))
+        return emit(*arguments)
+
+    monkeypatch.setattr(steps, "emit_object", counted)
+    hosted(layers(factors), [{"x0": floats(STEPS, 64), "h": floats(64, seed=1)}])
+    assert len(made) == objects
