@@ -66,11 +66,24 @@ def written(
 
 
 def exported(
-    layers: int, samples: int = 1600, width: int = 256, states: int = 16
+    layers: int,
+    samples: int = 1600,
+    width: int = 256,
+    states: int = 16,
+    *,
+    has_slices: bool = True,
 ) -> tuple[onnx.ModelProto, Feeds]:
     """Return a speech enhancement model [1, 1, samples] with a learned filterbank of stride 8.
 
     With 22 layers it has 9.7 million parameters; 0.1 s at 16 kHz are 200 frames.
+
+    Args:
+        layers: of the selective state space model.
+        samples: of audio.
+        width: numbers of a frame.
+        states: of each channel.
+        has_slices: whether the steps copy whole tensors by slices of all, as the exporter writes
+            it; without them they are as an optimizer may leave them.
     """
     inner, rank = 2 * width, width // 16
     shapes: dict[str, tuple[int, ...]] = {}
@@ -78,7 +91,10 @@ def exported(
     nodes.append(f"f = Conv<{_FILTERS}>(audio, filters)  m = Relu(f)")
     nodes.append("v0 = Transpose<perm = [0, 2, 1]>(m)")
     for n in range(layers):
-        nodes.append(_exported_layer(n, {"INNER": inner, "RANK": rank, "STATES": states}))
+        layer = _exported_layer(n, has_slices=has_slices)
+        for name, size in {"INNER": inner, "RANK": rank, "STATES": states}.items():
+            layer = layer.replace(name, str(size))
+        nodes.append(layer)
         shapes |= {
             f"norm{n}": (width,),
             f"shift{n}": (width,),
@@ -128,7 +144,7 @@ _WRITTEN = """
   v# = Add(v@, oo@)"""
 
 
-def _exported_layer(number: int, sizes: Mapping[str, int]) -> str:
+def _exported_layer(number: int, *, has_slices: bool) -> str:
     """Return the nodes of a layer; the first one has the constants that all layers share."""
     shared = {
         "ZERO": "zero = Constant<value = int64 {0}>()",
@@ -137,8 +153,10 @@ def _exported_layer(number: int, sizes: Mapping[str, int]) -> str:
     layer = _EXPORTED.replace("@", str(number)).replace("#", str(number + 1))
     for name, text in shared.items():
         layer = layer.replace(name, "" if number else text)
-    for name, size in sizes.items():
-        layer = layer.replace(name, str(size))
+    frames = {"FRAME_A": ("deltaA", "fa"), "FRAME_B": ("deltaB", "fb"), "FRAME_C": ("Ct", "fc")}
+    for name, (value, result) in frames.items():
+        frame = _frame(f"{value}{number}", result, has_slices=has_slices)
+        layer = layer.replace(name, frame)
     return layer
 
 
@@ -152,26 +170,29 @@ def _whole(value: str, tag: str, axis: str) -> str:
       {tag} = Slice({value}, {tag}b, {tag}e, {tag}a, {tag}s)"""
 
 
-def _frame(value: str, tag: str, result: str) -> str:
-    """Return how ``value[:, :, i]`` is exported."""
+def _frame(value: str, result: str, *, has_slices: bool) -> str:
+    """Return how ``value[:, :, i]`` is exported, or what it means."""
+    if not has_slices:
+        return f"{result} = Gather<axis = 2>({value}, i)"
+    tag = f"{result}_"
     rows, columns = _whole(value, f"{tag}r", "zero"), _whole(f"{tag}r", f"{tag}c", "one")
     return f"{rows} {columns} {result} = Gather<axis = 2>({tag}c, i)"
 
 
-_EXPORTED = f"""
+_EXPORTED = """
   n@ = LayerNormalization<axis = -1, epsilon = 1e-05>(v@, norm@, shift@)
-  sa@ = Shape(n@)  ca@ = Constant<value = int64 {{1}}>()  length@ = Gather<axis = 0>(sa@, ca@)
+  sa@ = Shape(n@)  ca@ = Constant<value = int64 {1}>()  length@ = Gather<axis = 0>(sa@, ca@)
   p@ = MatMul(n@, in@)  pt@ = Transpose<perm = [0, 2, 1]>(p@)
-  sb@ = Shape(pt@)  cb@ = Constant<value = int64[1] {{1}}>()  gb@ = Gather<axis = 0>(sb@, cb@)
-  cc@ = Constant<value = int64[1] {{0}}>()  cd@ = Constant<value = int64[1] {{1}}>()
-  ab@ = Add(gb@, cd@)  ce@ = Constant<value = int64[1] {{2}}>()  half@ = Div(ab@, ce@)
-  cf@ = Constant<value = int64[1] {{1}}>()  ma@ = Mul(half@, cf@)  x@ = Slice(pt@, cc@, ma@, cb@)
-  cg@ = Constant<value = int64[1] {{2}}>()  mb@ = Mul(half@, cg@)  z@ = Slice(pt@, ma@, mb@, cb@)
+  sb@ = Shape(pt@)  cb@ = Constant<value = int64[1] {1}>()  gb@ = Gather<axis = 0>(sb@, cb@)
+  cc@ = Constant<value = int64[1] {0}>()  cd@ = Constant<value = int64[1] {1}>()
+  ab@ = Add(gb@, cd@)  ce@ = Constant<value = int64[1] {2}>()  half@ = Div(ab@, ce@)
+  cf@ = Constant<value = int64[1] {1}>()  ma@ = Mul(half@, cf@)  x@ = Slice(pt@, cc@, ma@, cb@)
+  cg@ = Constant<value = int64[1] {2}>()  mb@ = Mul(half@, cg@)  z@ = Slice(pt@, ma@, mb@, cb@)
   w@ = Conv<dilations = [1], group = INNER, kernel_shape = [4], pads = [3, 3], strides = [1]>
     (x@, taps@, bias@)
-  ZERO  ch@ = Constant<value = int64[1] {{2}}>()
-  ci@ = Constant<value = int64[1] {{0}}>()  cj@ = Constant<value = int64[1] {{0}}>()
-  end@ = Unsqueeze(length@, cj@)  ck@ = Constant<value = int64[1] {{1}}>()
+  ZERO  ch@ = Constant<value = int64[1] {2}>()
+  ci@ = Constant<value = int64[1] {0}>()  cj@ = Constant<value = int64[1] {0}>()
+  end@ = Unsqueeze(length@, cj@)  ck@ = Constant<value = int64[1] {1}>()
   causal@ = Slice(w@, ci@, end@, ch@, ck@)  sg@ = Sigmoid(causal@)  u@ = Mul(causal@, sg@)
   ut@ = Transpose<perm = [0, 2, 1]>(u@)  r@ = MatMul(ut@, sel@)
   PARTS
@@ -179,21 +200,21 @@ _EXPORTED = f"""
   dm@ = MatMul(d@, dt@)  da@ = Add(step@, dm@)  ds@ = Softplus(da@)
   delta@ = Transpose<perm = [0, 2, 1]>(ds@)  ea@ = Exp(A@)  na@ = Neg(ea@)
   Bt@ = Transpose<perm = [0, 2, 1]>(B@)  Ct@ = Transpose<perm = [0, 2, 1]>(C@)
-  sc@ = Shape(u@)  cl@ = Constant<value = int64 {{0}}>()  batch@ = Gather<axis = 0>(sc@, cl@)
-  cm@ = Constant<value = int64[1] {{0}}>()  ba@ = Unsqueeze(batch@, cm@)
-  cn@ = Constant<value = int64[1] {{INNER}}>()  co@ = Constant<value = int64[1] {{STATES}}>()
-  hs@ = Concat<axis = 0>(ba@, cn@, co@)  h@ = ConstantOfShape<value = float[1] {{0}}>(hs@)
+  sc@ = Shape(u@)  cl@ = Constant<value = int64 {0}>()  batch@ = Gather<axis = 0>(sc@, cl@)
+  cm@ = Constant<value = int64[1] {0}>()  ba@ = Unsqueeze(batch@, cm@)
+  cn@ = Constant<value = int64[1] {INNER}>()  co@ = Constant<value = int64[1] {STATES}>()
+  hs@ = Concat<axis = 0>(ba@, cn@, co@)  h@ = ConstantOfShape<value = float[1] {0}>(hs@)
   dA@ = Einsum<equation = "bdl,dn->bdln">(delta@, na@)  deltaA@ = Exp(dA@)
   deltaB@ = Einsum<equation = "bdl,bnl,bdl->bdln">(delta@, Bt@, u@)
-  empty@ = SequenceEmpty<dtype = 1>()  cp@ = Constant<value = int64 {{2}}>()
+  empty@ = SequenceEmpty<dtype = 1>()  cp@ = Constant<value = int64 {2}>()
   frames@ = Gather<axis = 0>(sc@, cp@)
   hl@, ys@ = Loop(frames@, true, h@, empty@) <body = body@
     (int64 i, bool go, float[A,B,C] x, seq(float[?,?]) ys)
-    => (bool on, float[A,B,C] k, seq(float[?,?]) more) {{
-    {_frame("deltaA@", "ta", "fa")}  ka = Mul(fa, x)
-    {_frame("deltaB@", "tb", "fb")}  k = Add(ka, fb)
-    {_frame("Ct@", "tc", "fc")}  y = Einsum<equation = "bdn,bn->bd">(k, fc)
-    more = SequenceInsert(ys, y)  on = Identity(true) }}>
+    => (bool on, float[A,B,C] k, seq(float[?,?]) more) {
+    FRAME_A  ka = Mul(fa, x)
+    FRAME_B  k = Add(ka, fb)
+    FRAME_C  y = Einsum<equation = "bdn,bn->bd">(k, fc)
+    more = SequenceInsert(ys, y)  on = Identity(true) }>
   yt@ = ConcatFromSequence<axis = 2, new_axis = 1>(ys@)
   ud@ = Mul(u@, D@)  ya@ = Add(yt@, ud@)  zs@ = Sigmoid(z@)  zz@ = Mul(z@, zs@)
   yz@ = Mul(ya@, zz@)  yo@ = Transpose<perm = [0, 2, 1]>(yz@)  o@ = MatMul(yo@, out@)

@@ -60,12 +60,16 @@ class ElementWriter(Protocol):
         """Write a node, and return the name of its result."""
         ...
 
+    def transpose(self, value: str, perm: Sequence[int], *, is_invariant: bool = False) -> str:
+        """Write a transposition, of what is the same for all elements once."""
+        ...
+
     def copy(self, node: onnx.NodeProto, inputs: Sequence[str]) -> str:
         """Write a node with other operands, and return the name of its result."""
         ...
 
-    def reshape(self, value: str, shape: Shape) -> str:
-        """Write a reshape to a static shape, and return the name of its result."""
+    def reshape(self, value: str, shape: Shape, *, is_invariant: bool = False) -> str:
+        """Write a reshape to a static shape, of what is the same for all elements once."""
         ...
 
 
@@ -132,7 +136,7 @@ def _transpose(node: onnx.NodeProto, axis: int, rank: int) -> Rule:
     def write(writer: ElementWriter) -> str:
         element = writer.operand(operand)
         is_same = left == sorted(left)
-        return element if is_same else writer.node("Transpose", [element], perm=left)
+        return element if is_same else writer.transpose(element, left)
 
     return Rule((operand,), write, is_view=True)
 
@@ -199,16 +203,17 @@ def _is_factor(term: str, shape: Shape, result: str) -> bool:
 
 def _factor(writer: ElementWriter, operand: Operand, sizes: dict[str, int], labels: str) -> Factor:
     """Write an operand's element with a dimension, of size 1 if need be, for each label."""
-    own = [label for label in sizes if label in labels]
+    own, once = [label for label in sizes if label in labels], operand.is_invariant
     order = sorted(own, key=labels.index)
     element = writer.operand(operand)
     if len(own) < len(sizes) - (operand.axis is not None):
-        element = writer.reshape(element, [sizes[label] for label in own])
+        element = writer.reshape(element, [sizes[label] for label in own], is_invariant=once)
     if own != order:
-        element = writer.node("Transpose", [element], perm=[own.index(label) for label in order])
+        perm = [own.index(label) for label in order]
+        element = writer.transpose(element, perm, is_invariant=once)
     target = tuple(sizes.get(label, 1) for label in labels)
     if len(target) > len(order):
-        element = writer.reshape(element, target)
+        element = writer.reshape(element, target, is_invariant=once)
     return element, target
 
 

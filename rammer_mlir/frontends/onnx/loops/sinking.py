@@ -265,8 +265,16 @@ class _StepWriter:
         self._sinking.nodes.append(new)
         return name
 
-    def reshape(self, value: str, shape: Sequence[int]) -> str:
-        """Write a reshape to a static shape, and return the name of its result."""
+    def transpose(self, value: str, perm: Sequence[int], *, is_invariant: bool = False) -> str:
+        """Write a transposition, of what is the same for all elements before the Scan."""
+        write = self._sinking.outside.node if is_invariant else self.node
+        return write("Transpose", [value], perm=perm)
+
+    def reshape(self, value: str, shape: Sequence[int], *, is_invariant: bool = False) -> str:
+        """Write a reshape to a static shape, of what is the same for all before the Scan."""
+        if is_invariant:
+            outside = self._sinking.outside
+            return outside.node("Reshape", [value, outside.integers(*shape)])
         sizes = numpy_helper.from_array(np.array(shape, np.int64), self._sinking.fresh())
         self._sinking.constants.append(sizes)
         return self.node("Reshape", [value, sizes.name])
