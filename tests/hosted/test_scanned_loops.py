@@ -181,6 +181,24 @@ def test_reads_out_of_bounds_stay_as_they_are() -> None:
     assert "Slice" in operators_of(model_of(READS.format(n=90)))
 
 
+def test_a_loop_without_states() -> None:
+    model = model_of(f"""(float[{STEPS},4] x) => (float[{STEPS},4] y) {{
+      c = Constant<value = bool {{1}}>()  n = Constant<value_int = {STEPS}>()
+      y = Loop(n, c) <body = b (int64 i, bool d) => (bool e, float[4] o) {{
+        e = Identity(d)  g = Gather<axis = 0>(x, i)  o = Tanh(g) }}> }}""")
+    hosted(model, [{"x": floats(STEPS, 4)}])
+    assert sources(model) == ["x"]
+
+
+def test_the_condition_as_a_value() -> None:
+    model = model_of(f"""(float[{STEPS},4] x) => (float[{STEPS},4] y) {{
+      c = Constant<value = bool {{1}}>()  n = Constant<value_int = {STEPS}>()
+      y = Loop(n, c) <body = b (int64 i, bool d) => (bool e, float[4] o) {{
+        e = Identity(d)  g = Gather<axis = 0>(x, i)  f = Cast<to = 1>(d)  o = Add(g, f) }}> }}""")
+    hosted(model, [{"x": floats(STEPS, 4)}])
+    assert sources(model) == ["x"]
+
+
 def test_a_condition_that_is_computed() -> None:
     text = READS.format(n=STEPS).replace(
         "e = Identity(d)",

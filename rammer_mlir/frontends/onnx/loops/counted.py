@@ -16,6 +16,9 @@ from rammer_mlir.frontends.onnx.loops.scans import ScanSource, drop_dead, set_so
 from rammer_mlir.frontends.onnx.model import set_graph_nodes, used_names
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 
+_MOST_NUMBERS = 1 << 20
+"""Steps up to which their numbers are listed in a constant, of 8 MiB then."""
+
 
 def write_scan(
     node: onnx.NodeProto, steps: int, around: Surroundings, write: NodeWriter
@@ -49,6 +52,8 @@ def write_scan(
     del graph.input[:2], graph.output[:1], graph.value_info[:]
     drop_dead(graph)
     names = {value.name for value in body.graph.input[:2]} & used_names(graph)
+    if number.name in names and steps > _MOST_NUMBERS:
+        return {}
     sources |= _replace_counter(graph, body.graph, names, steps, write)
     for value, state in zip(graph.input, node.input[2:], strict=True):
         value.CopyFrom(_declared(value.name, around.types[state]))

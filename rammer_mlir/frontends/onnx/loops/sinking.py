@@ -94,7 +94,8 @@ class _Graph:
         """
         found = {reader}
         others = {*_captured(self.nodes[reader]), *_states(self.nodes[reader])}
-        pending = [-self.producers.get(name, 0) for name in self.nodes[reader].input]
+        given = self.nodes[reader].input
+        pending = [-self.producers[name] for name in given if name in self.producers]
         heapq.heapify(pending)
         while pending:  # from the last node to the first: all readers come before
             number = -heapq.heappop(pending)
