@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -107,6 +108,23 @@ def lower_program(
             op.operation.detach_from_parent()
             module.body.append(op)
         _define_entries(module, program, straight_line_limit)
+
+
+def code_identity(module: ir.Module, program: Program, machine: Machine) -> bytes:
+    """Return a digest that only programs share of which ``lower_program`` makes the same code.
+
+    Args:
+        module: at the `program` stage; it stays as it is.
+        program: of the module.
+        machine: that it is lowered for.
+    """
+    entry = entry_function(module).operation
+    nameless = [replace(operator, name="") for operator in program.operators]
+    found = hashlib.sha256(repr((replace(program, operators=tuple(nameless)), machine)).encode())
+    for op in module.body.operations:  # without what is erased: the entry and descriptions
+        if op.operation.name != "rtask.kernel" and op.operation != entry:
+            found.update(op.operation.get_asm(print_generic_op_form=True).encode())
+    return found.digest()
 
 
 def _define_entries(module: ir.Module, program: Program, straight_line_limit: int) -> None:

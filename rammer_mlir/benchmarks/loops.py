@@ -1,8 +1,8 @@
 """Loops that are not unrolled, beside ONNX Runtime: ``python -m rammer_mlir.benchmarks.loops``.
 
 - A small recurrent cell as a Scan of 100 and of 10,000 steps, against its body's program alone.
-- A selective state space model (Mamba) whose recurrence is a Loop in each layer, as PyTorch exports
-  it. ONNX Runtime has its graph optimizations on.
+- Selective state space models (Mamba) whose recurrence is a Loop in each layer, written by hand and
+  as PyTorch exports it. ONNX Runtime has its graph optimizations on.
 
 Each contender runs in a process of its own; times are medians of runs, with their spread.
 """
@@ -17,17 +17,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import numpy_helper
 
-Feeds = dict[str, NDArray[np.generic]]
-
-_HEADER = '<ir_version: 8, opset_import: ["": 17]> g '
+from rammer_mlir.benchmarks.mamba import Feeds, exported, filled, floats, written
 
 _WIDTH = 128
 """Numbers of the small cell's state."""
@@ -40,7 +38,7 @@ def cell(steps: int) -> tuple[onnx.ModelProto, Feeds]:
       => (float[1,{d}] h, float[{steps},1,{d}] y) {{
       h, y = Scan<num_scan_inputs = 1, body = b (float[1,{d}] s, float[1,{d}] x)
         => (float[1,{d}] t, float[1,{d}] o) {{ {_STEP}  o = Identity(t) }}>(h0, xs) }}"""
-    return _filled(text, _cell_weights()), {"xs": _floats(steps, 1, d), "h0": _floats(1, d)}
+    return filled(text, _cell_weights()), {"xs": floats(steps, 1, d), "h0": floats(1, d)}
 
 
 def body() -> tuple[onnx.ModelProto, Feeds]:
@@ -48,7 +46,7 @@ def body() -> tuple[onnx.ModelProto, Feeds]:
     d = _WIDTH
     text = f"""(float[1,{d}] s, float[1,{d}] x) => (float[1,{d}] t, float[1,{d}] o) {{
       {_STEP}  o = Identity(t) }}"""
-    return _filled(text, _cell_weights()), {"s": _floats(1, d), "x": _floats(1, d)}
+    return filled(text, _cell_weights()), {"s": floats(1, d), "x": floats(1, d)}
 
 
 _STEP = "a = MatMul(s, w)  c = MatMul(x, u)  e = Add(a, c)  t = Tanh(e)"
@@ -56,68 +54,6 @@ _STEP = "a = MatMul(s, w)  c = MatMul(x, u)  e = Add(a, c)  t = Tanh(e)"
 
 def _cell_weights() -> Mapping[str, tuple[int, ...]]:
     return {"w": (_WIDTH, _WIDTH), "u": (_WIDTH, _WIDTH)}
-
-
-def mamba(
-    layers: int, steps: int, width: int = 256, states: int = 16
-) -> tuple[onnx.ModelProto, Feeds]:
-    """Return a selective state space model over a sequence of frames [1, steps, width]."""
-    inner, rank = 2 * width, width // 16
-    nodes = ["v0 = Identity(x)"]
-    shapes: dict[str, tuple[int, ...]] = {}
-    for n in range(layers):
-        nodes.append(_LAYER.replace("@", str(n)).replace("#", str(n + 1)))
-        shapes |= {
-            f"in{n}": (width, 2 * inner),
-            f"sel{n}": (inner, rank + 2 * states),
-            f"dt{n}": (rank, inner),
-            f"A{n}": (inner, states),
-            f"D{n}": (inner,),
-            f"out{n}": (inner, width),
-        }
-    constants = f"""
-      halves = Constant<value_ints = [{inner}, {inner}]>()
-      parts = Constant<value_ints = [{rank}, {states}, {states}]>()
-      last = Constant<value_ints = [-1]>()  second = Constant<value_ints = [2]>()
-      count = Constant<value_int = {steps}>()  true = Constant<value = bool {{1}}>()
-      none = Constant<value = float {{0.0}}>()  hs = Constant<value_ints = [1, {inner}, {states}]>()
-      begin = Expand(none, hs)  one = Constant<value = float {{1.0}}>()
-      width = Constant<value_ints = [{width}]>()  ones = Expand(one, width)"""
-    text = f"""(float[1,{steps},{width}] x) => (float[1,{steps},{width}] y) {{ {constants}
-      {" ".join(nodes)}  y = Identity(v{layers}) }}"""
-    return _filled(text, shapes), {"x": _floats(1, steps, width)}
-
-
-_LAYER = """
-  n@ = LayerNormalization(v@, ones)  p@ = MatMul(n@, in@)
-  u@, z@ = Split<axis = -1>(p@, halves)  f@ = Sigmoid(u@)  q@ = Mul(u@, f@)
-  r@ = MatMul(q@, sel@)  d@, B@, C@ = Split<axis = -1>(r@, parts)
-  e@ = MatMul(d@, dt@)  delta@ = Softplus(e@)  d4@ = Unsqueeze(delta@, last)
-  g@ = Exp(A@)  m@ = Neg(g@)  a@ = Mul(d4@, m@)  dA@ = Exp(a@)
-  dq@ = Mul(delta@, q@)  dq4@ = Unsqueeze(dq@, last)  B4@ = Unsqueeze(B@, second)
-  dB@ = Mul(dq4@, B4@)  C4@ = Unsqueeze(C@, second)
-  h@, s@ = Loop(count, true, begin) <body = b@ (int64 i, bool c, float[A,B,E] h)
-    => (bool go, float[A,B,E] k, float[A,B] o) {
-      go = Identity(c)  da = Gather<axis = 1>(dA@, i)  db = Gather<axis = 1>(dB@, i)
-      cc = Gather<axis = 1>(C4@, i)  hd = Mul(h, da)  k = Add(hd, db)
-      hc = Mul(k, cc)  o = ReduceSum<keepdims = 0>(hc, last) }>
-  t@ = Transpose<perm = [1, 0, 2]>(s@)  qd@ = Mul(q@, D@)  w@ = Add(t@, qd@)
-  zf@ = Sigmoid(z@)  zz@ = Mul(z@, zf@)  ww@ = Mul(w@, zz@)  oo@ = MatMul(ww@, out@)
-  v# = Add(v@, oo@)"""
-
-
-def _floats(*shape: int) -> NDArray[np.float32]:
-    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-
-
-def _filled(text: str, shapes: Mapping[str, tuple[int, ...]]) -> onnx.ModelProto:
-    """Return a model with random weights."""
-    model = onnx.parser.parse_model(_HEADER + text)
-    rng = np.random.default_rng(1)
-    for name, shape in shapes.items():
-        values = rng.standard_normal(shape).astype(np.float32) / np.sqrt(shape[0], dtype=np.float32)
-        model.graph.initializer.append(numpy_helper.from_array(values, name))
-    return model
 
 
 def _ours(model: onnx.ModelProto, threads: int) -> Callable[[Feeds], Any]:
@@ -142,13 +78,17 @@ def _onnx_runtime(model: onnx.ModelProto, threads: int) -> Callable[[Feeds], Any
     return run
 
 
+_FEWEST_RUNS = 5
+
 _CONTENDERS = {"ours": _ours, "ONNX Runtime": _onnx_runtime}
 
 _CASES: dict[str, Callable[[], tuple[onnx.ModelProto, Feeds]]] = {
     "cell, its body alone": body,
     "cell, 100 steps": lambda: cell(100),
     "cell, 10,000 steps": lambda: cell(10_000),
-    "Mamba, 22 layers, 100 steps": lambda: mamba(22, 100),
+    "Mamba by hand, 22 layers, 100 frames": lambda: written(22, 100),
+    "Mamba of PyTorch, 22 layers, 200 frames": lambda: exported(22),
+    "the same without slices of all": lambda: exported(22, has_slices=False),
 }
 
 
@@ -160,18 +100,21 @@ def _measure(case: str, contender: str, threads: int, seconds: float, output: Pa
     found = run(feeds)
     first = time.perf_counter() - begin
     times: list[float] = []
+    processor: list[float] = []
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times) < 5:
-        begin = time.perf_counter()
+    while time.perf_counter() < end or len(times) < _FEWEST_RUNS:
+        begin, used = time.perf_counter(), time.process_time()
         run(feeds)
         times.append(time.perf_counter() - begin)
+        processor.append(time.process_time() - used)
     np.save(output, next(iter(found.values())))
-    print(json.dumps({"first": first, "times": times}))
+    print(json.dumps({"first": first, "times": times, "processor": processor}))
 
 
 def _row(case: str, threads: int, seconds: float) -> str:
     outputs: list[NDArray[np.float32]] = []
     medians: list[float] = []
+    used: list[float] = []
     texts: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         for contender in _CONTENDERS:
@@ -182,13 +125,15 @@ def _row(case: str, threads: int, seconds: float) -> str:
             found = json.loads(done.stdout.splitlines()[-1])
             times = sorted(found["times"])
             medians.append(statistics.median(times))
+            used.append(statistics.median(found["processor"]))
             texts.append(
                 f"{medians[-1] * 1e3:.3f} ({times[0] * 1e3:.3f} to {times[-1] * 1e3:.3f}), "
-                f"first {found['first']:.1f} s"
+                f"processor {used[-1] * 1e3:.3f}, first {found['first']:.1f} s"
             )
             outputs.append(np.load(path))
     error = float(np.abs(outputs[0] - outputs[1]).max() / np.abs(outputs[1]).max())
-    return f"| {case} | {texts[0]} | {texts[1]} | {medians[1] / medians[0]:.2f} | {error:.1e} |"
+    ratios = f"{medians[1] / medians[0]:.2f} | {used[1] / used[0]:.2f}"
+    return f"| {case} | {texts[0]} | {texts[1]} | {ratios} | {error:.1e} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -196,6 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="loops", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--threads", type=int, default=2, help="vEUs, or ONNX Runtime's threads")
     parser.add_argument("--seconds", type=float, default=3, help="of each contender and case")
+    parser.add_argument("--cases", default="*", help="a pattern of their names")
     parser.add_argument("--one", nargs=2, metavar=("CASE", "CONTENDER"), help=argparse.SUPPRESS)
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("out.npy"), help=argparse.SUPPRESS
@@ -206,8 +152,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _measure(case, contender, options.threads, options.seconds, options.output)
         return 0
     print(f"{options.threads} threads; milliseconds of a run, median (from least to most)\n")
-    print("| case | ours | ONNX Runtime | times as fast | error |\n|---|---|---|---|---|")
-    for case in _CASES:
+    print("| case | ours | ONNX Runtime | times as fast | less processor time | error |")
+    print("|---|---|---|---|---|---|")
+    for case in [case for case in _CASES if fnmatch(case, options.cases)]:
         print(_row(case, options.threads, options.seconds), flush=True)
     return 0
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from rammer_mlir.bindings import PACKAGE
 from rammer_mlir.compiler.backends.registry import is_own_target
 from rammer_mlir.compiler.given import Given
+from rammer_mlir.compiler.known_code import KnownCode
 from rammer_mlir.compiler.options import CheckedOptions
 from rammer_mlir.errors import OptionError, RammerError
 from rammer_mlir.frontends.onnx.digest import model_digest
@@ -171,11 +172,14 @@ class CachedCompiler:
         self._options, self._device, self._executor = options, device, executor
         self._cache = user_cache() if cached and options.backend.is_cached else None
         self._digest = None if self._cache is None else model_digest(source)
+        self._known: KnownCode | None = None  # of a model's parts only
         if self._cache is None:
             LOGGER.info("cache: not asked, %s", _why_no_cache(options, cached=cached))
 
     def of_part(self, given: Given, number: int) -> CachedCompiler:
         """Return what compiles a part of the model's host program for given shapes."""
+        if self._known is None:
+            self._known = KnownCode()
         part = copy.copy(self)
         if self._digest is not None:
             text = repr((self._digest, _given_parts(given), number))
@@ -201,7 +205,9 @@ class CachedCompiler:
         # The compiler's own packages take a while to import.
         from rammer_mlir.compiler.compilation import compile_any_model
 
-        made = compile_any_model(model, self._options, given, self._device, self._executor)
+        made = compile_any_model(
+            model, self._options, given, self._device, self._executor, self._known
+        )
         key = None if self._cache is None else key_of(self._digest, self._options, given)
         if self._cache is not None and key is not None and isinstance(made, CompiledModel):
             self._cache.keep(key, made)

@@ -13,6 +13,7 @@ from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.backends.backend import Code
 from rammer_mlir.compiler.given import Given
+from rammer_mlir.compiler.known_code import KnownCode
 from rammer_mlir.compiler.options import CheckedOptions
 from rammer_mlir.compiler.pipeline import applied_costs
 from rammer_mlir.compiler.stage import Image, Work, run_stages
@@ -56,8 +57,17 @@ def compile_any_model(
     given: Given,
     device: int = 0,
     executor: Executor | None = None,
+    known: KnownCode | None = None,
 ) -> CompiledModel | HostedGraph:
     """Compile a loaded model if one static program computes it; else return its host program.
+
+    Args:
+        source: stays as it is.
+        options: checked.
+        given: what it is compiled for.
+        device: number of the GPU.
+        executor: where rKernels are measured.
+        known: code of other parts of the same model.
 
     Raises:
         RammerError: as ``compile_model`` does.
@@ -67,7 +77,9 @@ def compile_any_model(
     imported = import_any(source, given.shapes, given.values, is_repeated=given.is_repeated)
     if isinstance(imported, HostedGraph):
         return imported
-    return _executable(Compilation.of_import(imported, options, begin), device, executor)
+    compilation = Compilation.of_import(imported, options, begin)
+    compilation.use_known(known)
+    return _executable(compilation, device, executor)
 
 
 def _executable(compilation: Compilation, device: int, executor: Executor | None) -> CompiledModel:
@@ -126,6 +138,10 @@ class Compilation:
         compilation.seconds[PORTABLE_STAGES[0]] = time.perf_counter() - begin
         log_seconds(PORTABLE_STAGES[0], compilation.seconds[PORTABLE_STAGES[0]])
         return compilation
+
+    def use_known(self, known: KnownCode | None) -> None:
+        """Take the object of equal code, if there is one, rather than to make it again."""
+        self._work.known = known
 
     @property
     def module(self) -> ir.Module:

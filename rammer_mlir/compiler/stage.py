@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.compile_options import CompileOptions
+from rammer_mlir.compiler.known_code import KnownCode
 from rammer_mlir.emulation.codegen.kernel import KernelCode
 from rammer_mlir.lowering.external.code import ForeignCode
 from rammer_mlir.lowering.registry import LOWERING_PASSES
@@ -48,6 +49,9 @@ class Work:
         kernel: what the emulator knows of the kernel, where the target is emulated.
         foreign: code from elsewhere that is linked with ours, from the stage `target` on.
         objects: objects of it that lie beside the binary.
+        known: objects of other programs of the model; a program of equal code takes one, and leaves
+            out the stages that would make it again.
+        identity: of the program's code, where ``known`` is given and has none of it.
     """
 
     module: ir.Module
@@ -63,6 +67,8 @@ class Work:
     kernel: KernelCode | None = None
     foreign: tuple[ForeignCode, ...] = ()
     objects: tuple[bytes, ...] = ()
+    known: KnownCode | None = None
+    identity: bytes = b""
 
     @contextmanager
     def timed(self, part: str) -> Generator[None]:

@@ -8,7 +8,7 @@ from rammer_mlir.compiler.stage import Step, Work
 from rammer_mlir.compiler.weights import packed_weights
 from rammer_mlir.emulation.codegen.gpu_to_func import kernel_names
 from rammer_mlir.emulation.codegen.kernel import lower_gpu_kernel
-from rammer_mlir.lowering.cpu.image import build_image, lower_program
+from rammer_mlir.lowering.cpu.image import build_image, code_identity, lower_program
 from rammer_mlir.lowering.external.code import take_code
 from rammer_mlir.lowering.external.linking import linked_ir, linked_objects
 from rammer_mlir.lowering.gpu.llvm.to_llvm import gpu_llvm_ir
@@ -64,8 +64,12 @@ def _lower_to_threads(work: Work, machine: Machine) -> None:
     work.foreign = take_code(work.module)
     modules = [CodeModule(code.name, code.form) for code in work.foreign]
     image = build_image(work.module, weights, work.signature, options.launched_veus, modules)
-    lower_program(work.module, image.program, machine)
     work.image = image
+    if work.known is not None and not work.foreign:
+        identity = code_identity(work.module, image.program, machine)
+        work.binary, work.identity = work.known.find(identity) or b"", identity
+    if not work.binary:
+        lower_program(work.module, image.program, machine)
     work.stats |= {
         "arena_bytes": memory.arena_bytes,
         "intermediate_bytes": memory.sum_bytes,
@@ -75,8 +79,9 @@ def _lower_to_threads(work: Work, machine: Machine) -> None:
 
 
 def translate_to_llvm(work: Work) -> None:
-    """CPU: LLVM IR as text."""
-    work.text = to_llvm_ir(work.module)
+    """CPU: LLVM IR as text, unless the code is known."""
+    if not work.binary:
+        work.text = to_llvm_ir(work.module)
 
 
 def compile_to_object(work: Work) -> None:
@@ -94,7 +99,10 @@ def compile_to_object_of(named: NamedMachine) -> Step:
 
 
 def _compile_to_object(work: Work, machine: Machine) -> None:
-    work.binary = emit_object(work.text, machine, linked_ir(work.foreign))
+    if not work.binary:
+        work.binary = emit_object(work.text, machine, linked_ir(work.foreign))
+        if work.known is not None and not work.foreign:
+            work.known.keep(work.identity, work.binary)
     work.objects = linked_objects(work.foreign, machine)
     work.stats["code_bytes"] = sum(map(len, (work.binary, *work.objects)))
 

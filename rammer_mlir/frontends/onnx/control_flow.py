@@ -110,11 +110,6 @@ class _Expansion:
         self.write.nodes.extend(copier.nodes(body.node, names))
         return [names.get(value.name, value.name) for value in body.output]
 
-    def is_short(self, body: onnx.GraphProto, steps: int) -> bool:
-        """Whether a loop is unrolled, so that its steps are scheduled beside each other."""
-        size = _unrolled_size(body, self.values)
-        return steps <= _MOST_STEPS and steps * (size + 1) <= _MOST_UNROLLED
-
     def finish(self, states: Sequence[str], scanned: Sequence[str]) -> None:
         """Give the node's results their names."""
         for result, name in zip(self.node.output, [*states, *scanned], strict=False):
@@ -139,6 +134,12 @@ class _Expansion:
         if self.table.find_shape(name) is not None or element is None:
             return self.table.shape(name)
         return [*element[:axis], 0, *element[axis:]]
+
+
+def is_unrolled(body: onnx.GraphProto, steps: int, values: Mapping[str, Array]) -> bool:
+    """Whether a loop is unrolled, so that its steps are scheduled beside each other."""
+    size = _unrolled_size(body, values)
+    return steps <= _MOST_STEPS and steps * (size + 1) <= _MOST_UNROLLED
 
 
 def _unrolled_size(body: onnx.GraphProto, values: Mapping[str, Array]) -> int:
@@ -185,7 +186,7 @@ def _expand_if(expansion: _Expansion) -> None:
 def _is_short_loop(expansion: _Expansion) -> bool:
     body: onnx.GraphProto = expansion.attributes["body"]
     steps = _trip_count(expansion, body)
-    return steps is not None and expansion.is_short(body, steps)
+    return steps is not None and is_unrolled(body, steps, expansion.values)
 
 
 def _expand_loop(expansion: _Expansion) -> None:
@@ -216,7 +217,7 @@ def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int | None:
         return None
     if not start.any():
         return 0
-    goes_on = _continues(body, expansion.values)
+    goes_on = always_continues(body, expansion.values)
     if goes_on is None:
         # A step more than are unrolled tells as much as all of them.
         return count_steps(expansion.node, body, expansion.values, _MOST_STEPS + 1)
@@ -226,7 +227,7 @@ def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int | None:
     return steps if goes_on else min(1, steps)
 
 
-def _continues(body: onnx.GraphProto, values: dict[str, Array]) -> bool | None:
+def always_continues(body: onnx.GraphProto, values: Mapping[str, Array]) -> bool | None:
     """Return whether a loop goes on after a step, None if that depends on data."""
     name = condition_of(body)
     if name == body.input[1].name:
@@ -244,7 +245,7 @@ def _is_short_scan(expansion: _Expansion) -> bool:
     number = attributes["num_scan_inputs"]
     axis = attributes.get("scan_input_axes", [0])[0]
     shape = expansion.table.find_shape(expansion.node.input[-number])
-    return shape is not None and expansion.is_short(attributes["body"], shape[axis])
+    return shape is not None and is_unrolled(attributes["body"], shape[axis], expansion.values)
 
 
 def _expand_scan(expansion: _Expansion) -> None:

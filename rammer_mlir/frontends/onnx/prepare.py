@@ -19,6 +19,8 @@ from rammer_mlir.frontends.onnx.folding.simplify import simplify
 from rammer_mlir.frontends.onnx.hosting.loop_shapes import infer_loops
 from rammer_mlir.frontends.onnx.inline import has_inlined, inline_functions
 from rammer_mlir.frontends.onnx.local_functions import inline_local_functions
+from rammer_mlir.frontends.onnx.loops.rewriter import rewrite_loops
+from rammer_mlir.frontends.onnx.loops.sinking import sink_into_scans
 from rammer_mlir.frontends.onnx.model import Model, first_line
 from rammer_mlir.frontends.onnx.node_rules import check_nodes
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
@@ -98,7 +100,12 @@ def fold(model: Model) -> Folded:
     refuse_unsupported(model)
     check_nodes(model)
     require_sizes(model.graph)
-    return Folded(infer_loops(_expand(model), _fold), declared, warned)
+    model = _expand(model)
+    if rewrite_loops(model):
+        model = _expand(_fold(model))
+    if sink_into_scans(model):
+        model = _fold(model)
+    return Folded(infer_loops(model, _fold), declared, warned)
 
 
 def finish(folded: Folded) -> Model:

@@ -7,7 +7,7 @@ results up to a limit are stored, and larger ones are left to be computed at run
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -23,7 +23,7 @@ from rammer_mlir.evaluators.operation import (
 from rammer_mlir.evaluators.table import EVALUATORS
 from rammer_mlir.frontends.onnx.folding.attributes import attributes_of
 from rammer_mlir.frontends.onnx.folding.demand import demanded_names
-from rammer_mlir.frontends.onnx.folding.types import TensorKind, graph_types, infer_node
+from rammer_mlir.frontends.onnx.folding.types import TensorKind, Types, graph_types, infer_node
 from rammer_mlir.frontends.onnx.limits import MOST_ELEMENTS, MOST_FOLDED
 from rammer_mlir.frontends.onnx.model import LARGE, Model, names_used_by, set_graph_nodes
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, opset
@@ -58,15 +58,25 @@ _MOVING = _QUANTIZATION | {
 _Store = Callable[[str, Array], None]
 
 
-def evaluate_constants(model: Model) -> bool:
+_Rewrite = Callable[
+    [onnx.NodeProto, Mapping[str, Array], Types],
+    tuple[Sequence[onnx.NodeProto], Types] | None,
+]
+"""Returns what replaces a node, and the types of its results; None if the node stays."""
+
+
+def evaluate_constants(model: Model, rewrite: _Rewrite | None = None) -> bool:
     """Replace nodes by their results in place; return whether there were any.
 
-    Shapes must have been inferred.
+    Args:
+        model: its shapes must have been inferred.
+        rewrite: is asked about each node of the graph that stays, with what is known before it.
     """
     values = ChainMap[str, Array](model.constants())
     sweep = _Sweep(model.proto)
     before = len(model.graph.node)
-    sweep.run(model.graph, values, ChainMap(graph_types(model.graph)), model.add_constant)
+    types = ChainMap(graph_types(model.graph))
+    sweep.run(model.graph, values, types, model.add_constant, rewrite)
     return len(model.graph.node) < before
 
 
@@ -81,6 +91,7 @@ class _Sweep:
         values: ChainMap[str, Array],
         types: ChainMap[str, TensorKind],
         store: _Store,
+        rewrite: _Rewrite | None = None,
     ) -> None:
         """Fold a graph and its subgraphs.
 
@@ -89,18 +100,26 @@ class _Sweep:
             values: of constants, those of the graphs around it included; new ones are added.
             types: of all values, likewise.
             store: adds a constant to the graph.
+            rewrite: of nodes that are not constant.
         """
         folded: set[int] = set()
-        for number, node in enumerate(graph.node):
+        nodes: list[onnx.NodeProto] = []
+        for node in graph.node:
             types.update(infer_node(node, self._opset, types, values))
             found = self._evaluate(node, values, types)
             if found is None:
                 self._visit_subgraphs(node, values, types)
+                new = rewrite(node, values, types) if rewrite is not None else None
+                nodes.extend([node] if new is None else new[0])
+                types.update({} if new is None else new[1])
                 continue
-            folded.add(number)
+            folded.add(len(nodes))
+            nodes.append(node)
             for name, value in zip(node.output, found, strict=True):
                 types[name] = TensorKind.of(value)
                 values[name] = value
+        if rewrite is not None:
+            set_graph_nodes(graph, nodes)
         if folded:
             _replace(graph, folded, values, store)
 

@@ -10,6 +10,7 @@ import onnx
 from onnx import helper
 
 from rammer_mlir.frontends.onnx.folding.attributes import attributes_of
+from rammer_mlir.frontends.onnx.hosting.identity import identity
 from rammer_mlir.frontends.onnx.hosting.operators import fixed_operands, is_host_operator
 from rammer_mlir.frontends.onnx.hosting.parts import (
     Part,
@@ -90,6 +91,7 @@ class _Partition:
 
     def __post_init__(self) -> None:
         self._maker = PartMaker(self.model)
+        self._numbers: dict[bytes, int] = {}
 
     def run(self) -> HostedGraph:
         graph = self.model.graph
@@ -166,8 +168,14 @@ class _Partition:
             is_repeated: whether it is the body of a loop, or within one.
         """
         captured = self._maker.captured(body)
+        if is_repeated:  # bodies that differ in such weights alone are one part
+            captured += self._maker.elementwise_weights(body)
         model = self._maker.of_subgraph(body, inputs, captured)
-        call = self._call(Part(model, (), is_repeated, is_eager=False), captured)
+        part = Part(model, (), is_repeated, is_eager=False)
+        number = self._numbers.setdefault(identity(part), len(self.parts))
+        call = Call(number, tuple(captured))
+        if number == len(self.parts):
+            self.parts.append(part)
         known = [*shapes, *map(self._maker.shape, captured)]
         found = tuple(shape for shape in known if shape is not None)
         return replace(call, shapes=found) if len(found) == len(known) else call

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from rammer_mlir.frontends.onnx.loops.element_rules import ELEMENTWISE
 from rammer_mlir.frontends.onnx.model import (
     Model,
     free_names,
@@ -16,7 +17,7 @@ from rammer_mlir.frontends.onnx.model import (
     separate_weights,
 )
 from rammer_mlir.frontends.onnx.tensor_data import TensorData
-from rammer_mlir.frontends.onnx.tensors import dtype_of, static_shape, value_infos
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, dtype_of, static_shape, value_infos
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class PartMaker:
         return self._finished(graph, names_used_by(nodes))
 
     def of_subgraph(
-        self, body: onnx.GraphProto, inputs: Sequence[onnx.ValueInfoProto], captured: Iterable[str]
+        self, body: onnx.GraphProto, inputs: Sequence[onnx.ValueInfoProto], captured: Sequence[str]
     ) -> Model:
         """Return a model of a branch or the body of a loop.
 
@@ -71,12 +72,20 @@ class PartMaker:
         graph.input.extend([*inputs, *map(self._input, captured)])
         graph.output.extend(onnx.ValueInfoProto(name=value.name) for value in body.output)
         _give_outputs_nodes(graph)
-        return self._finished(graph, free_names(body))
+        return self._finished(graph, free_names(body).difference(captured))
 
     def captured(self, body: onnx.GraphProto) -> list[str]:
         """Return the values around a subgraph that it uses, constants excepted."""
         constants = self._constants.keys() | self._model.weights.keys()
         return sorted(free_names(body) - constants)
+
+    def elementwise_weights(self, body: onnx.GraphProto) -> list[str]:
+        """Return the large constants around a subgraph of which it only computes element-wise."""
+        weights = free_names(body) & self._model.weights.keys()
+        for node in body.node:
+            if node.domain not in ONNX_DOMAINS or node.op_type not in ELEMENTWISE:
+                weights -= names_used_by([node])
+        return sorted(weights - {value.name for value in body.output})
 
     def shape(self, name: str) -> tuple[int, ...] | None:
         """Return a value's shape, None if it is not known, or the value is no tensor."""

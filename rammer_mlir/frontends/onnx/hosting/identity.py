@@ -1,0 +1,70 @@
+"""Whether two parts of a model compute the same, whatever their values and nodes are called."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import onnx
+
+from rammer_mlir.frontends.onnx.hosting.parts import Part
+from rammer_mlir.frontends.onnx.tensors import Array, small_constants
+
+Names = dict[str, object]
+
+
+def identity(part: Part) -> bytes:
+    """Return a digest that only parts have which compute the same from the same inputs."""
+    graph = part.model.graph
+    names: Names = {value.name: number for number, value in enumerate(part.model.inputs)}
+    shape_values = [names[name] for name in part.shape_values]
+    found = hashlib.sha256(repr((part.is_repeated, part.is_eager, shape_values)).encode())
+    found.update(repr([(o.domain, o.version) for o in part.model.proto.opset_import]).encode())
+    for value in part.model.inputs:
+        found.update(value.type.SerializeToString(deterministic=True))
+    for item in _of_graph(graph, names, part.model.constants()):
+        found.update(repr(item).encode())
+    return found.digest()
+
+
+def _of_graph(
+    graph: onnx.GraphProto, names: Names, constants: Mapping[str, Array]
+) -> Iterator[object]:
+    """Yield what a graph computes; ``names`` learns those of its values."""
+    for node in graph.node:
+        yield node.op_type, node.domain
+        yield [_name(name, names, constants) for name in node.input]
+        for attribute in sorted(node.attribute, key=lambda each: each.name):
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield attribute.name, *_of_subgraph(attribute.g, names, constants)
+            else:
+                yield attribute.SerializeToString(deterministic=True)
+        for name in node.output:
+            names[name] = len(names) if name else None
+    yield [_name(value.name, names, constants) for value in graph.output]
+
+
+def _of_subgraph(
+    graph: onnx.GraphProto, names: Names, constants: Mapping[str, Array]
+) -> Iterator[object]:
+    inner = dict(names)
+    inner.update((value.name, len(inner) + n) for n, value in enumerate(graph.input))
+    yield [value.type.SerializeToString(deterministic=True) for value in graph.input]
+    own = small_constants(graph)
+    for name in own:
+        inner.pop(name, None)
+    yield from _of_graph(graph, inner, {**constants, **own})
+
+
+def _name(name: str, names: Names, constants: Mapping[str, Array]) -> object:
+    """Return a number for a value, and what tells a constant from all others."""
+    if name not in names:
+        value = constants.get(name)
+        names[name] = None if value is None else _content(value)
+    return names[name]
+
+
+def _content(value: Array) -> tuple[str, tuple[int, ...], bytes]:
+    content = np.ascontiguousarray(value).tobytes()
+    return str(value.dtype), value.shape, hashlib.sha256(content).digest()

@@ -1,0 +1,129 @@
+"""Bodies of loops: who computes and reads their values, and the types of these."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import onnx
+
+from rammer_mlir.frontends.onnx.folding.types import TensorKind, Types, graph_types, infer_node
+from rammer_mlir.frontends.onnx.model import free_names
+from rammer_mlir.frontends.onnx.tensors import Array, small_constants
+from rammer_mlir.frontends.onnx.walk import subgraphs
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What is known of the values around a loop.
+
+    Attributes:
+        values: of constants.
+        types: of all values, as far as they are known.
+        opset: version of ONNX's own operators.
+    """
+
+    values: Mapping[str, Array]
+    types: Types
+    opset: int
+
+
+def copied(node: onnx.NodeProto) -> onnx.NodeProto:
+    """Return a copy of a node and its subgraphs."""
+    return onnx.NodeProto.FromString(node.SerializeToString())
+
+
+def body_of(node: onnx.NodeProto) -> onnx.GraphProto:
+    """Return the body of a loop."""
+    (body,) = subgraphs(node)
+    return body
+
+
+class Body:
+    """The body of a loop, which stays as it is while it is asked."""
+
+    def __init__(self, graph: onnx.GraphProto, around: Surroundings) -> None:
+        """Take the body, and what is known around it."""
+        self.graph = graph
+        self._around = around
+        self._constants = small_constants(graph)
+
+    @cached_property
+    def producers(self) -> dict[str, onnx.NodeProto]:
+        """The node that computes each value."""
+        return {name: node for node in self.graph.node for name in node.output if name}
+
+    @cached_property
+    def uses(self) -> Counter[str]:
+        """How often each value is read; the body's outputs count."""
+        found = Counter(value.name for value in self.graph.output)
+        for node in self.graph.node:
+            found.update(node.input)
+            for inner in subgraphs(node):
+                found.update(free_names(inner))
+        return found
+
+    def constant(self, name: str) -> Array | None:
+        """Return the value of a constant, of the body or around it."""
+        return self._constants.get(name, self._around.values.get(name))
+
+    def captured(self, name: str) -> tuple[int, ...] | None:
+        """Return the static shape of a value around the body; None for all others."""
+        own = {value.name for value in self.graph.input}
+        if name in own or name in self._constants or name in self.producers:
+            return None
+        kind = self._around.types.get(name)
+        return kind.shape if kind is not None and kind.is_static else None
+
+    def behind(self, name: str) -> str:
+        """Return the value that a value is, behind nodes that only pass it on."""
+        while name in self.producers and self.producers[name].op_type == "Identity":
+            name = self.producers[name].input[0]
+        return name
+
+    def types(self, inputs: Sequence[TensorKind], known: Types) -> Mapping[str, TensorKind]:
+        """Return the types of all values in a step whose inputs have given types.
+
+        Args:
+            inputs: types of the inputs.
+            known: types of values that need not be inferred.
+        """
+        names = [value.name for value in self.graph.input]
+        declared = graph_types(onnx.GraphProto(initializer=self.graph.initializer))
+        types = {**self._around.types, **declared, **dict(zip(names, inputs, strict=True))}
+        values = {**self._around.values, **self._constants}
+        for node in self.graph.node:
+            for name in node.output:  # a value around the body may have the same name
+                types.pop(name, None)
+            types.update({name: known[name] for name in node.output if name in known})
+            types.update(infer_node(node, self._around.opset, types, values))
+        return types
+
+
+def step_types(
+    body: Body, states: Sequence[str], around: Surroundings, known: Types | None = None
+) -> Mapping[str, TensorKind] | None:
+    """Return the types in the body of a Loop; None if a state's type changes, or is unknown.
+
+    Sequences among the states have no type here.
+
+    Args:
+        body: of the loop.
+        states: names of the values that they begin with.
+        around: what is known around the loop.
+        known: types of values that need not be inferred.
+    """
+    unknown = TensorKind(0, None)
+    kinds = [around.types.get(name, unknown) for name in states]
+    scalars = [TensorKind(onnx.TensorProto.INT64, ()), TensorKind(onnx.TensorProto.BOOL, ())]
+    types = body.types([*scalars, *kinds], known or {})
+    made = [types.get(value.name, unknown) for value in body.graph.output[1 : 1 + len(states)]]
+    is_sequence = [value.type.HasField("sequence_type") for value in body.graph.input[2:]]
+    keeps = all(
+        given.is_static and given == found
+        for given, found, is_list in zip(kinds, made, is_sequence, strict=True)
+        if not is_list
+    )
+    return types if keeps else None

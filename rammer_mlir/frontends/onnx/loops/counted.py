@@ -1,0 +1,149 @@
+"""Loops whose number of steps is known, as Scans over what they read element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from rammer_mlir.frontends.onnx.folding.types import TensorKind, Types
+from rammer_mlir.frontends.onnx.loops.bodies import Body, Surroundings, body_of, copied, step_types
+from rammer_mlir.frontends.onnx.loops.element_reads import ElementRead, find_element_reads
+from rammer_mlir.frontends.onnx.loops.scans import ScanSource, drop_dead, set_sources
+from rammer_mlir.frontends.onnx.model import set_graph_nodes, used_names
+from rammer_mlir.frontends.onnx.node_writer import NodeWriter
+
+_MOST_NUMBERS = 1 << 20
+"""Steps up to which their numbers are listed in a constant, of 8 MiB then."""
+
+
+def write_scan(
+    node: onnx.NodeProto, steps: int, around: Surroundings, write: NodeWriter
+) -> dict[str, TensorKind]:
+    """Write a Loop as a Scan, if each step reads an element of something.
+
+    Args:
+        node: stays as it is; its condition always holds.
+        steps: how many it takes.
+        around: what is known around it.
+        write: takes the nodes.
+
+    Returns:
+        The types of the results; none if nothing is written.
+    """
+    body = Body(body_of(node), around)
+    number = body.graph.input[0]
+    is_scalar = not number.type.tensor_type.shape.dim
+    is_static = all(
+        name in around.types and around.types[name].is_static for name in node.input[2:]
+    )
+    reads = find_element_reads(body, number.name, steps) if is_scalar and is_static else []
+    known = {read.node.output[0]: _kind_of(read, around.types) for read in reads}
+    types = step_types(body, node.input[2:], around, known) if reads else None
+    if types is None:
+        return {}
+    results = _results(node, body.graph, types, steps)
+    scan = _scan_of(node, results)
+    graph = body_of(scan)
+    sources = _take_elements(graph, reads, around.types, f"{node.name}/element")
+    del graph.input[:2], graph.output[:1], graph.value_info[:]
+    drop_dead(graph)
+    names = {value.name for value in body.graph.input[:2]} & used_names(graph)
+    if number.name in names and steps > _MOST_NUMBERS:
+        return {}
+    sources |= _replace_counter(graph, body.graph, names, steps, write)
+    for value, state in zip(graph.input, node.input[2:], strict=True):
+        value.CopyFrom(_declared(value.name, around.types[state]))
+    for value in graph.output:  # inference knows less: no constants around a body
+        if value.name in types and types[value.name].is_static:
+            value.CopyFrom(_declared(value.name, types[value.name]))
+    shortened = {_shortened(s, around.types, steps, write): e for s, e in sources.items()}
+    set_sources(scan, len(node.input) - 2, shortened)
+    write.nodes.append(scan)
+    return results
+
+
+def _scan_of(node: onnx.NodeProto, results: Iterable[str]) -> onnx.NodeProto:
+    """Return a Scan with the states and the body of a Loop."""
+    scan = copied(node)
+    scan.op_type = "Scan"
+    del scan.input[:], scan.output[:]
+    scan.input.extend(node.input[2:])
+    scan.output.extend(results)
+    return scan
+
+
+def _results(
+    node: onnx.NodeProto, body: onnx.GraphProto, types: Types, steps: int
+) -> dict[str, TensorKind]:
+    """Return the types of all results, with names for those that nobody uses."""
+    found: dict[str, TensorKind] = {}
+    states = len(node.input) - 2
+    given = [*node.output, *[""] * len(body.output)]
+    for number, value in enumerate(body.output[1:]):
+        kind = types.get(value.name, TensorKind(0, None))
+        if number >= states and kind.shape is not None:
+            kind = TensorKind(kind.elem_type, (steps, *kind.shape))
+        found[given[number] or f"{node.name}/unused{number}"] = kind
+    return found
+
+
+def _kind_of(read: ElementRead, types: Types) -> TensorKind:
+    """Return the type of what is read."""
+    kind = types[read.value]
+    assert kind.shape is not None, "reads of unknown shapes are not found"
+    kept = (1,) if read.keeps_axis else ()
+    shape = (*kind.shape[: read.axis], *kept, *kind.shape[read.axis + 1 :])
+    return TensorKind(kind.elem_type, shape)
+
+
+def _take_elements(
+    graph: onnx.GraphProto, reads: Iterable[ElementRead], types: Types, prefix: str
+) -> dict[ScanSource, onnx.ValueInfoProto]:
+    """Replace reads by elements of sources, which are returned, in place."""
+    sources: dict[ScanSource, onnx.ValueInfoProto] = {}
+    replaced: dict[str, onnx.NodeProto] = {}
+    for read in reads:
+        source = ScanSource(read.value, read.axis)
+        kind = _kind_of(replace(read, keeps_axis=False), types)
+        element = sources.setdefault(source, _declared(f"{prefix}{len(sources)}", kind))
+        result = read.node.output[0]
+        if read.keeps_axis:
+            axes = numpy_helper.from_array(np.array([read.axis]), f"{result}/axes")
+            graph.initializer.append(axes)
+            new = helper.make_node("Unsqueeze", [element.name, axes.name], [result], read.node.name)
+        else:
+            new = helper.make_node("Identity", [element.name], [result], read.node.name)
+        replaced[result] = new
+    set_graph_nodes(graph, [replaced.get(node.output[0], node) for node in graph.node])
+    return sources
+
+
+def _replace_counter(
+    graph: onnx.GraphProto, loop: onnx.GraphProto, used: set[str], steps: int, write: NodeWriter
+) -> Mapping[ScanSource, onnx.ValueInfoProto]:
+    """Give a body its step's number as an element, and the condition as a constant, if used."""
+    number, condition = loop.input[:2]
+    if condition.name in used:
+        shape = [1] * len(condition.type.tensor_type.shape.dim)
+        graph.initializer.append(numpy_helper.from_array(np.ones(shape, np.bool_), condition.name))
+    if number.name not in used:
+        return {}
+    numbers = write.constant(np.arange(steps, dtype=np.int64))
+    kind = TensorKind(onnx.TensorProto.INT64, ())
+    return {ScanSource(numbers, 0): _declared(number.name, kind)}
+
+
+def _shortened(source: ScanSource, types: Types, steps: int, write: NodeWriter) -> ScanSource:
+    """Return a source of as many elements as there are steps."""
+    kind = types.get(source.value)
+    if kind is None or kind.shape is None or kind.shape[source.axis] == steps:
+        return source
+    return ScanSource(write.part(source.value, 0, steps, source.axis), source.axis)
+
+
+def _declared(name: str, kind: TensorKind) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, kind.elem_type, kind.shape)

@@ -1,0 +1,234 @@
+"""How one element of a tensor follows from elements of what it is computed from.
+
+An element is what is left of a tensor at one place along an axis, which it lacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+from typing import Protocol
+
+import onnx
+
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS
+
+Shape = Sequence[int]
+Shapes = Callable[[str], Shape | None]
+"""Returns the static shape of a value, None where it is not known."""
+
+ELEMENTWISE = frozenset(
+    (
+        "Abs", "Add", "And", "Cast", "Ceil", "Celu", "Clip", "Cos", "Div", "Elu", "Equal", "Erf",
+        "Exp", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish",
+        "Identity", "LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mish",
+        "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal", "Relu", "Round", "Selu",
+        "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Tan", "Tanh",
+        "Where", "Xor",
+    )
+)  # fmt: skip
+"""Operators whose operands are broadcast as NumPy does, each element computed by itself."""
+
+_VIEWS = frozenset(("Flatten", "Reshape", "Squeeze", "Unsqueeze"))
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand of the expression for an element.
+
+    Attributes:
+        value: its name.
+        axis: along which it has elements, or one element for all; None if it has no such axis.
+        is_invariant: whether it is the same for all elements.
+    """
+
+    value: str
+    axis: int | None
+    is_invariant: bool
+
+
+class ElementWriter(Protocol):
+    """Writes nodes on elements."""
+
+    def operand(self, operand: Operand) -> str:
+        """Return the name of an operand's element."""
+        ...
+
+    def node(self, operator: str, inputs: Sequence[str], **attributes: object) -> str:
+        """Write a node, and return the name of its result."""
+        ...
+
+    def transpose(self, value: str, perm: Sequence[int], *, is_invariant: bool = False) -> str:
+        """Write a transposition, of what is the same for all elements once."""
+        ...
+
+    def copy(self, node: onnx.NodeProto, inputs: Sequence[str]) -> str:
+        """Write a node with other operands, and return the name of its result."""
+        ...
+
+    def reshape(self, value: str, shape: Shape, *, is_invariant: bool = False) -> str:
+        """Write a reshape to a static shape, of what is the same for all elements once."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The expression for an element of a node's result.
+
+    Attributes:
+        operands: what it reads.
+        write: writes it, and returns the name of the element.
+        is_view: whether the element has the same numbers as that of the one operand.
+    """
+
+    operands: tuple[Operand, ...]
+    write: Callable[[ElementWriter], str]
+    is_view: bool = False
+
+
+def rule_of(node: onnx.NodeProto, axis: int, shapes: Shapes) -> Rule | None:
+    """Return the expression for an element of a node's result along an axis, None if unknown."""
+    shape = shapes(node.output[0])
+    if node.domain not in ONNX_DOMAINS or shape is None or len(node.output) != 1:
+        return None
+    if node.op_type in ELEMENTWISE:
+        return _elementwise(node, axis, shape, shapes)
+    if node.op_type == "Transpose":
+        return _transpose(node, axis, len(shape))
+    if node.op_type in _VIEWS:
+        return _view(node, axis, shape, shapes)
+    return _outer_product(node, axis, shapes) if node.op_type == "Einsum" else None
+
+
+def _elementwise(node: onnx.NodeProto, axis: int, shape: Shape, shapes: Shapes) -> Rule | None:
+    operands: list[Operand | None] = []
+    for name in node.input:
+        operand = _broadcast(name, axis, shape, shapes) if name else None
+        if name and operand is None:
+            return None
+        operands.append(operand)
+
+    def write(writer: ElementWriter) -> str:
+        return writer.copy(node, [writer.operand(o) if o is not None else "" for o in operands])
+
+    return Rule(tuple(o for o in operands if o is not None), write)
+
+
+def _broadcast(name: str, axis: int, shape: Shape, shapes: Shapes) -> Operand | None:
+    given = shapes(name)
+    if given is None:
+        return None
+    own = axis - (len(shape) - len(given))
+    if own < 0:
+        return Operand(name, None, True)
+    return Operand(name, own, given[own] != shape[axis])
+
+
+def _transpose(node: onnx.NodeProto, axis: int, rank: int) -> Rule:
+    given = next((list(a.ints) for a in node.attribute if a.name == "perm"), [])
+    order = given or list(reversed(range(rank)))
+    dropped = order[axis]
+    left = [each - (each > dropped) for each in order if each != dropped]
+    operand = Operand(node.input[0], dropped, False)
+
+    def write(writer: ElementWriter) -> str:
+        element = writer.operand(operand)
+        is_same = left == sorted(left)
+        return element if is_same else writer.transpose(element, left)
+
+    return Rule((operand,), write, is_view=True)
+
+
+def _view(node: onnx.NodeProto, axis: int, shape: Shape, shapes: Shapes) -> Rule | None:
+    """An element of a reshape that keeps the axis is a reshape of an element."""
+    given = shapes(node.input[0])
+    before = prod(shape[:axis])
+    axes = [
+        number
+        for number, size in enumerate(given or ())
+        if size == shape[axis] and prod((given or ())[:number]) == before
+    ]
+    if not axes or 0 in shape:
+        return None
+    operand = Operand(node.input[0], axes[0], False)
+    target = [*shape[:axis], *shape[axis + 1 :]]
+    return Rule((operand,), lambda writer: writer.reshape(writer.operand(operand), target), True)
+
+
+def _outer_product(node: onnx.NodeProto, axis: int, shapes: Shapes) -> Rule | None:
+    """Return the element of an Einsum that sums nothing: a product that is broadcast."""
+    terms, result = _equation(node)
+    known = [shapes(name) or () for name in node.input]
+    if not result or not all(map(_is_factor, terms, known, [result] * len(terms))):
+        return None
+    operands: list[Operand] = []
+    for name, term, shape in zip(node.input, terms, known, strict=True):
+        own = term.find(result[axis])
+        size = shape[own] if own >= 0 else 1
+        operands.append(Operand(name, own if own >= 0 else None, size == 1))
+    if all(operand.is_invariant for operand in operands):
+        return None
+    labels = result[:axis] + result[axis + 1 :]
+
+    def write(writer: ElementWriter) -> str:
+        factors = [
+            _factor(writer, operand, dict(zip(term, shape, strict=True)), labels)
+            for operand, term, shape in zip(operands, terms, known, strict=True)
+        ]
+        return _product(writer, factors)
+
+    return Rule(tuple(operands), write)
+
+
+def _equation(node: onnx.NodeProto) -> tuple[list[str], str]:
+    """Return the labels of each operand and of the result; no result where they are implied."""
+    text = next((a.s.decode() for a in node.attribute if a.name == "equation"), "")
+    left, _, right = text.replace(" ", "").partition("->")
+    return (left.split(","), right) if "." not in text else ([], "")
+
+
+Factor = tuple[str, tuple[int, ...]]
+"""A value, and its shape."""
+
+
+def _is_factor(term: str, shape: Shape, result: str) -> bool:
+    """Whether an operand of an Einsum is multiplied only: nothing of it is summed."""
+    is_known = len(shape) == len(term) == len(set(term))
+    return is_known and all(
+        label in result or size == 1 for label, size in zip(term, shape, strict=True)
+    )
+
+
+def _factor(writer: ElementWriter, operand: Operand, sizes: dict[str, int], labels: str) -> Factor:
+    """Write an operand's element with a dimension, of size 1 if need be, for each label."""
+    own, once = [label for label in sizes if label in labels], operand.is_invariant
+    order = sorted(own, key=labels.index)
+    element = writer.operand(operand)
+    if len(own) < len(sizes) - (operand.axis is not None):
+        element = writer.reshape(element, [sizes[label] for label in own], is_invariant=once)
+    if own != order:
+        perm = [own.index(label) for label in order]
+        element = writer.transpose(element, perm, is_invariant=once)
+    target = tuple(sizes.get(label, 1) for label in labels)
+    if len(target) > len(order):
+        element = writer.reshape(element, target, is_invariant=once)
+    return element, target
+
+
+def _product(writer: ElementWriter, factors: Sequence[Factor]) -> str:
+    """Multiply, smallest products first."""
+    left = list(factors)
+    while len(left) > 1:
+        pairs = combinations(left, 2)
+        first, second = min(pairs, key=lambda pair: prod(_broadcast_shape(*pair)))
+        left = [each for each in left if each is not first and each is not second]
+        shape = _broadcast_shape(first, second)
+        left.append((writer.node("Mul", [first[0], second[0]]), shape))
+    return left[0][0]
+
+
+def _broadcast_shape(first: Factor, second: Factor) -> tuple[int, ...]:
+    pairs = zip(first[1], second[1], strict=True)
+    return tuple(max(pair) if 0 not in pair else 0 for pair in pairs)

@@ -1,0 +1,92 @@
+"""Rewriting of loops on the way through a graph, where constants and shapes are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx
+
+from rammer_mlir.frontends.onnx.control_flow import always_continues, is_unrolled
+from rammer_mlir.frontends.onnx.folding.evaluate import evaluate_constants
+from rammer_mlir.frontends.onnx.folding.types import TensorKind, Types
+from rammer_mlir.frontends.onnx.loops.bodies import Surroundings, body_of
+from rammer_mlir.frontends.onnx.loops.counted import write_scan
+from rammer_mlir.frontends.onnx.loops.sequences import Stacked, join, split, stack_appended
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.node_writer import NodeWriter
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, opset
+
+Results = Mapping[str, TensorKind]
+
+
+def rewrite_loops(model: Model) -> bool:
+    """Rewrite the loops that are not unrolled, in place; return whether there were any.
+
+    Constants must have been folded, shapes inferred.
+    """
+    if all(node.op_type != "Loop" for node in model.graph.node):
+        return False
+    rewriter = _LoopRewriter(model)
+    evaluate_constants(model, rewriter)
+    return rewriter.is_changed
+
+
+class _LoopRewriter:
+    """Rewrites the loops of a model that are not unrolled, and what joins their sequences."""
+
+    def __init__(self, model: Model) -> None:
+        """Take the model; what is written adds constants to it."""
+        self._model = model
+        self._opset = opset(model.proto)
+        self._empty = {
+            node.output[0] for node in model.graph.node if node.op_type == "SequenceEmpty"
+        }
+        self._stacks: dict[str, Stacked] = {}
+        self.is_changed = False
+
+    def __call__(
+        self, node: onnx.NodeProto, values: Mapping[str, Array], types: Types
+    ) -> tuple[list[onnx.NodeProto], Results] | None:
+        """Return what replaces a node, and types of its results; None if it stays."""
+        if node.domain not in ONNX_DOMAINS:
+            return None
+        if node.op_type == "ConcatFromSequence" and node.input[0] in self._stacks:
+            return self._join(node, types)
+        if node.op_type == "Loop":
+            return self._loop(node, Surroundings(values, types, self._opset))
+        return None
+
+    def _loop(
+        self, node: onnx.NodeProto, around: Surroundings
+    ) -> tuple[list[onnx.NodeProto], Results] | None:
+        steps = _known_steps(node, around.values)
+        if steps is not None and is_unrolled(body_of(node), steps, around.values):
+            return None
+        found = stack_appended(node, around, self._empty)
+        loop, stacks = found or (node, {})
+        write = NodeWriter(self._model, node.name)
+        types = {} if steps is None else write_scan(loop, steps, around, write)
+        if not types and found is None:
+            return None
+        self.is_changed = True
+        if not types:
+            write.nodes.append(loop)
+        elif steps:
+            self._stacks.update(stacks)
+        write.nodes.extend(split(stack, sequence) for sequence, stack in stacks.items())
+        return write.nodes, types
+
+    def _join(self, node: onnx.NodeProto, types: Types) -> tuple[list[onnx.NodeProto], Results]:
+        stack = self._stacks[node.input[0]]
+        write = NodeWriter(self._model, node.name)
+        return write.nodes, join(node, stack, types[stack.name], write)
+
+
+def _known_steps(node: onnx.NodeProto, values: Mapping[str, Array]) -> int | None:
+    """Return how many steps a loop takes, None if its condition or its count is not constant."""
+    most, condition = [*node.input, "", ""][:2]
+    count = values.get(most)
+    begins = not condition or (condition in values and bool(values[condition].any()))
+    if count is None or not begins or always_continues(body_of(node), values) is not True:
+        return None
+    return max(0, int(count.item()))

@@ -1,0 +1,77 @@
+"""Scan nodes: what they take an element of in each step, and how that is replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import onnx
+from onnx import helper
+
+from rammer_mlir.frontends.onnx.loops.bodies import body_of
+from rammer_mlir.frontends.onnx.model import names_used_by, set_graph_nodes
+
+
+@dataclass(frozen=True)
+class ScanSource:
+    """A tensor of which each step takes an element.
+
+    Attributes:
+        value: its name.
+        axis: along which the elements are.
+        is_reversed: whether the last one is taken first.
+    """
+
+    value: str
+    axis: int
+    is_reversed: bool = False
+
+
+_OF_SOURCES = ("num_scan_inputs", "scan_input_axes", "scan_input_directions")
+
+
+def sources_of(node: onnx.NodeProto) -> list[tuple[ScanSource, str]]:
+    """Return the sources of a Scan, and the names of their elements in its body."""
+    given = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.name != "body"}
+    count = int(given["num_scan_inputs"])
+    axes = given.get("scan_input_axes", [0] * count)
+    directions = given.get("scan_input_directions", [0] * count)
+    elements = [value.name for value in body_of(node).input[-count:]]
+    sources = map(ScanSource, node.input[-count:], axes, map(bool, directions))
+    return list(zip(sources, elements, strict=True))
+
+
+def set_sources(
+    node: onnx.NodeProto, num_states: int, sources: Mapping[ScanSource, onnx.ValueInfoProto]
+) -> None:
+    """Give a Scan its sources, with the declarations of their elements, in place."""
+    graph = body_of(node)
+    del node.input[num_states:], graph.input[num_states:]
+    node.input.extend(source.value for source in sources)
+    graph.input.extend(sources.values())
+    kept = [attribute for attribute in node.attribute if attribute.name not in _OF_SOURCES]
+    copies = [onnx.AttributeProto.FromString(a.SerializeToString()) for a in kept]
+    del node.attribute[:]
+    node.attribute.extend(copies)
+    given = (
+        len(sources),
+        [source.axis for source in sources],
+        [int(source.is_reversed) for source in sources],
+    )
+    for name, value in zip(_OF_SOURCES, given, strict=True):
+        node.attribute.append(helper.make_attribute(name, value))
+
+
+def drop_dead(graph: onnx.GraphProto) -> None:
+    """Remove the nodes and constants of a body that nothing uses, in place."""
+    used = {value.name for value in graph.output}
+    kept: list[onnx.NodeProto] = []
+    for node in reversed(graph.node):
+        if not used.isdisjoint(node.output):
+            used |= names_used_by([node])
+            kept.append(node)
+    set_graph_nodes(graph, reversed(kept))
+    constants = [tensor for tensor in graph.initializer if tensor.name in used]
+    copies = [onnx.TensorProto.FromString(tensor.SerializeToString()) for tensor in constants]
+    del graph.initializer[:]
+    graph.initializer.extend(copies)

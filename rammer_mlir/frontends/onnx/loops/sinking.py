@@ -1,0 +1,281 @@
+"""Element-wise producers of what a Scan reads element by element, moved into its body.
+
+A decay ``exp(delta * A)`` of all steps has many times the bytes of ``delta``. Where only the steps
+read it, each computes its own, which then never leaves the caches.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from rammer_mlir.frontends.onnx.loops.bodies import body_of, copied
+from rammer_mlir.frontends.onnx.loops.element_rules import Operand, Rule, rule_of
+from rammer_mlir.frontends.onnx.loops.scans import ScanSource, set_sources, sources_of
+from rammer_mlir.frontends.onnx.model import Model, free_names, set_graph_nodes
+from rammer_mlir.frontends.onnx.node_writer import NodeWriter
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, ShapeTable, dtype_of
+from rammer_mlir.frontends.onnx.walk import subgraphs
+
+_MOST_DEPTH = 64
+"""Producers in a row that are moved at most: an expression is written by recursion."""
+
+
+def sink_into_scans(model: Model) -> bool:
+    """Move producers into the bodies of Scans, in place; return whether there were any.
+
+    A producer is moved if nothing else uses its result and each step reads fewer bytes then.
+    Shapes must have been inferred; what is dead afterwards stays.
+    """
+    graph = _Graph(model)
+    nodes: list[onnx.NodeProto] = []
+    is_changed = False
+    for number, node in enumerate(graph.nodes):
+        new = None
+        if node.op_type == "Scan" and node.domain in ONNX_DOMAINS:
+            new = _Sinking(graph, number, NodeWriter(model, f"{node.name}/sunk")).run()
+            is_changed = is_changed or new is not None
+        nodes.extend([node] if new is None else new)
+    if not is_changed:
+        return False
+    model.set_nodes(nodes)
+    return True
+
+
+class _Graph:
+    """Who computes and reads each value of a graph."""
+
+    def __init__(self, model: Model) -> None:
+        self.nodes = list(model.graph.node)
+        self._table = ShapeTable(model.graph)
+        self.producers = {
+            name: number for number, node in enumerate(self.nodes) for name in node.output if name
+        }
+        self._readers: defaultdict[str, set[int]] = defaultdict(set)
+        for number, node in enumerate(self.nodes):
+            for name in (*node.input, *_captured(node)):
+                self._readers[name].add(number)
+        for value in model.graph.output:
+            self._readers[value.name].add(-1)
+
+    def shape(self, name: str) -> Sequence[int] | None:
+        """Return the static shape of a value, None if it is not known."""
+        return self._table.find_shape(name)
+
+    def elem_type(self, name: str) -> int:
+        """Return the element type of a value, 0 if it is not known."""
+        return self._table.elem_type(name)
+
+    def normalized(self, source: ScanSource) -> ScanSource | None:
+        """Return a source with a positive axis, None if its shape is unknown."""
+        shape, kind = self.shape(source.value), self.elem_type(source.value)
+        if shape is None or kind in (0, onnx.TensorProto.STRING):
+            return None
+        return replace(source, axis=source.axis % len(shape))
+
+    def element_bytes(self, source: ScanSource) -> int:
+        """Return the bytes of one element."""
+        shape = self._table.shape(source.value)
+        element = prod(shape[: source.axis]) * prod(shape[source.axis + 1 :])
+        return element * dtype_of(self._table.elem_type(source.value)).itemsize
+
+    def read_by_alone(self, reader: int) -> set[int]:
+        """Return the nodes whose results have no use besides a Scan's elements.
+
+        Args:
+            reader: number of the Scan.
+        """
+        found = {reader}
+        others = {*_captured(self.nodes[reader]), *_states(self.nodes[reader])}
+        given = self.nodes[reader].input
+        pending = [-self.producers[name] for name in given if name in self.producers]
+        heapq.heapify(pending)
+        while pending:  # from the last node to the first: all readers come before
+            number = -heapq.heappop(pending)
+            results = [name for name in self.nodes[number].output if name]
+            if number in found or not others.isdisjoint(results):
+                continue
+            if all(self._readers[name] <= found for name in results):
+                found.add(number)
+                for name in self.nodes[number].input:
+                    if name in self.producers:
+                        heapq.heappush(pending, -self.producers[name])
+        return found - {reader}
+
+
+def _captured(node: onnx.NodeProto) -> set[str]:
+    return {name for graph in subgraphs(node) for name in free_names(graph)}
+
+
+def _states(node: onnx.NodeProto) -> Sequence[str]:
+    return node.input[: -len(sources_of(node))]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How the element of a source is made.
+
+    Attributes:
+        cost: bytes that a step reads for it.
+        rule: of the expression that a step computes; None if it reads the element.
+    """
+
+    cost: int
+    rule: Rule | None
+
+
+class _Planner:
+    """Decides which elements a step computes from smaller ones."""
+
+    def __init__(self, graph: _Graph, movable: set[int]) -> None:
+        self._graph, self._movable = graph, movable
+        self._plans: dict[ScanSource, _Plan] = {}
+
+    def plan(self, source: ScanSource, depth: int = 0) -> _Plan:
+        """Return how the element of a source is made."""
+        if source not in self._plans:
+            self._plans[source] = self._new(source, depth)
+        return self._plans[source]
+
+    def _new(self, source: ScanSource, depth: int) -> _Plan:
+        own = _Plan(self._graph.element_bytes(source), None)
+        number = self._graph.producers.get(source.value)
+        if number not in self._movable or depth == _MOST_DEPTH:
+            return own
+        rule = rule_of(self._graph.nodes[number], source.axis, self._graph.shape)
+        if rule is None:
+            return own
+        read = {source_of(operand, source) for operand in rule.operands if not operand.is_invariant}
+        cost = sum(self.plan(each, depth + 1).cost for each in read)
+        is_better = cost < own.cost or (rule.is_view and cost == own.cost)
+        return _Plan(cost, rule) if is_better else own
+
+
+def source_of(operand: Operand, parent: ScanSource) -> ScanSource:
+    """Return an operand of an element's expression as a source of its own."""
+    assert operand.axis is not None, "what has elements has an axis of them"
+    return ScanSource(operand.value, operand.axis, parent.is_reversed)
+
+
+class _Sinking:
+    """One Scan whose sources are replaced, as far as it has been written.
+
+    Attributes:
+        nodes: of the body, which compute elements.
+        outside: writes nodes before the Scan.
+        sources: of the new Scan.
+    """
+
+    def __init__(self, graph: _Graph, number: int, outside: NodeWriter) -> None:
+        self._graph, self._node, self.outside = graph, graph.nodes[number], outside
+        self._planner = _Planner(graph, graph.read_by_alone(number))
+        self._elements: dict[ScanSource, str] = {}
+        self._invariants: dict[Operand, str] = {}
+        self.nodes: list[onnx.NodeProto] = []
+        self.sources: dict[ScanSource, onnx.ValueInfoProto] = {}
+        self.constants: list[onnx.TensorProto] = []
+
+    def run(self) -> list[onnx.NodeProto] | None:
+        """Return the Scan's replacement with what is written before it; None if it stays."""
+        given = [(self._graph.normalized(s), name) for s, name in sources_of(self._node)]
+        known = [source for source, _ in given if source is not None]
+        if len(known) < len(given) or not any(self._planner.plan(s).rule for s in known):
+            return None
+        for source, (_, name) in zip(known, given, strict=True):
+            node = helper.make_node("Identity", [self.element(source)], [name], name)
+            self.nodes.append(node)
+        scan = copied(self._node)
+        graph = body_of(scan)
+        set_graph_nodes(graph, [*self.nodes, *graph.node])
+        graph.initializer.extend(self.constants)
+        set_sources(scan, len(scan.input) - len(given), self.sources)
+        return [*self.outside.nodes, scan]
+
+    def element(self, source: ScanSource) -> str:
+        """Return the name of a source's element in the body."""
+        if source not in self._elements:
+            rule = self._planner.plan(source).rule
+            found = self._read(source) if rule is None else rule.write(_StepWriter(self, source))
+            self._elements[source] = found
+        return self._elements[source]
+
+    def invariant(self, operand: Operand) -> str:
+        """Return the name of what all steps read of an operand."""
+        if operand.axis is None:
+            return operand.value
+        if operand not in self._invariants:
+            axes = self.outside.integers(operand.axis)
+            squeezed = self.outside.node("Squeeze", [operand.value, axes])
+            self._invariants[operand] = squeezed
+        return self._invariants[operand]
+
+    def fresh(self) -> str:
+        """Return a new name."""
+        return self.outside.fresh()
+
+    def _read(self, source: ScanSource) -> str:
+        """Let the Scan take the elements of a source that lie densely in memory."""
+        name = self.fresh()
+        shape = list(self._graph.shape(source.value) or ())
+        element = [*shape[: source.axis], *shape[source.axis + 1 :]]
+        kind = self._graph.elem_type(source.value)
+        front = next((n for n, size in enumerate(shape) if size != 1), 0)
+        if source.axis > front and source.value in self._graph.producers:
+            rest = [n for n in range(len(shape)) if n != source.axis]
+            order = [*rest[:front], source.axis, *rest[front:]]
+            turned = self.outside.node("Transpose", [source.value], perm=order)
+            source = ScanSource(turned, front, source.is_reversed)
+        self.sources[source] = helper.make_tensor_value_info(name, kind, element)
+        return name
+
+
+class _StepWriter:
+    """Writes the expression for the element of one source into the body."""
+
+    def __init__(self, sinking: _Sinking, source: ScanSource) -> None:
+        self._sinking, self._source = sinking, source
+
+    def operand(self, operand: Operand) -> str:
+        """Return the name of an operand's element."""
+        if operand.is_invariant:
+            return self._sinking.invariant(operand)
+        return self._sinking.element(source_of(operand, self._source))
+
+    def node(self, operator: str, inputs: Sequence[str], **attributes: object) -> str:
+        """Write a node, and return the name of its result."""
+        name = self._sinking.fresh()
+        self._sinking.nodes.append(
+            helper.make_node(operator, inputs, [name], name, **attributes)  # type: ignore[arg-type]
+        )
+        return name
+
+    def copy(self, node: onnx.NodeProto, inputs: Sequence[str]) -> str:
+        """Write a node with other operands, and return the name of its result."""
+        name = self._sinking.fresh()
+        new = copied(node)
+        del new.input[:], new.output[:]
+        new.input.extend(inputs)
+        new.output.append(name)
+        self._sinking.nodes.append(new)
+        return name
+
+    def transpose(self, value: str, perm: Sequence[int], *, is_invariant: bool = False) -> str:
+        """Write a transposition, of what is the same for all elements before the Scan."""
+        write = self._sinking.outside.node if is_invariant else self.node
+        return write("Transpose", [value], perm=perm)
+
+    def reshape(self, value: str, shape: Sequence[int], *, is_invariant: bool = False) -> str:
+        """Write a reshape to a static shape, of what is the same for all before the Scan."""
+        if is_invariant:
+            outside = self._sinking.outside
+            return outside.node("Reshape", [value, outside.integers(*shape)])
+        sizes = numpy_helper.from_array(np.array(shape, np.int64), self._sinking.fresh())
+        self._sinking.constants.append(sizes)
+        return self.node("Reshape", [value, sizes.name])
