@@ -228,7 +228,9 @@ class Compiling:
         LOGGER.info("host program of %d steps", len(graph.program.steps))
         parts = [self._part(part, given, number) for number, part in enumerate(graph.parts)]
         made = Made(self.target, self.policy, self.num_veus)
-        return HostedModel(open_signature(self.model), graph.program, parts, made)
+        signature = open_signature(self.model)
+        inputs = tuple(t for t in signature.inputs if t.name not in given.values)
+        return HostedModel(replace(signature, inputs=inputs), graph.program, parts, made)
 
     def _part(self, part: Part, given: Given, number: int) -> RunnableModel:
         signature = replace(open_signature(part.model), shape_values=part.shape_values)

@@ -121,9 +121,10 @@ class OpenModel(ComposedModel):
         """
         entry = self._entry(feeds)
         try:
-            if self._signature.shape_values:  # which are constants of the specialisation
-                feeds = {name: feeds[name] for name in self._read}
-            return entry.model.run(feeds, out)
+            if not self._signature.shape_values:
+                return entry.model.run(feeds, out)
+            # Shape values are constants of the specialisation.
+            return entry.model.run({name: feeds[name] for name in self._read}, out)
         except InputError:
             shapes_of(self._signature, feeds)  # says more, if it is the inputs
             raise
