@@ -195,6 +195,11 @@ class Compiling:
         """The vEUs of all programs."""
         return self.options.launched_veus
 
+    @property
+    def makes_new(self) -> bool:
+        """Whether it compiles for any shapes."""
+        return True
+
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:
         """Return what runs inputs of these shapes, with these values of its shape values.
 

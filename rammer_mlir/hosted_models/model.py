@@ -200,14 +200,23 @@ def _text(step: Step) -> str:
     """Return a step in words."""
     names = ", ".join(results_of(step))
     match step:
-        case Compute(call, _):
-            return f"part {call.part} computes {names}"
+        case Compute(call):
+            return f"part {call.part} computes {names}{_sizes_text(step)}"
         case Evaluate():
             return f"{step.kind} '{step.name}' gives {names}"
         case Choose(name, condition, (then, otherwise), _):
             return f"'{name}': part {then.part} if {condition}, else part {otherwise.part}"
         case Repeat():
             return f"'{step.name}' repeats part {step.body.part}"
+
+
+def _sizes_text(step: Compute) -> str:
+    """Return what happens to sizes that data decides."""
+    if step.padding is not None:
+        names = ", ".join(each.name for each in step.padding.inputs if each.axes)
+        most = step.padding.most
+        return f", sizes of {names} are padded" + ("" if most is None else f", {most} at most")
+    return f", each size is compiled: {step.obstacle} forbids padding" if step.obstacle else ""
 
 
 def _host_value(value: Any) -> Value:

@@ -94,6 +94,21 @@ class OpenModel(ComposedModel):
         return [self._sizes(key) for key in self._pool.keys()]
 
     @property
+    def makes_new(self) -> bool:
+        """Whether specialisations are made for any sizes, and not only found in a file."""
+        return self._specializer.makes_new
+
+    @property
+    def limit(self) -> int:
+        """How many specialisations are kept in memory."""
+        return self._limit
+
+    @property
+    def shapes(self) -> list[dict[str, Shape]]:
+        """The shapes of the inputs of what is in memory, the least recently used first."""
+        return [self._shapes(key) for key in self._pool.keys()]
+
+    @property
     def summary(self) -> str:
         """The open dimensions and the specialisations in memory, in words."""
         lines = [f"open dimensions  {', '.join(self._signature.symbols)}"]
