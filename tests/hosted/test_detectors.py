@@ -51,3 +51,31 @@ def test_a_host_program_behind_a_shape_value() -> None:
 def _held(model: OpenModel) -> list[tuple[Key, RunnableModel]]:
     with model.held() as held:
         return held
+
+
+SUPPRESSED = """(float[30,4] boxes, float[30] scores) => (float[N,4] y) {
+  limit = Constant<value_float = 0.0>()  all = Constant<value_ints = [-1]>()
+  good = Greater(scores, limit)  at = NonZero(good)  flat = Reshape(at, all)
+  b = Gather(boxes, flat)  s = Gather(scores, flat)
+  n = Size(b)  zero = Constant<value_int = 0>()  none = Equal(n, zero)
+  kept = If(none) <
+    then_branch = t () => (int64[K] k) {
+      k = Constant<value = int64[1] {0}>() },
+    else_branch = e () => (int64[L] l) {
+      first = Constant<value_ints = [0]>()  two = Constant<value_ints = [0, 1]>()
+      bb = Unsqueeze(b, first)  ss = Unsqueeze(s, two)
+      most = Constant<value_ints = [5]>()  overlap = Constant<value_floats = [0.5]>()
+      found = NonMaxSuppression(bb, ss, most, overlap)
+      last = Constant<value_int = 2>()  l = Gather<axis = 1>(found, last) }>
+  y = Gather(boxes, kept) }"""
+
+
+def test_a_branch_for_any_number_of_boxes() -> None:
+    """It is one host program, whatever the number is."""
+    runs = [
+        {"boxes": np.abs(floats(30, 4, seed=n)), "scores": floats(30, seed=n) + shift}
+        for n, shift in enumerate((0.0, 1.0, -1.0, -9.0))
+    ]
+    made = hosted(model_of(SUPPRESSED), runs)
+    assert not any(isinstance(part, OpenModel) and part.signature.symbols for part in made.parts)
+    assert any(isinstance(part, HostedModel) for part in made.parts)

@@ -18,6 +18,7 @@ from rammer_mlir.evaluators.operation import NotFoldableError, Operation
 from rammer_mlir.evaluators.table import EVALUATORS
 from rammer_mlir.frontends.onnx.folding.attributes import attributes_of
 from rammer_mlir.frontends.onnx.folding.types import TensorKind, graph_types, infer_node
+from rammer_mlir.frontends.onnx.hosting.bounds import SizeBounds
 from rammer_mlir.frontends.onnx.hosting.padded_content import CONTENT_RULES
 from rammer_mlir.frontends.onnx.hosting.padded_node import Dims, PaddedNode
 from rammer_mlir.frontends.onnx.hosting.padded_operators import SHAPE_RULES
@@ -64,14 +65,33 @@ class Verdict:
     obstacle: str = ""
 
 
-def padding_of(part: Part) -> Verdict:
-    """Return how the open dimensions of a part may be padded."""
+def padding_of(part: Part, bounds: SizeBounds | None = None) -> Verdict:
+    """Return how the open dimensions of a part may be padded.
+
+    Args:
+        part: of a model.
+        bounds: greatest sizes of that model's values.
+    """
     signature = open_signature(part.model)
     if part.shape_values:
         return Verdict(None, f"the value of '{part.shape_values[0]}'")
     if signature.unranked or not all(tensor.is_tensor for tensor in signature.inputs):
         return Verdict(None, "an input of unknown rank")
-    return _Analysis(part.model).run()
+    verdict = _Analysis(part.model).run()
+    if verdict.padding is None or bounds is None:
+        return verdict
+    return replace(verdict, padding=replace(verdict.padding, most=_most(verdict.padding, bounds)))
+
+
+def _most(padding: Padding, bounds: SizeBounds) -> int | None:
+    """Return the greatest size that any group of axes can have, None if it is not known."""
+    found: dict[int, list[int]] = {}
+    for each in padding.inputs:
+        sizes = bounds.of(each.name) or ()
+        for axis, group in each.axes:
+            size = sizes[axis] if axis < len(sizes) else None
+            found.setdefault(group, []).extend([] if size is None else [size])
+    return max(map(min, found.values())) if all(found.values()) else None
 
 
 class _Analysis:

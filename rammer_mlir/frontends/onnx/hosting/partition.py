@@ -10,6 +10,7 @@ import onnx
 from onnx import helper
 
 from rammer_mlir.frontends.onnx.folding.attributes import attributes_of
+from rammer_mlir.frontends.onnx.hosting.bounds import SizeBounds
 from rammer_mlir.frontends.onnx.hosting.operators import fixed_operands, is_host_operator
 from rammer_mlir.frontends.onnx.hosting.padding import Verdict, padding_of
 from rammer_mlir.frontends.onnx.hosting.parts import (
@@ -94,6 +95,7 @@ class _Partition:
 
     def __post_init__(self) -> None:
         self._maker = PartMaker(self.model)
+        self._bounds = SizeBounds(self.model)
 
     def run(self) -> HostedGraph:
         graph = self.model.graph
@@ -133,7 +135,7 @@ class _Partition:
         model = self._maker.of_nodes(nodes, inputs, outputs)
         values = tuple(name for name in shape_values if name in given)
         part = Part(model, values, self.is_repeated, is_eager=True)
-        verdict = padding_of(part) if open_signature(model).is_open else Verdict(None)
+        verdict = padding_of(part, self._bounds) if open_signature(model).is_open else Verdict(None)
         call = self._call(part, inputs)
         return Compute(call, tuple(outputs), verdict.padding, verdict.obstacle)
 
