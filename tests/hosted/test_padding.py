@@ -136,3 +136,47 @@ def test_values_that_must_not_be_padded() -> None:
     assert padding.sizes({"x": x, "i": np.array([0, 1, 2])}) == {0: 3}
     assert padding.sizes({"x": x, "i": np.array([0, -1, 2])}) is None
     assert padding.sizes({"x": x, "i": np.array([1])}) is None
+
+
+ALONE = (
+    "{y} = Relu({x})",
+    "{y} = MatMul({x}, square)",
+    "{y} = Softmax<axis = 1>({x})",
+    "a{y} = Reshape({x}, wide)  b{y} = Softmax<axis = 2>(a{y})  {y} = Reshape(b{y}, eight)",
+    "a{y} = Transpose({x})  b{y} = Sigmoid(a{y})  {y} = Transpose(b{y})",
+    "a{y} = Concat<axis = 1>({x}, {x})  {y} = Slice(a{y}, two, ten, one)",
+    "a{y} = CumSum({x}, column)  {y} = Sub(a{y}, {x})",
+    "a{y} = ReduceMax({x}, one)  {y} = Sub({x}, a{y})",
+    "a{y}, b{y} = TopK<axis = 1>({x}, one)  {y} = Add({x}, a{y})",
+    "a{y}, b{y} = Split<axis = 1, num_outputs = 2>({x})  {y} = Concat<axis = 1>(b{y}, a{y})",
+    "a{y} = ArgMax<axis = 1>({x})  b{y} = Cast<to = 1>(a{y})  {y} = Add({x}, b{y})",
+    "a{y} = Unsqueeze({x}, one)  b{y} = Tanh(a{y})  {y} = Squeeze(b{y}, one)",
+    "a{y} = Shape({x})  b{y} = ConstantOfShape<value = float[1] {{2}}>(a{y})  {y} = Add({x}, b{y})",
+    "a{y} = ArgMax<axis = 1, keepdims = 0>({x})  b{y} = Gather(square, a{y})  {y} = Add({x}, {x})",
+)
+MIXED = (
+    "{y} = Softmax<axis = 0>({x})",
+    "a{y} = CumSum({x}, row)  {y} = Relu(a{y})",
+    "a{y} = ReduceMax({x}, none)  {y} = Sub({x}, a{y})",
+    "a{y} = Transpose({x})  b{y} = MatMul(a{y}, {x})  {y} = MatMul({x}, b{y})",
+    "a{y} = Size({x})  b{y} = Cast<to = 1>(a{y})  {y} = Div({x}, b{y})",
+)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_parts(seed: int) -> None:
+    """Some operators in a row; a single one that mixes rows forbids padding."""
+    random = np.random.default_rng(seed)
+    chosen = [str(random.choice(ALONE)) for _ in range(4)]
+    if seed % 4 == 3:
+        chosen[random.integers(4)] = str(random.choice(MIXED))
+    names = ["z", "y0", "y1", "y2", "y"]
+    nodes = [t.format(x=x, y=y) for t, x, y in zip(chosen, names, names[1:], strict=False)]
+    constants = """one = Constant<value_ints = [1]>()  two = Constant<value_ints = [2]>()
+      ten = Constant<value_ints = [10]>()  column = Constant<value_int = 1>()
+      row = Constant<value_int = 0>()  none = Constant<value_ints = [0]>()  eight = Constant<value_ints = [-1, 8]>()
+      wide = Constant<value_ints = [-1, 2, 4]>()  wt = Transpose(w)  square = MatMul(wt, w)"""
+    body = f"{constants}  z = MatMul(rows, w)  {'  '.join(nodes)}"
+    made = hosted(model_of(_model(body), 18), [_run(n, n + seed) for n in (6, 1, 11)])
+    (compute,) = _computes(made)
+    assert (compute.padding is None) == (seed % 4 == 3), compute.obstacle or body
