@@ -52,6 +52,12 @@ def _parser() -> ArgumentParser:
     parser.add_argument(
         "--sign", metavar="KEYFILE", help="sign the artifact with this private key (Ed25519, PEM)"
     )
+    parser.add_argument(
+        "--most",
+        metavar="N",
+        help="greatest size that data decides, as the number of boxes that are found: programs for "
+        "all sizes up to it are compiled; a smaller one that the model says itself counts",
+    )
     add_model_options(parser)
     stages = ", ".join(KNOWN_STAGES)
     parser.add_argument("--emit", metavar="STAGE", help=f"write this stage instead: {stages}")
@@ -132,11 +138,22 @@ def _compiled(
     if options.timeline is None:
         from rammer_mlir.compiler.models import compile_for
 
-        return compile_for(request, sizes)
+        return compile_for(request, sizes, _most(options.most))
     request = replace(request, dims=single_sizes(sizes, "with --timeline"))
     compilation = _compilation(request)
     write_timelines(options.timeline, compilation.predict(compared))
     return compilation.executable()
+
+
+def _most(text: str | None) -> int | None:
+    """Return the greatest size that data decides.
+
+    Raises:
+        OptionError: if it is none.
+    """
+    if text is not None and not text.isdecimal():
+        raise OptionError(f"--most: expected a whole number of at least 0, found '{text}'")
+    return None if text is None else int(text)
 
 
 def _write_artifact(compiled: RunnableModel, output: str, sign: str | None) -> None:

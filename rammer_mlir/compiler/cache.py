@@ -213,6 +213,12 @@ class CachedCompiler:
             self._cache.keep(key, made)
         return made
 
+    def open_host_program(self, model: Model) -> HostedGraph | None:
+        """Return the host program that serves all sizes of open dimensions; None without one."""
+        from rammer_mlir.frontends.onnx import import_open
+
+        return import_open(model)
+
 
 def compile_key(source: Source, options: CheckedOptions, shapes: Shapes | None) -> str | None:
     """Return the key of a compilation; None if it cannot be kept.

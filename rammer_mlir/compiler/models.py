@@ -131,8 +131,15 @@ def _compile_any(request: Request, specializations: int) -> AnyModel:
     return OpenModel(signature, compiling, specializations)
 
 
-def compile_for(request: Request, sizes: Mapping[str, Sequence[int]]) -> AnyModel:
+def compile_for(
+    request: Request, sizes: Mapping[str, Sequence[int]], most: int | None = None
+) -> AnyModel:
     """Compile a model ahead: for the only size of each open dimension, or all combinations.
+
+    Args:
+        request: the model.
+        sizes: of open dimensions.
+        most: the greatest size that data decides, if the user gives one.
 
     Raises:
         ShapeError: if dimensions are unknown, or stay open.
@@ -146,7 +153,7 @@ def compile_for(request: Request, sizes: Mapping[str, Sequence[int]]) -> AnyMode
     require_fixed(opened.with_sizes(dict.fromkeys(several, 0)), request.wording)
     if isinstance(made, OpenModel):
         made.prepare(dims=several)
-    for problem in prepared(made):
+    for problem in prepared(made, most):
         LOGGER.warning("a part is left out: %s", problem)
     return made
 
@@ -195,6 +202,11 @@ class Compiling:
         """The vEUs of all programs."""
         return self.options.launched_veus
 
+    @property
+    def makes_new(self) -> bool:
+        """Whether it compiles for any shapes."""
+        return True
+
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:
         """Return what runs inputs of these shapes, with these values of its shape values.
 
@@ -228,7 +240,9 @@ class Compiling:
         LOGGER.info("host program of %d steps", len(graph.program.steps))
         parts = [self._part(part, given, number) for number, part in enumerate(graph.parts)]
         made = Made(self.target, self.policy, self.num_veus)
-        return HostedModel(open_signature(self.model), graph.program, parts, made)
+        signature = open_signature(self.model)
+        inputs = tuple(t for t in signature.inputs if t.name not in given.values)
+        return HostedModel(replace(signature, inputs=inputs), graph.program, parts, made)
 
     def _part(self, part: Part, given: Given, number: int) -> RunnableModel:
         signature = replace(open_signature(part.model), shape_values=part.shape_values)
@@ -243,4 +257,8 @@ class Compiling:
         is_static = part.is_eager and not signature.is_open
         if is_static or not has_tensors_only(signature):
             return compiling._compile_sharing(Given({}, {}, part.is_repeated))
+        if not part.is_eager and not part.is_repeated:
+            graph = compiling.compiler.open_host_program(part.model)
+            if graph is not None:
+                return compiling._hosted(graph, Given({}))
         return OpenModel(signature, compiling, self.specializations)

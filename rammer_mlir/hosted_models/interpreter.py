@@ -10,6 +10,7 @@ from rammer_mlir.errors import InputError
 from rammer_mlir.evaluators.host_table import ALL_EVALUATORS
 from rammer_mlir.evaluators.operation import NotFoldableError, Operation
 from rammer_mlir.hosted_models.loops import repeat
+from rammer_mlir.hosted_models.padded import run_padded
 from rammer_mlir.hosted_models.parts import Part, Value
 from rammer_mlir.programs.host_program import (
     Call,
@@ -20,6 +21,7 @@ from rammer_mlir.programs.host_program import (
     Repeat,
     operands_of,
 )
+from rammer_mlir.programs.padding import Padding
 
 Values = dict[str, Value]
 
@@ -39,8 +41,9 @@ class Interpreter:
         values.update((name, feeds[name]) for name in program.inputs)
         for step, dead in zip(program.steps, self._dead, strict=True):
             match step:
-                case Compute(call, results):
-                    values.update(zip(results, self._call(call, values), strict=True))
+                case Compute(call, results, padding):
+                    found = self._compute(call, padding, values)
+                    values.update(zip(results, found, strict=True))
                 case Evaluate():
                     values.update(zip(step.results, _evaluate(step, values), strict=True))
                 case Choose(_, condition, branches, results):
@@ -51,6 +54,11 @@ class Interpreter:
             for name in dead:
                 del values[name]
         return [values[name] for name in program.outputs]
+
+    def _compute(self, call: Call, padding: Padding | None, values: Values) -> Sequence[Value]:
+        if padding is None:
+            return self._call(call, values)
+        return run_padded(self._parts[call.part], padding, [values[n] for n in call.operands])
 
     def _call(self, call: Call, values: Values) -> Sequence[Value]:
         return self._parts[call.part].call([values[name] for name in call.operands])

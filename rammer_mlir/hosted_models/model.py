@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from rammer_mlir.errors import InputError, RammerError
 from rammer_mlir.hosted_models.interpreter import Interpreter
+from rammer_mlir.hosted_models.padded import padded_keys
 from rammer_mlir.hosted_models.parts import Part, Value
 from rammer_mlir.hosted_models.steps_json import ArrayWriter, write_program
 from rammer_mlir.open_models.arrays import shapes_of
 from rammer_mlir.open_models.model import OpenModel
+from rammer_mlir.open_models.pool import Key
 from rammer_mlir.open_models.specializer import Made
 from rammer_mlir.open_models.tree import ComposedModel, Node, TreeWriter, summed_stats, write_tree
 from rammer_mlir.programs.dimensions import OpenSignature
@@ -131,22 +133,24 @@ class HostedModel(ComposedModel):
             shapes_of(self._signature, feeds)
             self._checked = key
 
-    def prepare(self) -> list[str]:
-        """Compile the branches and the bodies of loops whose shapes are known before they run.
+    def prepare(self, most: int | None = None) -> list[str]:
+        """Compile what is known before it runs: branches, bodies of loops, and padded sizes.
+
+        Args:
+            most: the greatest size that data decides, where the model does not say it, or says a
+                greater one.
 
         Returns:
-            For each one that could not be compiled, why: a branch that is never taken need not fit
-            the shapes at hand.
+            For each part that is left out, why: a branch that is never taken need not fit the
+            shapes at hand.
         """
         problems: list[str] = []
-        for call in _later_calls(self.program.steps):
-            part = self.parts[call.part]
-            if isinstance(part, OpenModel) and call.shapes is not None:
-                try:
-                    part.keep([call.shapes])
-                except RammerError as error:
-                    problems.append(str(error))
-            problems += prepared(part)
+        for step in self.program.steps:
+            for call in _calls(step):
+                part = self.parts[call.part]
+                if isinstance(part, OpenModel):
+                    problems += _kept(part, step, call, most)
+                problems += prepared(part, most)
         return problems
 
     def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
@@ -177,37 +181,66 @@ class HostedModel(ComposedModel):
             part.close()
 
 
-def prepared(model: RunnableModel) -> list[str]:
+def prepared(model: RunnableModel, most: int | None = None) -> list[str]:
     """Compile what is known of the host programs in a model; return what could not be."""
     if isinstance(model, HostedModel):
-        return model.prepare()
+        return model.prepare(most)
     if not isinstance(model, OpenModel):
         return []
     with model.held() as held:
-        return [problem for _, found in held for problem in prepared(found)]
+        return [problem for _, found in held for problem in prepared(found, most)]
 
 
-def _later_calls(steps: Iterable[Step]) -> Iterator[Call]:
-    """Yield the calls of branches and of loops' bodies."""
-    for step in steps:
-        if isinstance(step, Choose):
-            yield from step.branches
-        elif isinstance(step, Repeat):
+def _calls(step: Step) -> Iterator[Call]:
+    """Yield the calls of a step."""
+    match step:
+        case Compute(call):
+            yield call
+        case Choose(_, _, branches):
+            yield from branches
+        case Repeat():
             yield step.body
+        case Evaluate():
+            return
+
+
+def _kept(part: OpenModel, step: Step, call: Call, most: int | None) -> list[str]:
+    """Compile what is known of a part; return why nothing is, or why it could not be."""
+    keys: list[Key] = [] if call.shapes is None else [call.shapes]
+    if isinstance(step, Compute):
+        if step.padding is None:
+            return [f"part {call.part}{_sizes_text(step)}"] if step.obstacle else []
+        keys = padded_keys(part, step.padding, most)
+        if not keys:
+            return [f"part {call.part}: the greatest of its sizes is not known: give `most`"]
+    try:
+        part.keep(keys)
+    except RammerError as error:
+        return [str(error)]
+    return []
 
 
 def _text(step: Step) -> str:
     """Return a step in words."""
     names = ", ".join(results_of(step))
     match step:
-        case Compute(call, _):
-            return f"part {call.part} computes {names}"
+        case Compute(call):
+            return f"part {call.part} computes {names}{_sizes_text(step)}"
         case Evaluate():
             return f"{step.kind} '{step.name}' gives {names}"
         case Choose(name, condition, (then, otherwise), _):
             return f"'{name}': part {then.part} if {condition}, else part {otherwise.part}"
         case Repeat():
             return f"'{step.name}' repeats part {step.body.part}"
+
+
+def _sizes_text(step: Compute) -> str:
+    """Return what happens to sizes that data decides."""
+    if step.padding is not None:
+        names = ", ".join(each.name for each in step.padding.inputs if each.axes)
+        most = step.padding.most
+        return f", sizes of {names} are padded" + ("" if most is None else f", {most} at most")
+    return f", each size is compiled: {step.obstacle} forbids padding" if step.obstacle else ""
 
 
 def _host_value(value: Any) -> Value:

@@ -19,7 +19,7 @@ class Part:
     def __init__(self, model: RunnableModel) -> None:
         """Take the compiled part."""
         self.model = model
-        self._names = tuple(model.input_names)
+        self.names = tuple(model.input_names)
 
     def call(self, values: Sequence[Value]) -> list[Value]:
         """Return the outputs in order.
@@ -27,7 +27,7 @@ class Part:
         Raises:
             RammerError: as running the part does.
         """
-        return list(self.model.run(dict(zip(self._names, values, strict=True))).values())
+        return list(self.model.run(dict(zip(self.names, values, strict=True))).values())
 
     @contextmanager
     def program(self, values: Sequence[Value]) -> Generator[RunnableModel]:
@@ -39,5 +39,5 @@ class Part:
         if not isinstance(self.model, OpenModel):
             yield self.model
             return
-        with self.model.specialization(dict(zip(self._names, values, strict=True))) as found:
+        with self.model.specialization(dict(zip(self.names, values, strict=True))) as found:
             yield found

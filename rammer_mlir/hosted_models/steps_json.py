@@ -21,6 +21,7 @@ from rammer_mlir.programs.host_program import (
     Stack,
     Step,
 )
+from rammer_mlir.programs.padding import PaddedInput, PaddedOutput, Padding
 from rammer_mlir.runtime.parts import read_dtype
 
 Json = dict[str, Any]
@@ -74,8 +75,14 @@ def read_program(found: Json, arrays: ArrayReader) -> HostProgram:
 
 def _written(step: Step, arrays: ArrayWriter) -> Json:
     match step:
-        case Compute(call, results):
-            return {"step": "compute", "call": _call(call), "results": results}
+        case Compute(call, results, padding, obstacle):
+            return {
+                "step": "compute",
+                "call": _call(call),
+                "results": results,
+                "padding": None if padding is None else _written_padding(padding),
+                "obstacle": obstacle,
+            }
         case Evaluate():
             attributes = {n: _attribute(v, arrays) for n, v in step.attributes.items()}
             return {
@@ -114,6 +121,24 @@ def _written_repeat(step: Repeat) -> Json:
     }
 
 
+def _written_padding(padding: Padding) -> Json:
+    return {
+        "inputs": [[e.name, e.axes, e.is_last, e.is_index] for e in padding.inputs],
+        "outputs": [each.axes for each in padding.outputs],
+        "has_spare": padding.has_spare,
+        "most": padding.most,
+    }
+
+
+def _read_padding(found: Json) -> Padding:
+    inputs = (
+        PaddedInput(name, tuple((axis, group) for axis, group in axes), is_last, is_index)
+        for name, axes, is_last, is_index in found["inputs"]
+    )
+    outputs = (PaddedOutput(tuple((a, g, f) for a, g, f in axes)) for axes in found["outputs"])
+    return Padding(tuple(inputs), tuple(outputs), found["has_spare"], found["most"])
+
+
 def _call(call: Call) -> list[Any]:
     return [call.part, call.operands, call.shapes]
 
@@ -149,7 +174,9 @@ def _read(found: Json, arrays: ArrayReader) -> Step:
     kind = found["step"]
     results = tuple(found["results"])
     if kind == "compute":
-        return Compute(_read_call(found["call"]), results)
+        padding = found.get("padding")  # which older files have not
+        read = None if padding is None else _read_padding(padding)
+        return Compute(_read_call(found["call"]), results, read, found.get("obstacle", ""))
     if kind == "evaluate":
         attributes = {n: _read_attribute(v, arrays) for n, v in found["attributes"].items()}
         operands = tuple(found["operands"])

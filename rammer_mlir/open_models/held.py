@@ -57,6 +57,11 @@ class HeldPrograms:
         """The vEUs of all programs."""
         return self.held.programs[0].artifact.image.num_veus
 
+    @property
+    def makes_new(self) -> bool:
+        """Whether it makes what the file does not hold."""
+        return False
+
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> CompiledModel:
         """Return the program for inputs of these shapes.
 
@@ -98,6 +103,11 @@ class HeldModels:
     def num_veus(self) -> int:
         """The vEUs of all programs."""
         return self.made.num_veus
+
+    @property
+    def makes_new(self) -> bool:
+        """Whether it makes what the file does not hold."""
+        return False
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:
         """Return what runs inputs of these shapes, with these values of its shape values.

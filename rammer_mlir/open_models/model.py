@@ -94,6 +94,21 @@ class OpenModel(ComposedModel):
         return [self._sizes(key) for key in self._pool.keys()]
 
     @property
+    def makes_new(self) -> bool:
+        """Whether specialisations are made for any sizes, and not only found in a file."""
+        return self._specializer.makes_new
+
+    @property
+    def limit(self) -> int:
+        """How many specialisations are kept in memory."""
+        return self._limit
+
+    @property
+    def shapes(self) -> list[dict[str, Shape]]:
+        """The shapes of the inputs of what is in memory, the least recently used first."""
+        return [self._shapes(key) for key in self._pool.keys()]
+
+    @property
     def summary(self) -> str:
         """The open dimensions and the specialisations in memory, in words."""
         lines = [f"open dimensions  {', '.join(self._signature.symbols)}"]
@@ -121,9 +136,10 @@ class OpenModel(ComposedModel):
         """
         entry = self._entry(feeds)
         try:
-            if self._signature.shape_values:  # which are constants of the specialisation
-                feeds = {name: feeds[name] for name in self._read}
-            return entry.model.run(feeds, out)
+            if not self._signature.shape_values:
+                return entry.model.run(feeds, out)
+            # Shape values are constants of the specialisation.
+            return entry.model.run({name: feeds[name] for name in self._read}, out)
         except InputError:
             shapes_of(self._signature, feeds)  # says more, if it is the inputs
             raise

@@ -28,6 +28,11 @@ class Specializer(Protocol):
         """The vEUs of all programs."""
         ...
 
+    @property
+    def makes_new(self) -> bool:
+        """Whether it makes what nobody has asked for before."""
+        ...
+
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:
         """Return what runs inputs of these shapes, with these values of its shape values.
 

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rammer_mlir.programs.padding import Padding
+
 Array = NDArray[Any]
 
 
@@ -35,10 +37,19 @@ class Call:
 
 @dataclass(frozen=True)
 class Compute:
-    """Run a part, whose outputs become the results."""
+    """Run a part, whose outputs become the results.
+
+    Attributes:
+        call: the part.
+        results: names.
+        padding: how sizes that data decides are padded; None where each is compiled as it is.
+        obstacle: why they are not padded, for people; empty if they are, or there are none.
+    """
 
     call: Call
     results: tuple[str, ...]
+    padding: Padding | None = None
+    obstacle: str = ""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,6 +73,63 @@ def test_parts_are_prepared_ahead(tmp_path: Path) -> None:
         made.save(tmp_path / "model.rammer")
     with rammer_mlir.load(tmp_path / "model.rammer") as loaded:
         assert loaded.run({"x": floats(3, 4), "c": NO})["y"].shape == (4, 4)
+
+
+BOXES = """(float[40,6] x, float[6,8] w, bool[40] keep) => (float[A,8] y) {
+  at = NonZero(keep)  all = Constant<value_ints = [-1]>()  flat = Reshape(at, all)
+  rows = Gather(x, flat)  z = MatMul(rows, w)  y = Relu(z) }"""
+
+
+def _selected(count: int) -> dict[str, np.ndarray[Any, Any]]:
+    return {"x": floats(40, 6), "w": floats(6, 8), "keep": np.arange(40) < count}
+
+
+@pytest.mark.parametrize("most", [None, 20])
+def test_sizes_that_were_not_run_before(most: int | None, tmp_path: Path) -> None:
+    """The greatest size is that of what rows are selected from, or the user's."""
+    model = model_of(BOXES)
+    with rammer_mlir.compile(model, cache=False, specializations=16) as made:
+        assert isinstance(made, HostedModel)
+        assert made.prepare(most) == []
+        made.save(tmp_path / "model.rammer")
+    with rammer_mlir.load(tmp_path / "model.rammer") as loaded:
+        for count in (0, 3, 20, *((40,) if most is None else ())):
+            assert_equal(loaded.run(_selected(count)), reference(model, _selected(count)))
+        if most is not None:
+            with pytest.raises(InputError, match="has no program for a part of the model"):
+                loaded.run(_selected(40))
+
+
+def test_a_file_with_the_greatest_size_alone(tmp_path: Path) -> None:
+    """A smaller size is run by the least program that is not smaller."""
+    model = model_of(BOXES)
+    with hosted(model, [_selected(38)]) as made:
+        made.save(tmp_path / "model.rammer")
+    with rammer_mlir.load(tmp_path / "model.rammer") as loaded:
+        assert_equal(loaded.run(_selected(5)), reference(model, _selected(5)))
+
+
+def test_parts_that_are_not_padded_are_named() -> None:
+    text = BOXES.replace("z = MatMul(rows, w)", "t = Transpose(rows)  z = MatMul(t, rows)")
+    with rammer_mlir.compile(model_of(text.replace("[A,8]", "[6,6]")), cache=False) as made:
+        assert isinstance(made, HostedModel)
+        assert made.prepare() == [
+            "part 0, each size is compiled: 'MatMul:z' (MatMul) forbids padding"
+        ]
+
+
+def test_the_greatest_size_on_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(model_of(BOXES).SerializeToString())
+    artifact = tmp_path / "model.rammer"
+    source = (tmp_path / "model.onnx", "-o", artifact, "--no-cache")
+    wrong = tool("compile", *source, "--most", "-1")
+    assert "--most: expected a whole number of at least 0, found '-1'" in wrong.stderr
+    made = tool("compile", *source, "--most", "10")
+    assert made.returncode == 0, made.stderr
+    with rammer_mlir.load(artifact) as loaded:
+        assert loaded.run(_selected(7))["y"].shape == (7, 8)
+        with pytest.raises(InputError):
+            loaded.run(_selected(30))
 
 
 def test_a_copy_is_loaded_from_the_file(tmp_path: Path) -> None:

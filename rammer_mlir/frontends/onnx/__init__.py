@@ -7,12 +7,18 @@ from dataclasses import dataclass
 
 import onnx
 
+from rammer_mlir.errors import RammerError
 from rammer_mlir.frontends.onnx.assembly import assemble
 from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph, needs_host, partition
 from rammer_mlir.frontends.onnx.load import load
 from rammer_mlir.frontends.onnx.model import Model
-from rammer_mlir.frontends.onnx.open_inputs import fix_inputs, make_constant, require_fixed
+from rammer_mlir.frontends.onnx.open_inputs import (
+    fix_inputs,
+    make_constant,
+    open_signature,
+    require_fixed,
+)
 from rammer_mlir.frontends.onnx.prepare import (
     finish,
     fold,
@@ -21,6 +27,7 @@ from rammer_mlir.frontends.onnx.prepare import (
 )
 from rammer_mlir.frontends.onnx.tensors import Array, dtype_of, static_shape
 from rammer_mlir.programs.dimensions import PYTHON, Shapes, Sizes, Wording
+from rammer_mlir.programs.host_program import Compute
 from rammer_mlir.programs.signature import Signature, TensorSpec
 from rammer_mlir.support.garbage import paused_collector
 
@@ -95,6 +102,28 @@ def import_any(
         if needs_host(folded.model):
             return partition(folded.model, is_repeated=is_repeated)
         return _imported(finish(folded))
+
+
+def import_open(source: Model, *, is_repeated: bool = False) -> HostedGraph | None:
+    """Import a model for any sizes of its open dimensions, if a host program serves them all.
+
+    Args:
+        source: a loaded model, which stays as it is.
+        is_repeated: whether it is repeated, so that its inputs differ from run to run.
+    """
+    try:
+        folded = fold(source.copy())
+        if not needs_host(folded.model):
+            return None
+        graph = partition(folded.model, is_repeated=is_repeated)
+    except RammerError:  # sizes may mend it, or their messages say more
+        return None
+    computes = [step for step in graph.program.steps if isinstance(step, Compute)]
+    of_any_size = [
+        step.padding is not None or not open_signature(graph.parts[step.call.part].model).is_open
+        for step in computes
+    ]
+    return graph if all(of_any_size) else None
 
 
 def _imported(model: Model) -> ImportedModel:

@@ -73,6 +73,8 @@ def _insert_weights(graph: ir.Graph, model: Model) -> None:
 
 def _take_weights(graph: ir.Graph) -> dict[str, Array]:
     """Turn large initializers into inputs and return their values."""
+    import onnx_ir as ir
+
     weights: dict[str, Array] = {}
     for name, value in list(graph.initializers.items()):
         array = value.const_value
@@ -80,6 +82,8 @@ def _take_weights(graph: ir.Graph) -> dict[str, Array]:
             weights[name] = array.numpy()
             del graph.initializers[name]
             value.const_value = None
+            # Where it is an output too, its node may have left a size open.
+            value.shape = ir.Shape(array.numpy().shape)
             graph.inputs.append(value)
     return weights
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,8 +10,10 @@ import onnx
 from onnx import helper
 
 from rammer_mlir.frontends.onnx.folding.attributes import attributes_of
+from rammer_mlir.frontends.onnx.hosting.bounds import SizeBounds
 from rammer_mlir.frontends.onnx.hosting.identity import identity
 from rammer_mlir.frontends.onnx.hosting.operators import fixed_operands, is_host_operator
+from rammer_mlir.frontends.onnx.hosting.padding import Verdict, padding_of
 from rammer_mlir.frontends.onnx.hosting.parts import (
     Part,
     PartMaker,
@@ -19,7 +21,9 @@ from rammer_mlir.frontends.onnx.hosting.parts import (
     without_shape,
 )
 from rammer_mlir.frontends.onnx.hosting.placement import Place, place_nodes
+from rammer_mlir.frontends.onnx.hosting.shape_chains import ShapeChains
 from rammer_mlir.frontends.onnx.model import Model, names_used_by
+from rammer_mlir.frontends.onnx.open_inputs import open_signature
 from rammer_mlir.frontends.onnx.shapes import open_nodes, require_static_values
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array
 from rammer_mlir.frontends.onnx.walk import subgraphs
@@ -34,6 +38,7 @@ from rammer_mlir.programs.host_program import (
     Stack,
     Step,
     operands_of,
+    results_of,
 )
 
 Shape = tuple[int, ...]
@@ -92,11 +97,13 @@ class _Partition:
     def __post_init__(self) -> None:
         self._maker = PartMaker(self.model)
         self._numbers: dict[bytes, int] = {}
+        self._bounds = SizeBounds(self.model)
 
     def run(self) -> HostedGraph:
         graph = self.model.graph
         placement = place_nodes(self.model, is_repeated=self.is_repeated)
         nodes = list(zip(graph.node, placement.places, placement.is_trivial, strict=True))
+        self._chains = ShapeChains(self.model, [n for n, place, _ in nodes if place.on_host])
         for slot, shape_values in enumerate(placement.shape_values):
             self.steps += [self._step(n) for n, place, _ in nodes if place == Place(slot, True)]
             own = [(n, trivial) for n, place, trivial in nodes if place == Place(slot, False)]
@@ -105,6 +112,7 @@ class _Partition:
             else:
                 others = [n for n, place, _ in nodes if place != Place(slot, False)]
                 self.steps.append(self._compute([n for n, _ in own], shape_values, others))
+        self.steps = list(_without_dead(self.steps, {value.name for value in graph.output}))
         program = HostProgram(
             tuple(value.name for value in self.model.inputs),
             tuple(value.name for value in graph.output),
@@ -121,13 +129,22 @@ class _Partition:
     ) -> Compute:
         """Make a part of some nodes; other nodes, and the model's outputs, use its results."""
         used = names_used_by(others) | {value.name for value in self.model.graph.output}
-        results = [name for node in nodes for name in node.output if name]
-        constants = self.model.constants().keys()
-        inputs = sorted(names_used_by(nodes) - set(results) - constants - {""})
-        outputs = [name for name in results if name in used]
+        outputs = [name for node in nodes for name in node.output if name and name in used]
+        given = self._free(nodes)
+        nodes = [*self._chains.nodes_for(sorted(given), given), *nodes]
+        given = self._free(nodes)
+        inputs = sorted(given)
         model = self._maker.of_nodes(nodes, inputs, outputs)
-        part = Part(model, tuple(shape_values), self.is_repeated, is_eager=True)
-        return Compute(self._call(part, inputs), tuple(outputs))
+        values = tuple(name for name in shape_values if name in given)
+        part = Part(model, values, self.is_repeated, is_eager=True)
+        verdict = padding_of(part, self._bounds) if open_signature(model).is_open else Verdict(None)
+        call = self._call(part, inputs)
+        return Compute(call, tuple(outputs), verdict.padding, verdict.obstacle)
+
+    def _free(self, nodes: Sequence[onnx.NodeProto]) -> set[str]:
+        """Return the values that nodes need and do not compute, constants excepted."""
+        computed = {name for node in nodes for name in node.output}
+        return names_used_by(nodes) - computed - self.model.constants().keys() - {""}
 
     def _call(self, part: Part, operands: Iterable[str]) -> Call:
         self.parts.append(part)
@@ -252,6 +269,16 @@ class _Partition:
         used |= {value.name for value in self.model.graph.output}
         found = {n: value for n, value in self.model.constants().items() if n in used}
         return {n: np.ascontiguousarray(v).reshape(v.shape) for n, v in found.items()}
+
+
+def _without_dead(steps: Sequence[Step], used: set[str]) -> Iterator[Step]:
+    """Yield the steps without evaluations whose results no later step, and no output, uses."""
+    kept: list[Step] = []
+    for step in reversed(steps):
+        if not isinstance(step, Evaluate) or not used.isdisjoint(results_of(step)):
+            kept.append(step)
+            used = used | set(operands_of(step))
+    yield from reversed(kept)
 
 
 def _copied(node: onnx.NodeProto) -> onnx.GraphProto:

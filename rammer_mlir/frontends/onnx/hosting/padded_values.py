@@ -1,0 +1,231 @@
+"""Values of a part whose sizes data decides: which axes are padded, and what else is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+import onnx
+
+from rammer_mlir.frontends.onnx.tensors import Array
+
+STAND_IN = 13
+"""Size that every padded axis has where ONNX's inference is asked."""
+
+_MOST_CONTENT = 64
+"""Elements up to which a list of integers is followed."""
+
+
+class DependentRowsError(Exception):
+    """A node lets rows influence each other, or no rule says that it does not."""
+
+
+@dataclass(frozen=True)
+class Padded:
+    """A dimension of ``factor`` rows for each row of an open dimension.
+
+    Attributes:
+        symbol: the open dimension's number.
+        factor: how many.
+    """
+
+    symbol: int
+    factor: int = 1
+
+
+Dim = int | Padded
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """Return a number of elements.
+
+    Raises:
+        DependentRowsError: if two open dimensions are multiplied.
+    """
+    dims = tuple(dims)
+    numbers = prod(dim for dim in dims if isinstance(dim, int))
+    padded = [dim for dim in dims if isinstance(dim, Padded)]
+    if len(padded) > 1:
+        raise DependentRowsError
+    if not padded or numbers == 0:
+        return numbers
+    return Padded(padded[0].symbol, padded[0].factor * numbers)
+
+
+def standing_in(dims: Iterable[Dim]) -> tuple[int, ...]:
+    """Return static sizes in place of open ones."""
+    return tuple(d if isinstance(d, int) else STAND_IN * d.factor for d in dims)
+
+
+@dataclass(frozen=True)
+class PartValue:
+    """What is known of a value.
+
+    Attributes:
+        shape: sizes, open ones among them.
+        elem_type: ONNX's number of its element type.
+        content: its elements, where it is a number or a list of integers that shapes decide.
+        constant: its elements, where nothing decides them.
+        sources: names of the inputs whose elements were moved here, and an empty one for
+            constants; None if elements are computed.
+        direct: the input that has the same elements in the same order, or each of them several
+            times; empty if there is none.
+    """
+
+    shape: tuple[Dim, ...]
+    elem_type: int
+    content: tuple[Dim, ...] | None = None
+    constant: Array | None = None
+    sources: frozenset[str] | None = None
+    direct: str = ""
+
+    @staticmethod
+    def of_constant(value: Array) -> PartValue:
+        """Return a constant."""
+        kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+        content = None
+        if value.dtype.kind in "iub" and value.ndim <= 1 and value.size <= _MOST_CONTENT:
+            content = tuple(int(element) for element in value.reshape(-1))
+        return PartValue(value.shape, kind, content, value, frozenset({""}))
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether an axis is open."""
+        return any(isinstance(dim, Padded) for dim in self.shape)
+
+    @property
+    def is_sized(self) -> bool:
+        """Whether an element is a size of an open dimension."""
+        return any(isinstance(dim, Padded) for dim in self.content or ())
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it does not depend on open dimensions."""
+        return not self.is_padded and not self.is_sized
+
+    def integers(self) -> list[int]:
+        """Return its elements.
+
+        Raises:
+            DependentRowsError: if they are not known, or depend on open dimensions.
+        """
+        if self.content is None or self.is_sized:
+            raise DependentRowsError
+        return [dim for dim in self.content if isinstance(dim, int)]
+
+    def elements(self) -> tuple[Dim, ...]:
+        """Return its elements, sizes of open dimensions among them.
+
+        Raises:
+            DependentRowsError: if they are not known.
+        """
+        if self.content is None:
+            raise DependentRowsError
+        return self.content
+
+
+@dataclass
+class Demands:
+    """What the nodes of a part ask of its inputs.
+
+    Attributes:
+        leaders: of each open dimension, one that has to be of the same size.
+        indices: inputs whose elements must not be negative.
+        zeros: inputs whose padding has to be 0.
+        lasts: inputs whose padding has to be the number of the last row.
+    """
+
+    leaders: dict[int, int] = field(default_factory=dict[int, int])
+    indices: set[str] = field(default_factory=set[str])
+    zeros: set[str] = field(default_factory=set[str])
+    lasts: set[str] = field(default_factory=set[str])
+
+    def leader(self, symbol: int) -> int:
+        """Return the open dimension that stands for all of the same size."""
+        while symbol in self.leaders:
+            symbol = self.leaders[symbol]
+        return symbol
+
+    def unite(self, one: Dim, other: Dim) -> Dim:
+        """Ask for two dimensions of the same size; return it.
+
+        Raises:
+            DependentRowsError: if only one of them is open, or their factors differ.
+        """
+        if isinstance(one, int) or isinstance(other, int):
+            if one != other:
+                raise DependentRowsError
+            return one
+        if one.factor != other.factor:
+            raise DependentRowsError
+        first, second = self.leader(one.symbol), self.leader(other.symbol)
+        if first != second:
+            self.leaders[second] = first
+        return Padded(first, one.factor)
+
+    def broadcast(self, shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+        """Return the shape that some shapes are broadcast to.
+
+        Raises:
+            DependentRowsError: if an open size would have to be a static one.
+        """
+        rank = max(map(len, shapes), default=0)
+        found: list[Dim] = [1] * rank
+        for shape in shapes:
+            for position, dim in enumerate(shape, rank - len(shape)):
+                if found[position] == 1:
+                    found[position] = dim
+                elif dim != 1:
+                    found[position] = self.unite(found[position], dim)
+        return tuple(found)
+
+    def read(self, data: PartValue, axis: int, indices: PartValue) -> None:
+        """Ask that indices along an axis stay right and within it where either is padded.
+
+        Raises:
+            DependentRowsError: if nothing can be asked, since indices are computed.
+        """
+        dim = data.shape[axis]
+        if not indices.is_padded and not isinstance(dim, Padded):
+            return
+        if indices.constant is not None:
+            if isinstance(dim, Padded) and int(np.min(indices.constant, initial=0)) < 0:
+                raise DependentRowsError
+            return
+        if indices.sources is None or dim == 0:
+            raise DependentRowsError
+        names = indices.sources - {""}
+        if isinstance(dim, Padded):
+            if "" in indices.sources:  # a negative constant among them
+                raise DependentRowsError
+            self.indices |= names
+        elif indices.is_padded:
+            self.zeros |= names
+
+    def write(self, dim: Dim, indices: PartValue) -> None:
+        """Ask that padded indices along an axis write to padding.
+
+        Raises:
+            DependentRowsError: if the axis has none, or the indices are not an input's.
+        """
+        if not isinstance(dim, Padded):
+            raise DependentRowsError
+        if dim.factor != 1 or not indices.direct:
+            raise DependentRowsError
+        self.indices.add(indices.direct)
+        self.lasts.add(indices.direct)
+
+
+Values = Mapping[str, PartValue]
+
+
+def stand_in_content(value: PartValue) -> Array | None:
+    """Return a value's elements with static sizes in place of open ones, None if unknown."""
+    if value.constant is not None:
+        return value.constant
+    if value.content is None:
+        return None
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(value.elem_type)
+    return np.array(standing_in(value.content), dtype).reshape(standing_in(value.shape))

@@ -1,0 +1,293 @@
+"""Whether a part may compute more rows than data decides: its sizes are padded then.
+
+Every open dimension of an input is followed through the part. A node that is given one has to
+compute each of its rows by itself, which a table of rules says; whatever it says nothing of is
+compiled for each size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx
+
+from rammer_mlir.errors import RammerError
+from rammer_mlir.evaluators.operation import NotFoldableError, Operation
+from rammer_mlir.evaluators.table import EVALUATORS
+from rammer_mlir.frontends.onnx.folding.attributes import attributes_of
+from rammer_mlir.frontends.onnx.folding.types import TensorKind, graph_types, infer_node
+from rammer_mlir.frontends.onnx.hosting.bounds import SizeBounds
+from rammer_mlir.frontends.onnx.hosting.padded_content import CONTENT_RULES
+from rammer_mlir.frontends.onnx.hosting.padded_node import Dims, PaddedNode
+from rammer_mlir.frontends.onnx.hosting.padded_operators import SHAPE_RULES
+from rammer_mlir.frontends.onnx.hosting.padded_values import (
+    Demands,
+    DependentRowsError,
+    Dim,
+    Padded,
+    PartValue,
+    stand_in_content,
+    standing_in,
+)
+from rammer_mlir.frontends.onnx.hosting.parts import Part
+from rammer_mlir.frontends.onnx.model import LARGE, Model
+from rammer_mlir.frontends.onnx.open_inputs import open_signature
+from rammer_mlir.frontends.onnx.shapes import infer_shapes
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, label, opset
+from rammer_mlir.frontends.onnx.walk import subgraphs
+from rammer_mlir.programs.padding import PaddedInput, PaddedOutput, Padding
+
+_MOVING = (
+    *("Cast", "Concat", "Expand", "Flatten", "Gather", "GatherElements", "Identity", "Reshape"),
+    *("Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where"),
+)
+"""Operators whose results are elements of their operands."""
+
+_DIRECT = ("Cast", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+"""Those whose results hold all elements of the first operand, each once or more often."""
+
+_INDICES = ("Gather", "GatherElements")
+_CHOICES = ("Where",)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a part is padded.
+
+    Attributes:
+        padding: how; None if it is not.
+        obstacle: the node that forbids it, for people; empty if there is none.
+    """
+
+    padding: Padding | None
+    obstacle: str = ""
+
+
+def padding_of(part: Part, bounds: SizeBounds | None = None) -> Verdict:
+    """Return how the open dimensions of a part may be padded.
+
+    Args:
+        part: of a model.
+        bounds: greatest sizes of that model's values.
+    """
+    signature = open_signature(part.model)
+    if part.shape_values:
+        return Verdict(None, f"the value of '{part.shape_values[0]}'")
+    if signature.unranked or not all(tensor.is_tensor for tensor in signature.inputs):
+        return Verdict(None, "an input of unknown rank")
+    verdict = _Analysis(part.model).run()
+    if verdict.padding is None or bounds is None:
+        return verdict
+    return replace(verdict, padding=replace(verdict.padding, most=_most(verdict.padding, bounds)))
+
+
+def _most(padding: Padding, bounds: SizeBounds) -> int | None:
+    """Return the greatest size that any group of axes can have, None if it is not known."""
+    found: dict[int, list[int]] = {}
+    for each in padding.inputs:
+        sizes = bounds.of(each.name) or ()
+        for axis, group in each.axes:
+            size = sizes[axis] if axis < len(sizes) else None
+            found.setdefault(group, []).extend([] if size is None else [size])
+    return max(map(min, found.values())) if all(found.values()) else None
+
+
+class _Analysis:
+    """The values of a part, as far as its nodes have been visited."""
+
+    def __init__(self, model: Model) -> None:
+        self._model, self._opset = model, opset(model.proto)
+        self._values = {n: PartValue.of_constant(v) for n, v in model.constants().items()}
+        self._demands = Demands()
+        self._opened: list[str] = []
+        self._static: dict[str, TensorKind] = {}
+
+    def run(self) -> Verdict:
+        """Visit the nodes in order."""
+        try:
+            self._static = graph_types(infer_shapes(self._model.proto).graph)
+        except RammerError:
+            return Verdict(None, "shapes that contradict each other")
+        self._take_inputs()
+        for node in self._model.graph.node:
+            try:
+                self._visit(node)
+            except (DependentRowsError, IndexError, ValueError, LookupError, TypeError):
+                return Verdict(None, label(node))
+        try:
+            return Verdict(self._padding())
+        except DependentRowsError:
+            return Verdict(None, "an output, or padding that nodes ask different things of")
+
+    def _take_inputs(self) -> None:
+        symbols: dict[str, int] = {}
+        for value, tensor in zip(
+            self._model.inputs, open_signature(self._model).inputs, strict=True
+        ):
+            dims: list[Dim] = []
+            for dim in tensor.shape or ():
+                known = isinstance(dim, int)
+                dims.append(dim if known else Padded(symbols.setdefault(dim, len(symbols))))
+            self._values[tensor.name] = PartValue(
+                tuple(dims),
+                value.type.tensor_type.elem_type,
+                sources=frozenset({tensor.name}),
+                direct=tensor.name,
+            )
+
+    def _visit(self, node: onnx.NodeProto) -> None:
+        if node.domain not in ONNX_DOMAINS or any(True for _ in subgraphs(node)):
+            raise DependentRowsError
+        operands = [self._values[name] if name else None for name in node.input]
+        if all(value is None or value.is_static for value in operands):
+            results = self._constants(node, operands) or self._unpadded(node)
+        else:
+            results = self._padded(node, operands)
+        self._values.update(zip(node.output, results, strict=False))
+
+    def _constants(
+        self, node: onnx.NodeProto, operands: Sequence[PartValue | None]
+    ) -> list[PartValue]:
+        """Return the results of a node with small constant operands; none for other nodes."""
+        arrays = [None if value is None else value.constant for value in operands]
+        if node.op_type not in EVALUATORS or any(
+            value is not None and (array is None or array.size > LARGE)
+            for value, array in zip(operands, arrays, strict=True)
+        ):
+            return []
+        sizes = [self._static.get(name, TensorKind(0, None)).size for name in node.output if name]
+        if any(size is None or size > LARGE for size in sizes):
+            return []
+        operation = Operation(node.op_type, attributes_of(node), arrays, len(node.output))
+        try:
+            with np.errstate(all="ignore"):
+                return [PartValue.of_constant(v) for v in EVALUATORS[node.op_type](operation)]
+        except (NotFoldableError, ArithmeticError):
+            return []
+
+    def _unpadded(self, node: onnx.NodeProto) -> list[PartValue]:
+        """Return the results of a node that depends on no open dimension."""
+        found: list[PartValue] = []
+        kinds = self._inferred(node)
+        for name in node.output:
+            kind = kinds.get(name) or self._static.get(name)
+            if name and (kind is None or kind.shape is None):
+                raise DependentRowsError
+            shape = () if kind is None or kind.shape is None else kind.shape
+            found.append(PartValue(shape, 0 if kind is None else kind.elem_type))
+        return self._with_origin(node, found)
+
+    def _padded(
+        self, node: onnx.NodeProto, operands: Sequence[PartValue | None]
+    ) -> list[PartValue]:
+        """Return the results of a node on open dimensions.
+
+        Raises:
+            DependentRowsError: if it lets rows influence each other.
+        """
+        kinds = self._inferred(node)
+        inferred = [kinds.get(name) for name in node.output if name]
+        sizes = [kind.shape for kind in inferred if kind is not None and kind.shape is not None]
+        if len(sizes) < len(node.output):
+            raise DependentRowsError
+        given = PaddedNode(node.op_type, attributes_of(node), operands, sizes, self._demands)
+        content = self._content(given)
+        shapes = list(sizes) if content is not None else SHAPE_RULES[node.op_type](given)
+        if [standing_in(shape) for shape in shapes] != [tuple(size) for size in sizes]:
+            raise DependentRowsError
+        types = [kind.elem_type for kind in inferred if kind is not None]
+        results = [PartValue(s, t) for s, t in zip(shapes, types, strict=True)]
+        if content is None:
+            return self._with_origin(node, results)
+        sized = replace(results[0], content=content)
+        array = None if sized.is_sized else stand_in_content(sized)
+        return [sized if array is None else PartValue.of_constant(array)]
+
+    @staticmethod
+    def _content(node: PaddedNode) -> tuple[Dim, ...] | None:
+        """Return the elements of a result that shapes decide, None for other results.
+
+        Raises:
+            DependentRowsError: if open sizes decide them in another way than the rules know.
+        """
+        is_shape = node.kind in ("Shape", "Size")
+        followed = node.operands[1:] if node.kind == "Where" else node.operands
+        is_sized = any(value is not None and value.is_sized for value in node.operands)
+        is_target = node.kind in ("Reshape", "Expand", "Slice") and node.operand(0).content is None
+        if node.kind in ("ConstantOfShape", "Range") or is_target:
+            return None
+        if not is_shape and not is_sized:
+            return None
+        if node.kind not in CONTENT_RULES or any(
+            value is not None and value.is_padded for value in followed if not is_shape
+        ):
+            raise DependentRowsError
+        kind = onnx.helper.tensor_dtype_to_np_dtype(node.operand(0).elem_type)
+        target = node.attribute("to")
+        if (not is_shape and kind.kind not in "iub") or (target is not None and target.kind != "i"):
+            raise DependentRowsError
+        return CONTENT_RULES[node.kind](node)
+
+    def _inferred(self, node: onnx.NodeProto) -> dict[str, TensorKind]:
+        """Return the types of a node's results where all open dimensions have one static size."""
+        values = {name: self._values[name] for name in node.input if name}
+        types = {n: TensorKind(v.elem_type, standing_in(v.shape)) for n, v in values.items()}
+        found = {n: stand_in_content(v) for n, v in values.items()}
+        arrays: dict[str, Array] = {n: v for n, v in found.items() if v is not None}
+        return infer_node(node, self._opset, types, arrays)
+
+    def _with_origin(self, node: onnx.NodeProto, results: list[PartValue]) -> list[PartValue]:
+        """Note of which inputs' elements results consist, where they are moved."""
+        if node.op_type == "ConstantOfShape":
+            return [replace(value, sources=frozenset({""})) for value in results]
+        if node.op_type not in _MOVING:
+            return results
+        names = list(node.input)
+        if node.op_type in _CHOICES:
+            del names[0]
+        elif node.op_type != "Concat":
+            del names[1:]
+        origins = [self._values[name].sources for name in names if name]
+        known = [origin for origin in origins if origin is not None]
+        if len(known) < len(origins):
+            return results
+        direct = self._values[names[0]].direct if node.op_type in _DIRECT else ""
+        sources = frozenset[str]().union(*known)
+        return [replace(value, sources=sources, direct=direct) for value in results]
+
+    def _padding(self) -> Padding:
+        """Return what the nodes ask of the inputs, and where outputs are cut.
+
+        Raises:
+            DependentRowsError: if they ask different things, or an output is a size.
+        """
+        demands = self._demands
+        if demands.zeros & demands.lasts:
+            raise DependentRowsError
+        outputs: list[PaddedOutput] = []
+        for value in (self._values[output.name] for output in self._model.graph.output):
+            if value.is_sized:
+                raise DependentRowsError
+            outputs.append(PaddedOutput(tuple(self._cuts(value.shape))))
+        inputs: list[PaddedInput] = []
+        for value in self._model.inputs:
+            axes = tuple((axis, group) for axis, group, _ in self._cuts(self._shape(value.name)))
+            is_last, is_index = value.name in demands.lasts, value.name in demands.indices
+            if axes or is_index:
+                inputs.append(PaddedInput(value.name, axes, is_last, is_index))
+        if not any(each.axes for each in inputs):
+            raise DependentRowsError
+        return Padding(tuple(inputs), tuple(outputs), bool(demands.lasts))
+
+    def _shape(self, name: str) -> Dims:
+        return self._values[name].shape
+
+    def _cuts(self, shape: Dims) -> list[tuple[int, int, int]]:
+        """Return the open axes of a value, each with its group and its factor."""
+        return [
+            (axis, self._demands.leader(dim.symbol), dim.factor)
+            for axis, dim in enumerate(shape)
+            if isinstance(dim, Padded)
+        ]

@@ -1,0 +1,70 @@
+"""Values that follow from shapes alone, computed again inside the parts that need them.
+
+A part then depends on the sizes of its inputs, and not on values that the host computes of these
+sizes: its specialisations are found by sizes, and the constants of each are folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import onnx
+
+from rammer_mlir.frontends.onnx.hosting.operators import is_light
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, value_infos
+
+SHAPE_OPERATORS = ("Shape", "Size")
+
+
+class ShapeChains:
+    """The chains of the host's nodes that begin with a value's shape."""
+
+    def __init__(self, model: Model, host_nodes: Sequence[onnx.NodeProto]) -> None:
+        """Take a model, and those of its nodes that the host evaluates, in order."""
+        self._nodes = host_nodes
+        self._producers = {
+            name: number
+            for number, node in enumerate(host_nodes)
+            for name in filter(None, node.output)
+        }
+        self._constants = {t.name for t in model.graph.initializer} | model.weights.keys()
+        self._types = value_infos(model.graph)
+
+    def nodes_for(self, names: Iterable[str], given: set[str]) -> list[onnx.NodeProto]:
+        """Return the nodes that compute some values from shapes, in order; none for other values.
+
+        Args:
+            names: of values.
+            given: names of values whose sizes a part depends on in any case.
+        """
+        found: set[int] = set()
+        for name in names:
+            found |= self._chain(name, given) or set()
+        return [self._nodes[number] for number in sorted(found)]
+
+    def _chain(self, name: str, given: set[str]) -> set[int] | None:
+        """Return the numbers of the nodes behind a value, None if more than shapes decides it."""
+        if name in self._constants:
+            return set()
+        number = self._producers.get(name)
+        if number is None:
+            return None
+        node = self._nodes[number]
+        if node.op_type in SHAPE_OPERATORS and node.domain in ONNX_DOMAINS:
+            return {number} if self._is_shaped(node.input[0], given) else None
+        if not is_light(node):
+            return None
+        chains = [self._chain(operand, given) for operand in node.input if operand]
+        behind = [chain for chain in chains if chain is not None]
+        return None if len(behind) < len(chains) else {number}.union(*behind)
+
+    def _is_shaped(self, name: str, given: set[str]) -> bool:
+        """Whether a part that is given a value depends on no sizes beside those that it needs."""
+        if name not in self._types or not self._types[name].type.HasField("tensor_type"):
+            return False
+        tensor = self._types[name].type.tensor_type
+        if not tensor.HasField("shape"):
+            return False
+        opened = [dim for dim in tensor.shape.dim if not dim.HasField("dim_value")]
+        return name in given or len(opened) <= 1

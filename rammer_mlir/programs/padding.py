@@ -1,0 +1,163 @@
+"""Sizes that data decides, padded to those of a few programs.
+
+A part of a model whose rows do not influence each other may compute more rows than there are: its
+inputs are padded, and its outputs are cut to the true sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.programs.dimensions import Shape
+
+Array = NDArray[Any]
+
+_SMALLEST = 8
+_FINE = 64
+"""From here on there is a step between two powers of two: what is computed in vain costs more."""
+
+
+@dataclass(frozen=True)
+class PaddedInput:
+    """An input with axes of a size that data decides.
+
+    Attributes:
+        name: of the input.
+        axes: each with the number of its group; sizes of one group have to be equal.
+        is_last: whether padding holds the number of the last row, which is no true one, not 0.
+        is_index: whether its true elements have to be no negative numbers.
+    """
+
+    name: str
+    axes: tuple[tuple[int, int], ...]
+    is_last: bool = False
+    is_index: bool = False
+
+
+@dataclass(frozen=True)
+class PaddedOutput:
+    """An output with axes of such a size.
+
+    Attributes:
+        axes: each with the number of its group, and the rows of it for each row of the group.
+    """
+
+    axes: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True)
+class Padding:
+    """How the inputs of a part are padded, all groups to one size, and its outputs are cut.
+
+    Attributes:
+        inputs: those that are padded, or whose elements are checked.
+        outputs: all, in order.
+        has_spare: whether one row at least has to be padding.
+        most: greatest size that any group can have, None if it is not known.
+    """
+
+    inputs: tuple[PaddedInput, ...]
+    outputs: tuple[PaddedOutput, ...]
+    has_spare: bool = False
+    most: int | None = None
+
+    def sizes(self, feeds: Mapping[str, Array]) -> dict[int, int] | None:
+        """Return the true size of each group, None if these values must not be padded."""
+        found: dict[int, int] = {}
+        for each in self.inputs:
+            value = feeds[each.name]
+            if each.is_index and value.size and value.min() < 0:
+                return None
+            for axis, group in each.axes:
+                if found.setdefault(group, value.shape[axis]) != value.shape[axis]:
+                    return None
+        return found
+
+    def needed(self, sizes: Mapping[int, int]) -> int:
+        """Return the least size that all groups can be padded to."""
+        return max(sizes.values()) + self.has_spare
+
+    def step(self, needed: int) -> int:
+        """Return the size that is compiled where at least another one is needed."""
+        return next(size for size in self._steps() if size >= needed)
+
+    def steps(self, most: int | None = None) -> list[int]:
+        """Return the sizes that serve all true sizes up to the greatest one; none if none is known.
+
+        Args:
+            most: the greatest true size, unless the part has a smaller one.
+        """
+        bounds = [bound for bound in (most, self.most) if bound is not None]
+        if not bounds:
+            return []
+        last = self.step(min(bounds) + self.has_spare)
+        found: list[int] = []
+        for size in self._steps():
+            found.append(size)
+            if size >= last:
+                return found
+        return found
+
+    def _steps(self) -> Iterator[int]:
+        limit = None if self.most is None else self.most + self.has_spare
+        for size in _ladder():
+            if limit is not None and size >= limit:
+                yield max(limit, 1)
+                limit = None
+            yield size
+
+    def size_of(self, shapes: Mapping[str, Shape]) -> int | None:
+        """Return the size that shapes are padded to, None if they are not padded to one size."""
+        found = {shapes[each.name][axis] for each in self.inputs for axis, _ in each.axes}
+        return found.pop() if len(found) == 1 else None
+
+    def shapes(self, shapes: Mapping[str, Sequence[Any]], size: int) -> dict[str, Shape]:
+        """Return the shapes of all inputs with padding to a size."""
+        found = {name: list(shape) for name, shape in shapes.items()}
+        for each in self.inputs:
+            for axis, _ in each.axes:
+                found[each.name][axis] = size
+        return {name: tuple(shape) for name, shape in found.items()}
+
+    def pad(self, feeds: Mapping[str, Array], size: int) -> dict[str, Array]:
+        """Return the inputs with padding to a size."""
+        found = dict(feeds)
+        for each in self.inputs:
+            if each.axes:
+                found[each.name] = _padded(feeds[each.name], each, size)
+        return found
+
+    def cut(self, outputs: Sequence[Array], sizes: Mapping[int, int]) -> list[Array]:
+        """Return the outputs without what was computed of padding."""
+        found: list[Array] = []
+        for value, output in zip(outputs, self.outputs, strict=True):
+            places = [slice(None)] * value.ndim
+            for axis, group, factor in output.axes:
+                places[axis] = slice(sizes[group] * factor)
+            cut = value[tuple(places)]
+            found.append(cut if cut.flags.c_contiguous else np.ascontiguousarray(cut))
+        return found
+
+
+def _padded(value: Array, how: PaddedInput, size: int) -> Array:
+    shape = list(value.shape)
+    for axis, _ in how.axes:
+        shape[axis] = size
+    found = np.full(shape, size - 1 if how.is_last else 0, value.dtype)
+    found[tuple(map(slice, value.shape))] = value
+    return found
+
+
+def _ladder() -> Iterator[int]:
+    """Yield 8, 16, 32, 64, 96, 128, 192, 256, ... without an end."""
+    size = _SMALLEST
+    while True:
+        yield size
+        if size >= _FINE:
+            yield size + size // 2
+        size *= 2
