@@ -9,6 +9,7 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.fusion.grouping import Group, group_operations, is_cloned
+from rammer_mlir.passes.ir.block_order import sort_block
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.entry import entry_block, entry_function
 from rammer_mlir.passes.ir.outline import Outliner, clone_constants, create_operator
@@ -28,7 +29,7 @@ class FormOperators(Pass):
         outliner = Outliner(module)
         for group in group_operations(entry_block(module)):
             _outline(group, outliner)
-        _sort(entry_block(module))
+        sort_block(entry_block(module))
         _erase_dead(main)
 
 
@@ -124,42 +125,6 @@ def _has_window(op: Structured) -> bool:
     return any(
         plain_dim(expr) is None and not isinstance(expr, ir.AffineConstantExpr) for expr in exprs
     )
-
-
-def _sort(block: ir.Block) -> None:
-    """Move operations behind what they use: a group's call stands where its last operation stood,
-    which may be behind a user of an earlier one.
-    """
-    operations = [op.operation for op in block.operations]
-    here, placed = set(operations), set[ir.Operation]()
-    for op in operations[:-1]:
-        pending = [op]
-        while pending:
-            current = pending[-1]
-            missing = [
-                owner.operation
-                for owner in (value.owner for value in _used(current))
-                if not isinstance(owner, ir.Block)
-                and owner.operation in here
-                and owner.operation not in placed
-            ]
-            if missing:
-                pending.extend(missing)
-                continue
-            pending.pop()
-            if current not in placed:
-                placed.add(current)
-                current.move_before(operations[-1])
-
-
-def _used(op: ir.Operation) -> list[ir.Value]:
-    """List what an operation uses, also inside of its regions."""
-    values = list(op.operands)
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                values.extend(_used(inner.operation))
-    return values
 
 
 def _erase_dead(main: ir.OpView) -> None:

@@ -40,13 +40,14 @@ def read(op: ir.OpView, weights: Weights | None = None) -> Reading | None:
 
 
 def read_all(operations: Iterable[ir.OpView], weights: Weights | None = None) -> list[Reading]:
-    """Read the operations of a block; each belongs to one reading, or to none."""
-    taken: set[object] = set()
+    """Read operations of a block, in its order; each belongs to one reading, or to none."""
+    given = list(operations)
+    free: set[object] = {op.operation for op in given}
     found: list[Reading] = []
-    for op in reversed(list(operations)):
-        reading = None if op.operation in taken else read(op, weights)
-        if reading is not None and not taken.intersection(reading.operations):
-            taken.update(reading.operations)
+    for op in reversed(given):
+        reading = read(op, weights) if op.operation in free else None
+        if reading is not None and free.issuperset(reading.operations):
+            free.difference_update(reading.operations)
             found.append(reading)
     return found[::-1]
 
