@@ -22,6 +22,7 @@ from rammer_mlir.passes.rtask_distribute_activations import DistributeActivation
 from rammer_mlir.passes.rtask_externalize_constants import ExternalizeConstants
 from rammer_mlir.passes.rtask_fold_veus import FoldVeus
 from rammer_mlir.passes.rtask_form_operators import FormOperators
+from rammer_mlir.passes.rtask_inline_composites import InlineComposites
 from rammer_mlir.passes.rtask_insert_copies import InsertCopies
 from rammer_mlir.passes.rtask_match_composites import MatchComposites
 from rammer_mlir.passes.rtask_merge_operators import MergeOperators
@@ -59,6 +60,7 @@ PASSES: tuple[type[Pass], ...] = (
     Winograd,
     DecomposePad,
     InsertCopies,
+    InlineComposites,
     Tile,
     Bufferize,
     ApplyCosts,

@@ -11,14 +11,25 @@ from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.fusion.grouping import Group, group_operations, is_cloned
 from rammer_mlir.passes.ir.block_order import sort_block
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
-from rammer_mlir.passes.ir.entry import entry_block, entry_function
+from rammer_mlir.passes.ir.entry import (
+    CODEGEN,
+    entry_block,
+    entry_function,
+    functions,
+    is_private,
+    symbol_name,
+)
 from rammer_mlir.passes.ir.outline import Outliner, clone_constants, create_operator
 from rammer_mlir.passes.ir.structured import Structured, captured_values, is_generic, plain_dim
 
 
 @dataclass(frozen=True)
 class FormOperators(Pass):
-    """Group tensor operations into rOperators; equal computations share one function."""
+    """Group tensor operations into rOperators; equal computations share one function.
+
+    Calls of functions with ``rtask.codegen``, which are regions for foreign code generators, become
+    rOperators of their own.
+    """
 
     name: ClassVar[str] = "rtask-form-operators"
 
@@ -26,6 +37,7 @@ class FormOperators(Pass):
         """Rewrite the entry function; views and concatenations stay between the operators."""
         main = entry_function(module)
         _fold_empty_reshapes(entry_block(module))
+        _replace_region_calls(module)
         outliner = Outliner(module)
         for group in group_operations(entry_block(module)):
             _outline(group, outliner)
@@ -46,6 +58,27 @@ def _fold_empty_reshapes(block: ir.Block) -> None:
                 fresh = tensor.EmptyOp(list(kind.shape), kind.element_type)
             result.replace_all_uses_with(fresh.result)
             op.operation.erase()
+
+
+def _replace_region_calls(module: ir.Module) -> None:
+    """Make an rOperator of each call of a region."""
+    regions = {
+        symbol_name(function)
+        for function in functions(module)
+        if is_private(function) and CODEGEN in function.operation.attributes
+    }
+    for op in list(entry_block(module).operations) if regions else []:
+        operation = op.operation
+        if operation.name != "func.call":
+            continue
+        callee = ir.FlatSymbolRefAttr(operation.attributes["callee"]).value
+        if callee in regions:
+            types = [value.type for value in operation.results]
+            ip = ir.InsertionPoint(operation)
+            new = create_operator(callee, list(operation.operands), types, operation.location, ip)
+            for old, fresh in zip(operation.results, new.results, strict=True):
+                old.replace_all_uses_with(fresh)
+            operation.erase()
 
 
 def _outline(group: Group, outliner: Outliner) -> None:

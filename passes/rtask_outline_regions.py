@@ -71,9 +71,7 @@ class _Call:
         )
         self._replace(name, inputs, outputs)
 
-    def _replace(
-        self, name: str, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]
-    ) -> None:
+    def _replace(self, name: str, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> None:
         units = self.region.units
         main = max(units, key=lambda unit: unit.macs)
         with ir.InsertionPoint(units[-1].root), main.root.location:
