@@ -27,25 +27,29 @@ def apply_script(module: ir.Module, path: Path) -> None:
         PassError: if it is no script, or the script fails.
         OperationError: if what it annotates has no name.
     """
-    main = _main_sequence(module.context, path)
+    script = _parse(module.context, path)
+    main = _main_sequence(script, path)
     interpreter = submodule("dialects.transform.interpreter")
     try:
-        interpreter.apply_named_sequence(module, main, main.parent)
+        interpreter.apply_named_sequence(module, main, script)
     except (ir.MLIRError, ValueError) as error:
         raise PassError(f"script '{path}': expected it to succeed, found {_line(error)}") from error
     _number_composites(module)
 
 
-def _main_sequence(context: ir.Context, path: Path) -> ir.Operation:
+def _parse(context: ir.Context, path: Path) -> ir.Module:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(f"script: expected a file of MLIR, found '{path}': {error}") from error
     with context, ir.Location.unknown():
         try:
-            script = ir.Module.parse(text)
+            return ir.Module.parse(text)
         except ir.MLIRError as error:
             raise PassError(f"script '{path}': expected MLIR, found {_line(error)}") from error
+
+
+def _main_sequence(script: ir.Module, path: Path) -> ir.Operation:
     for op in script.body.operations:
         attributes = op.operation.attributes
         if "sym_name" in attributes and ir.StringAttr(attributes["sym_name"]).value == _MAIN:
