@@ -11,6 +11,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from rammer_mlir.bindings import ir, passmanager
 from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.rtask_annotate_regions import AnnotateRegions
 from rammer_mlir.passes.rtask_apply_costs import ApplyCosts
 from rammer_mlir.passes.rtask_batch_products import BatchProducts
 from rammer_mlir.passes.rtask_block_channels import BlockChannels
@@ -21,15 +22,20 @@ from rammer_mlir.passes.rtask_distribute_activations import DistributeActivation
 from rammer_mlir.passes.rtask_externalize_constants import ExternalizeConstants
 from rammer_mlir.passes.rtask_fold_veus import FoldVeus
 from rammer_mlir.passes.rtask_form_operators import FormOperators
+from rammer_mlir.passes.rtask_inline_composites import InlineComposites
 from rammer_mlir.passes.rtask_insert_copies import InsertCopies
+from rammer_mlir.passes.rtask_match_composites import MatchComposites
 from rammer_mlir.passes.rtask_merge_operators import MergeOperators
+from rammer_mlir.passes.rtask_merge_regions import MergeRegions
 from rammer_mlir.passes.rtask_minimize_barriers import MinimizeBarriers
+from rammer_mlir.passes.rtask_outline_regions import OutlineRegions
 from rammer_mlir.passes.rtask_pack_weights import PackWeights
 from rammer_mlir.passes.rtask_pad_channels import PadChannels
 from rammer_mlir.passes.rtask_plan_memory import PlanMemory
 from rammer_mlir.passes.rtask_print_schedule import PrintSchedule
 from rammer_mlir.passes.rtask_schedule import Schedule
 from rammer_mlir.passes.rtask_split_products import SplitProducts
+from rammer_mlir.passes.rtask_split_regions import SplitRegions
 from rammer_mlir.passes.rtask_tile import Tile
 from rammer_mlir.passes.rtask_verify_schedule import VerifySchedule
 from rammer_mlir.passes.rtask_winograd import Winograd
@@ -37,6 +43,11 @@ from rammer_mlir.support.plugins import Registry, check_name, refuse
 
 PASSES: tuple[type[Pass], ...] = (
     ExternalizeConstants,
+    MatchComposites,
+    AnnotateRegions,
+    MergeRegions,
+    SplitRegions,
+    OutlineRegions,
     MergeOperators,
     BatchProducts,
     PackWeights,
@@ -49,6 +60,7 @@ PASSES: tuple[type[Pass], ...] = (
     Winograd,
     DecomposePad,
     InsertCopies,
+    InlineComposites,
     Tile,
     Bufferize,
     ApplyCosts,

@@ -10,13 +10,7 @@ from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.ir.boxes import PANEL_WIDTH, panel_number, point_of_panel
 from rammer_mlir.passes.ir.constants import constant_arguments
-from rammer_mlir.passes.ir.entry import (
-    callers,
-    entry_function,
-    functions,
-    is_private,
-    symbol_name,
-)
+from rammer_mlir.passes.ir.entry import callers, computations, entry_function, symbol_name
 from rammer_mlir.passes.ir.generics import indexing_maps
 from rammer_mlir.passes.ir.outline import create_operator
 from rammer_mlir.passes.ir.structured import Structured, element_bytes, plain_dim, shape_of
@@ -55,7 +49,7 @@ class BlockWeights(Pass):
         main = entry_function(module)
         constants = {weight.value for weight in constant_arguments(main)}
         weights = DerivedWeights(module)
-        bodies = {symbol_name(f): f for f in functions(module) if is_private(f)}
+        bodies = {symbol_name(f): f for f in computations(module)}
         for name, calls in callers(module).items():
             function = bodies.get(name)
             if function is None or not function.operation.regions[0].blocks:

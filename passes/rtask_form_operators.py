@@ -9,15 +9,27 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.fusion.grouping import Group, group_operations, is_cloned
+from rammer_mlir.passes.ir.block_order import sort_block
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
-from rammer_mlir.passes.ir.entry import entry_block, entry_function
+from rammer_mlir.passes.ir.entry import (
+    CODEGEN,
+    entry_block,
+    entry_function,
+    functions,
+    is_private,
+    symbol_name,
+)
 from rammer_mlir.passes.ir.outline import Outliner, clone_constants, create_operator
 from rammer_mlir.passes.ir.structured import Structured, captured_values, is_generic, plain_dim
 
 
 @dataclass(frozen=True)
 class FormOperators(Pass):
-    """Group tensor operations into rOperators; equal computations share one function."""
+    """Group tensor operations into rOperators; equal computations share one function.
+
+    Calls of functions with ``rtask.codegen``, which are regions for foreign code generators, become
+    rOperators of their own.
+    """
 
     name: ClassVar[str] = "rtask-form-operators"
 
@@ -25,10 +37,11 @@ class FormOperators(Pass):
         """Rewrite the entry function; views and concatenations stay between the operators."""
         main = entry_function(module)
         _fold_empty_reshapes(entry_block(module))
+        _replace_region_calls(module)
         outliner = Outliner(module)
         for group in group_operations(entry_block(module)):
             _outline(group, outliner)
-        _sort(entry_block(module))
+        sort_block(entry_block(module))
         _erase_dead(main)
 
 
@@ -45,6 +58,27 @@ def _fold_empty_reshapes(block: ir.Block) -> None:
                 fresh = tensor.EmptyOp(list(kind.shape), kind.element_type)
             result.replace_all_uses_with(fresh.result)
             op.operation.erase()
+
+
+def _replace_region_calls(module: ir.Module) -> None:
+    """Make an rOperator of each call of a region."""
+    regions = {
+        symbol_name(function)
+        for function in functions(module)
+        if is_private(function) and CODEGEN in function.operation.attributes
+    }
+    for op in list(entry_block(module).operations) if regions else []:
+        operation = op.operation
+        if operation.name != "func.call":
+            continue
+        callee = ir.FlatSymbolRefAttr(operation.attributes["callee"]).value
+        if callee in regions:
+            types = [value.type for value in operation.results]
+            ip = ir.InsertionPoint(operation)
+            new = create_operator(callee, list(operation.operands), types, operation.location, ip)
+            for old, fresh in zip(operation.results, new.results, strict=True):
+                old.replace_all_uses_with(fresh)
+            operation.erase()
 
 
 def _outline(group: Group, outliner: Outliner) -> None:
@@ -124,42 +158,6 @@ def _has_window(op: Structured) -> bool:
     return any(
         plain_dim(expr) is None and not isinstance(expr, ir.AffineConstantExpr) for expr in exprs
     )
-
-
-def _sort(block: ir.Block) -> None:
-    """Move operations behind what they use: a group's call stands where its last operation stood,
-    which may be behind a user of an earlier one.
-    """
-    operations = [op.operation for op in block.operations]
-    here, placed = set(operations), set[ir.Operation]()
-    for op in operations[:-1]:
-        pending = [op]
-        while pending:
-            current = pending[-1]
-            missing = [
-                owner.operation
-                for owner in (value.owner for value in _used(current))
-                if not isinstance(owner, ir.Block)
-                and owner.operation in here
-                and owner.operation not in placed
-            ]
-            if missing:
-                pending.extend(missing)
-                continue
-            pending.pop()
-            if current not in placed:
-                placed.add(current)
-                current.move_before(operations[-1])
-
-
-def _used(op: ir.Operation) -> list[ir.Value]:
-    """List what an operation uses, also inside of its regions."""
-    values = list(op.operands)
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                values.extend(_used(inner.operation))
-    return values
 
 
 def _erase_dead(main: ir.OpView) -> None:

@@ -9,7 +9,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.ir.constant_pad import PAD
-from rammer_mlir.passes.ir.entry import callers, functions, is_private, symbol_name
+from rammer_mlir.passes.ir.entry import callers, computations, symbol_name
 from rammer_mlir.passes.ir.outline import Outliner
 from rammer_mlir.passes.weights.derived import DerivedWeights
 from rammer_mlir.passes.winograd.blocked_convolution import read_convolution
@@ -42,8 +42,8 @@ class Winograd(Pass):
             raise OptionError(f"form: expected strips or operators, found '{self.form}'")
         weights, outliner = DerivedWeights(module), Outliner(module)
         calls = callers(module)
-        for function in list(functions(module)):
-            if is_private(function) and function.operation.regions[0].blocks:
+        for function in list(computations(module)):
+            if function.operation.regions[0].blocks:
                 name = symbol_name(function)
                 self._rewrite(function, calls.get(name, []), weights, outliner)
         weights.finish()

@@ -12,6 +12,17 @@ from rammer_mlir.compiler.backends.registry import register_target
 from rammer_mlir.compiler.options import CompileOptions
 from rammer_mlir.compiler.stage import Stage, Work
 from rammer_mlir.passes.base import OperationError, Pass
+from rammer_mlir.passes.regions.codegen import Codegen, RegionFacts, register_codegen
+from rammer_mlir.passes.regions.cuts import Limits
+from rammer_mlir.passes.regions.match import Match
+from rammer_mlir.passes.regions.patterns import (
+    CompositePattern,
+    alternatives,
+    constant,
+    op,
+    wildcard,
+)
+from rammer_mlir.passes.regions.reading import Operand, Reading
 from rammer_mlir.passes.registry import register_pass
 from rammer_mlir.passes.tiling.external_offer import Box, external_rkernel
 from rammer_mlir.passes.tiling.providers import (
@@ -31,27 +42,39 @@ __all__ = [
     "Backend",
     "Box",
     "Code",
+    "Codegen",
     "CompileOptions",
+    "CompositePattern",
     "CostFunction",
     "Device",
     "DeviceDescription",
     "KernelProvider",
+    "Limits",
+    "Match",
     "OfferedOperator",
+    "Operand",
     "OperationError",
     "Pass",
     "Plan",
     "Policy",
     "RKernel",
+    "Reading",
+    "RegionFacts",
     "Stage",
     "TaskGraph",
     "Work",
+    "alternatives",
+    "constant",
     "external_rkernel",
     "find_device",
     "get_policy",
+    "op",
+    "register_codegen",
     "register_costs",
     "register_device",
     "register_pass",
     "register_policy",
     "register_rkernels",
     "register_target",
+    "wildcard",
 ]

@@ -38,7 +38,7 @@ CONCEPTS = (
     {"ir"},
     {"weights", "tiling", "program"},
     {"contractions", "fusion"},
-    {"channels"},
+    {"channels", "regions"},
     {"winograd", "merging"},
 )
 """The folders of the passes from the bottom up; the passes themselves are above all of them."""

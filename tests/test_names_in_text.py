@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from rammer_mlir.compiler.backends.registry import TARGETS
+from rammer_mlir.passes.regions.codegen import CODEGENS
 from rammer_mlir.passes.registry import EXTENSION_PASSES
 from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS
 from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
@@ -31,7 +32,7 @@ PLACE = re.compile(r"`([\w./*-]*(?:\.py|/))`")
 """A Python file or a folder between backquotes; ``*`` stands for any characters."""
 
 REGISTRIES: tuple[Registry[Any], ...] = (
-    COST_FUNCTIONS, DEVICES, EXTENSION_PASSES, KERNEL_PROVIDERS, POLICIES, TARGETS
+    CODEGENS, COST_FUNCTIONS, DEVICES, EXTENSION_PASSES, KERNEL_PROVIDERS, POLICIES, TARGETS
 )  # fmt: skip
 GROUPS = {registry.group for registry in REGISTRIES}
 """Groups of entry points, which look like modules."""

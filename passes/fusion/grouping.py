@@ -24,6 +24,9 @@ VIEWS = frozenset({"tensor.collapse_shape", "tensor.expand_shape", "tensor.extra
 CONCAT = "tensor.concat"
 """Joins tensors; its operands are written in place into the result's buffer."""
 
+OPERATOR = "rtask.operator"
+"""An rOperator that exists already, as a region for a code generator does; it is never fused."""
+
 _SMALL_WORK = 200_000
 """Scalar operations below which losing parallelism costs less than one more rOperator."""
 
@@ -97,7 +100,7 @@ class _Grouping:
                 self._root[op.operation.results[0]] = max(
                     (self._root_position(value) for value in op.operation.operands), default=-1
                 )
-            elif not is_cloned(op):
+            elif op.operation.name != OPERATOR and not is_cloned(op):
                 self._place(position, op)
         unique = dict.fromkeys(self._group_of.values())
         return sorted(unique, key=lambda group: self._position[group.operations[-1].operation])

@@ -7,6 +7,12 @@ from collections.abc import Iterator, Mapping
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import PassError
 
+CODEGEN = "rtask.codegen"
+"""Attribute of a private function: the code generator that its computation is for."""
+
+COMPOSITE = "rtask.composite"
+"""Attribute of a private function, the composite that it is; and of operations, before that."""
+
 
 def functions(module: ir.Module) -> Iterator[ir.OpView]:
     """Yield every ``func.func`` of the module."""
@@ -24,6 +30,17 @@ def is_private(function: ir.OpView) -> bool:
     """Whether the function is private to the module, as rKernels are."""
     attributes = function.operation.attributes
     return "sym_visibility" in attributes and "private" in str(attributes["sym_visibility"])
+
+
+def computations(module: ir.Module) -> Iterator[ir.OpView]:
+    """Yield the private functions whose computations passes may rewrite.
+
+    Those of regions and composites are left out: they mean what their code generator has matched.
+    """
+    for function in functions(module):
+        attributes = function.operation.attributes
+        if is_private(function) and CODEGEN not in attributes and COMPOSITE not in attributes:
+            yield function
 
 
 def entry_function(module: ir.Module) -> ir.OpView:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rammer_mlir.bindings import func, ir
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
@@ -22,9 +22,20 @@ class Outliner:
         self._taken = {symbol_name(function) for function in functions(module)}
         self._next: dict[str, int] = {}
 
-    def function(self, kind: str, inputs: Sequence[ir.Type], body: Body) -> str:
-        """Return the name of a function with this body; ``kind`` begins the name of a new one."""
+    def function(
+        self,
+        kind: str,
+        inputs: Sequence[ir.Type],
+        body: Body,
+        attributes: Mapping[str, ir.Attribute] | None = None,
+    ) -> str:
+        """Return the name of a function with this body and these attributes.
+
+        ``kind`` begins the name of a new one.
+        """
         function = self._build(inputs, body)
+        for name, value in (attributes or {}).items():
+            function.operation.attributes[name] = value
         text = function.operation.get_asm(enable_debug_info=False, use_local_scope=True)
         known = self._known.get(text)
         if known is not None:

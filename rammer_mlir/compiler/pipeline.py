@@ -73,7 +73,7 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
                 *_FUSED_BODIES,
             ),
         ),
-        Stage("tasks", (_tiled_for_cpu(options), *_SIMPLIFIED)),
+        Stage("tasks", ("rtask-inline-composites", _tiled_for_cpu(options), *_SIMPLIFIED)),
         Stage("buffers", ("rtask-bufferize",)),
         Stage("program", _scheduled(options)),
         Stage("target", step=lower),
@@ -132,7 +132,7 @@ def _gpu_stages(options: CompileOptions) -> tuple[Stage, ...]:
                 *_FUSED_BODIES,
             ),
         ),
-        Stage("tasks", (_tiled_for_gpu(options), *_SIMPLIFIED)),
+        Stage("tasks", ("rtask-inline-composites", _tiled_for_gpu(options), *_SIMPLIFIED)),
         Stage("buffers", ("rtask-bufferize",)),
         Stage("program", _scheduled(options)),
     )

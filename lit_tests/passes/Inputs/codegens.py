@@ -1,0 +1,83 @@
+"""Toy code generators: one takes convolutions with what follows, one takes everything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rammer_mlir.extend import (
+    Codegen,
+    CompositePattern,
+    Device,
+    Limits,
+    Reading,
+    RegionFacts,
+    constant,
+    op,
+    register_codegen,
+    wildcard,
+)
+
+
+class Toy:
+    """Takes convolutions, additions and activations."""
+
+    name: ClassVar[str] = "toy"
+
+    def patterns(self) -> Sequence[CompositePattern]:
+        """Return the example of the paper: convolution, addition and relu."""
+        conv = op("conv2d", wildcard("x"), constant("w"))
+        biased = conv.optional(lambda c: op("add", c, constant("b")))
+        return [CompositePattern("toy.conv_add_relu", op("relu", biased))]
+
+    def supports(self, reading: Reading) -> bool:
+        """Take operations of these kinds on f32."""
+        return (
+            reading.kind in ("conv2d", "add", "max_pool") and reading.output.element_type == "f32"
+        )
+
+    def limits(self) -> Limits:
+        """Hold as much as there is."""
+        return Limits()
+
+    def worth(self, facts: RegionFacts, device: Device) -> bool:
+        """Take everything."""
+        return True
+
+
+class Greedy(Toy):
+    """Takes every operation that has a reading."""
+
+    name: ClassVar[str] = "greedy"
+
+    def patterns(self) -> Sequence[CompositePattern]:
+        """Return no pattern."""
+        return []
+
+    def supports(self, reading: Reading) -> bool:
+        """Take everything."""
+        return True
+
+
+class Small(Toy):
+    """Holds two operations at most, and is not worth it for fewer than 1,000 multiplications."""
+
+    name: ClassVar[str] = "small"
+
+    def patterns(self) -> Sequence[CompositePattern]:
+        """Return no pattern."""
+        return []
+
+    def limits(self) -> Limits:
+        """Hold two operations."""
+        return Limits(operations=2)
+
+    def worth(self, facts: RegionFacts, device: Device) -> bool:
+        """Take what has enough arithmetic."""
+        return facts.macs >= 1000
+
+
+TOYS: tuple[Codegen, ...] = (Toy(), Greedy(), Small())
+
+for toy in TOYS:
+    register_codegen(toy)

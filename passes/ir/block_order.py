@@ -1,0 +1,43 @@
+"""The order of a block's operations."""
+
+from __future__ import annotations
+
+from rammer_mlir.bindings import ir
+
+
+def sort_block(block: ir.Block) -> None:
+    """Move operations behind what they use; those that are already keep their order.
+
+    A call of several operations stands where the last one stood, which may be behind a user of an
+    earlier one.
+    """
+    operations = [op.operation for op in block.operations]
+    here, placed = set(operations), set[ir.Operation]()
+    for op in operations[:-1]:
+        pending = [op]
+        while pending:
+            current = pending[-1]
+            missing = [
+                owner.operation
+                for owner in (value.owner for value in _used(current))
+                if not isinstance(owner, ir.Block)
+                and owner.operation in here
+                and owner.operation not in placed
+            ]
+            if missing:
+                pending.extend(missing)
+                continue
+            pending.pop()
+            if current not in placed:
+                placed.add(current)
+                current.move_before(operations[-1])
+
+
+def _used(op: ir.Operation) -> list[ir.Value]:
+    """List what an operation uses, also inside of its regions."""
+    values = list(op.operands)
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                values.extend(_used(inner.operation))
+    return values

@@ -1,0 +1,1 @@
+"""Regions of the graph for foreign code generators: readings, patterns, merging, splitting."""

@@ -1,0 +1,129 @@
+"""Foreign code generators, as far as the passes that form regions ask them; found by their names.
+
+A code generator comes from a program (``register_codegen``) or from an installed package (entry
+points of the group ``rammer_mlir.codegens``, imported only when their names are asked for).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, TypeVar, cast
+
+from rammer_mlir.errors import PassError, RammerError
+from rammer_mlir.passes.regions.cuts import Limits
+from rammer_mlir.passes.regions.patterns import CompositePattern
+from rammer_mlir.passes.regions.reading import Reading
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.support.plugins import Registry, check_name, refuse
+
+T = TypeVar("T")
+
+_METHODS = ("patterns", "supports", "limits", "worth")
+
+
+@dataclass(frozen=True)
+class RegionFacts:
+    """What a region holds.
+
+    Attributes:
+        readings: of its operations, in their order.
+        operations: how many; a composite counts as one.
+        macs: multiplications that are added up.
+        bytes: of all tensors that it reads, writes and holds in between, each counted once.
+        transfer_bytes: of the tensors that it reads from and writes to the outside.
+        values: how many of these there are.
+    """
+
+    readings: tuple[Reading, ...]
+    operations: int
+    macs: int
+    bytes: int
+    transfer_bytes: int
+    values: int
+
+
+class Codegen(Protocol):
+    """A code generator, as far as regions are formed for it."""
+
+    name: ClassVar[str]
+    """Name by which users choose it; its composites' names begin with it and a dot."""
+
+    def patterns(self) -> Sequence[CompositePattern]:
+        """Return the table of patterns that it takes as one operation each."""
+        ...
+
+    def supports(self, reading: Reading) -> bool:
+        """Whether it can generate code for a single operation."""
+        ...
+
+    def limits(self) -> Limits:
+        """Return what one of its regions may hold."""
+        ...
+
+    def worth(self, facts: RegionFacts, device: Device) -> bool:
+        """Whether a region is better computed by it than by the device."""
+        ...
+
+
+def _check(name: str, value: object) -> Codegen:
+    given: Any = value() if isinstance(value, type) and hasattr(value, "supports") else value
+    is_named = isinstance(getattr(given, "name", None), str)
+    if not is_named or not all(callable(getattr(given, method, None)) for method in _METHODS):
+        refuse(f"a code generator, with a name and functions {', '.join(_METHODS)}", value)
+    check_name(name, given.name)
+    if not name or "." in name:
+        refuse("a name without a dot", repr(name))
+    return cast("Codegen", given)
+
+
+CODEGENS: Registry[Codegen] = Registry("code generator", {}, _check, "codegens")
+"""Code generators by name; the project has none of its own."""
+
+
+def register_codegen(codegen: Codegen) -> None:
+    """Make a code generator known by its name.
+
+    Raises:
+        OptionError: if it is none, or another one has that name.
+    """
+    CODEGENS.register(getattr(codegen, "name", ""), codegen)
+
+
+def codegen_of_composite(name: str) -> str:
+    """Return the name of the code generator that a composite is for."""
+    return name.partition(".")[0]
+
+
+def patterns_of(codegen: Codegen) -> Sequence[CompositePattern]:
+    """Return a code generator's table.
+
+    Raises:
+        PassError: if asking fails, or a composite's name is not the code generator's.
+    """
+    table = tuple(ask(codegen, "patterns", codegen.patterns))
+    for pattern in table:
+        if codegen_of_composite(pattern.name) != codegen.name or "." not in pattern.name:
+            raise PassError(
+                f"code generator '{codegen.name}': expected composites named "
+                f"'{codegen.name}.NAME', found '{pattern.name}'; rename it"
+            )
+    return table
+
+
+def ask(codegen: Codegen, method: str, call: Callable[[], T]) -> T:
+    """Call a code generator; what it raises becomes an error of one line.
+
+    Raises:
+        PassError: if the call fails.
+    """
+    try:
+        return call()
+    except RammerError:
+        raise
+    except Exception as error:
+        problem = " ".join(f"{type(error).__name__}: {error}".split())
+        raise PassError(
+            f"code generator '{codegen.name}': expected {method} to succeed, found {problem}; "
+            "mend it, or leave it out"
+        ) from error

@@ -1,0 +1,201 @@
+"""Bodies of element-wise operations as trees in a normal form: equal bodies are equal trees.
+
+Operands of commutative functions are sorted, comparisons have constants on the right, and a choice
+of the larger or smaller of a value and a constant is ``maximum`` or ``minimum`` (which return NaN
+for NaN). Zeros of different sign are taken as equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.structured import Structured
+
+
+@dataclass(frozen=True)
+class Input:
+    """An element of an input, by the input's number."""
+
+    number: int
+
+    def __str__(self) -> str:
+        """Return the input as ``x0``."""
+        return f"x{self.number}"
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number; booleans are 0 and 1."""
+
+    value: float
+
+    def __str__(self) -> str:
+        """Return the number."""
+        return repr(self.value)
+
+
+@dataclass(frozen=True)
+class Apply:
+    """A function of expressions."""
+
+    function: str
+    operands: tuple[Expression, ...]
+
+    def __str__(self) -> str:
+        """Return the call."""
+        return f"{self.function}({', '.join(map(str, self.operands))})"
+
+
+Expression: TypeAlias = Input | Constant | Apply
+
+COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "and", "or", "oeq", "one", "eq", "ne"})
+"""Functions whose operands may be exchanged."""
+
+_FUNCTIONS: Mapping[str, str] = {
+    **{f"arith.{name}f": name for name in ("add", "sub", "mul", "div", "neg")},
+    **{f"arith.{name}i": name for name in ("add", "sub", "mul", "and", "or")},
+    **{f"arith.{name}": name for name in ("select", "maxnumf", "minnumf")},
+    "arith.maximumf": "maximum",
+    "arith.minimumf": "minimum",
+    "arith.maxsi": "maximum",
+    "arith.minsi": "minimum",
+    "math.absf": "abs",
+    "math.absi": "abs",
+    "math.powf": "pow",
+    **{
+        f"math.{name}": name
+        for name in (
+            "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp",
+            "expm1", "floor", "log", "log1p", "roundeven", "rsqrt", "sin", "sinh", "sqrt", "tan",
+            "tanh",
+        )
+    },
+}  # fmt: skip
+"""The operations of bodies that have a name of one function; they compute on equal types."""
+
+_CASTS = frozenset({"arith.extf", "arith.truncf", "arith.sitofp", "arith.fptosi", "arith.extsi"})
+
+_FLOAT_PREDICATES = (
+    "false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord",
+    "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true",
+)  # fmt: skip
+_INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge")
+
+_SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
+"""The end of a predicate's name, and of the predicate of exchanged operands."""
+
+
+def body_expression(op: Structured) -> Expression | None:
+    """Return what a body with one result yields; None if it has operations without a name here.
+
+    Operands of the operation are inputs by their numbers, the destination is the last one.
+    Captured scalars must be constants.
+    """
+    if len(op.yielded) != 1:
+        return None
+    known: dict[ir.Value, Expression] = {
+        argument: Input(number) for number, argument in enumerate(op.arguments)
+    }
+    for inner in op.body:
+        operation = inner.operation
+        operands = [_operand(value, known) for value in operation.operands]
+        found = [operand for operand in operands if operand is not None]
+        function = _function(operation)
+        if function is None or len(found) < len(operands) or len(operation.results) != 1:
+            return None
+        known[operation.results[0]] = apply(function, *found)
+    return _operand(op.yielded[0], known)
+
+
+def _operand(value: ir.Value, known: Mapping[ir.Value, Expression]) -> Expression | None:
+    if value in known:
+        return known[value]
+    number = scalar_constant(value)
+    return None if number is None else Constant(number)
+
+
+def scalar_constant(value: ir.Value) -> float | None:
+    """Return the number that a value is by an ``arith.constant``, None for all others."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
+        return None
+    attribute = owner.attributes["value"]
+    if isinstance(attribute, ir.BoolAttr):
+        return float(attribute.value)
+    if isinstance(attribute, ir.FloatAttr | ir.IntegerAttr):
+        return float(attribute.value)
+    return None
+
+
+def _function(op: ir.Operation) -> str | None:
+    if op.name in _CASTS:
+        return f"cast_{op.results[0].type}"
+    if op.name == "arith.cmpf":
+        return _FLOAT_PREDICATES[ir.IntegerAttr(op.attributes["predicate"]).value]
+    if op.name == "arith.cmpi":
+        predicate = ir.IntegerAttr(op.attributes["predicate"]).value
+        signed = predicate < len(_INTEGER_PREDICATES)
+        return _INTEGER_PREDICATES[predicate] if signed else None
+    return _FUNCTIONS.get(op.name)
+
+
+def apply(function: str, *operands: Expression) -> Expression:
+    """Return a function of expressions that are in normal form, in normal form."""
+    if len(operands) == 2 and function in COMMUTATIVE:
+        return Apply(function, tuple(sorted(operands, key=_rank)))
+    is_swapped = len(operands) == 2 and isinstance(operands[0], Constant)
+    if is_swapped and function[-2:] in _SWAPPED and not isinstance(operands[1], Constant):
+        return Apply(function[:-2] + _SWAPPED[function[-2:]], operands[::-1])
+    if function == "select":
+        return _larger_or_smaller(operands) or Apply(function, operands)
+    return Apply(function, operands)
+
+
+def _rank(expression: Expression) -> tuple[int, str]:
+    """Sort calls first, constants last; the values of constants do not count."""
+    if isinstance(expression, Constant):
+        return 2, ""
+    if isinstance(expression, Input):
+        return 1, f"{expression.number:4}"
+    return 0, f"{expression.function} {[_rank(operand) for operand in expression.operands]}"
+
+
+def _larger_or_smaller(operands: Sequence[Expression]) -> Expression | None:
+    """Read ``select(a < c, c, a)`` and its like, for a number c."""
+    condition, chosen, other = operands
+    if not isinstance(condition, Apply) or len(condition.operands) != 2:
+        return None
+    value, bound = condition.operands
+    if not isinstance(bound, Constant) or math.isnan(bound.value):
+        return None
+    order, relation = condition.function[:1], condition.function[1:]
+    if (chosen, other) == (bound, value) and order in "os":
+        functions = {"lt": "maximum", "le": "maximum", "gt": "minimum", "ge": "minimum"}
+    elif (chosen, other) == (value, bound) and order in "us":
+        functions = {"gt": "maximum", "ge": "maximum", "lt": "minimum", "le": "minimum"}
+    else:
+        return None
+    return apply(functions[relation], value, bound) if relation in functions else None
+
+
+def inputs_of(expression: Expression) -> Iterator[int]:
+    """Yield the numbers of the inputs from left to right, each as often as it stands there."""
+    if isinstance(expression, Input):
+        yield expression.number
+    elif isinstance(expression, Apply):
+        for operand in expression.operands:
+            yield from inputs_of(operand)
+
+
+def renumbered(expression: Expression, numbers: Mapping[int, int]) -> Expression:
+    """Return an expression with other numbers of inputs, in normal form."""
+    if isinstance(expression, Input):
+        return Input(numbers[expression.number])
+    if isinstance(expression, Apply):
+        operands = (renumbered(operand, numbers) for operand in expression.operands)
+        return apply(expression.function, *operands)
+    return expression

@@ -1,0 +1,73 @@
+"""Attributes on operations between the passes that form regions: composites and regions.
+
+``rtask.composite = {name = "acc.conv_relu", match = 3 : i64}`` stands on all operations of a match,
+``rtask.region = {codegen = "acc", id = 2 : i64}`` on all operations of a region.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.base import OperationError
+from rammer_mlir.passes.ir.entry import COMPOSITE
+
+REGION = "rtask.region"
+"""Attribute of an operation: its region and the region's code generator."""
+
+READING = "rtask.reading"
+"""Attribute of a composite's function: the kinds of its operations."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The value of one of these attributes: a name and a number."""
+
+    name: str
+    number: int
+
+
+_KEYS = {COMPOSITE: ("name", "match"), REGION: ("codegen", "id")}
+
+_MAKERS = {COMPOSITE: "rtask-match-composites", REGION: "rtask-annotate-regions"}
+
+
+def mark_of(op: ir.Operation, attribute: str) -> Mark | None:
+    """Return an operation's mark, None if it has none.
+
+    Raises:
+        OperationError: if the attribute is of another form.
+    """
+    if attribute not in op.attributes:
+        return None
+    given = op.attributes[attribute]
+    text, number = _KEYS[attribute]
+    if isinstance(given, ir.DictAttr) and {item.name for item in given} == {text, number}:
+        name, count = given[text], given[number]
+        if isinstance(name, ir.StringAttr) and isinstance(count, ir.IntegerAttr):
+            if name.value and count.value >= 0:
+                return Mark(name.value, count.value)
+    raise OperationError(
+        op,
+        f"attribute '{attribute}': expected {{{text} = \"NAME\", {number} = N : i64}}, found "
+        f"{given}; remove it and run {_MAKERS[attribute]}",
+    )
+
+
+def set_mark(ops: Iterable[ir.Operation], attribute: str, mark: Mark) -> None:
+    """Write a mark on operations."""
+    text, number = _KEYS[attribute]
+    for op in ops:
+        with op.context:
+            i64 = ir.IntegerType.get_signless(64)
+            op.attributes[attribute] = ir.DictAttr.get(
+                {text: ir.StringAttr.get(mark.name), number: ir.IntegerAttr.get(i64, mark.number)}
+            )
+
+
+def remove_mark(ops: Iterable[ir.Operation], attribute: str) -> None:
+    """Remove a mark from operations."""
+    for op in ops:
+        if attribute in op.attributes:
+            del op.attributes[attribute]

@@ -1,0 +1,244 @@
+"""Matches of patterns in a graph of readings, and which of them become composites.
+
+Matching goes from a root to its operands and tries all that a pattern leaves open, so that it finds
+a match whenever there is one. A match is accepted if no value inside of it, except the root's, is
+used outside.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rammer_mlir.errors import PassError, RammerError
+from rammer_mlir.passes.regions.expressions import COMMUTATIVE
+from rammer_mlir.passes.regions.match import Match, Names
+from rammer_mlir.passes.regions.patterns import (
+    Alternatives,
+    CompositePattern,
+    Op,
+    Pattern,
+    Repeated,
+    Typed,
+    Wildcard,
+    root_kinds,
+)
+from rammer_mlir.passes.regions.reading import Operand, Reading
+
+
+class ReadingGraph:
+    """Readings of a block's operations in their order, and how values flow between them."""
+
+    def __init__(self, readings: Sequence[Reading], used_elsewhere: Collection[Hashable]) -> None:
+        """Connect readings by their values.
+
+        Args:
+            readings: each in front of those that read its output.
+            used_elsewhere: outputs that are returned, or that operations without a reading read.
+        """
+        self.readings = readings
+        self._elsewhere = frozenset(used_elsewhere)
+        self._producer = {reading.output.value: n for n, reading in enumerate(readings)}
+        self._readers: dict[Hashable, set[int]] = {}
+        for number, reading in enumerate(readings):
+            for operand in reading.inputs:
+                self._readers.setdefault(operand.value, set()).add(number)
+
+    def producer(self, value: Hashable) -> int | None:
+        """Return the number of the reading that computes a value, None for other values."""
+        return self._producer.get(value)
+
+    def escapes(self, number: int, inside: Collection[int]) -> bool:
+        """Whether something outside reads the output of a reading."""
+        value = self.readings[number].output.value
+        return value in self._elsewhere or not self._readers.get(value, set()) <= set(inside)
+
+
+@dataclass(frozen=True)
+class _State:
+    """What is bound so far: values of patterns and of names, and operations of the match."""
+
+    values: Mapping[Pattern, Hashable] = field(default_factory=dict[Pattern, Hashable])
+    names: Names = field(default_factory=dict[str, Operand])
+    outer: frozenset[Hashable] = frozenset()
+    numbers: frozenset[int] = frozenset()
+
+    def bind(self, pattern: Wildcard, operand: Operand) -> _State | None:
+        """Return the state with one more value from outside, None if its name has another."""
+        known = self.names.get(pattern.name, operand) if pattern.name else operand
+        if known.value != operand.value:
+            return None
+        names = {**self.names, pattern.name: operand} if pattern.name else self.names
+        values = {**self.values, pattern: operand.value}
+        return _State(values, names, self.outer | {operand.value}, self.numbers)
+
+
+def matches(
+    graph: ReadingGraph, pattern: Pattern, root: int, taken: Collection[int] = ()
+) -> Iterator[Match]:
+    """Yield the matches with a root that have no escaping value, in the order of preference.
+
+    Args:
+        graph: of readings.
+        pattern: of the root's result.
+        root: number of a reading.
+        taken: numbers of readings that no match may contain.
+    """
+    for state in _match(graph, pattern, graph.readings[root].output, _State(), taken):
+        if root not in state.numbers or _is_inside(graph, state):
+            continue
+        if any(graph.escapes(n, state.numbers) for n in state.numbers if n != root):
+            continue
+        numbers = tuple(sorted(state.numbers))
+        yield Match(tuple(graph.readings[n] for n in numbers), numbers, state.names)
+
+
+def _is_inside(graph: ReadingGraph, state: _State) -> bool:
+    """Whether a wildcard stands for a value that the match computes itself."""
+    return any(graph.producer(value) in state.numbers for value in state.outer)
+
+
+def _match(
+    graph: ReadingGraph, pattern: Pattern, operand: Operand, state: _State, taken: Collection[int]
+) -> Iterator[_State]:
+    if pattern in state.values:
+        if state.values[pattern] == operand.value:
+            yield state
+    elif isinstance(pattern, Wildcard):
+        bound = state.bind(pattern, operand)
+        if bound is not None and (operand.is_constant or not pattern.is_constant):
+            yield bound
+    else:
+        for found in _match_compound(graph, pattern, operand, state, taken):
+            values = {**found.values, pattern: operand.value}
+            yield _State(values, found.names, found.outer, found.numbers)
+
+
+def _match_compound(
+    graph: ReadingGraph, pattern: Pattern, operand: Operand, state: _State, taken: Collection[int]
+) -> Iterator[_State]:
+    if isinstance(pattern, Op):
+        yield from _match_operation(graph, pattern, operand, state, taken)
+    elif isinstance(pattern, Typed) and operand.element_type == pattern.name:
+        yield from _match(graph, pattern.pattern, operand, state, taken)
+    elif isinstance(pattern, Alternatives | Repeated):
+        options = pattern.options() if isinstance(pattern, Repeated) else pattern.options
+        for option in options:
+            yield from _match(graph, option, operand, state, taken)
+
+
+def _match_operation(
+    graph: ReadingGraph, pattern: Op, operand: Operand, state: _State, taken: Collection[int]
+) -> Iterator[_State]:
+    number = graph.producer(operand.value)
+    if number is None or number in taken or number in state.numbers:
+        return
+    reading = graph.readings[number]
+    if reading.kind not in pattern.kinds or not _has(reading, pattern.attributes):
+        return
+    begun = _State(state.values, state.names, state.outer, state.numbers | {number})
+    if pattern.operands is None:
+        yield begun
+        return
+    if len(pattern.operands) != len(reading.inputs):
+        return
+    for inputs in _orders(reading):
+        yield from _match_operands(graph, pattern.operands, inputs, begun, taken)
+
+
+def _has(reading: Reading, attributes: Mapping[str, object]) -> bool:
+    return all(
+        name in reading.attributes and reading.attributes[name] == value
+        for name, value in attributes.items()
+    )
+
+
+def _orders(reading: Reading) -> Iterator[Sequence[Operand]]:
+    """Yield the orders of inputs that give the same result."""
+    yield reading.inputs
+    if len(reading.inputs) == 2 and reading.kind in COMMUTATIVE:
+        yield reading.inputs[::-1]
+
+
+def _match_operands(
+    graph: ReadingGraph,
+    patterns: Sequence[Pattern],
+    operands: Sequence[Operand],
+    state: _State,
+    taken: Collection[int],
+) -> Iterator[_State]:
+    if not patterns:
+        yield state
+        return
+    for found in _match(graph, patterns[0], operands[0], state, taken):
+        yield from _match_operands(graph, patterns[1:], operands[1:], found, taken)
+
+
+@dataclass(frozen=True)
+class Composite:
+    """A match that becomes a composite, and the pattern's name."""
+
+    name: str
+    match: Match
+
+
+def find_composites(
+    graph: ReadingGraph, patterns: Sequence[CompositePattern], taken: Collection[int] = ()
+) -> list[Composite]:
+    """Choose matches that share no operation, in the order of their roots.
+
+    Patterns of higher priority come first; then larger matches, later roots, earlier patterns.
+
+    Args:
+        graph: of readings.
+        patterns: tables of code generators, one after the other.
+        taken: numbers of readings that belong to composites already.
+    """
+    used = set(taken)
+    kinds = [frozenset(root_kinds(pattern.pattern)) for pattern in patterns]
+    waiting: list[tuple[tuple[int, int, int, int], Match]] = []
+    for place, pattern in enumerate(patterns):
+        for root, reading in enumerate(graph.readings):
+            if reading.kind in kinds[place]:
+                _offer(waiting, graph, pattern, (root, place), used)
+    chosen: list[tuple[int, Composite]] = []
+    while waiting:
+        (_, _, root, place), match = heapq.heappop(waiting)
+        pattern = patterns[place]
+        if used.isdisjoint(match.numbers):
+            used.update(match.numbers)
+            chosen.append((-root, Composite(pattern.name, match)))
+        elif -root not in used:
+            _offer(waiting, graph, pattern, (-root, place), used)
+    return [composite for _, composite in sorted(chosen, key=lambda each: each[0])]
+
+
+def _offer(
+    waiting: list[tuple[tuple[int, int, int, int], Match]],
+    graph: ReadingGraph,
+    pattern: CompositePattern,
+    at: tuple[int, int],
+    used: Collection[int],
+) -> None:
+    """Add the preferred match of a pattern at a root that has no operation that is used."""
+    root, place = at
+    for match in matches(graph, pattern.pattern, root, used):
+        if pattern.check is None or _passes(pattern, match):
+            key = (-pattern.priority, -len(match.numbers), -root, place)
+            heapq.heappush(waiting, (key, match))
+            return
+
+
+def _passes(pattern: CompositePattern, match: Match) -> bool:
+    assert pattern.check is not None
+    try:
+        return bool(pattern.check(match))
+    except RammerError:
+        raise
+    except Exception as error:
+        problem = " ".join(f"{type(error).__name__}: {error}".split())
+        raise PassError(
+            f"pattern '{pattern.name}': expected its check to return whether a match is taken, "
+            f"found {problem}; mend the code generator's table"
+        ) from error

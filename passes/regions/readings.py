@@ -1,0 +1,59 @@
+"""What operations at the `linalg` stage mean: ``read``.
+
+A reading is taken from loops, maps and bodies, not from names, so that it does not depend on who
+wrote the IR. An operation without a reading is never given to a code generator by its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.structured import Structured, is_generic
+from rammer_mlir.passes.regions.compound_readings import read_average, read_grouped, read_softmax
+from rammer_mlir.passes.regions.contraction_readings import read_contraction
+from rammer_mlir.passes.regions.elementwise import read_elementwise, read_fill
+from rammer_mlir.passes.regions.reading import Reading
+from rammer_mlir.passes.regions.reductions import read_reduction
+from rammer_mlir.passes.regions.views import read_view
+from rammer_mlir.passes.regions.weights import Weights
+
+
+def read(op: ir.OpView, weights: Weights | None = None) -> Reading | None:
+    """Return what an operation means, together with those in front that belong to it alone.
+
+    Args:
+        op: of a block of static tensors.
+        weights: the entry function's, which are constants; none by default.
+    """
+    known = {} if weights is None else weights
+    if not _is_static(op):
+        return None
+    if not is_generic(op):
+        return read_grouped(op, known) or read_view(op, known) or read_fill(op, known)
+    generic = Structured(op)
+    for reader in (read_average, read_softmax, read_contraction, read_reduction):
+        reading = reader(generic, known)
+        if reading is not None:
+            return reading
+    return read_fill(op, known) or read_elementwise(generic, known)
+
+
+def read_all(operations: Iterable[ir.OpView], weights: Weights | None = None) -> list[Reading]:
+    """Read operations of a block, in its order; each belongs to one reading, or to none."""
+    given = list(operations)
+    free: set[object] = {op.operation for op in given}
+    found: list[Reading] = []
+    for op in reversed(given):
+        reading = read(op, weights) if op.operation in free else None
+        if reading is not None and free.issuperset(reading.operations):
+            free.difference_update(reading.operations)
+            found.append(reading)
+    return found[::-1]
+
+
+def _is_static(op: ir.OpView) -> bool:
+    types = (value.type for value in (*op.operation.operands, *op.operation.results))
+    return len(op.operation.results) == 1 and all(
+        kind.has_static_shape for kind in types if isinstance(kind, ir.RankedTensorType)
+    )

@@ -1,0 +1,187 @@
+"""A block as a graph of regions and units outside of regions, with what regions hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.base import OperationError
+from rammer_mlir.passes.ir.entry import entry_block
+from rammer_mlir.passes.regions.codegen import RegionFacts
+from rammer_mlir.passes.regions.marks import REGION, Mark, remove_mark, set_mark
+from rammer_mlir.passes.regions.quotient import Quotient
+from rammer_mlir.passes.regions.units import Unit, is_used_outside, units_of
+from rammer_mlir.passes.regions.weights import weights_of
+
+
+@dataclass(frozen=True)
+class RegionGraph:
+    """Units of a module's entry function, and the regions that their attributes describe."""
+
+    units: Sequence[Unit]
+
+    @staticmethod
+    def of(module: ir.Module) -> RegionGraph:
+        """Read the entry function.
+
+        Raises:
+            OperationError: if attributes are malformed or contradict each other.
+        """
+        return RegionGraph(units_of(entry_block(module), weights_of(module)))
+
+    @cached_property
+    def sources(self) -> Sequence[Sequence[int]]:
+        """The units that each unit reads from."""
+        number = {op: n for n, unit in enumerate(self.units) for op in unit.operations}
+        return [
+            sorted(
+                {
+                    number[value.owner.operation]
+                    for value in unit.inputs
+                    if not isinstance(value.owner, ir.Block) and value.owner.operation in number
+                }
+            )
+            for unit in self.units
+        ]
+
+    @property
+    def codegens(self) -> list[str | None]:
+        """The code generator of each unit's region, None outside of regions."""
+        return [None if unit.region is None else unit.region.name for unit in self.units]
+
+    def regions(self) -> dict[Mark, list[int]]:
+        """Return the numbers of each region's units, in their order.
+
+        Raises:
+            OperationError: if a number is used for two code generators.
+        """
+        found: dict[Mark, list[int]] = {}
+        numbers: dict[int, Mark] = {}
+        for number, unit in enumerate(self.units):
+            mark = unit.region
+            if mark is None:
+                continue
+            if numbers.setdefault(mark.number, mark) != mark:
+                raise OperationError(
+                    unit.root,
+                    f"attribute '{REGION}': expected region {mark.number} to be for "
+                    f"'{numbers[mark.number].name}' everywhere, found '{mark.name}'; give it "
+                    "another id",
+                )
+            found.setdefault(mark, []).append(number)
+        return found
+
+    def quotient(self) -> Quotient:
+        """Return the graph of regions.
+
+        Raises:
+            OperationError: if a path leaves a region and comes back, so that it can have no place
+                in an order.
+        """
+        graph = Quotient(self.sources)
+        for mark, numbers in self.regions().items():
+            while len({graph.find(number) for number in numbers}) > 1:
+                if not _merge_any(graph, numbers):
+                    raise OperationError(
+                        self.units[numbers[-1]].root,
+                        f"region {mark.number} of '{mark.name}': expected no path that leaves the "
+                        "region and comes back, or that goes through another region and back, "
+                        "found one; run rtask-annotate-regions on operations without the attribute",
+                    )
+        return graph
+
+    def facts(self, numbers: Sequence[int]) -> RegionFacts:
+        """Return what a region of these units holds."""
+        units = [self.units[number] for number in numbers]
+        sizes = {value: size for unit in units for value, size in unit.num_bytes.items()}
+        boundary = [*self.inputs(numbers), *self.outputs(numbers)]
+        return RegionFacts(
+            readings=tuple(reading for unit in units for reading in unit.readings),
+            operations=len(units),
+            macs=sum(unit.macs for unit in units),
+            bytes=sum(sizes.values()),
+            transfer_bytes=sum(sizes[value] for value in boundary),
+            values=len(boundary),
+        )
+
+    @cached_property
+    def num_readers(self) -> Mapping[ir.Value, int]:
+        """How many units read each output of a unit; one more if something else does."""
+        inside = {op for unit in self.units for op in unit.operations}
+        found = Counter(value for unit in self.units for value in unit.inputs)
+        found.update(v for unit in self.units for v in unit.outputs if is_used_outside(v, inside))
+        return found
+
+    def inputs(self, numbers: Sequence[int]) -> list[ir.Value]:
+        """Return the values that units read and none of them computes, in order of first use."""
+        inside = {op for number in numbers for op in self.units[number].operations}
+        values = dict.fromkeys(v for number in numbers for v in self.units[number].inputs)
+        return [
+            v for v in values if isinstance(v.owner, ir.Block) or v.owner.operation not in inside
+        ]
+
+    def outputs(self, numbers: Sequence[int]) -> list[ir.Value]:
+        """Return the values of units that something else reads, in order."""
+        inside = {op for number in numbers for op in self.units[number].operations}
+        values = (v for number in numbers for v in self.units[number].outputs)
+        return [value for value in values if is_used_outside(value, inside)]
+
+    def write(self, regions: Iterable[tuple[str, Sequence[int]]]) -> None:
+        """Number regions in the order of their first units, and mark their operations only."""
+        for unit in self.units:
+            remove_mark(unit.operations, REGION)
+        ordered = sorted(regions, key=lambda region: region[1][0])
+        for identifier, (codegen, numbers) in enumerate(ordered):
+            for number in numbers:
+                set_mark(self.units[number].operations, REGION, Mark(codegen, identifier))
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What an interval of units holds; see ``RegionFacts``."""
+
+    bytes: int
+    transfer_bytes: int
+    values: int
+
+
+def interval_sizes(graph: RegionGraph, numbers: Sequence[int]) -> list[Sizes]:
+    """Return the sizes of the first unit, of the first two, and so on, in linear time.
+
+    Args:
+        graph: that the units are of.
+        numbers: of the units, in their order.
+    """
+    found: list[Sizes] = []
+    readers: dict[ir.Value, int] = {}  # of what the interval computes, those outside of it
+    known: set[ir.Value] = set()
+    total = transfer = values = 0
+    for unit in (graph.units[number] for number in numbers):
+        total += sum(size for value, size in unit.num_bytes.items() if value not in known)
+        for value in unit.inputs:
+            if value in readers:
+                readers[value] -= 1
+                left = readers[value] == 0
+                transfer, values = transfer - left * unit.num_bytes[value], values - left
+            elif value not in known:
+                transfer, values = transfer + unit.num_bytes[value], values + 1
+        known.update(unit.num_bytes)
+        for value in unit.outputs:
+            readers[value] = graph.num_readers[value]
+            transfer, values = transfer + unit.num_bytes[value], values + 1
+        found.append(Sizes(total, transfer, values))
+    return found
+
+
+def _merge_any(graph: Quotient, numbers: Sequence[int]) -> bool:
+    """Merge the first two nodes of a region that may be merged; False if there are none."""
+    nodes = sorted({graph.find(number) for number in numbers})
+    for place, a in enumerate(nodes):
+        for b in nodes[place + 1 :]:
+            if graph.may_merge(a, b):
+                graph.merge(a, b)
+                return True
+    return False

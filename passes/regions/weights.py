@@ -1,0 +1,40 @@
+"""Operands of readings, and the values of constants where the IR holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.constants import ConstantArgument, constant_arguments
+from rammer_mlir.passes.ir.entry import entry_function
+from rammer_mlir.passes.ir.structured import is_constant, shape_of
+from rammer_mlir.passes.regions.expressions import scalar_constant
+from rammer_mlir.passes.regions.reading import Operand
+
+Weights = Mapping[ir.Value, ConstantArgument]
+"""The weights of an entry function, by their values."""
+
+
+def weights_of(module: ir.Module) -> Weights:
+    """Return the weights of a module's entry function."""
+    return {weight.value: weight for weight in constant_arguments(entry_function(module))}
+
+
+def operand_of(value: ir.Value, weights: Weights) -> Operand:
+    """Describe a value that an operation reads or writes."""
+    kind = value.type
+    element = kind.element_type if isinstance(kind, ir.RankedTensorType) else kind
+    known = value in weights or is_constant(value)
+    return Operand(value, tuple(shape_of(value)), str(element), known)
+
+
+def array_of(value: ir.Value, weights: Weights) -> NDArray[np.generic] | None:
+    """Return the value of a constant that the IR holds, None for all others."""
+    number = scalar_constant(value)
+    if number is not None:
+        return np.asarray(number)
+    weight = weights.get(value)
+    return weight.held if weight is not None and not weight.steps else None

@@ -1,0 +1,145 @@
+"""Windows over the spatial dimensions of an image: layouts, strides, dilation and padding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.boxes import linear_form
+from rammer_mlir.passes.ir.constant_pad import find_constant_pad
+from rammer_mlir.passes.ir.structured import Structured, plain_dim
+from rammer_mlir.passes.regions.expressions import scalar_constant
+from rammer_mlir.passes.regions.reading import Attribute
+
+_SPATIAL = "DHW"
+"""Letters of up to three spatial dimensions; the last ones are taken first."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One spatial dimension: the loop over the result, the step, and the loop over the window.
+
+    ``window`` is None for windows of one element; ``dilation`` is then 1.
+    """
+
+    loop: int
+    stride: int
+    window: int | None
+    dilation: int
+
+
+def axis_of(expr: ir.AffineExpr, parallel: Sequence[bool]) -> Axis | None:
+    """Read ``loop * stride + window * dilation``."""
+    form = linear_form(expr)
+    if form is None or form.constant or not 1 <= len(form.coefficients) <= 2:
+        return None
+    loops = [loop for loop in form.coefficients if parallel[loop]]
+    windows = [loop for loop in form.coefficients if not parallel[loop]]
+    if len(loops) != 1 or min(form.coefficients.values()) < 1:
+        return None
+    stride = form.coefficients[loops[0]]
+    if not windows:
+        return Axis(loops[0], stride, None, 1)
+    return Axis(loops[0], stride, windows[0], form.coefficients[windows[0]])
+
+
+def spatial_letters(axes: Sequence[Axis]) -> dict[int, str]:
+    """Return the letter of each loop over the result or a window; empty for too many axes."""
+    letters: dict[int, str] = {}
+    if len(axes) > len(_SPATIAL):
+        return {}
+    for axis, letter in zip(axes, _SPATIAL[len(_SPATIAL) - len(axes) :], strict=True):
+        letters[axis.loop] = letter
+        if axis.window is not None:
+            letters[axis.window] = letter
+    return letters
+
+
+def layout_of(map_: ir.AffineMap, letters: Mapping[int, str], axes: Sequence[Axis]) -> str | None:
+    """Return the letters of an operand's dimensions in order, None if one has no letter."""
+    spatial = {axis.loop: letters[axis.loop] for axis in axes}
+    found: list[str] = []
+    for expr in map_.results:
+        loop = plain_dim(expr)
+        form = linear_form(expr)
+        if loop is None and form is not None:
+            loop = next((each for each in form.coefficients if each in spatial), None)
+        if loop is None or loop not in letters:
+            return None
+        found.append(letters[loop])
+    return "".join(found) if len(set(found)) == len(found) else None
+
+
+def window_attributes(op: Structured, axes: Sequence[Axis]) -> dict[str, Attribute]:
+    """Return sizes, strides and dilation of windows along each axis."""
+    sizes = tuple(1 if axis.window is None else op.extents[axis.window] for axis in axes)
+    return {
+        "kernel": sizes,
+        "strides": tuple(axis.stride for axis in axes),
+        "dilations": tuple(axis.dilation for axis in axes),
+    }
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image without what belongs to its reader: a padding, and the split of its channels.
+
+    Attributes:
+        value: what is padded and split.
+        layout: of the value.
+        pads: elements in front along each spatial dimension, then those behind.
+        operations: the padding, and the reshape that splits channels into groups.
+    """
+
+    value: ir.Value
+    layout: str
+    pads: tuple[int, ...]
+    operations: tuple[ir.Operation, ...] = ()
+
+
+def source_image(value: ir.Value, layout: str, border: float) -> Image:
+    """Look through a padding and a split of channels that nothing else reads.
+
+    Args:
+        value: what windows are taken from.
+        layout: of the value; ``GC`` in it are the channels of groups.
+        border: what pads the image, along spatial dimensions only.
+    """
+    owner = value.owner
+    if isinstance(owner, ir.Block) or not is_only_use(value) or "GC" not in layout:
+        return _without_padding(value, layout, border)
+    if owner.name != "tensor.expand_shape":
+        return _without_padding(value, layout, border)
+    if not joins_dimension(owner.operation, layout.index("G")):
+        return _without_padding(value, layout, border)
+    whole = _without_padding(owner.operands[0], layout.replace("GC", "C"), border)
+    return replace(whole, operations=(*whole.operations, owner.operation))
+
+
+def joins_dimension(reshape: ir.Operation, dim: int) -> bool:
+    """Whether a reshape joins (or splits into) a dimension and the next, and keeps all others."""
+    groups = [
+        len(list(ir.ArrayAttr(group)))
+        for group in ir.ArrayAttr(reshape.attributes["reassociation"])
+    ]
+    return groups == [2 if at == dim else 1 for at in range(len(groups))]
+
+
+def _without_padding(value: ir.Value, layout: str, border: float) -> Image:
+    spatial = [layout.index(letter) for letter in _SPATIAL if letter in layout]
+    plain = Image(value, layout, (0,) * (2 * len(spatial)))
+    owner = value.owner
+    pad = None if isinstance(owner, ir.Block) else find_constant_pad(owner.opview)
+    if isinstance(owner, ir.Block) or pad is None or not is_only_use(value):
+        return plain
+    others = [dim for dim in range(len(layout)) if dim not in spatial]
+    if scalar_constant(pad.border) != border or any(pad.low[d] or pad.high[d] for d in others):
+        return plain
+    widths = (*(pad.low[dim] for dim in spatial), *(pad.high[dim] for dim in spatial))
+    return Image(pad.source, layout, widths, (owner.operation,))
+
+
+def is_only_use(value: ir.Value) -> bool:
+    """Whether one operand is all that reads a value."""
+    return len(list(value.uses)) == 1

@@ -1,0 +1,63 @@
+"""`rtask-annotate-regions`: what code generators can take becomes regions of one unit each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.ir.entry import COMPOSITE
+from rammer_mlir.passes.regions.codegen import (
+    CODEGENS,
+    Codegen,
+    ask,
+    codegen_of_composite,
+)
+from rammer_mlir.passes.regions.marks import remove_mark
+from rammer_mlir.passes.regions.region_graph import RegionGraph
+from rammer_mlir.passes.regions.units import Unit
+
+
+@dataclass(frozen=True)
+class AnnotateRegions(Pass):
+    """Mark composites and single operations that a code generator supports with ``rtask.region``.
+
+    ``codegens`` are in the order of priority: an operation goes to the first that supports it.
+    Composites are for the code generator that their names begin with; where that is not among
+    ``codegens``, their operations are single ones again. What is marked already stays.
+    """
+
+    name: ClassVar[str] = "rtask-annotate-regions"
+
+    codegens: tuple[str, ...] = ()
+
+    def run(self, module: ir.Module) -> None:
+        """Mark units in the entry function."""
+        if not self.codegens:
+            raise OptionError(f"'{self.name}': expected codegens=NAME,..., found none")
+        codegens = [CODEGENS.get(name) for name in self.codegens]
+        for unit in RegionGraph.of(module).units:
+            mark = unit.composite
+            if mark is not None and codegen_of_composite(mark.name) not in self.codegens:
+                remove_mark(unit.operations, COMPOSITE)
+        graph = RegionGraph.of(module)
+        regions = [(mark.name, numbers) for mark, numbers in graph.regions().items()]
+        for number, unit in enumerate(graph.units):
+            codegen = None if unit.region else _codegen_of(unit, codegens)
+            if codegen is not None:
+                regions.append((codegen, [number]))
+        graph.write(regions)
+
+
+def _codegen_of(unit: Unit, codegens: Sequence[Codegen]) -> str | None:
+    """Return the name of the code generator that takes a unit, None if none does."""
+    if unit.composite is not None:
+        return codegen_of_composite(unit.composite.name)
+    for codegen in codegens:
+        for reading in unit.readings:
+            if ask(codegen, "supports", lambda c=codegen, r=reading: c.supports(r)):
+                return codegen.name
+    return None

@@ -1,0 +1,79 @@
+"""`rtask-match-composites`: sequences of operations that a code generator takes as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.ir.entry import COMPOSITE
+from rammer_mlir.passes.regions.codegen import CODEGENS, patterns_of
+from rammer_mlir.passes.regions.marks import Mark, set_mark
+from rammer_mlir.passes.regions.matching import Composite, ReadingGraph, find_composites
+from rammer_mlir.passes.regions.patterns import CompositePattern
+from rammer_mlir.passes.regions.reading import Reading
+from rammer_mlir.passes.regions.region_graph import RegionGraph
+from rammer_mlir.passes.regions.scripts import apply_script
+from rammer_mlir.passes.regions.units import Unit
+
+
+@dataclass(frozen=True)
+class MatchComposites(Pass):
+    """Mark matches of code generators' patterns with ``rtask.composite``.
+
+    ``table`` names code generators, whose patterns are tried together; of two matches that share an
+    operation, that of the higher priority is taken, then the larger one, then the later one.
+    ``script`` is a file with a transform script, which runs first: what it annotates is taken.
+    """
+
+    name: ClassVar[str] = "rtask-match-composites"
+
+    table: tuple[str, ...] = ()
+    script: str = ""
+
+    def run(self, module: ir.Module) -> None:
+        """Mark matches in the entry function; those that are marked already stay."""
+        if not self.table and not self.script:
+            raise OptionError(
+                f"'{self.name}': expected table=CODEGEN,... or script=FILE, found neither"
+            )
+        patterns = [p for name in self.table for p in patterns_of(CODEGENS.get(name))]
+        if self.script:
+            apply_script(module, Path(self.script))
+        units = RegionGraph.of(module).units
+        number = max((u.composite.number + 1 for u in units if u.composite), default=0)
+        for composite in _composites(units, patterns):
+            operations = [
+                op
+                for reading in composite.match.readings
+                for op in reading.operations
+                if isinstance(op, ir.Operation)
+            ]
+            set_mark(operations, COMPOSITE, Mark(composite.name, number))
+            number += 1
+
+
+def _composites(units: Sequence[Unit], patterns: Sequence[CompositePattern]) -> list[Composite]:
+    """Choose matches among the readings that are in no composite yet."""
+    readings = [_only_reading(unit) for unit in units]
+    known = [reading for reading in readings if reading is not None]
+    return find_composites(ReadingGraph(known, _used_elsewhere(units)), patterns)
+
+
+def _only_reading(unit: Unit) -> Reading | None:
+    return None if unit.composite is not None or not unit.readings else unit.readings[0]
+
+
+def _used_elsewhere(units: Sequence[Unit]) -> set[ir.Value]:
+    """Return the values that the block returns, or that units without a single reading read."""
+    inside = {op for unit in units if _only_reading(unit) is not None for op in unit.operations}
+    return {
+        value
+        for unit in units
+        for value in unit.outputs
+        if any(use.owner.operation not in inside for use in value.uses)
+    }

@@ -1,0 +1,116 @@
+"""`rtask-outline-regions`: regions become private functions that the entry function calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from rammer_mlir.bindings import func, ir
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.ir.block_order import sort_block
+from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
+from rammer_mlir.passes.ir.entry import CODEGEN, COMPOSITE, entry_block
+from rammer_mlir.passes.ir.outline import Outliner, clone_constants
+from rammer_mlir.passes.ir.structured import captured_values
+from rammer_mlir.passes.regions.marks import READING, REGION, Mark, remove_mark
+from rammer_mlir.passes.regions.reading_attribute import reading_attribute
+from rammer_mlir.passes.regions.region_graph import RegionGraph
+from rammer_mlir.passes.regions.units import Unit
+
+
+@dataclass(frozen=True)
+class OutlineRegions(Pass):
+    """Move each region into a function with ``rtask.codegen``, and its composites into others.
+
+    Equal regions share one function, also equal composites. Composites outside of regions are
+    single operations again.
+    """
+
+    name: ClassVar[str] = "rtask-outline-regions"
+
+    def run(self, module: ir.Module) -> None:
+        """Rewrite the entry function."""
+        graph = RegionGraph.of(module)
+        graph.quotient()
+        regions = graph.regions()
+        for unit in graph.units:
+            for attribute in (COMPOSITE, REGION):
+                remove_mark(unit.operations, attribute)
+        outliner = Outliner(module)
+        for mark, numbers in regions.items():
+            # Read again: a region in front has become a call, whose results are other values.
+            region = RegionGraph([replace(graph.units[number]) for number in numbers])
+            if region.outputs(range(len(numbers))):
+                _Call(region, outliner).create(mark)
+        sort_block(entry_block(module))
+
+
+@dataclass(frozen=True)
+class _Call:
+    """Puts a call in the place of one region, whose units are all that the graph has."""
+
+    region: RegionGraph
+    outliner: Outliner
+
+    def create(self, mark: Mark) -> None:
+        """Outline the region."""
+        units = self.region.units
+        numbers = range(len(units))
+        inputs, outputs = self.region.inputs(numbers), self.region.outputs(numbers)
+
+        def body(arguments: Sequence[ir.Value]) -> list[ir.Value]:
+            mapping: ValueMap = dict(zip(inputs, arguments, strict=True))
+            for unit in units:
+                self._emit(unit, mapping)
+            return [mapping[value] for value in outputs]
+
+        types = [value.type for value in inputs]
+        name = self.outliner.function(
+            mark.name, types, body, {CODEGEN: ir.StringAttr.get(mark.name)}
+        )
+        self._replace(name, inputs, outputs)
+
+    def _replace(self, name: str, inputs: Sequence[ir.Value], outputs: Sequence[ir.Value]) -> None:
+        units = self.region.units
+        main = max(units, key=lambda unit: unit.macs)
+        with ir.InsertionPoint(units[-1].root), main.root.location:
+            call = func.CallOp([value.type for value in outputs], name, list(inputs))
+        for old, new in zip(outputs, call.results, strict=True):
+            old.replace_all_uses_with(new)
+        for unit in reversed(units):
+            for op in reversed(unit.operations):
+                op.erase()
+
+    def _emit(self, unit: Unit, mapping: ValueMap) -> None:
+        """Copy a unit to the current insertion point; a composite as a call."""
+        if unit.composite is None:
+            _clone(unit, mapping)
+            return
+
+        def body(arguments: Sequence[ir.Value]) -> list[ir.Value]:
+            inner: ValueMap = dict(zip(unit.inputs, arguments, strict=True))
+            _clone(unit, inner)
+            return [inner[value] for value in unit.outputs]
+
+        attributes: dict[str, ir.Attribute] = {COMPOSITE: ir.StringAttr.get(unit.composite.name)}
+        if unit.readings:
+            attributes[READING] = reading_attribute(unit.readings)
+        types = [value.type for value in unit.inputs]
+        name = self.outliner.function(unit.composite.name, types, body, attributes)
+        call = func.CallOp(
+            [value.type for value in unit.outputs],
+            name,
+            [mapping[value] for value in unit.inputs],
+            loc=unit.root.location,
+        )
+        mapping.update(zip(unit.outputs, call.results, strict=True))
+
+
+def _clone(unit: Unit, mapping: ValueMap) -> None:
+    """Copy a unit's operations, and the constants that they use, to the insertion point."""
+    ip = ir.InsertionPoint.current
+    for op in unit.operations:
+        for value in [*op.operands, *captured_values(op.opview)]:
+            clone_constants(value, mapping, ip)
+        clone_into(op.opview, mapping, ip)

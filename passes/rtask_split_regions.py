@@ -1,0 +1,92 @@
+"""`rtask-split-regions`: regions within the limits of their code generators, where they pay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.regions.codegen import CODEGENS, Codegen, RegionFacts, ask
+from rammer_mlir.passes.regions.cuts import Limits, cut
+from rammer_mlir.passes.regions.region_graph import RegionGraph, interval_sizes
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.devices.catalog import CPU, find_device
+
+
+@dataclass(frozen=True)
+class SplitRegions(Pass):
+    """Cut regions that exceed a limit, and give back to the host those that are not worth it.
+
+    Limits are the code generator's; ``operations``, ``bytes`` and ``values`` lower them, 0 does
+    not. Of all cuts along the order of operations, that of the least time for launches and
+    transfers on the device is taken. Regions with fewer than ``min-macs`` multiplications that are
+    added up stay on the host, and those that their code generator finds not worth it.
+    """
+
+    name: ClassVar[str] = "rtask-split-regions"
+
+    operations: int = 0
+    bytes: int = 0
+    values: int = 0
+    min_macs: int = 1
+    device: str = CPU
+    num_veus: int = 1
+
+    def run(self, module: ir.Module) -> None:
+        """Split the regions of the entry function."""
+        for name in ("operations", "bytes", "values", "min_macs"):
+            if getattr(self, name) < 0:
+                raise OptionError(
+                    f"'{self.name}': {name.replace('_', '-')}: expected at least 0, found "
+                    f"{getattr(self, name)}"
+                )
+        device = find_device(self.device).device(self.num_veus)
+        graph = RegionGraph.of(module)
+        graph.quotient()
+        kept: list[tuple[str, Sequence[int]]] = []
+        for mark, numbers in graph.regions().items():
+            codegen = CODEGENS.get(mark.name)
+            for part in self._parts(graph, numbers, codegen, device):
+                facts = graph.facts(part)
+                if facts.macs >= self.min_macs and _is_worth(codegen, facts, device):
+                    kept.append((mark.name, part))
+        graph.write(kept)
+
+    def _parts(
+        self, graph: RegionGraph, numbers: Sequence[int], codegen: Codegen, device: Device
+    ) -> Iterator[Sequence[int]]:
+        """Yield the parts of a region that are within the limits."""
+        limits = self._limits(ask(codegen, "limits", codegen.limits))
+
+        whole = graph.facts(numbers)
+        if limits.hold(whole.operations, whole.bytes, whole.values):
+            yield numbers
+            return
+        sizes = [interval_sizes(graph, numbers[begin:]) for begin in range(len(numbers))]
+
+        def seconds(begin: int, end: int) -> float | None:
+            found = sizes[begin][end - begin - 1]
+            if not limits.hold(end - begin, found.bytes, found.values):
+                return None
+            return device.launch_seconds + found.transfer_bytes / device.bytes_per_second
+
+        for interval in cut(len(numbers), seconds):
+            if interval.fits:
+                yield numbers[interval.begin : interval.end]
+
+    def _limits(self, given: Limits) -> Limits:
+        def lower(a: int, b: int) -> int:
+            return min(a, b) if a and b else a or b
+
+        return Limits(
+            lower(given.operations, self.operations),
+            lower(given.bytes, self.bytes),
+            lower(given.values, self.values),
+        )
+
+
+def _is_worth(codegen: Codegen, facts: RegionFacts, device: Device) -> bool:
+    return bool(ask(codegen, "worth", lambda: codegen.worth(facts, device)))

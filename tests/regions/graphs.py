@@ -1,0 +1,58 @@
+"""Models at the `linalg` stage, before anything changes layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from rammer_mlir import dialects
+from rammer_mlir.bindings import ir
+from rammer_mlir.frontends.onnx import import_model
+from rammer_mlir.passes.ir.entry import entry_block
+from rammer_mlir.passes.manager import run_pipeline
+from rammer_mlir.passes.regions.reading import Reading
+from rammer_mlir.passes.regions.readings import read_all
+from rammer_mlir.passes.regions.weights import array_of, weights_of
+
+Array = NDArray[Any]
+
+GENERAL = (
+    "linalg-generalize-named-ops", "canonicalize", "cse", "rtask-externalize-constants"
+)  # fmt: skip
+
+
+def graph_of(model: onnx.ModelProto, *passes: str) -> tuple[ir.Module, Mapping[str, Array]]:
+    """Return a model's IR in the general form behind further passes, and its weights."""
+    imported = import_model(model)
+    context = ir.Context()
+    dialects.register(context)
+    with context, ir.Location.unknown():
+        module = ir.Module.parse(imported.bytecode)
+    run_pipeline(module, f"builtin.module({','.join((*GENERAL, *passes))})")
+    return module, imported.constants
+
+
+def readings_of(module: ir.Module) -> list[Reading]:
+    """Return the readings of an entry function's operations."""
+    return read_all(list(entry_block(module).operations)[:-1], weights_of(module))
+
+
+def values_of(module: ir.Module, constants: Mapping[str, Array]) -> dict[Any, Array]:
+    """Return the values of weights and of constants in the code."""
+    weights = weights_of(module)
+    values: dict[Any, Array] = {}
+    for value, weight in weights.items():
+        held = array_of(value, weights)
+        values[value] = constants[weight.name] if held is None else held
+    for op in entry_block(module).operations:
+        if op.operation.name == "arith.constant":
+            value = op.operation.results[0]
+            found = array_of(value, weights)
+            if found is None:
+                found = np.array(ir.DenseElementsAttr(op.operation.attributes["value"]))
+            values[value] = found
+    return values

@@ -1,0 +1,90 @@
+"""Cuts of a region, against all cuts."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+
+from rammer_mlir.passes.regions.cuts import Interval, Limits, cut
+
+
+def all_cuts(count: int) -> list[list[tuple[int, int]]]:
+    """Return every way to cut a sequence into intervals."""
+    return [
+        list(itertools.pairwise([0, *(at for at in range(1, count) if chosen >> at & 1), count]))
+        for chosen in range(0, 2**count, 2)
+    ]
+
+
+def price(
+    intervals: list[tuple[int, int]], cost: Callable[[int, int], float | None]
+) -> tuple[int, float] | None:
+    """Return operations left over and the cost; None if a longer interval does not fit."""
+    alone, total = 0, 0.0
+    for begin, end in intervals:
+        found = cost(begin, end)
+        if found is not None:
+            total += found
+        elif end == begin + 1:
+            alone += 1
+        else:
+            return None
+    return alone, total
+
+
+def test_cuts_are_as_good_as_the_best_of_all() -> None:
+    rng = random.Random(3)
+    for _ in range(200):
+        count = rng.randint(1, 10)
+        table = {
+            (begin, end): rng.choice((None, rng.randint(1, 9), rng.randint(1, 9)))
+            for begin in range(count)
+            for end in range(begin + 1, count + 1)
+        }
+
+        def cost(
+            begin: int, end: int, table: dict[tuple[int, int], int | None] = table
+        ) -> float | None:
+            return table[begin, end]
+
+        found = cut(count, cost)
+        assert [n for each in found for n in range(each.begin, each.end)] == list(range(count))
+        assert all(each.fits == (cost(each.begin, each.end) is not None) for each in found)
+        prices = [p for each in all_cuts(count) if (p := price(each, cost)) is not None]
+        assert price([(each.begin, each.end) for each in found], cost) == min(prices)
+
+
+def test_twelve_operations_against_all_cuts() -> None:
+    sizes = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8]
+
+    def cost(begin: int, end: int) -> float | None:
+        return None if sum(sizes[begin:end]) > 11 else 1 + (sizes[begin] + sizes[end - 1]) / 8
+
+    found = [(each.begin, each.end) for each in cut(12, cost)]
+    prices = [p for each in all_cuts(12) if (p := price(each, cost)) is not None]
+    assert price(found, cost) == min(prices)
+
+
+def test_an_operation_too_large_for_every_region_is_left_over() -> None:
+    limits = Limits(operations=2, bytes=10)
+    sizes = [4, 5, 20, 6, 4, 3]
+
+    def cost(begin: int, end: int) -> float | None:
+        return 1.0 if limits.hold(end - begin, sum(sizes[begin:end]), 1) else None
+
+    assert cut(6, cost) == [
+        Interval(0, 2, fits=True),
+        Interval(2, 3, fits=False),
+        Interval(3, 4, fits=True),
+        Interval(4, 6, fits=True),
+    ]
+
+
+def test_limits_of_zero_hold_everything() -> None:
+    assert Limits().hold(10**9, 10**12, 10**6)
+    assert not Limits(values=3).hold(1, 1, 4)
+
+
+def test_nothing_to_cut() -> None:
+    assert cut(0, lambda begin, end: 1.0) == []
