@@ -31,6 +31,7 @@ class Expression:
 
     def make(self, depth: int) -> str:
         kinds = [self.leaf, self.unary, self.binary, self.product, self.turned, self.chosen]
+        kinds += [self.flipped]
         return kinds[int(self.rng.integers(len(kinds))) if depth else 0](depth - 1)
 
     def leaf(self, depth: int) -> str:
@@ -59,6 +60,12 @@ class Expression:
         changed = self.node(f"{self.rng.choice(_UNARY)}({there})")
         return self.node(f"Transpose<perm = {[perm.index(n) for n in range(3)]}>({changed})")
 
+    def flipped(self, depth: int) -> str:
+        """Turn what has its dimensions in another order, the steps first or last."""
+        pair, perm = [("lines, flat", [0, 2, 1]), ("last, deep", [2, 1, 0])][self.rng.integers(2)]
+        whole = self.node(f"{self.rng.choice(_BINARY)}({pair})")
+        return self.node(f"Transpose<perm = {perm}>({whole})")
+
 
 def model_for(seed: int) -> onnx.ModelProto:
     """Return a Scan over a random expression, in one of both directions."""
@@ -67,6 +74,8 @@ def model_for(seed: int) -> onnx.ModelProto:
     v = made.node(f"Mul({made.make(3)}, {whole})")
     return model_of(f"""(float[{STEPS},{ROWS},1] rows, float[{STEPS},1,{COLUMNS}] columns,
       float[{ROWS},{COLUMNS}] once, float[{ROWS},1] row, float[1,{ROWS},{COLUMNS}] all,
+      float[{STEPS},1,{ROWS}] lines, float[1,{COLUMNS},{ROWS}] flat,
+      float[1,{ROWS},{STEPS}] last, float[{COLUMNS},{ROWS},1] deep,
       float[{STEPS},{ROWS}] tr, float[{COLUMNS},{STEPS}] ct)
       => (float[{ROWS},{COLUMNS}] y, float[{STEPS},{ROWS},{COLUMNS}] z) {{
       {" ".join(made.nodes)}

@@ -15,6 +15,7 @@ from rammer_mlir.frontends.onnx.loops.sequences import Stacked, join, split, sta
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, opset
+from rammer_mlir.frontends.onnx.well_formed import naming
 
 Results = Mapping[str, TensorKind]
 
@@ -52,9 +53,10 @@ class _LoopRewriter:
             return None
         if node.op_type == "ConcatFromSequence" and node.input[0] in self._stacks:
             return self._join(node, types)
-        if node.op_type == "Loop":
+        if node.op_type != "Loop":
+            return None
+        with naming(node):
             return self._loop(node, Surroundings(values, types, self._opset))
-        return None
 
     def _loop(
         self, node: onnx.NodeProto, around: Surroundings

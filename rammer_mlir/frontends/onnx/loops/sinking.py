@@ -23,6 +23,7 @@ from rammer_mlir.frontends.onnx.model import Model, free_names, set_graph_nodes
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, ShapeTable, dtype_of
 from rammer_mlir.frontends.onnx.walk import subgraphs
+from rammer_mlir.frontends.onnx.well_formed import naming
 
 _MOST_DEPTH = 64
 """Producers in a row that are moved at most: an expression is written by recursion."""
@@ -40,7 +41,8 @@ def sink_into_scans(model: Model) -> bool:
     for number, node in enumerate(graph.nodes):
         new = None
         if node.op_type == "Scan" and node.domain in ONNX_DOMAINS:
-            new = _Sinking(graph, number, NodeWriter(model, f"{node.name}/sunk")).run()
+            with naming(node):
+                new = _Sinking(graph, number, NodeWriter(model, f"{node.name}/sunk")).run()
             is_changed = is_changed or new is not None
         nodes.extend([node] if new is None else new)
     if not is_changed:
