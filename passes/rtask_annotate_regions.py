@@ -39,17 +39,23 @@ class AnnotateRegions(Pass):
         if not self.codegens:
             raise OptionError(f"'{self.name}': expected codegens=NAME,..., found none")
         codegens = [CODEGENS.get(name) for name in self.codegens]
-        for unit in RegionGraph.of(module).units:
-            mark = unit.composite
-            if mark is not None and codegen_of_composite(mark.name) not in self.codegens:
-                remove_mark(unit.operations, COMPOSITE)
         graph = RegionGraph.of(module)
+        foreign = [unit for unit in graph.units if self._is_foreign(unit)]
+        for unit in foreign:
+            remove_mark(unit.operations, COMPOSITE)
+        if foreign:
+            graph = RegionGraph.of(module)
         regions = [(mark.name, numbers) for mark, numbers in graph.regions().items()]
         for number, unit in enumerate(graph.units):
             codegen = None if unit.region else _codegen_of(unit, codegens)
             if codegen is not None:
                 regions.append((codegen, [number]))
         graph.write(regions)
+
+    def _is_foreign(self, unit: Unit) -> bool:
+        """Whether a unit is a composite of another code generator."""
+        mark = unit.composite
+        return mark is not None and codegen_of_composite(mark.name) not in self.codegens
 
 
 def _codegen_of(unit: Unit, codegens: Sequence[Codegen]) -> str | None:

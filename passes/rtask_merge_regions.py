@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
@@ -45,29 +47,64 @@ class MergeRegions(Pass):
         graph.write((name, numbers) for name, numbers in found if name is not None)
 
 
+@dataclass(frozen=True)
+class _Boundary:
+    """Values, by number, that cross the boundary of a region.
+
+    Attributes:
+        inputs: for each value that the region reads, how many of its units do.
+        outputs: for each value that others read, how many units outside do.
+    """
+
+    inputs: Mapping[int, int]
+    outputs: Mapping[int, int]
+
+    def joined(self, other: _Boundary) -> _Boundary:
+        """Return the boundary of two regions as one."""
+        inputs = Counter(self.inputs)
+        inputs.update(other.inputs)
+        outputs = {
+            value: readers
+            for value, all_readers in (*self.outputs.items(), *other.outputs.items())
+            if (readers := all_readers - inputs[value]) > 0
+        }
+        produced = self.outputs.keys() | other.outputs.keys()
+        return _Boundary({v: n for v, n in inputs.items() if v not in produced}, outputs)
+
+    @property
+    def size(self) -> int:
+        """Number of inputs and results."""
+        return len(self.inputs) + len(self.outputs)
+
+
 class _Boundaries:
-    """Counts inputs and results of regions, exactly where the sum of two exceeds the limit."""
+    """The boundaries of regions while they grow."""
 
     def __init__(self, graph: RegionGraph, regions: Quotient, most: int) -> None:
-        self._graph, self._regions, self._most = graph, regions, most
-        self._bounds: dict[tuple[int, int], int] = {}
+        self._regions, self._most = regions, most
+        numbers: dict[ir.Value, int] = {}
+        for unit in graph.units:
+            for value in (*unit.inputs, *unit.outputs):
+                numbers.setdefault(value, len(numbers))
+        self._units = [
+            _Boundary(
+                {numbers[value]: 1 for value in unit.inputs},
+                {numbers[value]: graph.num_readers[value] for value in unit.outputs},
+            )
+            for unit in graph.units
+        ]
+        self._known: dict[tuple[int, int], _Boundary] = {}
 
     def fit(self, a: int, b: int) -> bool:
         """Whether two regions have few enough inputs and results as one."""
-        members = [*self._regions.members(a), *self._regions.members(b)]
-        bound = self._bound(a) + self._bound(b)
-        if bound > self._most:
-            bound = self._count(members)
-        self._bounds[min(a, b), len(members)] = bound
-        return bound <= self._most
+        joined = self._of(a).joined(self._of(b))
+        self._known[min(a, b), self._regions.size(a) + self._regions.size(b)] = joined
+        return joined.size <= self._most
 
-    def _bound(self, node: int) -> int:
-        members = self._regions.members(node)
-        key = node, len(members)
-        if key not in self._bounds:
-            self._bounds[key] = self._count(members)
-        return self._bounds[key]
-
-    def _count(self, members: Sequence[int]) -> int:
-        numbers = sorted(members)
-        return len(self._graph.inputs(numbers)) + len(self._graph.outputs(numbers))
+    def _of(self, node: int) -> _Boundary:
+        """Return a region's boundary; a node's smallest unit and size tell what it consists of."""
+        key = node, self._regions.size(node)
+        if key not in self._known:
+            units = (self._units[number] for number in self._regions.members(node))
+            self._known[key] = reduce(_Boundary.joined, units)
+        return self._known[key]

@@ -65,7 +65,10 @@ class SplitRegions(Pass):
         if limits.hold(whole.operations, whole.bytes, whole.values):
             yield numbers
             return
-        sizes = [interval_sizes(graph, numbers[begin:]) for begin in range(len(numbers))]
+        longest = limits.operations or len(numbers)
+        sizes = [
+            interval_sizes(graph, numbers[begin : begin + longest]) for begin in range(len(numbers))
+        ]
 
         def seconds(begin: int, end: int) -> float | None:
             found = sizes[begin][end - begin - 1]
@@ -73,7 +76,7 @@ class SplitRegions(Pass):
                 return None
             return device.launch_seconds + found.transfer_bytes / device.bytes_per_second
 
-        for interval in cut(len(numbers), seconds):
+        for interval in cut(len(numbers), seconds, longest):
             if interval.fits:
                 yield numbers[interval.begin : interval.end]
 

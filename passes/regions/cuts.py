@@ -39,8 +39,10 @@ Cost = Callable[[int, int], float | None]
 """Cost of the interval from a begin to an end (excluded); None if it does not fit the limits."""
 
 
-def cut(count: int, cost: Cost) -> Sequence[Interval]:
+def cut(count: int, cost: Cost, longest: int = 0) -> Sequence[Interval]:
     """Cut ``count`` operations, given in a topological order, into intervals.
+
+    Intervals of more than ``longest`` operations do not fit; 0 is no limit.
 
     An operation that no fitting interval contains is an interval of its own that does not fit.
     Of all cuts, the result has the fewest of these, then the least sum of costs, then the earliest
@@ -50,7 +52,7 @@ def cut(count: int, cost: Cost) -> Sequence[Interval]:
     best: list[tuple[int, float, Interval | None]] = [(0, 0.0, None)]
     for end in range(1, count + 1):
         found: list[tuple[int, float, Interval | None]] = []
-        for begin in range(end):
+        for begin in range(max(0, end - longest) if longest else 0, end):
             alone, total, _ = best[begin]
             seconds = cost(begin, end)
             if seconds is not None:

@@ -50,7 +50,11 @@ class Quotient:
 
     def members(self, node: int) -> Sequence[int]:
         """Return the nodes that a node consists of, in ascending order."""
-        return self._members[self.find(node)]
+        return sorted(self._members[self.find(node)])
+
+    def size(self, node: int) -> int:
+        """Return how many nodes a node consists of."""
+        return len(self._members[self.find(node)])
 
     def order(self) -> list[int]:
         """Return the representatives in a topological order."""
@@ -83,8 +87,9 @@ class Quotient:
         for edges in (self._sources, self._readers):
             edges[kept].discard(kept)
         self._representative[dropped] = kept
-        self._members[kept] = sorted(self._members[kept] + self._members[dropped])
-        self._members[dropped] = []
+        large, small = sorted((self._members[kept], self._members[dropped]), key=len)[::-1]
+        large.extend(small)
+        self._members[kept], self._members[dropped] = large, []
         return kept
 
     def _by_rank(self, a: int, b: int) -> tuple[int, int]:
@@ -115,8 +120,10 @@ class Quotient:
             min(first, last),
             *(node for node in between if node in reached),
         ]
-        self._slots[begin : end + 1] = [*order, *[None] * (end - begin + 1 - len(order))]
-        for rank, node in enumerate(order, begin):
+        # Behind the free places: what is merged next is mostly behind this node.
+        free = end - begin + 1 - len(order)
+        self._slots[begin : end + 1] = [*[None] * free, *order]
+        for rank, node in enumerate(order, begin + free):
             self._rank[node] = rank
 
 

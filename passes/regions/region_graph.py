@@ -12,7 +12,7 @@ from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.regions.codegen import RegionFacts
 from rammer_mlir.passes.regions.marks import REGION, Mark, remove_mark, set_mark
-from rammer_mlir.passes.regions.quotient import Quotient
+from rammer_mlir.passes.regions.quotient import Quotient, merge_regions
 from rammer_mlir.passes.regions.units import Unit, is_used_outside, units_of
 from rammer_mlir.passes.regions.weights import weights_of
 
@@ -82,7 +82,10 @@ class RegionGraph:
                 in an order.
         """
         graph = Quotient(self.sources)
-        for mark, numbers in self.regions().items():
+        regions = self.regions()
+        # Neighbours first: what is left is few, and tried in pairs.
+        merge_regions(graph, [u.region and f"{u.region.number}" for u in self.units])
+        for mark, numbers in regions.items():
             while len({graph.find(number) for number in numbers}) > 1:
                 if not _merge_any(graph, numbers):
                     raise OperationError(

@@ -17,12 +17,17 @@ Array = NDArray[Any]
 
 erf = np.vectorize(math.erf)
 
+
+def rsqrt(x: Array) -> Array:
+    return 1 / np.sqrt(x)
+
+
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
     "maximum": np.maximum, "minimum": np.minimum, "neg": np.negative, "abs": np.abs,
     "pow": np.power, "exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p,
     "sqrt": np.sqrt, "tanh": np.tanh, "erf": erf, "floor": np.floor, "ceil": np.ceil,
-    "sin": np.sin, "cos": np.cos, "select": np.where,
+    "sin": np.sin, "cos": np.cos, "select": np.where, "rsqrt": rsqrt,
     "olt": np.less, "ogt": np.greater, "ole": np.less_equal, "oge": np.greater_equal,
     "oeq": np.equal,
 }  # fmt: skip

@@ -81,6 +81,17 @@ def test_an_operation_too_large_for_every_region_is_left_over() -> None:
     ]
 
 
+def test_intervals_longer_than_the_limit_are_not_asked_for() -> None:
+    asked: list[int] = []
+
+    def cost(begin: int, end: int) -> float | None:
+        asked.append(end - begin)
+        return 1.0
+
+    assert [each.end - each.begin for each in cut(7, cost, longest=3)] == [1, 3, 3]
+    assert max(asked) == 3
+
+
 def test_limits_of_zero_hold_everything() -> None:
     assert Limits().hold(10**9, 10**12, 10**6)
     assert not Limits(values=3).hold(1, 1, 4)

@@ -161,6 +161,21 @@ def test_sizes_of_intervals_are_those_of_their_facts(toy: Toy) -> None:
             assert found == (facts.bytes, facts.transfer_bytes, facts.values)
 
 
+def test_merged_regions_keep_to_the_limit_of_operands(toy: Toy) -> None:
+    rng = random.Random(4)
+    toy.kinds = ("add",)
+    largest = 0
+    for _ in range(12):
+        steps = [f"add {rng.randrange(n + 1)}" if rng.random() < 0.9 else "exp" for n in range(16)]
+        module = run(chain(*steps), ANNOTATE, "rtask-merge-regions{operands=5 siblings=true}")
+        graph = RegionGraph.of(module)
+        for numbers in graph.regions().values():
+            operands = len(graph.inputs(numbers)) + len(graph.outputs(numbers))
+            assert operands <= 5
+            largest = max(largest, len(numbers) if operands == 5 else 0)
+    assert largest > 2
+
+
 def test_siblings_merge_only_if_asked(toy: Toy) -> None:
     text = chain("exp", "matmul", "exp", "add 1")
     toy.kinds = ("matmul", "exp")

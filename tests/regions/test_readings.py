@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from oracle import compute
 
+from rammer_mlir.benchmarks.models.registry import MODELS
 from rammer_mlir.bindings import ir
+from rammer_mlir.passes.fusion.grouping import is_cloned
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.regions.reading import Reading
@@ -66,7 +68,7 @@ def evaluated(model: onnx.ModelProto, inputs: Sequence[Array]) -> tuple[list[Rea
         value = compute(reading, arrays)
         assert value.shape == reading.output.shape
         values[reading.output.value] = value
-    (result,) = list(block.operations)[-1].operation.operands
+    result = list(block.operations)[-1].operation.operands[0]
     return [reading for reading in readings if reading.kind != "fill"], values[result]
 
 
@@ -278,6 +280,24 @@ def test_a_padding_that_several_read_belongs_to_none() -> None:
     assert [reading.kind for reading in readings] == ["pad", "conv2d", "conv2d", "add"]
     expected: Any = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["squeezenet", "depthwise_net", "attention", "gru_bidirectional"])
+def test_every_operation_of_a_network_is_read(name: str) -> None:
+    model = MODELS[name].build(1, "small")
+    weights = {tensor.name for tensor in model.graph.initializer}
+    feeds = {
+        info.name: normal(*(each.dim_value for each in info.type.tensor_type.shape.dim), seed=n)
+        for n, info in enumerate(model.graph.input)
+        if info.name not in weights
+    }
+    module, _ = graph_of(model)
+    known = {op for reading in readings_of(module) for op in reading.operations}
+    others = [o for o in list(entry_block(module).operations)[:-1] if o.operation not in known]
+    assert all(is_cloned(o) for o in others)
+    _, found = evaluated(model, list(feeds.values()))
+    expected: Any = ort.InferenceSession(model.SerializeToString()).run(None, feeds)[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 LAYOUTS = """
