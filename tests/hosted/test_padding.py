@@ -174,7 +174,8 @@ def test_random_parts(seed: int) -> None:
     nodes = [t.format(x=x, y=y) for t, x, y in zip(chosen, names, names[1:], strict=False)]
     constants = """one = Constant<value_ints = [1]>()  two = Constant<value_ints = [2]>()
       ten = Constant<value_ints = [10]>()  column = Constant<value_int = 1>()
-      row = Constant<value_int = 0>()  none = Constant<value_ints = [0]>()  eight = Constant<value_ints = [-1, 8]>()
+      row = Constant<value_int = 0>()  none = Constant<value_ints = [0]>()
+      eight = Constant<value_ints = [-1, 8]>()
       wide = Constant<value_ints = [-1, 2, 4]>()  wt = Transpose(w)  square = MatMul(wt, w)"""
     body = f"{constants}  z = MatMul(rows, w)  {'  '.join(nodes)}"
     made = hosted(model_of(_model(body), 18), [_run(n, n + seed) for n in (6, 1, 11)])
