@@ -138,7 +138,7 @@ build/venv-jax/.installed: PACKAGES = $(JAX)
 
 exports: $(STAMP) build/venv-torch/.installed build/venv-keras/.installed build/venv-jax/.installed
 	$(STEP) "exports, results in build/exports.md"
-	set -e; for room in text vision audio modules functions torchvision_models timm_models; do \
+	set -e; for room in text vision audio modules functions torchvision_models detectors timm_models; do \
 	  HF_HUB_OFFLINE=1 build/venv-torch/bin/python $(ZOO) $$room; done
 	CUDA_VISIBLE_DEVICES=-1 build/venv-keras/bin/python $(ZOO) keras_models
 	build/venv-jax/bin/python $(ZOO) jax_models

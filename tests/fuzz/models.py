@@ -141,20 +141,24 @@ def different(
     return None
 
 
+_LEAST = 1e-2
+"""What results are taken for at least: an operator's own roundings of numbers near one may cancel."""
+
+
 def _is_close(wanted: Array, found: Array) -> bool:
     if not is_float(wanted.dtype):
         return bool(np.array_equal(wanted, found))
     left, right = wanted.astype(np.float64), found.astype(np.float64)
     finite = np.abs(left[np.isfinite(left)])
     bound = _CLOSE[wanted.dtype.name]
-    scale = float(finite.max(initial=1e-3))
+    scale = float(finite.max(initial=_LEAST))
     return bool(np.allclose(right, left, bound / 10, bound * scale, equal_nan=True))
 
 
 def _beyond(wanted: Array, found: Array, reach: Array) -> str | None:
     left, right = wanted.astype(np.float64), found.astype(np.float64)
     bound = _CLOSE.get(wanted.dtype.name, 0.0)
-    scale = np.abs(left[np.isfinite(left)]).max(initial=1e-3)
+    scale = np.abs(left[np.isfinite(left)]).max(initial=_LEAST)
     # One element's deviation may be small by chance: neighbours count too.
     allowed = _REACH * np.maximum(reach, 0.5 * reach.max(initial=0)) + bound * scale
     wrong = ~(

@@ -174,9 +174,25 @@ def test_random_parts(seed: int) -> None:
     nodes = [t.format(x=x, y=y) for t, x, y in zip(chosen, names, names[1:], strict=False)]
     constants = """one = Constant<value_ints = [1]>()  two = Constant<value_ints = [2]>()
       ten = Constant<value_ints = [10]>()  column = Constant<value_int = 1>()
-      row = Constant<value_int = 0>()  none = Constant<value_ints = [0]>()  eight = Constant<value_ints = [-1, 8]>()
+      row = Constant<value_int = 0>()  none = Constant<value_ints = [0]>()
+      eight = Constant<value_ints = [-1, 8]>()
       wide = Constant<value_ints = [-1, 2, 4]>()  wt = Transpose(w)  square = MatMul(wt, w)"""
     body = f"{constants}  z = MatMul(rows, w)  {'  '.join(nodes)}"
     made = hosted(model_of(_model(body), 18), [_run(n, n + seed) for n in (6, 1, 11)])
     (compute,) = _computes(made)
     assert (compute.padding is None) == (seed % 4 == 3), compute.obstacle or body
+
+
+def test_a_branch_that_is_padded_whole() -> None:
+    model = model_of(
+        f"""(float[40,6] x, float[6,8] w, bool[40] keep, bool c) => (float[A,B] y) {{ {SELECT}
+      y = If(c) <then_branch = t () => (u) {{ u = MatMul(rows, w) }},
+                 else_branch = e () => (v) {{ v = Neg(rows) }}> }}"""
+    )
+    runs = [{**_run(n, n), "c": np.array(True)} for n in (5, 2, 9)]
+    made = hosted(model, runs)
+    then = made.parts[0]
+    assert isinstance(then, HostedModel)
+    (compute,) = _computes(then)
+    part = then.parts[compute.call.part]
+    assert isinstance(part, OpenModel) and len(part.specializations) == 2

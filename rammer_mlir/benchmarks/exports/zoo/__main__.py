@@ -17,6 +17,7 @@ TORCH = (
     "text",
     "vision",
     "torchvision_models",
+    "detectors",
     "timm_models",
     "audio",
     "modules",

@@ -8,27 +8,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.library import Library
 
+from rammer_mlir.benchmarks.exports.zoo.native_operators import define_operators
 from rammer_mlir.benchmarks.exports.zoo.table import Model
 
 OPSET = 18
 
-# A torchvision without its native library, as beside PyTorch's CPU wheel, declares its operators
-# only where these names exist; no model of the zoo calls them.
 torch.backends.mha.set_fastpath_enabled(False)  # TorchScript has no symbol for its fused layers
-_NATIVE = Library("torchvision", "DEF")
-for _name in (
-    "nms",
-    "qnms",
-    "deform_conv2d",
-    "roi_align",
-    "roi_pool",
-    "ps_roi_align",
-    "ps_roi_pool",
-):
-    _NATIVE.define(f"{_name}(Tensor x) -> Tensor")
-    _NATIVE.define(f"_{_name}_backward(Tensor x) -> Tensor")
+define_operators()
 
 
 def export(model: Model, exporter: str, path: Path) -> None:
