@@ -80,7 +80,7 @@ def partition(model: Model, *, is_repeated: bool = False) -> HostedGraph:
 
 
 def _require_progress(model: Model, hosted: HostedGraph) -> None:
-    """Refuse a partition into the model itself that is not padded: what is unknown would stay so."""
+    """Refuse a partition into the model itself, if not padded: what is unknown would stay so."""
     steps, parts = hosted.program.steps, hosted.parts
     (first, *others) = steps or [None]
     is_whole = isinstance(first, Compute) and first.padding is None and not others
