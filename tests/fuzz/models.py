@@ -142,7 +142,7 @@ def different(
 
 
 _LEAST = 1e-2
-"""What results are taken for at least: roundings within an operator, of numbers near 1, may cancel."""
+"""What results are taken for at least: roundings within an operator may cancel."""
 
 
 def _is_close(wanted: Array, found: Array) -> bool:
