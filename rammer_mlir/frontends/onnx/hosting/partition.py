@@ -80,15 +80,11 @@ def partition(model: Model, *, is_repeated: bool = False) -> HostedGraph:
 
 
 def _require_progress(model: Model, hosted: HostedGraph) -> None:
-    """Refuse a partition into the model itself, if not padded: what is unknown would stay so."""
+    """Refuse a partition into the model itself that is not padded: unknown sizes would stay so."""
     steps, parts = hosted.program.steps, hosted.parts
-    (first, *others) = steps or [None]
-    is_whole = isinstance(first, Compute) and first.padding is None and not others
-    if (
-        is_whole
-        and not parts[0].shape_values
-        and len(parts[0].model.graph.node) == len(model.graph.node)
-    ):
+    computes = [step for step in steps if isinstance(step, Compute) and step.padding is None]
+    is_whole = len(computes) == len(steps) == 1 and not parts[0].shape_values
+    if is_whole and len(parts[0].model.graph.node) == len(model.graph.node):
         require_static_values(model.graph)
 
 
