@@ -41,8 +41,8 @@ def check_texts(proto: onnx.ModelProto, name: str) -> None:
     """
     for text in _names_of_model(proto):
         # What is not UTF-8 comes as bytes.
-        if not isinstance(text, str):
-            raise ModelError(f"{name}: expected names in UTF-8, found {text!r}; rename it")
+        if isinstance(text, bytes):
+            raise ModelError(f"{name}: expected names in UTF-8, found {text[:40]!r}; rename it")
     bodies = (proto.graph.node, *(function.node for function in proto.functions))
     for node in (node for body in bodies for node in nodes_within(body)):
         # Another framework's operators, which are refused by their names, may hold bytes.
