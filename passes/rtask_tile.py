@@ -11,6 +11,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.ir.entry import functions, is_private, symbol_name
+from rammer_mlir.passes.ir.kernels import describe_kernel
 from rammer_mlir.passes.tiling.builder import build_tiled, build_whole
 from rammer_mlir.passes.tiling.choice import Aim, LoopLimit, TileCost, Tiling, aims, choose
 from rammer_mlir.passes.tiling.device_tiles import tiles_for
@@ -204,27 +205,13 @@ def _tilings(computation: Computation, wanted: _Wanted) -> list[Tiling]:
 def _describe(
     kernel: ir.OpView, num_rtasks: int, reads: list[Touch], writes: list[Touch], cost: TileCost
 ) -> None:
-    i64 = ir.IntegerType.get_signless(64)
-
-    def integer(value: int) -> ir.IntegerAttr:
-        return ir.IntegerAttr.get(i64, value)
-
-    ir.Operation.create(
-        "rtask.kernel",
-        attributes={
-            "function": ir.FlatSymbolRefAttr.get(symbol_name(kernel)),
-            "num_rtasks": integer(num_rtasks),
-            "threads": integer(1),
-            "shared_memory": integer(0),
-            "barriers": integer(0),
-            "reads": ir.ArrayAttr.get([_access(touch) for touch in reads]),
-            "writes": ir.ArrayAttr.get([_access(touch) for touch in writes]),
-            "operations": integer(cost.operations),
-            "bytes": integer(cost.num_bytes),
-        },
-        loc=ir.Location.unknown(),
-        ip=ir.InsertionPoint(kernel),
-    )
+    accesses = {
+        "reads": ir.ArrayAttr.get([_access(touch) for touch in reads]),
+        "writes": ir.ArrayAttr.get([_access(touch) for touch in writes]),
+    }
+    with ir.InsertionPoint(kernel):
+        name = symbol_name(kernel)
+        describe_kernel(name, num_rtasks, accesses, cost.operations, cost.num_bytes)
 
 
 def _access(touch: Touch) -> ir.DictAttr:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
-from rammer_mlir.errors import PassError, RammerError
+from rammer_mlir.errors import PassError
 from rammer_mlir.passes.regions.cuts import Limits
+from rammer_mlir.passes.regions.guarded import guarded
 from rammer_mlir.passes.regions.patterns import CompositePattern
 from rammer_mlir.passes.regions.reading import Reading
 from rammer_mlir.scheduling.device import Device
@@ -117,13 +118,5 @@ def ask(codegen: Codegen, method: str, call: Callable[[], T]) -> T:
     Raises:
         PassError: if the call fails.
     """
-    try:
-        return call()
-    except RammerError:
-        raise
-    except Exception as error:
-        problem = " ".join(f"{type(error).__name__}: {error}".split())
-        raise PassError(
-            f"code generator '{codegen.name}': expected {method} to succeed, found {problem}; "
-            "mend it, or leave it out"
-        ) from error
+    expected = f"code generator '{codegen.name}': expected {method} to succeed"
+    return guarded(expected, call, "mend it, or leave it out")

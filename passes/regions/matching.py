@@ -10,9 +10,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
-from rammer_mlir.errors import PassError, RammerError
 from rammer_mlir.passes.regions.expressions import COMMUTATIVE
+from rammer_mlir.passes.regions.guarded import guarded
 from rammer_mlir.passes.regions.match import Match, Names
 from rammer_mlir.passes.regions.patterns import (
     Alternatives,
@@ -232,13 +233,6 @@ def _offer(
 
 def _passes(pattern: CompositePattern, match: Match) -> bool:
     assert pattern.check is not None
-    try:
-        return bool(pattern.check(match))
-    except RammerError:
-        raise
-    except Exception as error:
-        problem = " ".join(f"{type(error).__name__}: {error}".split())
-        raise PassError(
-            f"pattern '{pattern.name}': expected its check to return whether a match is taken, "
-            f"found {problem}; mend the code generator's table"
-        ) from error
+    expected = f"pattern '{pattern.name}': expected its check to return whether a match is taken"
+    taken = guarded(expected, partial(pattern.check, match), "mend the code generator's table")
+    return bool(taken)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.dialects.rtask.external import EXTERNAL, External
+from rammer_mlir.dialects.rtask.external import External
 from rammer_mlir.dialects.rtask.module_op import FORMS
 from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.ir.kernels import describe_kernel
 from rammer_mlir.passes.tiling.providers import OfferedOperator
 
 Box = Sequence[tuple[int | str, int]]
@@ -60,11 +61,6 @@ def external_rkernel(
         raise OptionError(f"form of code: expected one of {', '.join(FORMS)}, found '{form}'")
     module = ir.Module.create()
     with ir.InsertionPoint(module.body):
-        i64 = ir.IntegerType.get_signless(64)
-
-        def number(value: int) -> ir.IntegerAttr:
-            return ir.IntegerAttr.get(i64, value)
-
         ir.Operation.create(
             "rtask.module",
             attributes={
@@ -82,22 +78,12 @@ def external_rkernel(
             },
             regions=1,
         )
-        count = len(operator.inputs)
-        ir.Operation.create(
-            "rtask.kernel",
-            attributes={
-                "function": ir.FlatSymbolRefAttr.get(_KERNEL),
-                "num_rtasks": number(num_rtasks),
-                "threads": number(1),
-                "shared_memory": number(0),
-                "barriers": number(0),
-                "operations": number(operations),
-                "bytes": number(num_bytes),
-                "reads": _accesses(operator.inputs, reads or {}, 0),
-                "writes": _accesses(operator.outputs, writes or {}, count),
-                EXTERNAL: External(_MODULE, symbol).as_attribute(),
-            },
-        )
+        accesses = {
+            "reads": _accesses(operator.inputs, reads or {}, 0),
+            "writes": _accesses(operator.outputs, writes or {}, len(operator.inputs)),
+        }
+        external = External(_MODULE, symbol).as_attribute()
+        describe_kernel(_KERNEL, num_rtasks, accesses, operations, num_bytes, external=external)
     return module
 
 

@@ -100,7 +100,7 @@ class Source:
 
     value: str
     axis: int
-    is_reversed: bool
+    is_reversed: bool = False
 
 
 @dataclass(frozen=True)

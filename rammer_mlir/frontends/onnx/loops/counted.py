@@ -12,9 +12,10 @@ from onnx import helper, numpy_helper
 from rammer_mlir.frontends.onnx.folding.types import TensorKind, Types
 from rammer_mlir.frontends.onnx.loops.bodies import Body, Surroundings, body_of, copied, step_types
 from rammer_mlir.frontends.onnx.loops.element_reads import ElementRead, find_element_reads
-from rammer_mlir.frontends.onnx.loops.scans import ScanSource, drop_dead, set_sources
+from rammer_mlir.frontends.onnx.loops.scans import drop_dead, set_sources
 from rammer_mlir.frontends.onnx.model import set_graph_nodes, used_names
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
+from rammer_mlir.programs.host_program import Source
 
 _MOST_NUMBERS = 1 << 20
 """Steps up to which their numbers are listed in a constant, of 8 MiB then."""
@@ -102,12 +103,12 @@ def _kind_of(read: ElementRead, types: Types) -> TensorKind:
 
 def _take_elements(
     graph: onnx.GraphProto, reads: Iterable[ElementRead], types: Types, prefix: str
-) -> dict[ScanSource, onnx.ValueInfoProto]:
+) -> dict[Source, onnx.ValueInfoProto]:
     """Replace reads by elements of sources, which are returned, in place."""
-    sources: dict[ScanSource, onnx.ValueInfoProto] = {}
+    sources: dict[Source, onnx.ValueInfoProto] = {}
     replaced: dict[str, onnx.NodeProto] = {}
     for read in reads:
-        source = ScanSource(read.value, read.axis)
+        source = Source(read.value, read.axis)
         kind = _kind_of(replace(read, keeps_axis=False), types)
         element = sources.setdefault(source, _declared(f"{prefix}{len(sources)}", kind))
         result = read.node.output[0]
@@ -124,7 +125,7 @@ def _take_elements(
 
 def _replace_counter(
     graph: onnx.GraphProto, loop: onnx.GraphProto, used: set[str], steps: int, write: NodeWriter
-) -> Mapping[ScanSource, onnx.ValueInfoProto]:
+) -> Mapping[Source, onnx.ValueInfoProto]:
     """Give a body its step's number as an element, and the condition as a constant, if used."""
     number, condition = loop.input[:2]
     if condition.name in used:
@@ -134,15 +135,15 @@ def _replace_counter(
         return {}
     numbers = write.constant(np.arange(steps, dtype=np.int64))
     kind = TensorKind(onnx.TensorProto.INT64, ())
-    return {ScanSource(numbers, 0): _declared(number.name, kind)}
+    return {Source(numbers, 0): _declared(number.name, kind)}
 
 
-def _shortened(source: ScanSource, types: Types, steps: int, write: NodeWriter) -> ScanSource:
+def _shortened(source: Source, types: Types, steps: int, write: NodeWriter) -> Source:
     """Return a source of as many elements as there are steps."""
     kind = types.get(source.value)
     if kind is None or kind.shape is None or kind.shape[source.axis] == steps:
         return source
-    return ScanSource(write.part(source.value, 0, steps, source.axis), source.axis)
+    return Source(write.part(source.value, 0, steps, source.axis), source.axis)
 
 
 def _declared(name: str, kind: TensorKind) -> onnx.ValueInfoProto:

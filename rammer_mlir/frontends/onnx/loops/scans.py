@@ -3,46 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import onnx
 from onnx import helper
 
 from rammer_mlir.frontends.onnx.loops.bodies import body_of
 from rammer_mlir.frontends.onnx.model import names_used_by, set_graph_nodes
-
-
-@dataclass(frozen=True)
-class ScanSource:
-    """A tensor of which each step takes an element.
-
-    Attributes:
-        value: its name.
-        axis: along which the elements are.
-        is_reversed: whether the last one is taken first.
-    """
-
-    value: str
-    axis: int
-    is_reversed: bool = False
-
+from rammer_mlir.programs.host_program import Source
 
 _OF_SOURCES = ("num_scan_inputs", "scan_input_axes", "scan_input_directions")
 
 
-def sources_of(node: onnx.NodeProto) -> list[tuple[ScanSource, str]]:
+def sources_of(node: onnx.NodeProto) -> list[tuple[Source, str]]:
     """Return the sources of a Scan, and the names of their elements in its body."""
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.name != "body"}
     count = int(given["num_scan_inputs"])
     axes = given.get("scan_input_axes", [0] * count)
     directions = given.get("scan_input_directions", [0] * count)
     elements = [value.name for value in body_of(node).input[-count:]]
-    sources = map(ScanSource, node.input[-count:], axes, map(bool, directions))
+    sources = map(Source, node.input[-count:], axes, map(bool, directions))
     return list(zip(sources, elements, strict=True))
 
 
 def set_sources(
-    node: onnx.NodeProto, num_states: int, sources: Mapping[ScanSource, onnx.ValueInfoProto]
+    node: onnx.NodeProto, num_states: int, sources: Mapping[Source, onnx.ValueInfoProto]
 ) -> None:
     """Give a Scan its sources, with the declarations of their elements, in place."""
     graph = body_of(node)

@@ -18,12 +18,13 @@ from onnx import helper, numpy_helper
 
 from rammer_mlir.frontends.onnx.loops.bodies import body_of, copied
 from rammer_mlir.frontends.onnx.loops.element_rules import Operand, Rule, rule_of
-from rammer_mlir.frontends.onnx.loops.scans import ScanSource, set_sources, sources_of
+from rammer_mlir.frontends.onnx.loops.scans import set_sources, sources_of
 from rammer_mlir.frontends.onnx.model import Model, free_names, set_graph_nodes
 from rammer_mlir.frontends.onnx.node_writer import NodeWriter
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, ShapeTable, dtype_of
 from rammer_mlir.frontends.onnx.walk import subgraphs
 from rammer_mlir.frontends.onnx.well_formed import naming
+from rammer_mlir.programs.host_program import Source
 
 _MOST_DEPTH = 64
 """Producers in a row that are moved at most: an expression is written by recursion."""
@@ -75,14 +76,14 @@ class _Graph:
         """Return the element type of a value, 0 if it is not known."""
         return self._table.elem_type(name)
 
-    def normalized(self, source: ScanSource) -> ScanSource | None:
+    def normalized(self, source: Source) -> Source | None:
         """Return a source with a positive axis, None if its shape is unknown."""
         shape, kind = self.shape(source.value), self.elem_type(source.value)
         if shape is None or kind in (0, onnx.TensorProto.STRING):
             return None
         return replace(source, axis=source.axis % len(shape))
 
-    def element_bytes(self, source: ScanSource) -> int:
+    def element_bytes(self, source: Source) -> int:
         """Return the bytes of one element."""
         shape = self._table.shape(source.value)
         element = prod(shape[: source.axis]) * prod(shape[source.axis + 1 :])
@@ -138,15 +139,15 @@ class _Planner:
 
     def __init__(self, graph: _Graph, movable: set[int]) -> None:
         self._graph, self._movable = graph, movable
-        self._plans: dict[ScanSource, _Plan] = {}
+        self._plans: dict[Source, _Plan] = {}
 
-    def plan(self, source: ScanSource, depth: int = 0) -> _Plan:
+    def plan(self, source: Source, depth: int = 0) -> _Plan:
         """Return how the element of a source is made."""
         if source not in self._plans:
             self._plans[source] = self._new(source, depth)
         return self._plans[source]
 
-    def _new(self, source: ScanSource, depth: int) -> _Plan:
+    def _new(self, source: Source, depth: int) -> _Plan:
         own = _Plan(self._graph.element_bytes(source), None)
         number = self._graph.producers.get(source.value)
         if number not in self._movable or depth == _MOST_DEPTH:
@@ -160,10 +161,10 @@ class _Planner:
         return _Plan(cost, rule) if is_better else own
 
 
-def source_of(operand: Operand, parent: ScanSource) -> ScanSource:
+def source_of(operand: Operand, parent: Source) -> Source:
     """Return an operand of an element's expression as a source of its own."""
     assert operand.axis is not None, "what has elements has an axis of them"
-    return ScanSource(operand.value, operand.axis, parent.is_reversed)
+    return Source(operand.value, operand.axis, parent.is_reversed)
 
 
 class _Sinking:
@@ -178,10 +179,10 @@ class _Sinking:
     def __init__(self, graph: _Graph, number: int, outside: NodeWriter) -> None:
         self._graph, self._node, self.outside = graph, graph.nodes[number], outside
         self._planner = _Planner(graph, graph.read_by_alone(number))
-        self._elements: dict[ScanSource, str] = {}
+        self._elements: dict[Source, str] = {}
         self._invariants: dict[Operand, str] = {}
         self.nodes: list[onnx.NodeProto] = []
-        self.sources: dict[ScanSource, onnx.ValueInfoProto] = {}
+        self.sources: dict[Source, onnx.ValueInfoProto] = {}
         self.constants: list[onnx.TensorProto] = []
 
     def run(self) -> list[onnx.NodeProto] | None:
@@ -200,7 +201,7 @@ class _Sinking:
         set_sources(scan, len(scan.input) - len(given), self.sources)
         return [*self.outside.nodes, scan]
 
-    def element(self, source: ScanSource) -> str:
+    def element(self, source: Source) -> str:
         """Return the name of a source's element in the body."""
         if source not in self._elements:
             rule = self._planner.plan(source).rule
@@ -222,7 +223,7 @@ class _Sinking:
         """Return a new name."""
         return self.outside.fresh()
 
-    def _read(self, source: ScanSource) -> str:
+    def _read(self, source: Source) -> str:
         """Let the Scan take the elements of a source that lie densely in memory."""
         name = self.fresh()
         shape = list(self._graph.shape(source.value) or ())
@@ -233,7 +234,7 @@ class _Sinking:
             rest = [n for n in range(len(shape)) if n != source.axis]
             order = [*rest[:front], source.axis, *rest[front:]]
             turned = self.outside.node("Transpose", [source.value], perm=order)
-            source = ScanSource(turned, front, source.is_reversed)
+            source = Source(turned, front, source.is_reversed)
         self.sources[source] = helper.make_tensor_value_info(name, kind, element)
         return name
 
@@ -241,7 +242,7 @@ class _Sinking:
 class _StepWriter:
     """Writes the expression for the element of one source into the body."""
 
-    def __init__(self, sinking: _Sinking, source: ScanSource) -> None:
+    def __init__(self, sinking: _Sinking, source: Source) -> None:
         self._sinking, self._source = sinking, source
 
     def operand(self, operand: Operand) -> str:
