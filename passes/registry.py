@@ -22,6 +22,7 @@ from rammer_mlir.passes.rtask_distribute_activations import DistributeActivation
 from rammer_mlir.passes.rtask_externalize_constants import ExternalizeConstants
 from rammer_mlir.passes.rtask_fold_veus import FoldVeus
 from rammer_mlir.passes.rtask_form_operators import FormOperators
+from rammer_mlir.passes.rtask_generate_regions import GenerateRegions
 from rammer_mlir.passes.rtask_inline_composites import InlineComposites
 from rammer_mlir.passes.rtask_insert_copies import InsertCopies
 from rammer_mlir.passes.rtask_match_composites import MatchComposites
@@ -32,6 +33,7 @@ from rammer_mlir.passes.rtask_outline_regions import OutlineRegions
 from rammer_mlir.passes.rtask_pack_weights import PackWeights
 from rammer_mlir.passes.rtask_pad_channels import PadChannels
 from rammer_mlir.passes.rtask_plan_memory import PlanMemory
+from rammer_mlir.passes.rtask_prefer_external import PreferExternal
 from rammer_mlir.passes.rtask_print_schedule import PrintSchedule
 from rammer_mlir.passes.rtask_schedule import Schedule
 from rammer_mlir.passes.rtask_split_products import SplitProducts
@@ -48,6 +50,7 @@ PASSES: tuple[type[Pass], ...] = (
     MergeRegions,
     SplitRegions,
     OutlineRegions,
+    GenerateRegions,
     MergeOperators,
     BatchProducts,
     PackWeights,
@@ -63,6 +66,7 @@ PASSES: tuple[type[Pass], ...] = (
     InlineComposites,
     Tile,
     Bufferize,
+    PreferExternal,
     ApplyCosts,
     Schedule,
     MinimizeBarriers,

@@ -15,6 +15,7 @@ from rammer_mlir.passes.ir.kernels import describe_kernel
 from rammer_mlir.passes.tiling.builder import build_tiled, build_whole
 from rammer_mlir.passes.tiling.choice import Aim, LoopLimit, TileCost, Tiling, aims, choose
 from rammer_mlir.passes.tiling.device_tiles import tiles_for
+from rammer_mlir.passes.tiling.generated import generated_kernel
 from rammer_mlir.passes.tiling.kernel import (
     Computation,
     TiledDomain,
@@ -91,6 +92,7 @@ class Tile(Pass):
                 limit = Limit(self.memory, callers.get(name, function))
                 kernels[name] = [
                     *_build_candidates(function, name, wanted.for_calls(calls[name]), limit),
+                    *_generated(function),
                     *_offered(function, providers, limit),
                 ]
                 function.operation.erase()
@@ -155,6 +157,13 @@ def _build_candidates(function: ir.OpView, name: str, wanted: _Wanted, limit: Li
         _describe(kernel, domain.num_rtasks, reads, writes, tile_cost(computation, domain))
         names.append(symbol_name(kernel))
     return names
+
+
+def _generated(function: ir.OpView) -> Iterator[str]:
+    """Yield the name of the rKernel that a code generator has made of a region."""
+    name = generated_kernel(Computation(function))
+    if name is not None:
+        yield name
 
 
 def _offered(

@@ -12,6 +12,7 @@ from rammer_mlir.compiler.backends.registry import register_target
 from rammer_mlir.compiler.options import CompileOptions
 from rammer_mlir.compiler.stage import Stage, Work
 from rammer_mlir.passes.base import OperationError, Pass
+from rammer_mlir.passes.ir.boxes_text import Box
 from rammer_mlir.passes.regions.codegen import Codegen, RegionFacts, register_codegen
 from rammer_mlir.passes.regions.cuts import Limits
 from rammer_mlir.passes.regions.match import Match
@@ -23,8 +24,9 @@ from rammer_mlir.passes.regions.patterns import (
     wildcard,
 )
 from rammer_mlir.passes.regions.reading import Operand, Reading
+from rammer_mlir.passes.regions.region import Region, RegionCode, RegionOperation
 from rammer_mlir.passes.registry import register_pass
-from rammer_mlir.passes.tiling.external_offer import Box, external_rkernel
+from rammer_mlir.passes.tiling.external_offer import external_rkernel
 from rammer_mlir.passes.tiling.providers import (
     KernelProvider,
     OfferedOperator,
@@ -59,7 +61,10 @@ __all__ = [
     "Policy",
     "RKernel",
     "Reading",
+    "Region",
+    "RegionCode",
     "RegionFacts",
+    "RegionOperation",
     "Stage",
     "TaskGraph",
     "Work",

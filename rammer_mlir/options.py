@@ -101,6 +101,26 @@ class Options(TypedDict, total=False):
             only_for="the CPU",
         ),
     ]
+    offload: Annotated[
+        str,
+        Option(
+            "",
+            "on a CPU, registered code generators that may compile regions of the model, the first "
+            "one named having the first choice",
+            metavar="CODEGEN,...",
+            words="names",
+            only_for="the CPU",
+        ),
+    ]
+    offload_choice: Annotated[
+        str,
+        Option(
+            "cost",
+            "on a CPU, whether what they compile is chosen by its cost, or always",
+            metavar="cost|always",
+            only_for="the CPU",
+        ),
+    ]
     watchdog: Annotated[
         int,
         Option(

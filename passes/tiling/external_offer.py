@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.external import External
 from rammer_mlir.dialects.rtask.module_op import FORMS
 from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.ir.boxes_text import Box, accesses_of
 from rammer_mlir.passes.ir.kernels import describe_kernel
 from rammer_mlir.passes.tiling.providers import OfferedOperator
-
-Box = Sequence[tuple[int | str, int]]
-"""For each dimension, where an rTask's part begins, in terms of ``d0``, and its size."""
 
 _KERNEL, _MODULE = "kernel", "code"
 
@@ -79,26 +77,9 @@ def external_rkernel(
             regions=1,
         )
         accesses = {
-            "reads": _accesses(operator.inputs, reads or {}, 0),
-            "writes": _accesses(operator.outputs, writes or {}, len(operator.inputs)),
+            "reads": accesses_of(operator.inputs, reads or {}, 0),
+            "writes": accesses_of(operator.outputs, writes or {}, len(operator.inputs)),
         }
         external = External(_MODULE, symbol).as_attribute()
         describe_kernel(_KERNEL, num_rtasks, accesses, operations, num_bytes, external=external)
     return module
-
-
-def _accesses(kinds: Sequence[ir.Type], boxes: Mapping[int, Box], first: int) -> ir.ArrayAttr:
-    """Return the accesses of inputs or outputs, which are arguments from ``first`` on."""
-    found: list[ir.Attribute] = []
-    for number, kind in enumerate(kinds):
-        whole = [(0, size) for size in ir.ShapedType(kind).shape]
-        box = boxes.get(number, whole)
-        offsets, sizes = [str(offset) for offset, _ in box], [str(size) for _, size in box]
-        listed = f": {', '.join(sizes)}" if sizes else ""
-        found.append(
-            ir.Attribute.parse(
-                f"{{argument = {first + number} : i64, sizes = array<i64{listed}>, "
-                f"offsets = affine_map<(d0) -> ({', '.join(offsets)})>}}"
-            )
-        )
-    return ir.ArrayAttr.get(found)

@@ -273,7 +273,7 @@ def _obstacle(model: str | None, options: CheckedOptions) -> str | None:
     if options.measured:
         return "measured costs have a cache of their own"
     if not _has_known_source(options):
-        return "a policy, target, cost function or rKernel comes from outside"
+        return "a policy, target, cost function, rKernel or code generator comes from outside"
     try:
         find_device(options.device)
     except OptionError as error:
@@ -284,7 +284,7 @@ def _obstacle(model: str | None, options: CheckedOptions) -> str | None:
 def _has_known_source(options: CheckedOptions) -> bool:
     """Whether all code that decides what a model is compiled to belongs to this project."""
     is_own = is_own_policy(options.policy) and is_own_target(options.target)
-    return is_own and not options.costs and not options.rkernels
+    return is_own and not options.costs and not (options.rkernels or options.offload)
 
 
 @functools.cache

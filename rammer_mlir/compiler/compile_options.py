@@ -19,6 +19,7 @@ class CompileOptions:
         measured: whether rKernels cost what was measured on this processor.
         costs: name of the cost function that is asked first; empty for none.
         rkernels: names of the providers that may offer rKernels.
+        offload: names of the code generators that may compile regions.
         merge_growth: how much merged operators may multiply the arithmetic; 0 merges none.
         tile_bytes: most bytes that an rTask touches, for a bulk-synchronous device; else 0.
         fold_to: vEUs that execute what was scheduled for ``num_veus`` of a bulk-synchronous device;
@@ -32,6 +33,7 @@ class CompileOptions:
     measured: bool
     costs: str
     rkernels: tuple[str, ...]
+    offload: tuple[str, ...]
     merge_growth: float
     tile_bytes: int
     fold_to: int

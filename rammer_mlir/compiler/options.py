@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from rammer_mlir.compiler.backends.registry import find_backend
 from rammer_mlir.compiler.compile_options import CompileOptions
@@ -21,12 +21,14 @@ from rammer_mlir.options import (
     declared_options,
     with_defaults,
 )
+from rammer_mlir.passes.regions.codegen import CODEGENS
 from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS
 from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.devices.catalog import names as device_names
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.policies.ios import Ios
+from rammer_mlir.support.plugins import Registry
 
 if TYPE_CHECKING:
     from rammer_mlir.compiler.backends.backend import Backend
@@ -102,7 +104,8 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
     checked = CheckedOptions(
         target=target, backend=backend, given=options, num_veus=num_veus,
         device=costs or described.name, measured=measured, costs="" if measured else asked,
-        rkernels=_check_rkernels(options["rkernels"]),
+        rkernels=_check_names(options["rkernels"], KERNEL_PROVIDERS),
+        offload=_check_offload(options["offload"], options["offload_choice"]),
         merge_growth=_check_merge(options["merge"], options["policy"]),
         tile_bytes=vdevice.max_shared_memory if vdevice.is_bulk_synchronous else 0,
         fold_to=cores if vdevice.is_bulk_synchronous else 0,
@@ -229,12 +232,18 @@ def _check_merge(merge: float | None, policy: str) -> float:
     return merge
 
 
-def _check_rkernels(names: str) -> tuple[str, ...]:
-    """Return the names of providers, each of which exists."""
+def _check_names(names: str, registry: Registry[Any]) -> tuple[str, ...]:
+    """Return the names in a list, each of which is registered."""
     found = tuple(name.strip() for name in names.split(",")) if names else ()
     for name in found:
-        KERNEL_PROVIDERS.get(name)
+        registry.get(name)
     return found
+
+
+def _check_offload(names: str, choice: str) -> tuple[str, ...]:
+    if choice not in ("cost", "always"):
+        raise OptionError(f"offload_choice: expected 'cost' or 'always', found {choice!r}")
+    return _check_names(names, CODEGENS)
 
 
 def _split_costs(costs: str | None, target: str, backend: Backend) -> tuple[str, str | None]:

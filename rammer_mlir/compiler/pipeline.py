@@ -62,6 +62,7 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
             "operators",
             (
                 *_GENERAL_GRAPH,
+                *_offloaded(options),
                 *_merged(options),
                 "rtask-batch-products",
                 *_PACKED_WEIGHTS,
@@ -74,7 +75,7 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
             ),
         ),
         Stage("tasks", ("rtask-inline-composites", _tiled_for_cpu(options), *_SIMPLIFIED)),
-        Stage("buffers", ("rtask-bufferize",)),
+        Stage("buffers", ("rtask-bufferize", *_preferred(options))),
         Stage("program", _scheduled(options)),
         Stage("target", step=lower),
         Stage("llvm", step=steps.translate_to_llvm),
@@ -136,6 +137,27 @@ def _gpu_stages(options: CompileOptions) -> tuple[Stage, ...]:
         Stage("buffers", ("rtask-bufferize",)),
         Stage("program", _scheduled(options)),
     )
+
+
+def _offloaded(options: CompileOptions) -> tuple[str, ...]:
+    """Return the passes that form regions for code generators, and ask these for their code."""
+    if not options.offload:
+        return ()
+    names = ",".join(options.offload)
+    where = f'device="{options.device}" num-veus={options.num_veus}'
+    return (
+        f"rtask-match-composites{{table={names}}}",
+        f"rtask-annotate-regions{{codegens={names}}}",
+        "rtask-merge-regions",
+        f"rtask-split-regions{{{where}}}",
+        "rtask-outline-regions",
+        "rtask-generate-regions",
+    )
+
+
+def _preferred(options: CompileOptions) -> tuple[str, ...]:
+    is_always = options.offload and options.given["offload_choice"] == "always"
+    return ("rtask-prefer-external",) if is_always else ()
 
 
 def _merged(options: CompileOptions) -> tuple[str, ...]:

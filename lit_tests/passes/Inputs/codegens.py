@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rammer_mlir.extend import (
+    Box,
     Codegen,
     CompositePattern,
     Device,
     Limits,
     Reading,
+    Region,
+    RegionCode,
     RegionFacts,
     constant,
     op,
@@ -77,7 +80,31 @@ class Small(Toy):
         return facts.macs >= 1000
 
 
-TOYS: tuple[Codegen, ...] = (Toy(), Greedy(), Small())
+class Writer(Toy):
+    """Writes code of additions: an rTask for each of the first dimension's elements."""
+
+    name: ClassVar[str] = "writer"
+
+    def patterns(self) -> Sequence[CompositePattern]:
+        """Return no pattern."""
+        return []
+
+    def supports(self, reading: Reading) -> bool:
+        """Take additions and products of elements."""
+        return reading.kind in ("add", "mul")
+
+    def generate(self, region: Region) -> RegionCode | None:
+        """Name the operations in the code; leave products to the host."""
+        names = [operation.name for operation in region.operations]
+        if names == ["mul"]:
+            return None
+        row: Box = [("d0", 1), (0, 8)]
+        return RegionCode(
+            f"int32_t f(); /* {names} {region.results} */", "f", num_rtasks=4, writes={0: row}
+        )
+
+
+TOYS: tuple[Codegen, ...] = (Toy(), Greedy(), Small(), Writer())
 
 for toy in TOYS:
     register_codegen(toy)

@@ -1,0 +1,117 @@
+"""An outlined region as its code generator sees it, and what it makes of that."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.boxes_text import Box
+from rammer_mlir.passes.ir.entry import COMPOSITE, functions, symbol_name
+from rammer_mlir.passes.regions.reading import Reading
+from rammer_mlir.passes.regions.readings import read_all
+from rammer_mlir.passes.regions.units import Unit, units_of
+
+
+@dataclass(frozen=True)
+class RegionOperation:
+    """A composite, or a single operation, of a region.
+
+    Attributes:
+        name: of the composite, or the reading's kind.
+        readings: what it means; empty where an operation has no reading.
+        values: the number of each value of the readings that the region knows.
+        inputs: numbers of what it reads.
+        outputs: numbers of its results.
+    """
+
+    name: str
+    readings: tuple[Reading, ...]
+    values: Mapping[Hashable, int]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Region:
+    """A region. Its values have numbers: its inputs first, then the results of its operations.
+
+    Attributes:
+        name: of its function.
+        inputs: types of what it reads.
+        outputs: types of what it computes.
+        operations: in an order in which they can run.
+        results: numbers of what it returns.
+    """
+
+    name: str
+    inputs: tuple[ir.Type, ...]
+    outputs: tuple[ir.Type, ...]
+    operations: tuple[RegionOperation, ...]
+    results: tuple[int, ...]
+
+    @property
+    def macs(self) -> int:
+        """Multiplications that are added up."""
+        return sum(reading.macs for each in self.operations for reading in each.readings)
+
+
+@dataclass(frozen=True)
+class RegionCode:
+    """What a code generator makes of a region: the code of an external rKernel.
+
+    Attributes:
+        code: source or an object.
+        symbol: the function ``int32_t symbol(int64_t rtask, inputs..., outputs...)``.
+        form: ``c``, ``llvm`` or ``object``.
+        num_rtasks: how many rTasks there are.
+        reads: the box of each input, by its number, that rTask ``d0`` reads, if not all of it.
+        writes: the box of each output, by its number, if not all of it.
+    """
+
+    code: str | bytes
+    symbol: str
+    form: str = "c"
+    num_rtasks: int = 1
+    reads: Mapping[int, Box] = field(default_factory=dict[int, Box])
+    writes: Mapping[int, Box] = field(default_factory=dict[int, Box])
+
+
+def region_of(module: ir.Module, function: ir.OpView) -> Region:
+    """Read a function that `rtask-outline-regions` has made."""
+    block = function.operation.regions[0].blocks[0]
+    callees = {symbol_name(each): each for each in functions(module)}
+    numbers: dict[Hashable, int] = {value: n for n, value in enumerate(block.arguments)}
+    operations: list[RegionOperation] = []
+    for unit in units_of(block, {}):
+        for value in unit.outputs:
+            numbers[value] = len(numbers)
+        operations.append(_operation(unit, numbers, callees))
+    *_, end = block.operations
+    returned = list(end.operation.operands)
+    return Region(
+        symbol_name(function),
+        tuple(value.type for value in block.arguments),
+        tuple(value.type for value in returned),
+        tuple(operations),
+        tuple(numbers[value] for value in returned),
+    )
+
+
+def _operation(
+    unit: Unit, numbers: Mapping[Hashable, int], callees: Mapping[str, ir.OpView]
+) -> RegionOperation:
+    inputs = tuple(numbers[value] for value in unit.inputs)
+    outputs = tuple(numbers[value] for value in unit.outputs)
+    if unit.root.name != "func.call":
+        name = unit.readings[0].kind if unit.readings else unit.root.name
+        known = (*unit.inputs, *unit.outputs)
+        values: dict[Hashable, int] = {value: numbers[value] for value in known}
+        return RegionOperation(name, unit.readings, values, inputs, outputs)
+    callee = callees[ir.FlatSymbolRefAttr(unit.root.attributes["callee"]).value].operation
+    body = callee.regions[0].blocks[0]
+    *computed, end = body.operations
+    values = dict(zip(body.arguments, (numbers[v] for v in unit.root.operands), strict=True))
+    values |= dict(zip(end.operation.operands, outputs, strict=True))
+    name = ir.StringAttr(callee.attributes[COMPOSITE]).value
+    return RegionOperation(name, tuple(read_all(computed, {})), values, inputs, outputs)

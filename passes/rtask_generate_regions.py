@@ -1,0 +1,90 @@
+"""`rtask-generate-regions`: code generators make code of their regions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.dialects.rtask.external import External
+from rammer_mlir.dialects.rtask.module_op import FORMS
+from rammer_mlir.passes.base import OperationError, Pass
+from rammer_mlir.passes.ir.boxes_text import accesses_of
+from rammer_mlir.passes.ir.code_modules import adopt_module
+from rammer_mlir.passes.ir.entry import CODEGEN, functions
+from rammer_mlir.passes.ir.structured import element_bytes
+from rammer_mlir.passes.regions.codegen import CODEGENS, ask
+from rammer_mlir.passes.regions.region import Region, RegionCode, region_of
+from rammer_mlir.passes.tiling.generated import GENERATED
+
+
+@dataclass(frozen=True)
+class GenerateRegions(Pass):
+    """Ask each region's code generator for an external rKernel that computes the region.
+
+    A code generator without a function ``generate``, or that returns None, leaves the region to the
+    host. The code lies in an ``rtask.module``; ``rtask.generated`` on the region's function is what
+    `rtask-tile` makes a candidate of, beside the host's own rKernels.
+    """
+
+    name: ClassVar[str] = "rtask-generate-regions"
+
+    def run(self, module: ir.Module) -> None:
+        """Give the functions of regions their code."""
+        for function in list(functions(module)):
+            if CODEGEN not in function.operation.attributes:
+                continue
+            name = ir.StringAttr(function.operation.attributes[CODEGEN]).value
+            codegen = CODEGENS.get(name)
+            generate = getattr(codegen, "generate", None)
+            if generate is None:
+                continue
+            region = region_of(module, function)
+            code = ask(codegen, "generate", partial(generate, region))
+            if code is not None:
+                _attach(function, region, _checked(function, name, code))
+
+
+def _checked(function: ir.OpView, codegen: str, code: object) -> RegionCode:
+    if not isinstance(code, RegionCode) or code.form not in FORMS:
+        found = code.form if isinstance(code, RegionCode) else type(code).__name__
+        raise OperationError(
+            function,
+            f"code generator '{codegen}': expected a RegionCode of form {', '.join(FORMS)} or "
+            f"None, found {found}; mend it, or leave it out",
+        )
+    return code
+
+
+def _attach(function: ir.OpView, region: Region, code: RegionCode) -> None:
+    holder = ir.Module.create()
+    i64 = ir.IntegerType.get_signless(64)
+    with ir.InsertionPoint(holder.body):
+        attributes = {"sym_name": region.name + "_code", "form": code.form, "code": code.code}
+        made = ir.Operation.create(
+            "rtask.module",
+            attributes={key: ir.StringAttr.get(value) for key, value in attributes.items()},
+        )
+    name = adopt_module(made, ir.InsertionPoint(function))
+    num_bytes = sum(map(_bytes, (*region.inputs, *region.outputs)))
+    numbers = {
+        "num_rtasks": code.num_rtasks,
+        "operations": 2 * region.macs // code.num_rtasks,
+        "bytes": num_bytes // code.num_rtasks,
+    }
+    function.operation.attributes[GENERATED] = ir.DictAttr.get(
+        {
+            "external": External(name, code.symbol).as_attribute(),
+            "reads": accesses_of(region.inputs, code.reads, 0),
+            "writes": accesses_of(region.outputs, code.writes, len(region.inputs)),
+            **{key: ir.IntegerAttr.get(i64, value) for key, value in numbers.items()},
+        }
+    )
+
+
+def _bytes(kind: ir.Type) -> int:
+    count = 1
+    for size in ir.RankedTensorType(kind).shape:
+        count *= size
+    return count * element_bytes(kind)

@@ -1,0 +1,38 @@
+"""`rtask-prefer-external`: external rKernels compute what they can."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.dialects.rtask.external import read_external
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.ir.entry import entry_block
+from rammer_mlir.passes.ir.kernels import described_kernels
+
+
+@dataclass(frozen=True)
+class PreferExternal(Pass):
+    """Leave rOperators that have external candidate rKernels only those.
+
+    Without it, the policy chooses between them and the compiler's own by their costs. It runs on
+    buffers, where it is known which of them take the operands' strides.
+    """
+
+    name: ClassVar[str] = "rtask-prefer-external"
+
+    def run(self, module: ir.Module) -> None:
+        """Shorten the lists of candidates."""
+        described = described_kernels(module)
+        for op in entry_block(module).operations:
+            if op.operation.name != "rtask.operator":
+                continue
+            candidates = list(ir.ArrayAttr(op.operation.attributes["kernels"]))
+            external = [
+                name
+                for name in candidates
+                if read_external(described[ir.FlatSymbolRefAttr(name).value].operation)
+            ]
+            if external:
+                op.operation.attributes["kernels"] = ir.ArrayAttr.get(external)

@@ -1,0 +1,39 @@
+"""The rKernel that a code generator has made of a region, as a candidate of its rOperator."""
+
+from __future__ import annotations
+
+from rammer_mlir.bindings import func, ir
+from rammer_mlir.dialects.rtask.external import EXTERNAL
+from rammer_mlir.passes.ir.entry import symbol_name
+from rammer_mlir.passes.ir.kernels import describe_kernel
+from rammer_mlir.passes.tiling.kernel import Computation
+
+GENERATED = "rtask.generated"
+"""Attribute of a region's function: what its code generator has made of it."""
+
+
+def generated_kernel(computation: Computation) -> str | None:
+    """Declare and describe the external rKernel of a region in front of its function.
+
+    Return its name; None if its code generator has made none.
+    """
+    function = computation.function
+    if GENERATED not in function.operation.attributes:
+        return None
+    found = {e.name: e.attr for e in ir.DictAttr(function.operation.attributes[GENERATED])}
+    name = f"{symbol_name(function)}_x0"
+    inputs = [argument.type for argument in computation.block.arguments]
+    outputs = [value.type for value in computation.returned]
+
+    def number(key: str) -> int:
+        return ir.IntegerAttr(found[key]).value
+
+    accesses = {key: ir.ArrayAttr(found[key]) for key in ("reads", "writes")}
+    with ir.InsertionPoint(function), function.operation.location:
+        kind = ir.FunctionType.get([ir.IndexType.get(), *inputs, *outputs], outputs)
+        func.FuncOp(name, kind, visibility="private")
+        describe_kernel(
+            name, number("num_rtasks"), accesses, number("operations"), number("bytes"),
+            **{EXTERNAL: found["external"]},
+        )  # fmt: skip
+    return name
