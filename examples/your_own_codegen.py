@@ -12,7 +12,6 @@ from onnx import numpy_helper, parser
 
 import rammer_mlir
 from rammer_mlir.extend import (
-    Codegen,
     CompositePattern,
     Device,
     Limits,
@@ -89,9 +88,10 @@ class Products:
         )
 
 
+register_codegen(Products())
+
+
 def main() -> None:
-    generator: Codegen = Products()
-    register_codegen(generator)
     model = parser.parse_model("""<ir_version: 10, opset_import: ["": 20]>
       g (float[8,64] x) => (float[8,16] y) {
         a = MatMul(x, w)  b = Add(a, c)  d = Relu(b)  e = MatMul(d, v)  y = Softmax(e) }""")
