@@ -55,10 +55,11 @@ def test_a_model(policy: str, veus: int, products: Any, tmp_path: Path) -> None:
     exe.save(tmp_path / "mlp.rammer")
     verify(tmp_path / "mlp.rammer")
     loaded = rammer_mlir.load(tmp_path / "mlp.rammer")
+    assert isinstance(loaded, Executable)
     for executable in (exe, loaded):
         found = executable.run(feeds)
         for name in names:
-            wanted: Any = expected[name]
+            wanted = np.asarray(expected[name])
             np.testing.assert_allclose(found[name], wanted, rtol=1e-4, atol=1e-5)
     first = exe.run(feeds)
     for _ in range(200):
