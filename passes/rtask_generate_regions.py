@@ -11,7 +11,7 @@ from rammer_mlir.dialects.rtask.external import External
 from rammer_mlir.dialects.rtask.module_op import FORMS
 from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.ir.boxes_text import accesses_of
-from rammer_mlir.passes.ir.code_modules import adopt_module
+from rammer_mlir.passes.ir.code_modules import adopt_module, emit_module
 from rammer_mlir.passes.ir.entry import CODEGEN, functions
 from rammer_mlir.passes.ir.structured import element_bytes
 from rammer_mlir.passes.regions.codegen import CODEGENS, ask
@@ -61,11 +61,7 @@ def _attach(function: ir.OpView, region: Region, code: RegionCode) -> None:
     holder = ir.Module.create()
     i64 = ir.IntegerType.get_signless(64)
     with ir.InsertionPoint(holder.body):
-        attributes = {"sym_name": region.name + "_code", "form": code.form, "code": code.code}
-        made = ir.Operation.create(
-            "rtask.module",
-            attributes={key: ir.StringAttr.get(value) for key, value in attributes.items()},
-        )
+        made = emit_module(f"{region.name}_code", code.form, code.code)
     name = adopt_module(made, ir.InsertionPoint(function))
     num_bytes = sum(map(_bytes, (*region.inputs, *region.outputs)))
     numbers = {

@@ -35,7 +35,7 @@ class External:
 
 
 def read_external(op: ir.Operation) -> External | None:
-    """Return what the attribute ``external`` of an ``rtask.kernel`` says, None if it has none."""
+    """Return the attribute ``external`` of an ``rtask.kernel``, None if it has none."""
     if EXTERNAL not in op.attributes:
         return None
     entries = {entry.name: entry.attr for entry in attribute(op, EXTERNAL, ir.DictAttr)}

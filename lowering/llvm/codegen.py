@@ -74,10 +74,9 @@ def _optimized(
     try:
         module = llvm.parse_assembly(ir_text)
     except RuntimeError as error:
-        first_line = " ".join(str(error).split())[:200]
         raise TargetError(
             f"LLVM IR: expected text that LLVM {llvm.llvm_version_info[0]} parses, "
-            f"found '{first_line}'; this is a fault of the compiler, please report it"
+            f"found '{_one_line(error)}'; this is a fault of the compiler, please report it"
         ) from error
     module.triple = target.triple
     module.data_layout = str(target.target_data)
@@ -111,13 +110,17 @@ def _link(module: llvm.ModuleRef, other: LinkedIr) -> None:
         defined = [function.name for function in visible if not function.is_declaration]
         module.link_in(added)
     except RuntimeError as error:
-        found = " ".join(str(error).split())[:200]
         raise TargetError(
             f"module '{other.name}': expected LLVM IR that LLVM {llvm.llvm_version_info[0]} parses "
-            f"and that defines what no other code does, found '{found}'; mend it"
+            f"and that defines what no other code does, found '{_one_line(error)}'; mend it"
         ) from error
     for symbol in other.symbols:
         if symbol not in defined:
             raise undefined(other.name, symbol)
     for name in defined:
         module.get_function(name).linkage = llvm.Linkage.internal
+
+
+def _one_line(error: Exception) -> str:
+    """Return the beginning of an error of LLVM as one line."""
+    return " ".join(str(error).split())[:200]

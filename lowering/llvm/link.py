@@ -44,7 +44,7 @@ def link_shared(*objects: bytes, needs_lld: bool = False, is_whole: bool = False
         for source, content in zip(sources, objects, strict=True):
             source.write_bytes(content)
         options = ["--no-undefined"] if is_whole else []
-        # Code from elsewhere may define what libc does too; ours calls what is linked with it.
+        # Code from elsewhere may define a function of libc's name, which calls are to reach.
         options += ["-Bsymbolic"] if len(objects) > 1 else []
         command = [*linker, "-shared", *options, "-o", str(library), *map(str, sources)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)

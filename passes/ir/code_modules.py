@@ -16,6 +16,15 @@ def code_modules(module: ir.Module) -> Iterator[ir.Operation]:
             yield op.operation
 
 
+def emit_module(name: str, form: str, code: str | bytes) -> ir.Operation:
+    """Emit an ``rtask.module`` with code from elsewhere at the current insertion point."""
+    attributes = {"sym_name": name, "form": form, "code": code}
+    return ir.Operation.create(
+        "rtask.module",
+        attributes={key: ir.StringAttr.get(value) for key, value in attributes.items()},
+    )
+
+
 def adopt_module(code: ir.Operation, ip: ir.InsertionPoint) -> str:
     """Copy an ``rtask.module`` to where the insertion point is; return the symbol of the copy.
 

@@ -9,6 +9,7 @@ from rammer_mlir.dialects.rtask.external import External
 from rammer_mlir.dialects.rtask.module_op import FORMS
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.ir.boxes_text import Box, accesses_of
+from rammer_mlir.passes.ir.code_modules import emit_module
 from rammer_mlir.passes.ir.kernels import describe_kernel
 from rammer_mlir.passes.tiling.providers import OfferedOperator
 
@@ -59,14 +60,7 @@ def external_rkernel(
         raise OptionError(f"form of code: expected one of {', '.join(FORMS)}, found '{form}'")
     module = ir.Module.create()
     with ir.InsertionPoint(module.body):
-        ir.Operation.create(
-            "rtask.module",
-            attributes={
-                "sym_name": ir.StringAttr.get(_MODULE),
-                "form": ir.StringAttr.get(form),
-                "code": ir.StringAttr.get(code),
-            },
-        )
+        emit_module(_MODULE, form, code)
         ir.Operation.create(
             "func.func",
             attributes={

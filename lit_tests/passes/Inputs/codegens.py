@@ -1,4 +1,4 @@
-"""Toy code generators: one takes convolutions with what follows, one takes everything."""
+"""Toy code generators for convolutions and their activations, for all operations, for additions."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Small(Toy):
         return Limits(operations=2)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
-        """Take what has enough arithmetic."""
+        """Take regions with enough multiplications."""
         return facts.macs >= 1000
 
 
