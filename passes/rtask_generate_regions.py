@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
@@ -80,7 +81,4 @@ def _attach(function: ir.OpView, region: Region, code: RegionCode) -> None:
 
 
 def _bytes(kind: ir.Type) -> int:
-    count = 1
-    for size in ir.RankedTensorType(kind).shape:
-        count *= size
-    return count * element_bytes(kind)
+    return prod(ir.RankedTensorType(kind).shape) * element_bytes(kind)

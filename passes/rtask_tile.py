@@ -161,7 +161,7 @@ def _build_candidates(function: ir.OpView, name: str, wanted: _Wanted, limit: Li
 
 def _generated(function: ir.OpView) -> Iterator[str]:
     """Yield the name of the rKernel that a code generator has made of a region."""
-    name = generated_kernel(Computation(function))
+    name = generated_kernel(function)
     if name is not None:
         yield name
 

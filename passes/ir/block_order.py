@@ -6,7 +6,7 @@ from rammer_mlir.bindings import ir
 
 
 def sort_block(block: ir.Block) -> None:
-    """Move operations behind what they use; those that are already keep their order.
+    """Move operations behind the operations that they use; others keep their order.
 
     A call of several operations stands where the last one stood, which may be behind a user of an
     earlier one.
@@ -34,7 +34,7 @@ def sort_block(block: ir.Block) -> None:
 
 
 def _used(op: ir.Operation) -> list[ir.Value]:
-    """List what an operation uses, also inside of its regions."""
+    """Return the values that an operation uses, also inside of its regions."""
     values = list(op.operands)
     for region in op.regions:
         for block in region.blocks:

@@ -25,7 +25,7 @@ _METHODS = ("patterns", "supports", "limits", "worth")
 
 @dataclass(frozen=True)
 class RegionFacts:
-    """What a region holds.
+    """The operations and tensors of a region, in numbers.
 
     Attributes:
         readings: of its operations, in their order.
@@ -59,7 +59,7 @@ class Codegen(Protocol):
         ...
 
     def limits(self) -> Limits:
-        """Return what one of its regions may hold."""
+        """Return the limits of one of its regions."""
         ...
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
@@ -113,7 +113,7 @@ def patterns_of(codegen: Codegen) -> Sequence[CompositePattern]:
 
 
 def ask(codegen: Codegen, method: str, call: Callable[[], T]) -> T:
-    """Call a code generator; what it raises becomes an error of one line.
+    """Call a code generator; an exception becomes an error of one line.
 
     Raises:
         PassError: if the call fails.

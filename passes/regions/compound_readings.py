@@ -154,7 +154,7 @@ def read_softmax(op: Structured, weights: Weights) -> Reading | None:
 
 
 def _is_kept(op: Structured, reduction: Reading) -> bool:
-    """Whether the second input is a reduction of the first, repeated along what was reduced."""
+    """Whether the second input is a reduction of the first, repeated along the reduced axes."""
     reading = read_elementwise(op, {})
     axes = reduction.attributes["axes"]
     if reading is None or not isinstance(axes, tuple):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Limits:
-    """What one region of a code generator may hold; 0 is no limit.
+    """Limits of one region of a code generator; 0 is no limit.
 
     Attributes:
         operations: operations; a composite counts as one.

@@ -90,7 +90,7 @@ _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 
 
 def body_expression(op: Structured) -> Expression | None:
-    """Return what a body with one result yields; None if it has operations without a name here.
+    """Return the expression of a body with one result, None if an operation has no name here.
 
     Operands of the operation are inputs by their numbers, the destination is the last one.
     Captured scalars must be constants.

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def guarded(expected: str, call: Callable[[], T], advice: str) -> T:
-    """Call a function from outside; what it raises becomes an error of one line.
+    """Call a function from outside; an exception becomes an error of one line.
 
     Args:
         expected: how the line begins, up to what was expected.

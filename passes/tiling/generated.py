@@ -12,15 +12,15 @@ GENERATED = "rtask.generated"
 """Attribute of a region's function: what its code generator has made of it."""
 
 
-def generated_kernel(computation: Computation) -> str | None:
+def generated_kernel(function: ir.OpView) -> str | None:
     """Declare and describe the external rKernel of a region in front of its function.
 
     Return its name; None if its code generator has made none.
     """
-    function = computation.function
     if GENERATED not in function.operation.attributes:
         return None
     found = {e.name: e.attr for e in ir.DictAttr(function.operation.attributes[GENERATED])}
+    computation = Computation(function)
     name = f"{symbol_name(function)}_x0"
     inputs = [argument.type for argument in computation.block.arguments]
     outputs = [value.type for value in computation.returned]
