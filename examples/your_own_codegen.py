@@ -11,7 +11,7 @@ import numpy as np
 from onnx import numpy_helper, parser
 
 import rammer_mlir
-from rammer_mlir.extend import (
+from rammer_mlir.codegens import (
     CompositePattern,
     Device,
     Limits,

@@ -23,6 +23,7 @@ LAYERS = (
     {"runtime"},
     {"emulation", "open_models"},
     {"hosted_models"},
+    {"codegens"},
     {"compiler"},
     {"embedding", "extend"},
     {"rammer_mlir"},

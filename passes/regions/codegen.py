@@ -78,8 +78,11 @@ def _check(name: str, value: object) -> Codegen:
     return cast("Codegen", given)
 
 
-CODEGENS: Registry[Codegen] = Registry("code generator", {}, _check, "codegens")
-"""Code generators by name; the project has none of its own."""
+_OWN: dict[str, str] = {}
+"""Code generators of this project: their modules and classes, imported when a name is asked for."""
+
+CODEGENS: Registry[Codegen] = Registry("code generator", {}, _check, "codegens", lazy=_OWN)
+"""Code generators by name."""
 
 
 def register_codegen(codegen: Codegen) -> None:

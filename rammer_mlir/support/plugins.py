@@ -58,7 +58,14 @@ class Extension(Generic[T]):
 class Registry(Generic[T]):
     """Objects of one kind by name."""
 
-    def __init__(self, noun: str, built_in: Mapping[str, T], check: Check[T], group: str) -> None:
+    def __init__(
+        self,
+        noun: str,
+        built_in: Mapping[str, T],
+        check: Check[T],
+        group: str,
+        lazy: Mapping[str, str] | None = None,
+    ) -> None:
         """Begin with the built-in objects.
 
         Args:
@@ -66,9 +73,11 @@ class Registry(Generic[T]):
             built_in: the project's own objects; their names are never looked up elsewhere.
             check: checks an object from outside.
             group: the entry points' group, without ``rammer_mlir.``.
+            lazy: further built-in objects, as ``MODULE:NAME``, imported when they are asked for.
         """
         self.noun, self.group = noun, _GROUPS + group
         self._built_in, self._check = dict(built_in), check
+        self._lazy = dict(lazy or {})
         self._registered: dict[str, T] = {}
         self._loaded: dict[str, T] = {}
 
@@ -96,15 +105,20 @@ class Registry(Generic[T]):
 
     def known(self, name: str) -> T | None:
         """Return the built-in or registered object of a name; entry points are not read."""
+        if name in self._lazy and name not in self._built_in:
+            module, _, attribute = self._lazy[name].partition(":")
+            own = getattr(importlib.import_module(module), attribute)
+            self._built_in[name] = self._check(name, own)
         return self._built_in.get(name, self._registered.get(name))
 
     def names(self) -> tuple[str, ...]:
-        """Return all names, also those of entry points, which are not loaded."""
-        return tuple(sorted({*self._built_in, *self._registered, *_offers(self.group)}))
+        """Return all names, also of what is loaded only when it is asked for."""
+        own = {*self._built_in, *self._lazy}
+        return tuple(sorted({*own, *self._registered, *_offers(self.group)}))
 
     def is_built_in(self, name: str) -> bool:
         """Whether the project's own object has this name."""
-        return name in self._built_in
+        return name in self._built_in or name in self._lazy
 
     def register(self, name: str, value: object) -> None:
         """Make an object known by its name.

@@ -16,8 +16,8 @@ import pytest
 import rammer_mlir
 from rammer_mlir.benchmarks.models import build, random_feeds
 from rammer_mlir.checker import verify
+from rammer_mlir.codegens import Region, RegionCode
 from rammer_mlir.errors import OptionError, PassError, TargetError
-from rammer_mlir.extend import Region, RegionCode
 from rammer_mlir.passes.regions.codegen import CODEGENS
 from rammer_mlir.runtime.executable import Executable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from rammer_mlir.extend import (
+from rammer_mlir.codegens import (
     Box,
     Codegen,
     CompositePattern,

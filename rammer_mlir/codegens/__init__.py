@@ -1,0 +1,43 @@
+"""Foreign code generators: what one is made of, and those of this project.
+
+A code generator is a class as ``Codegen`` describes it, made known by ``register_codegen`` or by an
+entry point of the group ``rammer_mlir.codegens``; see ``docs/extending.md``. Those of this project
+have a folder each beside this file, which is imported when their name is asked for.
+"""
+
+from __future__ import annotations
+
+from rammer_mlir.passes.ir.boxes_text import Box
+from rammer_mlir.passes.regions.codegen import Codegen, RegionFacts, register_codegen
+from rammer_mlir.passes.regions.cuts import Limits
+from rammer_mlir.passes.regions.match import Match
+from rammer_mlir.passes.regions.patterns import (
+    CompositePattern,
+    alternatives,
+    constant,
+    op,
+    wildcard,
+)
+from rammer_mlir.passes.regions.reading import Operand, Reading
+from rammer_mlir.passes.regions.region import Region, RegionCode, RegionOperation
+from rammer_mlir.scheduling.device import Device
+
+__all__ = [
+    "Box",
+    "Codegen",
+    "CompositePattern",
+    "Device",
+    "Limits",
+    "Match",
+    "Operand",
+    "Reading",
+    "Region",
+    "RegionCode",
+    "RegionFacts",
+    "RegionOperation",
+    "alternatives",
+    "constant",
+    "op",
+    "register_codegen",
+    "wildcard",
+]
