@@ -9,11 +9,11 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.external import External
-from rammer_mlir.dialects.rtask.module_op import FORMS
+from rammer_mlir.dialects.rtask.module_op import FORMS, LINKED
 from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.ir.boxes_text import accesses_of
 from rammer_mlir.passes.ir.code_modules import adopt_module, emit_module
-from rammer_mlir.passes.ir.entry import CODEGEN, functions
+from rammer_mlir.passes.ir.entry import CODEGEN, entry_block, functions, symbol_name
 from rammer_mlir.passes.ir.structured import element_bytes
 from rammer_mlir.passes.regions.codegen import CODEGENS, ask
 from rammer_mlir.passes.regions.region import Region, RegionCode, region_of
@@ -44,7 +44,28 @@ class GenerateRegions(Pass):
             region = region_of(module, function)
             code = ask(codegen, "generate", partial(generate, region))
             if code is not None:
-                _attach(function, region, _checked(function, name, code))
+                checked = _checked(function, name, code)
+                each = _for_each_call(module, function) if checked.holds_weights else [function]
+                for own in each:
+                    _attach(own, region, checked)
+
+
+def _for_each_call(module: ir.Module, function: ir.OpView) -> list[ir.OpView]:
+    """Give each call of a function one of its own."""
+    name, table = symbol_name(function), ir.SymbolTable(module.operation)
+    found: list[ir.OpView] = []
+    for op in entry_block(module).operations:
+        callee = op.operation.attributes["callee"] if op.operation.name == "func.call" else None
+        if callee is None or ir.FlatSymbolRefAttr(callee).value != name:
+            continue
+        own = (
+            function if not found else function.operation.clone(ir.InsertionPoint(function)).opview
+        )
+        if found:
+            own_name = table.insert(own.operation)
+            op.operation.attributes["callee"] = ir.FlatSymbolRefAttr.get(own_name.value)
+        found.append(own)
+    return found
 
 
 def _checked(function: ir.OpView, codegen: str, code: object) -> RegionCode:
@@ -55,6 +76,13 @@ def _checked(function: ir.OpView, codegen: str, code: object) -> RegionCode:
             f"code generator '{codegen}': expected a RegionCode of form {', '.join(FORMS)} or "
             f"None, found {found}; mend it, or leave it out",
         )
+    if bool(code.engine) == (code.form in LINKED):
+        expected = "no engine" if code.form in LINKED else "the name of an engine"
+        raise OperationError(
+            function,
+            f"code generator '{codegen}': expected {expected} for the form {code.form}, found "
+            f"'{code.engine}'; mend it, or leave it out",
+        )
     return code
 
 
@@ -62,8 +90,10 @@ def _attach(function: ir.OpView, region: Region, code: RegionCode) -> None:
     holder = ir.Module.create()
     i64 = ir.IntegerType.get_signless(64)
     with ir.InsertionPoint(holder.body):
-        made = emit_module(f"{region.name}_code", code.form, code.code)
+        name = f"{region.name}_code"
+        made = emit_module(name, code.form, code.code, code.engine, code.needs)
     name = adopt_module(made, ir.InsertionPoint(function))
+    has_state = code.has_state or code.form not in LINKED
     num_bytes = sum(map(_bytes, (*region.inputs, *region.outputs)))
     numbers = {
         "num_rtasks": code.num_rtasks,
@@ -72,7 +102,7 @@ def _attach(function: ir.OpView, region: Region, code: RegionCode) -> None:
     }
     function.operation.attributes[GENERATED] = ir.DictAttr.get(
         {
-            "external": External(name, code.symbol).as_attribute(),
+            "external": External(name, code.symbol, has_state).as_attribute(),
             "reads": accesses_of(region.inputs, code.reads, 0),
             "writes": accesses_of(region.outputs, code.writes, len(region.inputs)),
             **{key: ir.IntegerAttr.get(i64, value) for key, value in numbers.items()},

@@ -18,6 +18,7 @@ LAYERS = (
     {"bindings"},
     {"support", "checker", "options"},
     {"dialects", "scheduling", "programs", "evaluators"},
+    {"engines"},
     {"passes", "timeline"},
     {"lowering", "frontends"},
     {"runtime"},

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.diagnostics import Broken, attribute, module_of
+from rammer_mlir.dialects.rtask.module_op import LINKED
 
-EXTERNAL = "external"
+EXTERNAL, STATE = "external", "state"
 
 _SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]*", re.ASCII)
 
@@ -18,20 +19,21 @@ class External:
     """The function that is an rKernel: ``module`` is an ``rtask.module`` that defines ``symbol``.
 
     It is called as ``int32_t symbol(int64_t rtask, void *argument0, ...)`` with the start of each
-    input and output, all dense in row-major order, and returns 0 if it succeeds.
+    input and output, all dense in row-major order, and returns 0 if it succeeds. One that has a
+    state is opened once, and called as ``int32_t (void *state, int64_t rtask, void **arguments)``.
     """
 
     module: str
     symbol: str
+    has_state: bool = False
 
     def as_attribute(self) -> ir.DictAttr:
         """Return the attribute."""
-        return ir.DictAttr.get(
-            {
-                "module": ir.FlatSymbolRefAttr.get(self.module),
-                "symbol": ir.StringAttr.get(self.symbol),
-            }
-        )
+        found: dict[str, ir.Attribute] = {
+            "module": ir.FlatSymbolRefAttr.get(self.module),
+            "symbol": ir.StringAttr.get(self.symbol),
+        }
+        return ir.DictAttr.get(found | ({STATE: ir.UnitAttr.get()} if self.has_state else {}))
 
 
 def read_external(op: ir.Operation) -> External | None:
@@ -40,8 +42,9 @@ def read_external(op: ir.Operation) -> External | None:
         return None
     entries = {entry.name: entry.attr for entry in attribute(op, EXTERNAL, ir.DictAttr)}
     module, symbol = entries.get("module"), entries.get("symbol")
+    has_state = isinstance(entries.get(STATE), ir.UnitAttr)
     if (
-        len(entries) != 2
+        len(entries) != 2 + has_state
         or not isinstance(module, ir.FlatSymbolRefAttr)
         or not isinstance(symbol, ir.StringAttr)
         or not _SYMBOL.fullmatch(symbol.value)
@@ -49,7 +52,7 @@ def read_external(op: ir.Operation) -> External | None:
         names = ", ".join(entries) or "nothing"
         rule = "a function of another module is the rKernel"
         raise Broken(op, "a symbol module and the name of a function in external", names, rule)
-    return External(module.value, symbol.value)
+    return External(module.value, symbol.value, has_state)
 
 
 def check_external(op: ir.Operation, function: ir.Operation) -> None:
@@ -64,6 +67,10 @@ def check_external(op: ir.Operation, function: ir.Operation) -> None:
     if has_body:
         raise Broken(op, f"a declaration @{name}", "a body", "external code is the rKernel")
     table = ir.SymbolTable(module_of(op))
-    found = table[external.module].operation.name if external.module in table else "no such symbol"
-    if found != "rtask.module":
+    module = table[external.module].operation if external.module in table else None
+    if module is None or module.name != "rtask.module":
+        found = "no such symbol" if module is None else module.name
         raise Broken(op, f"an rtask.module @{external.module}", found, "it defines the function")
+    form = attribute(module, "form", ir.StringAttr).value
+    if form not in LINKED and not external.has_state:
+        raise Broken(op, "state in external", "none", f"what runs the form {form} is opened once")

@@ -4,15 +4,25 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.diagnostics import Broken, attribute, inside, verified
 from rammer_mlir.dialects.rtask.dialect import RTask
 
-FORMS = ("c", "llvm", "object")
-"""C source, LLVM IR as text, and a relocatable object."""
+LINKED = ("c", "llvm", "object")
+"""C source, LLVM IR as text, and a relocatable object: linked with our own code."""
+
+FORMS = (*LINKED, "graph", "binary")
+"""Also a graph in JSON, and bytes that only their engine knows: what engines run."""
+
+ENGINE, NEEDS = "engine", "needs"
+
+_NEED = ("package", "version", "library", "extra")
 
 
 class ModuleOp(RTask.Operation, name="module"):
     """Code from elsewhere, which functions of external rKernels are linked with.
 
     ``form`` says what ``code`` holds: ``c`` is C source, ``llvm`` LLVM IR as text, ``object`` the
-    bytes of a relocatable object. Its symbol is what ``external`` of an ``rtask.kernel`` names.
+    bytes of a relocatable object; ``graph`` a graph in JSON and ``binary`` any bytes, both for the
+    ``engine`` of that name. Its symbol is what ``external`` of an ``rtask.kernel`` names. ``needs``
+    lists packages that have to be installed where the code runs, each a dictionary of the strings
+    ``package``, ``version``, ``library`` and ``extra``.
     """
 
     sym_name: ir.StringAttr
@@ -32,3 +42,17 @@ def _check(op: ir.Operation) -> None:
         raise Broken(op, f"form {', '.join(FORMS)}", repr(form), "others cannot be linked")
     if not attribute(op, "code", ir.StringAttr).value_bytes:
         raise Broken(op, "code", "an empty string", "a module defines functions")
+    if (ENGINE in op.attributes) == (form in LINKED):
+        expected = "no engine" if form in LINKED else "the name of an engine"
+        raise Broken(op, expected, "another", f"the form is {form}")
+    if NEEDS in op.attributes:
+        for entry in attribute(op, NEEDS, ir.ArrayAttr):
+            _check_need(op, entry)
+
+
+def _check_need(op: ir.Operation, entry: ir.Attribute) -> None:
+    found = {item.name: item.attr for item in entry} if isinstance(entry, ir.DictAttr) else {}
+    are_strings = all(isinstance(value, ir.StringAttr) for value in found.values())
+    if "package" not in found or not are_strings or not found.keys() <= set(_NEED):
+        expected = f"needs of strings {', '.join(_NEED)}, a package at least"
+        raise Broken(op, expected, str(entry), "they are looked up where the code runs")

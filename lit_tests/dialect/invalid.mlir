@@ -1052,13 +1052,39 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
 // -----
 
 // Code from elsewhere of an unknown form, and without any content.
-// expected-error@below {{'rtask.module' op expected form c, llvm, object, got 'fortran': others cannot be linked}}
+// expected-error@below {{'rtask.module' op expected form c, llvm, object, graph, binary, got 'fortran': others cannot be linked}}
 "rtask.module"() {sym_name = "code", form = "fortran", code = "END"} : () -> ()
 
 // -----
 
 // expected-error@below {{'rtask.module' op expected code, got an empty string: a module defines functions}}
 "rtask.module"() {sym_name = "code", form = "c", code = ""} : () -> ()
+
+// -----
+
+// expected-error@below {{'rtask.module' op expected the name of an engine, got another: the form is graph}}
+"rtask.module"() {sym_name = "code", form = "graph", code = "{}"} : () -> ()
+
+// -----
+
+// expected-error@below {{'rtask.module' op expected no engine, got another: the form is c}}
+"rtask.module"() {sym_name = "code", form = "c", code = "int k;", engine = "numpy"} : () -> ()
+
+// -----
+
+// expected-error@below {{'rtask.module' op expected needs of strings package, version, library, extra, a package at least, got {version = "1"}: they are looked up where the code runs}}
+"rtask.module"() {sym_name = "code", form = "c", code = "int k;", needs = [{version = "1"}]} : () -> ()
+
+// -----
+
+// expected-error@below {{'rtask.kernel' op expected state in external, got none: what runs the form graph is opened once}}
+"rtask.kernel"() {function = @k, num_rtasks = 1 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64, reads = [],
+  writes = [{argument = 0 : i64, offsets = affine_map<(d0) -> (0)>, sizes = array<i64: 4>}],
+  external = {module = @code, symbol = "k"}
+} : () -> ()
+"rtask.module"() {sym_name = "code", form = "graph", engine = "numpy", code = "{}"} : () -> ()
+func.func private @k(index, memref<4xf32>)
 
 // -----
 

@@ -20,7 +20,9 @@ from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
 from rammer_mlir.lowering.cpu.runtime import runtime_module
 from rammer_mlir.lowering.external.calls import (
     define_external_kernels,
+    external_kernels,
     take_external_kernels,
+    with_state,
 )
 from rammer_mlir.lowering.kernels.functions import KERNEL_PREFIX, find_kernels
 from rammer_mlir.lowering.llvm.machine import Machine
@@ -31,8 +33,9 @@ from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
 from rammer_mlir.programs.constants import Constants
-from rammer_mlir.programs.cpu_image import CodeModule, CpuImage
+from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.cpu_table import encode_for_cpu
+from rammer_mlir.programs.modules import CodeModule, ModuleEntry
 from rammer_mlir.programs.native_interface import ENTRY, TRACED_ENTRY
 from rammer_mlir.programs.records import Program
 from rammer_mlir.programs.signature import Signature
@@ -75,6 +78,16 @@ def build_image(
         machine=platform.machine(),
         summary=summary(scheduled.builder.graph(), scheduled.plan, memory),
         modules=tuple(modules),
+        entries=_entries(module, program),
+    )
+
+
+def _entries(module: ir.Module, program: Program) -> tuple[ModuleEntry, ...]:
+    """Return the functions with a state, in the order of the table that the code has of them."""
+    numbers = {kernel.name: number for number, kernel in enumerate(program.kernels)}
+    return tuple(
+        ModuleEntry(each.external.module, each.external.symbol, numbers[each.name])
+        for each in with_state(external_kernels(module))
     )
 
 
@@ -95,8 +108,10 @@ def lower_program(
     """
     numbers = {kernel.name: number for number, kernel in enumerate(program.kernels)}
     entry_function(module).operation.erase()
-    external = take_external_kernels(module)
+    external = external_kernels(module)
+    take_external_kernels(module, external)
     _erase_all(module, "rtask.kernel")
+    _erase_all(module, "rtask.module")
     program = _prefix_kernels(module, program)
     lower_kernels(module, machine)
     define_external_kernels(module, external, numbers, KERNEL_PREFIX)

@@ -2,7 +2,8 @@
 
 Each is a stub with the interface of any other rKernel, ``(rTask id, pointers...)``. A status that
 is not 0 is kept in one word of the library, with the number of the rKernel; nothing unwinds through
-a vEU, and the run goes on to its end.
+a vEU, and the run goes on to its end. A function with a state is called by a table, which the
+runtime fills in.
 """
 
 from __future__ import annotations
@@ -14,63 +15,86 @@ from rammer_mlir.bindings import ir, llvm
 from rammer_mlir.dialects.rtask.external import External, read_external
 from rammer_mlir.dialects.rtask.functions import signature
 from rammer_mlir.errors import PassError
+from rammer_mlir.lowering.external.code import functions_of
 from rammer_mlir.lowering.llvm.builders import (
     branch,
     branch_if,
     call_for,
     constant,
     define,
+    element,
     i32,
     i64,
     is_equal,
+    load_element,
     pointer,
     store,
 )
+from rammer_mlir.passes.ir.code_modules import code_modules
 from rammer_mlir.passes.ir.entry import functions, symbol_name
 from rammer_mlir.passes.ir.kernels import described_kernels
-from rammer_mlir.programs.native_interface import STATUS, STATUS_BITS
+from rammer_mlir.programs.modules import NATIVE
+from rammer_mlir.programs.native_interface import (
+    MODULE_WORDS,
+    MODULES,
+    STATUS,
+    STATUS_BITS,
+    ModuleWord,
+)
 
 
 @dataclass(frozen=True)
 class ExternalKernel:
-    """An external rKernel: the name of its function here, what defines it, and its buffers."""
+    """An external rKernel: the name of its function here, what defines it, and its buffers.
+
+    ``is_linked`` says whether the function is in linked code; else an engine runs it.
+    """
 
     name: str
     external: External
     num_arguments: int
+    is_linked: bool = True
 
 
 def external_kernels(module: ir.Module) -> list[ExternalKernel]:
     """Return the external rKernels of a module."""
     declared = {symbol_name(function): function for function in functions(module)}
+    forms = {
+        ir.StringAttr(op.attributes["sym_name"]).value: ir.StringAttr(op.attributes["form"]).value
+        for op in code_modules(module)
+    }
     found: list[ExternalKernel] = []
     for name, description in described_kernels(module).items():
         external = read_external(description.operation)
         if external is not None:
             inputs, _ = signature(declared[name].operation)
-            found.append(ExternalKernel(name, external, len(inputs) - 1))
+            is_linked = forms[external.module] in NATIVE
+            found.append(ExternalKernel(name, external, len(inputs) - 1, is_linked))
     return found
 
 
-def take_external_kernels(module: ir.Module) -> list[ExternalKernel]:
+def take_external_kernels(module: ir.Module, kernels: Sequence[ExternalKernel]) -> None:
     """Take the declarations and descriptions of external rKernels out of a module."""
-    found = external_kernels(module)
     descriptions = described_kernels(module)
     declared = {symbol_name(function): function for function in functions(module)}
-    for kernel in found:
+    for kernel in kernels:
         descriptions[kernel.name].operation.erase()
         declared[kernel.name].operation.erase()
-    return found
+
+
+def with_state(kernels: Sequence[ExternalKernel]) -> list[ExternalKernel]:
+    """Return the external rKernels that have a state, in the order of their table."""
+    return [kernel for kernel in kernels if kernel.external.has_state]
 
 
 def define_external_kernels(
     module: ir.Module, kernels: Sequence[ExternalKernel], numbers: Mapping[str, int], prefix: str
 ) -> None:
-    """Append a function ``PREFIX NAME`` for each, and the word that keeps a status.
+    """Append a function ``PREFIX NAME`` for each, the word that keeps a status, and the table.
 
     Args:
         module: in the LLVM dialect.
-        kernels: from ``take_external_kernels``.
+        kernels: external rKernels, which have been taken out of the module.
         numbers: of the rKernels by name, which a status is kept with.
         prefix: begins the functions' names.
 
@@ -79,12 +103,15 @@ def define_external_kernels(
     """
     if not kernels:
         return
+    rows = {kernel.name: row for row, kernel in enumerate(with_state(kernels))}
     with module.context, ir.Location.unknown(), ir.InsertionPoint(module.body):
         i64_attribute = ir.IntegerAttr.get(i64(), 0)
         llvm.GlobalOp(i64(), STATUS, _external_linkage(), value=i64_attribute)
         _declare(kernels)
+        if rows:
+            _define_table(with_state(kernels))
         for kernel in kernels:
-            _define(kernel, numbers[kernel.name], prefix + kernel.name)
+            _define(kernel, numbers[kernel.name], rows.get(kernel.name), prefix + kernel.name)
 
 
 def _external_linkage() -> ir.Attribute:
@@ -92,25 +119,57 @@ def _external_linkage() -> ir.Attribute:
 
 
 def _declare(kernels: Sequence[ExternalKernel]) -> None:
-    declared: dict[str, int] = {}
-    for kernel in kernels:
-        symbol, count = kernel.external.symbol, kernel.num_arguments
-        if declared.setdefault(symbol, count) != count:
-            raise PassError(
-                f"external function '{symbol}': expected one number of buffers, found "
-                f"{declared[symbol]} and {count}; give the functions names of their own"
-            )
-    for symbol, count in declared.items():
-        kind = llvm.FunctionType.get(i32(), [i64(), *[pointer()] * count])
+    declared: dict[str, tuple[int, ir.Type]] = {}
+    for kernel in (each for each in kernels if each.is_linked):
+        types = _types(kernel)
+        for symbol, kind in zip(functions_of(kernel.external), types, strict=True):
+            count, _ = declared.setdefault(symbol, (kernel.num_arguments, kind))
+            if count != kernel.num_arguments and not kernel.external.has_state:
+                raise PassError(
+                    f"external function '{symbol}': expected one number of buffers, found "
+                    f"{count} and {kernel.num_arguments}; give the functions names of their own"
+                )
+    for symbol, (_, kind) in declared.items():
         llvm.LLVMFuncOp(symbol, ir.TypeAttr.get(kind))
 
 
-def _define(kernel: ExternalKernel, number: int, name: str) -> None:
+def _types(kernel: ExternalKernel) -> list[ir.Type]:
+    """Return the types of the functions that it needs, in the order of their names."""
+    if not kernel.external.has_state:
+        return [llvm.FunctionType.get(i32(), [i64(), *[pointer()] * kernel.num_arguments])]
+    void = ir.Type.parse("!llvm.void")
+    return [
+        llvm.FunctionType.get(i32(), [pointer(), pointer()]),
+        llvm.FunctionType.get(i32(), [pointer(), i64(), pointer()]),
+        llvm.FunctionType.get(void, [pointer()]),
+    ]
+
+
+def _define_table(kernels: Sequence[ExternalKernel]) -> None:
+    """Define the table, with the functions of linked code in it."""
+    kind = ir.Type.parse(f"!llvm.array<{MODULE_WORDS * len(kernels)} x ptr>")
+    table = llvm.GlobalOp(kind, MODULES, _external_linkage())
+    with ir.InsertionPoint(table.operation.regions[0].blocks.append()):
+        value = llvm.ZeroOp(kind).result
+        for row, kernel in enumerate(kernels):
+            if kernel.is_linked:
+                places = (ModuleWord.OPEN, ModuleWord.RUN, ModuleWord.CLOSE)
+                for place, symbol in zip(places, functions_of(kernel.external), strict=True):
+                    address = llvm.AddressOfOp(pointer(), symbol).result
+                    position = [row * MODULE_WORDS + place]
+                    value = llvm.InsertValueOp(value, address, position).result
+        llvm.ReturnOp(arg=value)
+
+
+def _define(kernel: ExternalKernel, number: int, row: int | None, name: str) -> None:
     entry = define(name, i64(), *[pointer()] * kernel.num_arguments)
     failed = entry.create_after()
     done = failed.create_after()
     with ir.InsertionPoint(entry):
-        status = call_for(i32(), kernel.external.symbol, *entry.arguments)
+        if row is None:
+            status = call_for(i32(), kernel.external.symbol, *entry.arguments)
+        else:
+            status = _call_by_table(row, *entry.arguments)
         branch_if(is_equal(status, constant(0, i32())), done, failed)
     with ir.InsertionPoint(failed):
         word = llvm.OrOp(llvm.ZExtOp(i64(), status).result, constant(number << STATUS_BITS)).result
@@ -118,3 +177,13 @@ def _define(kernel: ExternalKernel, number: int, name: str) -> None:
         branch(done)
     with ir.InsertionPoint(done):
         llvm.ReturnOp()
+
+
+def _call_by_table(row: int, rtask: ir.Value, *buffers: ir.Value) -> ir.Value:
+    table = llvm.AddressOfOp(pointer(), MODULES).result
+    words = (row * MODULE_WORDS + word for word in (ModuleWord.FUNCTION, ModuleWord.STATE))
+    function, state = (load_element(table, word, pointer()) for word in words)
+    array = llvm.AllocaOp(pointer(), constant(len(buffers)), pointer()).result
+    for number, buffer in enumerate(buffers):
+        store(buffer, element(array, number, pointer()))
+    return llvm.CallOp(i32(), [function, state, rtask, array], [], []).result

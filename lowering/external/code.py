@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.dialects.rtask.external import read_external
+from rammer_mlir.dialects.rtask.external import External, read_external
+from rammer_mlir.dialects.rtask.module_op import ENGINE, NEEDS
 from rammer_mlir.passes.ir.code_modules import code_modules
 from rammer_mlir.passes.ir.kernels import described_kernels
+from rammer_mlir.programs.modules import NATIVE, CodeModule, Requirement
 
 
 @dataclass(frozen=True)
@@ -17,15 +19,30 @@ class ForeignCode:
 
     Attributes:
         name: the symbol of its ``rtask.module``.
-        form: ``c``, ``llvm`` or ``object``.
-        content: C source or LLVM IR in UTF-8, or a relocatable object.
+        form: ``c``, ``llvm``, ``object``, ``graph`` or ``binary``.
+        content: C source or LLVM IR in UTF-8, a relocatable object, a graph, or other bytes.
         symbols: functions of it that rKernels call.
+        engine: what runs a graph or binary, else empty.
+        needs: packages that it needs where it runs.
     """
 
     name: str
     form: str
     content: bytes
     symbols: tuple[str, ...] = ()
+    engine: str = ""
+    needs: tuple[Requirement, ...] = ()
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether it becomes part of our native code; else an engine runs it."""
+        return self.form in NATIVE
+
+    @property
+    def module(self) -> CodeModule:
+        """What a program holds of it."""
+        content = b"" if self.is_linked else self.content
+        return CodeModule(self.name, self.form, self.engine, content, self.needs)
 
     @property
     def text(self) -> str:
@@ -39,19 +56,29 @@ def read_code(module: ir.Module) -> tuple[ForeignCode, ...]:
     for description in described_kernels(module).values():
         external = read_external(description.operation)
         if external is not None:
-            called.setdefault(external.module, {})[external.symbol] = None
+            called.setdefault(external.module, {}).update(dict.fromkeys(functions_of(external)))
     return tuple(_read(op, called) for op in code_modules(module))
 
 
-def take_code(module: ir.Module) -> tuple[ForeignCode, ...]:
-    """Take the code from elsewhere out of a module."""
-    found = read_code(module)
-    for op in list(code_modules(module)):
-        op.erase()
-    return found
+def functions_of(external: External) -> tuple[str, ...]:
+    """Return the functions of linked code that an rKernel needs: three, if it has a state."""
+    if not external.has_state:
+        return (external.symbol,)
+    return tuple(f"{external.symbol}_{name}" for name in ("open", "run", "close"))
 
 
 def _read(op: ir.Operation, called: Mapping[str, Iterable[str]]) -> ForeignCode:
     name, form, code = (ir.StringAttr(op.attributes[key]) for key in ("sym_name", "form", "code"))
     symbols = tuple(called.get(name.value, ()))
-    return ForeignCode(name.value, form.value, code.value_bytes, symbols)
+    engine = ir.StringAttr(op.attributes[ENGINE]).value if ENGINE in op.attributes else ""
+    needs = (
+        tuple(map(_requirement, ir.ArrayAttr(op.attributes[NEEDS])))
+        if NEEDS in op.attributes
+        else ()
+    )
+    return ForeignCode(name.value, form.value, code.value_bytes, symbols, engine, needs)
+
+
+def _requirement(entry: ir.Attribute) -> Requirement:
+    found = {item.name: ir.StringAttr(item.attr).value for item in ir.DictAttr(entry)}
+    return Requirement(**found)

@@ -20,14 +20,14 @@ def linked_ir(code: Sequence[ForeignCode]) -> tuple[LinkedIr, ...]:
 
 
 def linked_objects(code: Sequence[ForeignCode], machine: Machine) -> tuple[bytes, ...]:
-    """Return objects of all that is no LLVM IR.
+    """Return objects of all that is linked and no LLVM IR.
 
     Raises:
         TargetError: if C source cannot be compiled, or a function that rKernels call is missing.
     """
     found: list[bytes] = []
     for each in code:
-        if each.form != "llvm":
+        if each.is_linked and each.form != "llvm":
             found.append(compile_c(each, machine) if each.form == "c" else each.content)
             if machine == host_machine():
                 _check_symbols(each, found[-1])

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.dialects.rtask.external import read_external
+from rammer_mlir.dialects.rtask.external import External, read_external
 from rammer_mlir.lowering.external.code import ForeignCode, read_code
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.machine import Machine
-from rammer_mlir.passes.ir.entry import symbol_name
+from rammer_mlir.passes.ir.constants import constant_arguments
+from rammer_mlir.passes.ir.entry import entry_block, entry_function, symbol_name
 from rammer_mlir.passes.ir.kernels import described_kernels
 
 KERNEL = "kernel"
@@ -28,24 +29,32 @@ class KernelSource:
     """A module with one rKernel, in its canonical printed form, and the number of its rTasks.
 
     Two rKernels that differ in their names only are equal; shapes and types are in the text. An
-    external one is a declaration in the text; ``symbol`` is its function in code from elsewhere.
+    external one is a declaration in the text, its function is in code from elsewhere; ``weights``
+    are the numbers of its buffers that are weights, which a state may depend on.
     """
 
     text: str
     num_rtasks: int
-    symbol: str = ""
+    external: External | None = None
     code: tuple[ForeignCode, ...] = ()
+    weights: tuple[int, ...] = ()
 
     def key(self, machine: Machine) -> str:
         """Return what its time depends on, as a hash: itself, the processor and the compiler."""
         parts = (
             str(_METHOD), self.text, str(self.num_rtasks),
-            *([self.symbol] if self.symbol else []),
-            *(f"{each.form} {hashlib.sha256(each.content).hexdigest()}" for each in self.code),
+            *([self.external.symbol, str(self.weights)] if self.external else []),
+            *(_identity(each) for each in self.code),
             machine.triple, machine.cpu, machine.features, str(machine.vector_bits),
             *(f"{package} {_version(package)}" for package in _COMPILER),
         )  # fmt: skip
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _identity(code: ForeignCode) -> str:
+    versions = (f"{need.package} {_version(need.package)}" for need in code.needs)
+    content = hashlib.sha256(code.content).hexdigest()
+    return " ".join([code.form, code.engine, content, *versions])
 
 
 def _version(package: str) -> str:
@@ -71,7 +80,25 @@ def isolate(module: ir.Module, function: ir.OpView, num_rtasks: int) -> KernelSo
         if external is None:
             return KernelSource(str(alone), num_rtasks)
         code = tuple(each for each in read_code(module) if each.name == external.module)
-        return KernelSource(str(alone), num_rtasks, external.symbol, code)
+        weights = _weights(module, symbol_name(function)) if external.has_state else ()
+        return KernelSource(str(alone), num_rtasks, external, code, weights)
+
+
+def _weights(module: ir.Module, kernel: str) -> tuple[int, ...]:
+    """Return the numbers of an rKernel's buffers that are weights in all of its rOperators."""
+    main = entry_function(module)
+    weights = [weight.value for weight in constant_arguments(main)]
+    common: set[int] | None = None
+    for op in entry_block(module).operations:
+        if op.operation.name == "rtask.operator" and kernel in _candidates(op):
+            found = {n for n, value in enumerate(op.operation.operands) if value in weights}
+            common = found if common is None else common & found
+    return tuple(sorted(common or ()))
+
+
+def _candidates(op: ir.OpView) -> list[str]:
+    names = ir.ArrayAttr(op.operation.attributes["kernels"])
+    return [ir.FlatSymbolRefAttr(name).value for name in names]
 
 
 def _constants_used(kernel: ir.Operation) -> set[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.external import read_external
+from rammer_mlir.dialects.rtask.module_op import ENGINE, NEEDS
 from rammer_mlir.passes.ir.kernels import described_kernels
+from rammer_mlir.programs.modules import Requirement
 
 
 def code_modules(module: ir.Module) -> Iterator[ir.Operation]:
@@ -16,13 +19,22 @@ def code_modules(module: ir.Module) -> Iterator[ir.Operation]:
             yield op.operation
 
 
-def emit_module(name: str, form: str, code: str | bytes) -> ir.Operation:
+def emit_module(
+    name: str, form: str, code: str | bytes, engine: str = "", needs: Sequence[Requirement] = ()
+) -> ir.Operation:
     """Emit an ``rtask.module`` with code from elsewhere at the current insertion point."""
-    attributes = {"sym_name": name, "form": form, "code": code}
-    return ir.Operation.create(
-        "rtask.module",
-        attributes={key: ir.StringAttr.get(value) for key, value in attributes.items()},
-    )
+    strings = {"sym_name": name, "form": form, "code": code}
+    if engine:
+        strings[ENGINE] = engine
+    attributes: dict[str, ir.Attribute] = {k: ir.StringAttr.get(v) for k, v in strings.items()}
+    if needs:
+        attributes[NEEDS] = ir.ArrayAttr.get([_need(need) for need in needs])
+    return ir.Operation.create("rtask.module", attributes=attributes)
+
+
+def _need(need: Requirement) -> ir.Attribute:
+    found = {key: ir.StringAttr.get(value) for key, value in asdict(need).items() if value}
+    return ir.DictAttr.get(found)
 
 
 def adopt_module(code: ir.Operation, ip: ir.InsertionPoint) -> str:
@@ -56,6 +68,5 @@ def _name(code: ir.Operation) -> str:
     return ir.StringAttr(code.attributes["sym_name"]).value
 
 
-def _content(code: ir.Operation) -> tuple[str, bytes]:
-    form, text = (ir.StringAttr(code.attributes[key]) for key in ("form", "code"))
-    return form.value, text.value_bytes
+def _content(code: ir.Operation) -> dict[str, ir.Attribute]:
+    return {name: code.attributes[name] for name in code.attributes if name != "sym_name"}

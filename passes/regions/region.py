@@ -11,6 +11,7 @@ from rammer_mlir.passes.ir.entry import COMPOSITE, functions, symbol_name
 from rammer_mlir.passes.regions.reading import Reading
 from rammer_mlir.passes.regions.readings import read_all
 from rammer_mlir.passes.regions.units import Unit, units_of
+from rammer_mlir.programs.modules import Requirement
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,20 @@ class RegionCode:
     """What a code generator makes of a region: the code of an external rKernel.
 
     Attributes:
-        code: source or an object.
-        symbol: the function ``int32_t symbol(int64_t rtask, inputs..., outputs...)``.
-        form: ``c``, ``llvm`` or ``object``.
+        code: source or an object; a graph or other bytes for an engine.
+        symbol: the function ``int32_t symbol(int64_t rtask, inputs..., outputs...)``; of code with
+            a state the name that ``_open``, ``_run`` and ``_close`` are behind, or that the engine
+            gets.
+        form: ``c``, ``llvm`` or ``object``; ``graph`` or ``binary`` for an engine.
         num_rtasks: how many rTasks there are.
         reads: the box of each input, by its number, that rTask ``d0`` reads, if not all of it.
         writes: the box of each output, by its number, if not all of it.
+        has_state: whether the function has a state, which is opened before the first run; see
+            ``rammer_mlir.engines.native``. Functions of graphs and binaries always have.
+        holds_weights: whether the state depends on the region's weights: then regions that differ
+            in their weights alone have a state each, and so an rKernel each.
+        engine: the name of what runs a graph or binary.
+        needs: packages that the code needs where it runs.
     """
 
     code: str | bytes
@@ -75,6 +84,10 @@ class RegionCode:
     num_rtasks: int = 1
     reads: Mapping[int, Box] = field(default_factory=dict[int, Box])
     writes: Mapping[int, Box] = field(default_factory=dict[int, Box])
+    has_state: bool = False
+    holds_weights: bool = False
+    engine: str = ""
+    needs: tuple[Requirement, ...] = ()
 
 
 def region_of(module: ir.Module, function: ir.OpView) -> Region:

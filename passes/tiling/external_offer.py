@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.external import External
-from rammer_mlir.dialects.rtask.module_op import FORMS
+from rammer_mlir.dialects.rtask.module_op import LINKED
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.ir.boxes_text import Box, accesses_of
 from rammer_mlir.passes.ir.code_modules import emit_module
@@ -56,8 +56,8 @@ def external_rkernel(
         external_rkernel(operator, SOURCE, "halves", num_rtasks=4, operations=16, num_bytes=128,
                          reads={0: [("d0 * 16", 16)]}, writes={0: [("d0 * 16", 16)]})
     """
-    if form not in FORMS:
-        raise OptionError(f"form of code: expected one of {', '.join(FORMS)}, found '{form}'")
+    if form not in LINKED:
+        raise OptionError(f"form of code: expected one of {', '.join(LINKED)}, found '{form}'")
     module = ir.Module.create()
     with ir.InsertionPoint(module.body):
         emit_module(_MODULE, form, code)

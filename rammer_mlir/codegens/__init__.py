@@ -7,6 +7,8 @@ have a folder each beside this file, which is imported when their name is asked 
 
 from __future__ import annotations
 
+from rammer_mlir.engines.engine import Engine, register_engine
+from rammer_mlir.engines.host import EntryHost, OpenEntry
 from rammer_mlir.passes.ir.boxes_text import Box
 from rammer_mlir.passes.regions.codegen import Codegen, RegionFacts, register_codegen
 from rammer_mlir.passes.regions.cuts import Limits
@@ -20,6 +22,7 @@ from rammer_mlir.passes.regions.patterns import (
 )
 from rammer_mlir.passes.regions.reading import Operand, Reading
 from rammer_mlir.passes.regions.region import Region, RegionCode, RegionOperation
+from rammer_mlir.programs.modules import Requirement
 from rammer_mlir.scheduling.device import Device
 
 __all__ = [
@@ -27,17 +30,22 @@ __all__ = [
     "Codegen",
     "CompositePattern",
     "Device",
+    "Engine",
+    "EntryHost",
     "Limits",
     "Match",
+    "OpenEntry",
     "Operand",
     "Reading",
     "Region",
     "RegionCode",
     "RegionFacts",
     "RegionOperation",
+    "Requirement",
     "alternatives",
     "constant",
     "op",
     "register_codegen",
+    "register_engine",
     "wildcard",
 ]

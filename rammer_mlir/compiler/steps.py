@@ -9,7 +9,7 @@ from rammer_mlir.compiler.weights import packed_weights
 from rammer_mlir.emulation.codegen.gpu_to_func import kernel_names
 from rammer_mlir.emulation.codegen.kernel import lower_gpu_kernel
 from rammer_mlir.lowering.cpu.image import build_image, code_identity, lower_program
-from rammer_mlir.lowering.external.code import take_code
+from rammer_mlir.lowering.external.code import read_code
 from rammer_mlir.lowering.external.linking import linked_ir, linked_objects
 from rammer_mlir.lowering.gpu.llvm.to_llvm import gpu_llvm_ir
 from rammer_mlir.lowering.gpu.program.program_to_gpu import lower_to_gpu
@@ -25,7 +25,7 @@ from rammer_mlir.lowering.rocdl.hsaco import amd_machine, link_hsaco, read_resou
 from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.program.program_ir import ScheduledModule, read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
-from rammer_mlir.programs.cpu_image import CodeModule, CpuImage
+from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.gpu_image import GpuCodeKind, GpuImage
 from rammer_mlir.programs.residency import (
     BlockNeeds,
@@ -61,8 +61,8 @@ def _lower_to_threads(work: Work, machine: Machine) -> None:
     options = work.options
     memory = memory_sizes(entry_function(work.module))
     weights = packed_weights(entry_function(work.module), work.constants)
-    work.foreign = take_code(work.module)
-    modules = [CodeModule(code.name, code.form) for code in work.foreign]
+    work.foreign = read_code(work.module)
+    modules = [code.module for code in work.foreign]
     image = build_image(work.module, weights, work.signature, options.launched_veus, modules)
     work.image = image
     if work.known is not None and not work.foreign:

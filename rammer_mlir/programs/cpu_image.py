@@ -6,17 +6,10 @@ from dataclasses import dataclass
 
 from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.cpu_table import CpuTable
+from rammer_mlir.programs.modules import CodeModule, ModuleEntry
 from rammer_mlir.programs.proof import Proof
 from rammer_mlir.programs.records import Launch, Program
 from rammer_mlir.programs.signature import Signature
-
-
-@dataclass(frozen=True)
-class CodeModule:
-    """Code from elsewhere that is part of a program: its name, and its form (``c``, ``llvm``)."""
-
-    name: str
-    form: str
 
 
 @dataclass(frozen=True)
@@ -35,6 +28,7 @@ class CpuImage:
         summary: the schedule in words.
         target: what users call the processor: ``cpu`` for the machine that compiled it.
         modules: code from elsewhere that rKernels call.
+        entries: functions with a state among it, in the order of their table.
     """
 
     signature: Signature
@@ -48,6 +42,7 @@ class CpuImage:
     summary: str
     target: str = "cpu"
     modules: tuple[CodeModule, ...] = ()
+    entries: tuple[ModuleEntry, ...] = ()
 
     @property
     def num_veus(self) -> int:

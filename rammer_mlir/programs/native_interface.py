@@ -37,6 +37,28 @@ succeed in the low ``STATUS_BITS``, as a signed number, and the rKernel's number
 
 STATUS_BITS = 32
 
+MODULES = "rammer_modules"
+"""CPU: a table of functions with a state, in programs that call such: a row of ``ModuleWord`` for
+each."""
+
+
+class ModuleWord(IntEnum):
+    """Places of the 64-bit words in a row of the table of functions with a state.
+
+    FUNCTION and STATE are what is called, written by the runtime; OPEN, RUN and CLOSE are functions
+    in linked code, 0 where an engine runs the module.
+    """
+
+    FUNCTION = 0
+    STATE = 1
+    OPEN = 2
+    RUN = 3
+    CLOSE = 4
+
+
+MODULE_WORDS = len(ModuleWord)
+"""Words of a row."""
+
 
 class ContextWord(IntEnum):
     """Places of the 64-bit words that a CPU's entry function finds in its context.

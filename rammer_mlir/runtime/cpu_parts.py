@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.errors import ArtifactError
-from rammer_mlir.programs.cpu_image import CodeModule, CpuImage
+from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.cpu_table import CpuTable
+from rammer_mlir.runtime.module_parts import read_entries, read_modules, write_modules
 from rammer_mlir.runtime.parts import (
     Members,
     Parts,
@@ -27,6 +28,7 @@ _TABLE = {"records": np.int32, "starts": np.int32, "arguments": np.int32, "total
 
 def write_image(image: CpuImage) -> Parts:
     """Return the manifest's entries and the members, but for code and constants."""
+    modules = write_modules(image.modules, image.entries)
     manifest = {
         "target": image.target,
         "machine": image.machine,
@@ -34,9 +36,10 @@ def write_image(image: CpuImage) -> Parts:
         "arena_bytes": image.arena_bytes,
         **write_signature(image.signature),
         "summary": image.summary,
-        **({"modules": [(m.name, m.form) for m in image.modules]} if image.modules else {}),
+        **modules.manifest,
     }
     members = {f"{name}.bin": getattr(image.table, name).tobytes() for name in _TABLE}
+    members |= modules.members
     return Parts(manifest, members | write_program(image.program, image.proof))
 
 
@@ -78,5 +81,6 @@ def read_image(members: Members) -> CpuImage:
         machine=manifest["machine"],
         summary=manifest["summary"],
         target=manifest["target"],
-        modules=tuple(CodeModule(*entry) for entry in manifest.get("modules", ())),
+        modules=read_modules(members),
+        entries=read_entries(members),
     )

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rammer_mlir.engines.table import OpenModules
 from rammer_mlir.errors import TargetError
 from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.runtime.artifact import Artifact
 from rammer_mlir.runtime.compiled import Array, CompiledModel
 from rammer_mlir.runtime.context import Context
-from rammer_mlir.runtime.external import check_status
+from rammer_mlir.runtime.external import check_status, open_modules
 from rammer_mlir.runtime.feeds import check_inputs, check_outputs
 from rammer_mlir.runtime.pinning import caller_on, check_cores, pin_threads
 from rammer_mlir.runtime.pool import NativeCode, ThreadPool
@@ -66,6 +67,7 @@ class Executable(CompiledModel):
         self._lock = threading.Lock()
         self._pool: ThreadPool | None = None
         self._context: Context | None = None
+        self._modules: OpenModules | None = None
         self._cores: tuple[int, ...] | None = None
         renew_in_children(self)
 
@@ -104,6 +106,17 @@ class Executable(CompiledModel):
         specs = self.signature.outputs
         found = {spec.name: array for spec, array in zip(specs, outputs, strict=True)}
         return found if out is None else found | {n: a for n, a in out.items() if a is not None}
+
+    def prepare(self) -> None:
+        """Create the threads, and open code from elsewhere; else the first run does it.
+
+        Raises:
+            TargetError: if the executable is closed, the system refuses to create threads, or code
+                from elsewhere cannot be opened.
+            MissingPackageError: if a package that it needs is not installed.
+        """
+        with self._lock:
+            self._prepare()
 
     def pin(self, cores: Sequence[int] | None) -> None:
         """Bind each vEU to a core from the next run on, or, with None, to no core any more.
@@ -201,6 +214,9 @@ class Executable(CompiledModel):
             if self._cores is not None:
                 self._bind(self._pool)
             self._context = Context(self._image, self._pool.spins)
+        if self._image.entries and self._modules is None:
+            self._modules = open_modules(self._image, self._code.modules)
+            self.stats["module_seconds"] = self._modules.seconds
         return self._code, self._pool, self._context
 
     def artifact(self) -> Artifact:
@@ -224,9 +240,11 @@ class Executable(CompiledModel):
         with self._lock:
             if self._pool is not None:
                 self._pool.close()
-            self._code = self._pool = self._context = None
+            if self._modules is not None:
+                self._modules.close()
+            self._code = self._pool = self._context = self._modules = None
 
     def forget_threads(self) -> None:
         """Start afresh in a forked child: neither threads nor the holder of the lock came along."""
         self._lock = threading.Lock()
-        self._pool = self._context = None
+        self._pool = self._context = self._modules = None

@@ -1,12 +1,14 @@
-"""What external rKernels leave behind when they do not succeed."""
+"""External rKernels of a program: their states, and what they leave when they do not succeed."""
 
 from __future__ import annotations
 
 import ctypes
 
+from rammer_mlir.engines.table import OpenModules, Weights, weights_of
 from rammer_mlir.errors import TargetError
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.native_interface import STATUS_BITS
+from rammer_mlir.programs.records import Slot
 
 
 def check_status(word: ctypes.c_int64, image: CpuImage) -> None:
@@ -25,3 +27,22 @@ def check_status(word: ctypes.c_int64, image: CpuImage) -> None:
         f"external rKernel '{image.program.kernels[number].name}' of rOperator '{operators[0]}': "
         f"expected status 0, found {status}; the outputs of this run are not valid"
     )
+
+
+def open_modules(image: CpuImage, table: int) -> OpenModules:
+    """Open the functions with a state that a program calls, by the address of their table.
+
+    Raises:
+        RammerError: if a package is missing, or a function cannot be opened.
+    """
+    kernels = {entry.kernel for entry in image.entries}
+    operands: dict[int, list[Weights]] = {kernel: [] for kernel in kernels}
+    for operator in image.program.operators:
+        if operator.kernel in kernels:
+            operands[operator.kernel].append([_weight(image, slot) for slot in operator.slots])
+    return OpenModules(image.modules, image.entries, weights_of(image.entries, operands), table)
+
+
+def _weight(image: CpuImage, slot: Slot) -> int | None:
+    """Return the address of a buffer that is a weight."""
+    return image.constants.addresses([slot.offset])[0] if slot.base == "constant" else None

@@ -6,6 +6,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+from rammer_mlir.engines.needs import check_needs
 from rammer_mlir.errors import ArtifactError
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.gpu_image import GpuImage
@@ -22,6 +23,7 @@ def open_artifact(path: Path, found: Artifact, device: int = 0) -> Executable | 
 
     Raises:
         ArtifactError: if its code cannot be loaded.
+        MissingPackageError: if a package that its code needs is not installed.
         OptionError: if the GPU's number is none.
     """
     if isinstance(found.image, GpuImage):
@@ -31,6 +33,7 @@ def open_artifact(path: Path, found: Artifact, device: int = 0) -> Executable | 
 
 
 def _load_for_cpu(path: Path, image: CpuImage, found: Artifact) -> Executable:
+    check_needs(image.modules)
     library = _open_library(path, found.code)
 
     def address_of(symbol: str) -> int:
@@ -43,7 +46,7 @@ def _load_for_cpu(path: Path, image: CpuImage, found: Artifact) -> Executable:
             ) from error
 
     code = found.code  # the rest of the artifact need not stay
-    native = native_code(address_of, library, has_status=bool(image.modules))
+    native = native_code(address_of, library, image)
     return Executable(image, native, lambda: code, found.stats)
 
 

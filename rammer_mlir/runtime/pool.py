@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.errors import TargetError
+from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.native_interface import (
     ENTRY,
     LAUNCH,
+    MODULES,
     POOL,
     REPEAT,
     START,
@@ -44,7 +46,8 @@ AddressOf = Callable[[str], int]
 class NativeCode:
     """Exported functions of a compiled program; ``owner`` keeps the code in memory.
 
-    ``status`` is the word where external rKernels leave a status, where there are any.
+    ``status`` is the word where external rKernels leave a status, where there are any, and
+    ``modules`` the address of the table of functions with a state.
     """
 
     start: Callable[[int], int]
@@ -55,10 +58,11 @@ class NativeCode:
     traced_entry: int
     owner: object
     status: ctypes.c_int64 | None = None
+    modules: int = 0
 
 
-def native_code(address_of: AddressOf, owner: object, *, has_status: bool = False) -> NativeCode:
-    """Bind the runtime's functions by their addresses."""
+def native_code(address_of: AddressOf, owner: object, image: CpuImage | None = None) -> NativeCode:
+    """Bind the runtime's functions, and the variables that a program has, by their addresses."""
     pointer, word = ctypes.c_void_p, ctypes.c_int64
     return NativeCode(
         start=ctypes.CFUNCTYPE(word, pointer)(address_of(START)),
@@ -68,7 +72,8 @@ def native_code(address_of: AddressOf, owner: object, *, has_status: bool = Fals
         entry=address_of(ENTRY),
         traced_entry=address_of(TRACED_ENTRY),
         owner=owner,
-        status=word.from_address(address_of(STATUS)) if has_status else None,
+        status=word.from_address(address_of(STATUS)) if image and image.modules else None,
+        modules=address_of(MODULES) if image and image.entries else 0,
     )
 
 

@@ -95,7 +95,7 @@ def fails(region: Region) -> RegionCode:
         (
             made(1),
             PassError,
-            "a RegionCode of form c, llvm, object or None, found int",
+            "a RegionCode of form c, llvm, object, graph, binary or None, found int",
         ),
         (made(RegionCode("", "f", "pascal")), PassError, "or None, found pascal"),
         (made(RegionCode("int g;", "f")), TargetError, "definition of the function 'f'"),

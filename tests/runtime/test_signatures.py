@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -56,9 +57,9 @@ def signed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     model = save_layer(folder / "layer.onnx", ("n", 8) if several else (4, 8))
     path = folder / "layer.rammer"
     with rammer_mlir.compile(model) as compiled:
-        if isinstance(compiled, rammer_mlir.OpenModel):
-            compiled.prepare(n=4)
-            compiled.prepare(n=2)
+        prepare: Callable[..., object] = compiled.prepare
+        for sizes in [{"n": 4}, {"n": 2}] if several else []:
+            prepare(**sizes)
         compiled.save(path, sign=PRIVATE)
     return path
 

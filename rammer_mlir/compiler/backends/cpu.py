@@ -75,6 +75,6 @@ class CpuBackend(Backend):
             link = partial(link_shared, code.binary, *code.objects, needs_lld=needs_lld)
             return Executable(image, None, link, code.stats, lacking=self.named.lacking)
         library = load_object(code.binary, *code.objects)
-        native = native_code(library.address, library, has_status=bool(image.modules))
+        native = native_code(library.address, library, image)
         link = partial(link_shared, code.binary, *code.objects)
         return Executable(image, native, link, code.stats)

@@ -1,0 +1,49 @@
+"""What runs graphs and binaries from elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol, cast
+
+from rammer_mlir.engines.host import EntryHost, OpenEntry
+from rammer_mlir.support.plugins import Registry, check_name, refuse
+
+
+class Engine(Protocol):
+    """Runs what an ``rtask.module`` of the form ``graph`` or ``binary`` holds."""
+
+    name: ClassVar[str]
+    """Name by which modules choose it."""
+
+    def open(self, host: EntryHost) -> OpenEntry:
+        """Make a function of the module ready to run.
+
+        Raises:
+            RammerError: if that fails, in one line.
+        """
+        ...
+
+
+def _check(name: str, value: object) -> Engine:
+    given: Any = value() if isinstance(value, type) and hasattr(value, "open") else value
+    if not isinstance(getattr(given, "name", None), str) or not callable(
+        getattr(given, "open", None)
+    ):
+        refuse("an engine, with a name and a function open", value)
+    check_name(name, given.name)
+    return cast("Engine", given)
+
+
+_OWN: dict[str, str] = {}
+"""Engines of this project: their modules and classes, imported when a name is asked for."""
+
+ENGINES: Registry[Engine] = Registry("engine", {}, _check, "engines", lazy=_OWN)
+"""Engines by name."""
+
+
+def register_engine(engine: Engine) -> None:
+    """Make an engine known by its name.
+
+    Raises:
+        OptionError: if it is none, or another one has that name.
+    """
+    ENGINES.register(getattr(engine, "name", ""), engine)

@@ -1,0 +1,44 @@
+"""What a function with a state gets when it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rammer_mlir.programs.modules import CodeModule
+
+
+@dataclass(frozen=True)
+class EntryHost:
+    """What surrounds a function with a state.
+
+    Attributes:
+        module: that the function is of.
+        symbol: its name there.
+        weights: of each buffer that its rKernel takes, inputs first: the address of its memory if
+            it is a weight, which keeps its place and content; else None.
+        find: returns the address of a function of the libraries that the module needs, 0 if none
+            has it.
+    """
+
+    module: CodeModule
+    symbol: str
+    weights: Sequence[int | None]
+    find: Callable[[str], int]
+
+
+@dataclass(frozen=True)
+class OpenEntry:
+    """A function with its state.
+
+    Attributes:
+        function: address of ``int32_t (void *state, int64_t rtask, void *const *buffers)``.
+        state: its first argument.
+        close: ends the state.
+        owner: keeps what both addresses point to.
+    """
+
+    function: int
+    state: int
+    close: Callable[[], None]
+    owner: object = None

@@ -1,0 +1,72 @@
+"""Functions with a state in code that is linked with ours: C source, LLVM IR, objects.
+
+In C, a function ``NAME`` is three::
+
+    struct rammer_host {
+      int32_t version;               /* 1 */
+      int32_t num_buffers;
+      void *const *weights;         /* of each buffer: its memory if it is a weight, else null */
+      void *(*find)(const char *);  /* a function of the module's libraries, or null */
+    };
+    int32_t NAME_open(void **state, const struct rammer_host *host);
+    int32_t NAME_run(void *state, int64_t rtask, void *const *buffers);
+    void NAME_close(void *state);
+
+``NAME_open`` runs once, on one thread, before the first run; ``NAME_run`` may run on several
+threads at once, with one state. 0 is success. The host's structure ends when ``NAME_open`` returns.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar
+
+from rammer_mlir.engines.host import EntryHost, OpenEntry
+from rammer_mlir.errors import TargetError
+
+_VERSION = 1
+
+_FIND = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)
+
+
+class _Host(ctypes.Structure):
+    _fields_: ClassVar = [
+        ("version", ctypes.c_int32),
+        ("num_buffers", ctypes.c_int32),
+        ("weights", ctypes.POINTER(ctypes.c_void_p)),
+        ("find", _FIND),
+    ]
+
+
+def open_native(host: EntryHost, opening: int, run: int, closing: int) -> OpenEntry:
+    """Call ``NAME_open``.
+
+    Args:
+        host: what it gets.
+        opening: address of ``NAME_open``.
+        run: address of ``NAME_run``.
+        closing: address of ``NAME_close``.
+
+    Raises:
+        TargetError: if it does not succeed.
+    """
+    state = ctypes.c_void_p()
+    count = len(host.weights)
+    weights = (ctypes.c_void_p * max(count, 1))(*host.weights)
+    find = _FIND(partial(_found, host.find))
+    described = _Host(_VERSION, count, weights, find)
+    function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(opening)
+    status = function(ctypes.addressof(state), ctypes.addressof(described))
+    if status:
+        raise TargetError(
+            f"module '{host.module.name}': expected '{host.symbol}_open' to return 0, found "
+            f"{status}; the program cannot run here"
+        )
+    close = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(closing)
+    return OpenEntry(run, state.value or 0, partial(close, state.value))
+
+
+def _found(find: Callable[[str], int], symbol: bytes) -> int:
+    return find(symbol.decode(errors="replace"))

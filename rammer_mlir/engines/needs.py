@@ -1,0 +1,85 @@
+"""Packages that code from elsewhere needs where it runs, and their libraries."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from rammer_mlir.errors import MissingPackageError, TargetError
+from rammer_mlir.programs.modules import CodeModule, Requirement
+
+
+def check_needs(modules: Iterable[CodeModule]) -> None:
+    """Look for the packages that modules need.
+
+    Raises:
+        MissingPackageError: if one is not installed, or in another version.
+    """
+    for module in modules:
+        for need in module.needs:
+            _check(module, need)
+
+
+def _check(module: CodeModule, need: Requirement) -> None:
+    try:
+        found = distribution(need.package).version
+    except PackageNotFoundError:
+        found = ""
+    if found and need.version in ("", found):
+        return
+    wanted = f"{need.package} {need.version}".rstrip()
+    install = f"rammer-mlir[{need.extra}]" if need.extra else wanted.replace(" ", "==")
+    raise MissingPackageError(
+        f"module '{module.name}': expected the package {wanted}, found {found or 'none'}; install "
+        f"it with 'pip install {install}', or compile with another code generator",
+        need.package,
+    )
+
+
+def open_libraries(module: CodeModule) -> list[ctypes.CDLL]:
+    """Open the libraries of the packages that a module needs, for this module alone.
+
+    Raises:
+        TargetError: if one cannot be opened.
+    """
+    return [_open(module, need) for need in module.needs if need.library]
+
+
+def library_path(need: Requirement) -> Path:
+    """Return the file of a library in its package.
+
+    Raises:
+        FileNotFoundError: if the package has none of this name.
+    """
+    found = distribution(need.package)
+    for file in found.files or ():
+        if file.as_posix().endswith(need.library):
+            return Path(str(found.locate_file(file))).resolve()
+    raise FileNotFoundError(f"the package {need.package} has no file {need.library}")
+
+
+def _open(module: CodeModule, need: Requirement) -> ctypes.CDLL:
+    try:
+        # Local, and bound to its own symbols: another copy may be in the process, as in PyTorch.
+        return ctypes.CDLL(str(library_path(need)), mode=os.RTLD_LOCAL | os.RTLD_NOW | _DEEP)
+    except (OSError, PackageNotFoundError) as error:
+        raise TargetError(
+            f"module '{module.name}': expected the library {need.library} of the package "
+            f"{need.package} to load, found '{error}'; install the package again"
+        ) from error
+
+
+_DEEP = getattr(os, "RTLD_DEEPBIND", 0)
+
+
+def find_function(libraries: Sequence[ctypes.CDLL], symbol: str) -> int:
+    """Return the address of a function, 0 if no library has it."""
+    for library in libraries:
+        try:
+            return ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value or 0
+        except AttributeError:
+            continue
+    return 0

@@ -1,0 +1,95 @@
+"""The table by which compiled code calls functions with a state."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from rammer_mlir.engines.engine import ENGINES
+from rammer_mlir.engines.host import EntryHost, OpenEntry
+from rammer_mlir.engines.native import open_native
+from rammer_mlir.engines.needs import check_needs, find_function, open_libraries
+from rammer_mlir.programs.modules import NATIVE, CodeModule, ModuleEntry
+from rammer_mlir.programs.native_interface import MODULE_WORDS, ModuleWord
+
+Weights = Sequence[int | None]
+"""Of each buffer of an rKernel: the address of its memory if it is a weight, else None."""
+
+
+class OpenModules:
+    """The states of a program's modules, from opening to closing.
+
+    They belong to the process that opened them: after a fork, the child opens its own.
+    """
+
+    def __init__(
+        self,
+        modules: Sequence[CodeModule],
+        entries: Sequence[ModuleEntry],
+        weights: Sequence[Weights],
+        table: int,
+    ) -> None:
+        """Open all functions with a state, and enter them in the table of the compiled code.
+
+        Args:
+            modules: of the program.
+            entries: functions with a state, in the order of the table.
+            weights: of the buffers of each function.
+            table: the address of the table.
+
+        Raises:
+            RammerError: if a package is missing, or a function cannot be opened.
+        """
+        check_needs(modules)
+        self._open: list[OpenEntry] = []
+        self._libraries = {module.name: open_libraries(module) for module in modules}
+        self.seconds: dict[str, float] = {}
+        by_name = {module.name: module for module in modules}
+        rows = (ctypes.c_uint64 * MODULE_WORDS * len(entries)).from_address(table)
+        try:
+            for entry, row, known in zip(entries, rows, weights, strict=True):
+                self._enter(by_name[entry.module], entry, row, known)
+        except BaseException:
+            self.close()
+            raise
+
+    def _enter(
+        self, module: CodeModule, entry: ModuleEntry, row: ctypes.Array[ctypes.c_uint64], w: Weights
+    ) -> None:
+        begin = time.perf_counter()
+        host = EntryHost(module, entry.symbol, w, partial(self._find, module.name))
+        if module.form in NATIVE:
+            addresses = [row[ModuleWord[name]] for name in ("OPEN", "RUN", "CLOSE")]
+            opened = open_native(host, *addresses)
+        else:
+            opened = ENGINES.get(module.engine).open(host)
+        self._open.append(opened)
+        row[ModuleWord.FUNCTION], row[ModuleWord.STATE] = opened.function, opened.state
+        spent = self.seconds.get(module.name, 0.0) + time.perf_counter() - begin
+        self.seconds[module.name] = spent
+
+    def _find(self, module: str, symbol: str) -> int:
+        return find_function(self._libraries[module], symbol)
+
+    def close(self) -> None:
+        """End all states; the code must not run any more."""
+        while self._open:
+            self._open.pop().close()
+
+
+def weights_of(
+    entries: Sequence[ModuleEntry], operands: Mapping[int, Sequence[Weights]]
+) -> list[Weights]:
+    """Return the weights of each function's buffers: those that all of its rOperators agree in.
+
+    Args:
+        entries: functions with a state.
+        operands: of the rOperators of each rKernel, by its number.
+    """
+    found: list[Weights] = []
+    for entry in entries:
+        columns = zip(*operands[entry.kernel], strict=True)
+        found.append([column[0] if len(set(column)) == 1 else None for column in columns])
+    return found

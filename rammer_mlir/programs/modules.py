@@ -1,0 +1,64 @@
+"""Code from elsewhere that is part of a CPU's program, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Form = Literal["c", "llvm", "object", "graph", "binary"]
+
+NATIVE: frozenset[str] = frozenset({"c", "llvm", "object"})
+"""Forms that are linked with our own code; an engine runs the others."""
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A package that code from elsewhere needs where it runs.
+
+    Attributes:
+        package: the distribution's name, as ``pip install`` takes it.
+        version: the only version that fits; empty if any does.
+        library: a file of the package, by the end of its path, whose functions the code calls;
+            empty if it calls none.
+        extra: the extra of this project that installs the package, empty if none does.
+    """
+
+    package: str
+    version: str = ""
+    library: str = ""
+    extra: str = ""
+
+
+@dataclass(frozen=True)
+class CodeModule:
+    """Code from elsewhere that is part of a program.
+
+    Attributes:
+        name: in messages.
+        form: ``c``, ``llvm`` or ``object`` of code that is linked with ours; ``graph`` or
+            ``binary`` of what an engine runs.
+        engine: the name of that engine, else empty.
+        content: what the engine gets, else empty.
+        needs: packages that it needs where it runs.
+    """
+
+    name: str
+    form: str
+    engine: str = ""
+    content: bytes = b""
+    needs: tuple[Requirement, ...] = ()
+
+
+@dataclass(frozen=True)
+class ModuleEntry:
+    """A function of a module that has a state, which is made before the first run.
+
+    Attributes:
+        module: the module's name.
+        symbol: the function's name there.
+        kernel: the number of the program's rKernel that it is.
+    """
+
+    module: str
+    symbol: str
+    kernel: int

@@ -1,0 +1,48 @@
+"""Code from elsewhere in an artifact: what it is, what it needs, and the content of graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, astuple
+
+from rammer_mlir.programs.modules import CodeModule, ModuleEntry, Requirement
+from rammer_mlir.runtime.parts import Members, Parts
+
+_MODULES, _ENTRIES = "modules", "entries"
+
+
+def write_modules(modules: Sequence[CodeModule], entries: Sequence[ModuleEntry]) -> Parts:
+    """Return the manifest's entries and the members; what is linked is in the code."""
+    if not modules:
+        return Parts({}, {})
+    described = [
+        {
+            "name": module.name,
+            "form": module.form,
+            "engine": module.engine,
+            "needs": [asdict(need) for need in module.needs],
+        }
+        for module in modules
+    ]
+    members = {_member(n): m.content for n, m in enumerate(modules) if m.content}
+    return Parts({_MODULES: described, _ENTRIES: [astuple(entry) for entry in entries]}, members)
+
+
+def read_modules(members: Members) -> tuple[CodeModule, ...]:
+    """Read the modules of an artifact."""
+    found: list[CodeModule] = []
+    for number, module in enumerate(members.manifest.get(_MODULES, ())):
+        content = members.read(_member(number)) if module["engine"] else b""
+        needs = tuple(Requirement(**need) for need in module["needs"])
+        given = (module["name"], module["form"], module["engine"])
+        found.append(CodeModule(*given, content, needs))
+    return tuple(found)
+
+
+def read_entries(members: Members) -> tuple[ModuleEntry, ...]:
+    """Read the functions with a state."""
+    return tuple(ModuleEntry(*entry) for entry in members.manifest.get(_ENTRIES, ()))
+
+
+def _member(number: int) -> str:
+    return f"modules/{number}.bin"

@@ -1,0 +1,144 @@
+"""A code generator whose functions have a state, and an engine: products with weights."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx
+from onnx import numpy_helper, parser
+
+from rammer_mlir.codegens import (
+    CompositePattern,
+    Device,
+    EntryHost,
+    Limits,
+    OpenEntry,
+    Reading,
+    Region,
+    RegionCode,
+    RegionFacts,
+)
+
+SOURCE = """
+#include <stdint.h>
+#include <stdlib.h>
+struct rammer_host {{
+  int32_t version; int32_t num_buffers; void *const *weights; void *(*find)(const char *);
+}};
+enum {{ ROWS = {rows}, SUMS = {sums}, COLUMNS = {columns} }};
+int32_t {name}_open(void **state, const struct rammer_host *host) {{
+  if (host->version != 1 || host->num_buffers != 3) return 2;
+  if (host->weights[0] || host->weights[2]) return 3;
+  {find}
+  const float *w = host->weights[1];
+  float *packed = malloc(sizeof(float) * SUMS * COLUMNS);
+  if (!w || !packed) return 4;
+  for (int k = 0; k < SUMS; k++)
+    for (int j = 0; j < COLUMNS; j++) packed[j * SUMS + k] = w[k * COLUMNS + j];
+  *state = packed;
+  return {status};
+}}
+int32_t {name}_run(void *state, int64_t row, void *const *buffers) {{
+  const float *x = (const float *)buffers[0] + row * SUMS, *w = state;
+  float *y = (float *)buffers[2] + row * COLUMNS;
+  for (int j = 0; j < COLUMNS; j++) {{
+    float sum = 0;
+    for (int k = 0; k < SUMS; k++) sum += x[k] * w[j * SUMS + k];
+    y[j] = sum;
+  }}
+  return 0;
+}}
+void {name}_close(void *state) {{ free(state); }}
+"""
+
+
+@dataclass
+class PackedProducts:
+    """Takes products with weights, and packs these when it is opened."""
+
+    form: str = "c"
+    holds_weights: bool = True
+    code: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    filled: Mapping[str, str] = field(default_factory=dict[str, str])
+    name: ClassVar[str] = "packed"
+
+    def patterns(self) -> Sequence[CompositePattern]:
+        return []
+
+    def supports(self, reading: Reading) -> bool:
+        return reading.kind == "matmul" and len(reading.inputs[0].shape) == 2
+
+    def limits(self) -> Limits:
+        return Limits(operations=1)
+
+    def worth(self, facts: RegionFacts, device: Device) -> bool:
+        return True
+
+    def generate(self, region: Region) -> RegionCode:
+        (rows, sums), (_, columns) = region_shapes(region)
+        fields = {"name": region.name, "find": "", "status": "0", **self.filled}
+        text = SOURCE.format(rows=rows, sums=sums, columns=columns, **fields)
+        if self.form != "c":
+            text = f"{rows} {sums} {columns}"
+        given: dict[str, Any] = {
+            "form": self.form,
+            "has_state": True,
+            "holds_weights": self.holds_weights,
+            "num_rtasks": rows,
+            "reads": {0: [("d0", 1), (0, sums)]},
+            "writes": {0: [("d0", 1), (0, columns)]},
+            **self.code,
+        }
+        return RegionCode(text, region.name, **given)
+
+
+def region_shapes(region: Region) -> list[tuple[int, ...]]:
+    """Return the shapes of both operands of the only product."""
+    return [tuple(operand.shape) for operand in region.operations[0].readings[0].inputs]
+
+
+Run = Callable[[int, int, int], int]
+
+
+@dataclass
+class Products:
+    """An engine in Python, with a callback; it counts what is open."""
+
+    name: ClassVar[str] = "products-engine"
+    is_open: list[str] = field(default_factory=list[str])
+
+    def open(self, host: EntryHost) -> OpenEntry:
+        rows, sums, columns = map(int, host.module.content.split())
+        weight = host.weights[1]
+        assert weight is not None and host.weights[0] is None
+        w = self._array(weight, (sums, columns)).copy()
+
+        def run(state: int, row: int, buffers: int) -> int:
+            x, _, y = (ctypes.c_void_p * 3).from_address(buffers)
+            self._array(y, (rows, columns))[row] = self._array(x, (rows, sums))[row] @ w
+            return 0
+
+        kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+        callback = kind(run)
+        self.is_open.append(host.symbol)
+        address = ctypes.cast(callback, ctypes.c_void_p).value or 0
+        return OpenEntry(address, 0, lambda: self.is_open.remove(host.symbol), callback)
+
+    def _array(self, address: int | None, shape: tuple[int, int]) -> Any:
+        kind = ctypes.c_float * (shape[0] * shape[1])
+        return np.ctypeslib.as_array(kind.from_address(address or 0)).reshape(shape)
+
+
+def two_products() -> onnx.ModelProto:
+    """Return a model of two products of one shape, with other weights."""
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["": 20]>
+      g (float[6,16] x) => (float[6,16] y) { a = MatMul(x, v)  b = Tanh(a)  y = MatMul(b, w) }""")
+    rng = np.random.default_rng(3)
+    for name in ("v", "w"):
+        values = rng.standard_normal((16, 16)).astype(np.float32) / 4
+        model.graph.initializer.append(numpy_helper.from_array(values, name))
+    return model
