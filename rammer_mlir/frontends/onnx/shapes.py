@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from rammer_mlir.errors import ModelError, ShapeError
 from rammer_mlir.frontends.onnx.contradictions import INFERENCE_FAULTS, inference_error
@@ -127,15 +127,21 @@ def require_static_values(graph: onnx.GraphProto) -> None:
     nodes = open_nodes(graph)
     if not nodes:
         return
-    constants = {tensor.name for tensor in graph.initializer}
+    constants = {tensor.name: tensor for tensor in graph.initializer}
     numbers = SHAPE_INPUTS.get(nodes[0].op_type, ())
-    given = [nodes[0].input[n] for n in numbers if n < len(nodes[0].input)]
-    computed = [f"'{name}'" for name in given if name and name not in constants]
+    given = [nodes[0].input[n] for n in numbers if n < len(nodes[0].input) and nodes[0].input[n]]
+    computed = [f"'{name}'" for name in given if name not in constants]
     if computed:
         raise ShapeError(
             f"{label(nodes[0])}: the shape of its result depends on the values of "
             f"{', '.join(computed)}: expected a constant there, found values that are known at "
             "run time only; make them constants of the model"
+        )
+    if given:
+        values = [f"'{name}' = {numpy_helper.to_array(constants[name]).tolist()}" for name in given]
+        raise ShapeError(
+            f"{label(nodes[0])}: expected constants that give its result a shape, found "
+            f"{', '.join(values)}; no dimension of it may be negative, and a Resize to 0 has none"
         )
     found = [label(node) for node in nodes]
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""

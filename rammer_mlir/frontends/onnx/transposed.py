@@ -107,6 +107,9 @@ class _Transposed:
         return prod(self._strides)
 
     def decompose(self) -> list[onnx.NodeProto]:
+        if not self._w[0]:
+            self._finish(self._without_taps(self._out[2:]))  # nothing is added up
+            return self._write.nodes
         phases = [
             [
                 phase_of(number, self._w[2 + i], stride, self._dilations[i], self._low[i])
@@ -187,7 +190,7 @@ class _Transposed:
         """Return one phase's outputs ``[N, M, *counts]``, bias included."""
         used = [phase for phase in phases if phase is not None]
         if len(used) < len(phases):
-            return self._without_taps()
+            return self._without_taps(self._counts)
         starts = [phase.start for phase in used]
         steps = [phase.step for phase in used]
         ends = [s + (p.taps - 1) * p.step + 1 for s, p in zip(starts, used, strict=True)]
@@ -202,14 +205,15 @@ class _Transposed:
             dilations=[phase.spacing for phase in used],
         )
 
-    def _without_taps(self) -> str:
+    def _without_taps(self, space: Sequence[int]) -> str:
+        """Return what is the bias everywhere."""
         write = self._write
         ones = [1] * self._rank
         bias = self._node.input[2] if len(self._node.input) > 2 else ""
         if not bias:
             bias = write.constant(np.zeros(self._out[1], self._dtype))
         column = write.node("Reshape", [bias, write.integers(1, self._out[1], *ones)])
-        shape = write.integers(self._out[0], self._out[1], *self._counts)
+        shape = write.integers(self._out[0], self._out[1], *space)
         return write.node("Expand", [column, shape])
 
     def _interleave(self, results: dict[tuple[int, ...], str]) -> str:

@@ -170,14 +170,20 @@ def _average_pool(node: Node) -> Tensor:
 
 
 def _counts(pool: _Pool, axis: int, border: bool) -> list[int]:
-    """Return how many elements along a dimension each window covers, with the border or not."""
+    """Return how many elements along a dimension each window covers, with the border or not.
+
+    A window that covers none counts as one: then the sum of nothing, 0, is its mean.
+    """
     window, size = pool.window, pool.x.shape[2 + axis]
     low, high = window.low[axis], window.high[axis]
     inside = range(-low, size + high) if border else range(size)
     return [
-        sum(
-            first * window.strides[axis] + tap * window.dilations[axis] - low in inside
-            for tap in range(window.kernel[axis])
+        max(
+            sum(
+                first * window.strides[axis] + tap * window.dilations[axis] - low in inside
+                for tap in range(window.kernel[axis])
+            ),
+            1,
         )
         for first in range(pool.space[axis])
     ]
