@@ -78,7 +78,11 @@ def _check(name: str, value: object) -> Codegen:
     return cast("Codegen", given)
 
 
-_OWN: dict[str, str] = {}
+_OWN: dict[str, str] = {
+    "numpy": "rammer_mlir.codegens.graph.codegen:NumPyGraphs",
+    "onnxruntime": "rammer_mlir.codegens.graph.codegen:OnnxRuntimeGraphs",
+    "openvino": "rammer_mlir.codegens.graph.codegen:OpenVinoGraphs",
+}
 """Code generators of this project: their modules and classes, imported when a name is asked for."""
 
 CODEGENS: Registry[Codegen] = Registry("code generator", {}, _check, "codegens", lazy=_OWN)

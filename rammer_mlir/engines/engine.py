@@ -33,7 +33,11 @@ def _check(name: str, value: object) -> Engine:
     return cast("Engine", given)
 
 
-_OWN: dict[str, str] = {}
+_OWN: dict[str, str] = {
+    "numpy": "rammer_mlir.engines.graphs.numpy_engine:NumPyEngine",
+    "onnxruntime": "rammer_mlir.engines.graphs.onnxruntime_engine:OnnxRuntimeEngine",
+    "openvino": "rammer_mlir.engines.graphs.openvino_engine:OpenVinoEngine",
+}
 """Engines of this project: their modules and classes, imported when a name is asked for."""
 
 ENGINES: Registry[Engine] = Registry("engine", {}, _check, "engines", lazy=_OWN)

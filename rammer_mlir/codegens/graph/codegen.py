@@ -1,0 +1,87 @@
+"""Code generators of graphs, one for each engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import ClassVar
+
+from rammer_mlir.codegens.graph.translate import graph_of, is_expressible
+from rammer_mlir.codegens.graph.writer import NotExpressibleError
+from rammer_mlir.passes.regions.codegen import RegionFacts
+from rammer_mlir.passes.regions.cuts import Limits
+from rammer_mlir.passes.regions.patterns import CompositePattern
+from rammer_mlir.passes.regions.reading import Reading
+from rammer_mlir.passes.regions.region import Region, RegionCode
+from rammer_mlir.programs.modules import Requirement
+from rammer_mlir.scheduling.device import Device
+
+
+class _Graphs:
+    """Takes all that a graph can say; a region is one rTask, which its engine runs."""
+
+    name: ClassVar[str]
+    needs: ClassVar[tuple[Requirement, ...]] = ()
+
+    def patterns(self) -> Sequence[CompositePattern]:
+        """Return none: engines fuse operators themselves."""
+        return ()
+
+    def supports(self, reading: Reading) -> bool:
+        """Whether a graph can say an operation."""
+        return is_expressible(reading)
+
+    def limits(self) -> Limits:
+        """Return none."""
+        return Limits()
+
+    def worth(self, facts: RegionFacts, device: Device) -> bool:
+        """Whether a region computes something: moving elements alone costs less than a call."""
+        return facts.macs > 0
+
+    def generate(self, region: Region) -> RegionCode | None:
+        """Return a region's graph."""
+        try:
+            graph = graph_of(region)
+        except NotExpressibleError:
+            return None
+        return RegionCode(
+            graph.to_json(), region.name, form="graph", engine=self.name, needs=self.needs,
+            has_state=True, holds_weights=True,
+        )  # fmt: skip
+
+    def missing(self) -> str | None:
+        """Return what to install, in words; None if everything is."""
+        for need in self.needs:
+            try:
+                version(need.package)
+            except PackageNotFoundError:
+                install = f"pip install rammer-mlir[{need.extra}]"
+                return f"the package {need.package}, found none; install it with '{install}'"
+        return None
+
+
+class NumPyGraphs(_Graphs):
+    """Graphs for NumPy: slow, and independent of all other code; what others are compared with."""
+
+    name: ClassVar[str] = "numpy"
+
+
+class OnnxRuntimeGraphs(_Graphs):
+    """Graphs for ONNX Runtime, which computes each region on the thread of its vEU."""
+
+    name: ClassVar[str] = "onnxruntime"
+    needs: ClassVar[tuple[Requirement, ...]] = (
+        Requirement("onnxruntime", extra="offload-onnxruntime"),
+        Requirement("onnx", extra="offload-onnxruntime"),
+    )
+
+
+class OpenVinoGraphs(_Graphs):
+    """Graphs for OpenVINO, which computes each region on the thread of its vEU."""
+
+    name: ClassVar[str] = "openvino"
+    needs: ClassVar[tuple[Requirement, ...]] = (
+        Requirement("openvino", extra="offload-openvino"),
+        Requirement("onnx", extra="offload-openvino"),
+    )

@@ -1,0 +1,76 @@
+"""Functions of elements as operators: trees of expressions, and those that have a name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rammer_mlir.codegens.graph.writer import GraphWriter, NotExpressibleError
+from rammer_mlir.passes.regions.expressions import Apply, Constant, Expression, Input
+
+_OPERATORS: Mapping[str, str] = {
+    "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "neg": "Neg", "abs": "Abs",
+    "maximum": "Max", "minimum": "Min", "pow": "Pow", "exp": "Exp", "log": "Log", "sqrt": "Sqrt",
+    "tanh": "Tanh", "erf": "Erf", "ceil": "Ceil", "floor": "Floor", "roundeven": "Round",
+    "sin": "Sin", "cos": "Cos", "tan": "Tan", "sinh": "Sinh", "cosh": "Cosh", "asin": "Asin",
+    "acos": "Acos", "atan": "Atan", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh",
+    "select": "Where", "olt": "Less", "ogt": "Greater", "ole": "LessOrEqual",
+    "oge": "GreaterOrEqual", "oeq": "Equal",
+}  # fmt: skip
+
+_NAMED: Mapping[str, tuple[str, Mapping[str, float]]] = {
+    "relu": ("Relu", {}),
+    "sigmoid": ("Sigmoid", {}),
+    "gelu": ("Gelu", {}),
+    "hard_sigmoid": ("HardSigmoid", {"alpha": 0.2, "beta": 0.5}),
+    "hard_swish": ("HardSwish", {}),
+    "leaky_relu": ("LeakyRelu", {"alpha": 0.01}),
+    "elu": ("Elu", {"alpha": 1.0}),
+    "softplus": ("Softplus", {}),
+    "mish": ("Mish", {}),
+    "softsign": ("Softsign", {}),
+    "reciprocal": ("Reciprocal", {}),
+}
+"""Names of expressions of one input: the operator, and its attributes where they are left out."""
+
+
+def write_function(
+    writer: GraphWriter,
+    kind: str,
+    expression: Expression,
+    parameters: Mapping[str, float],
+    inputs: Sequence[str],
+) -> str:
+    """Write a function of elements; its inputs broadcast against each other.
+
+    Args:
+        writer: gets the operators.
+        kind: the reading's.
+        expression: of the inputs by number.
+        parameters: numbers that a named expression has.
+        inputs: names of tensors.
+
+    Returns:
+        The name of the result.
+
+    Raises:
+        NotExpressibleError: if a function has no operator.
+    """
+    if kind in _NAMED and len(inputs) == 1:
+        name, defaults = _NAMED[kind]
+        given = {key: parameters.get(key, 1.0 if kind == "elu" else 0.0) for key in defaults}
+        return writer.node(name, inputs, "", **given)
+    return _write(writer, expression, inputs)
+
+
+def _write(writer: GraphWriter, expression: Expression, inputs: Sequence[str]) -> str:
+    if isinstance(expression, Input):
+        return inputs[expression.number]
+    if isinstance(expression, Constant):
+        return writer.number(expression.value)
+    assert isinstance(expression, Apply)
+    operands = [_write(writer, operand, inputs) for operand in expression.operands]
+    if expression.function == "rsqrt":
+        return writer.node("Reciprocal", [writer.node("Sqrt", operands)])
+    if expression.function not in _OPERATORS:
+        raise NotExpressibleError(expression.function)
+    return writer.node(_OPERATORS[expression.function], operands)

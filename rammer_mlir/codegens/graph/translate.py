@@ -1,0 +1,288 @@
+"""Readings as operators of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.codegens.graph.functions import write_function
+from rammer_mlir.codegens.graph.writer import GraphWriter, NotExpressibleError
+from rammer_mlir.passes.regions.elementwise import FIRST_ELEMENT
+from rammer_mlir.passes.regions.expressions import scalar_constant
+from rammer_mlir.passes.regions.reading import Operand, Reading
+from rammer_mlir.passes.regions.region import Region
+from rammer_mlir.programs.json_graph import Graph, GraphTensor
+
+Namer = Callable[[Hashable], str]
+"""Returns the name of a tensor."""
+
+_REDUCTIONS = {
+    "reduce_sum": "ReduceSum", "reduce_mean": "ReduceMean", "reduce_max": "ReduceMax",
+    "reduce_min": "ReduceMin", "reduce_prod": "ReduceProd", "reduce_l1": "ReduceL1",
+    "reduce_sum_square": "ReduceSumSquare",
+}  # fmt: skip
+
+
+def graph_of(region: Region) -> Graph:
+    """Return a region as a graph; its values are named by their numbers.
+
+    Raises:
+        NotExpressibleError: if an operation cannot be said.
+    """
+    writer = GraphWriter()
+    for operation in region.operations:
+        if not operation.readings:
+            raise NotExpressibleError(operation.name)
+        for reading in operation.readings:
+            write_reading(writer, reading, partial(_numbered, operation.values))
+    inputs = [GraphTensor(f"v{n}", _shape(kind)) for n, kind in enumerate(region.inputs)]
+    pairs = zip(region.results, region.outputs, strict=True)
+    outputs = [GraphTensor(f"v{number}", _shape(kind)) for number, kind in pairs]
+    if len({tensor.name for tensor in (*inputs, *outputs)}) < len(inputs) + len(outputs):
+        raise NotExpressibleError("a result that is given as it is, or twice")
+    return writer.graph(region.name, inputs, outputs)
+
+
+def _numbered(values: Mapping[Hashable, int], value: Hashable) -> str:
+    return f"v{values[value]}"
+
+
+def is_expressible(reading: Reading) -> bool:
+    """Whether a graph can say an operation."""
+    try:
+        write_reading(GraphWriter(), reading, lambda value: f"v{hash(value)}")
+    except NotExpressibleError:
+        return False
+    return True
+
+
+def write_reading(writer: GraphWriter, reading: Reading, name_of: Namer) -> None:
+    """Write the operators of a reading.
+
+    Raises:
+        NotExpressibleError: if it cannot be said.
+    """
+    if any(o.element_type != "f32" or 0 in o.shape for o in (*reading.inputs, reading.output)):
+        raise NotExpressibleError("other elements than f32, or none")
+    write = _WRITERS.get(reading.kind)
+    if write is None and "expression" in reading.attributes:
+        write = _write_elementwise
+    elif write is None and "weight_layout" in reading.attributes:
+        write = _write_convolution
+    if write is None:
+        raise NotExpressibleError(reading.kind)
+    # A zero may be read from any scalar: only tensors have names.
+    tensors = [o for o in reading.inputs if _number(o) is None]
+    write(writer, reading, [name_of(o.value) for o in tensors], name_of(reading.output.value))
+
+
+def _write_convolution(
+    writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str
+) -> None:
+    given: Mapping[str, Any] = reading.attributes
+    image, weight = reading.inputs
+    space = given["layout"][-len(given["kernel"]) :]
+    kernel = given["weight_layout"].removesuffix(space)
+    is_known = given["layout"] in ("NC" + space, "NGC" + space) and kernel in (
+        "FC", "GFC", "GF", "G"
+    )  # fmt: skip
+    if not is_known or given["output_layout"] not in ("NF" + space, "NGF" + space):
+        raise NotExpressibleError("a layout of a convolution")
+    extents = image.shape[-len(space) :]
+    _check_windows(given, extents, reading.output.shape[-len(space) :])
+    channels = weight.shape[kernel.index("C")] if "C" in kernel else 1
+    features = prod(weight.shape[: len(kernel)]) // channels
+    x, w = inputs
+    if "G" in given["layout"]:
+        x = writer.reshape(x, (image.shape[0], image.shape[1] * image.shape[2], *extents))
+    if weight.shape != (features, channels, *given["kernel"]):
+        w = writer.reshape(w, (features, channels, *given["kernel"]))
+    is_split = "G" in given["output_layout"]
+    y = writer.node(
+        "Conv", [x, w], "" if is_split else out,
+        strides=list(given["strides"]), dilations=list(given["dilations"]),
+        pads=list(given["pads"]), group=given["groups"],
+    )  # fmt: skip
+    if is_split:
+        writer.node("Reshape", [y, writer.integers(*reading.output.shape)], out)
+
+
+def _check_windows(given: Mapping[str, Any], extents: Sequence[int], found: Sequence[int]) -> None:
+    """Refuse windows whose number is another one than the operators compute."""
+    rank = len(extents)
+    for axis in range(rank):
+        reach = (given["kernel"][axis] - 1) * given["dilations"][axis] + 1
+        padded = extents[axis] + given["pads"][axis] + given["pads"][rank + axis]
+        if (padded - reach) // given["strides"][axis] + 1 != found[axis] or padded < reach:
+            raise NotExpressibleError("windows beyond the padding")
+
+
+def _write_pool(writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str) -> None:
+    given: Mapping[str, Any] = reading.attributes
+    rank = len(given["kernel"])
+    is_padded = any(p >= k for p, k in zip(given["pads"], given["kernel"] * 2, strict=True))
+    if not given["layout"].startswith("NC") or given["layout"].endswith("c") or is_padded:
+        raise NotExpressibleError("a layout or the padding of a pool")
+    _check_windows(given, reading.inputs[0].shape[-rank:], reading.output.shape[-rank:])
+    kind = "MaxPool" if reading.kind == "max_pool" else "AveragePool"
+    more = (
+        {"count_include_pad": int(given.get("count_include_pad", True))} if kind[0] == "A" else {}
+    )
+    is_sum = reading.kind == "sum_pool"
+    found = writer.node(
+        kind, inputs, "" if is_sum else out,
+        kernel_shape=list(given["kernel"]), strides=list(given["strides"]),
+        dilations=list(given["dilations"]), pads=list(given["pads"]), **more,
+    )  # fmt: skip
+    if is_sum:
+        writer.node("Mul", [found, writer.number(prod(given["kernel"]))], out)
+
+
+def _write_product(writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str) -> None:
+    operands = list(inputs)
+    for place, key in enumerate(("transpose_a", "transpose_b")):
+        if reading.attributes[key]:
+            order = [*range(reading.inputs[place].rank)]
+            order[-2:] = order[-1], order[-2]
+            operands[place] = writer.node("Transpose", [operands[place]], perm=order)
+    writer.node("MatMul", operands, out)
+
+
+def _write_reduction(
+    writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str
+) -> None:
+    axes = _tuple(reading, "axes")
+    writer.node(_REDUCTIONS[reading.kind], [*inputs, writer.integers(*axes)], out, keepdims=0)
+
+
+def _write_softmax(writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str) -> None:
+    axes = _tuple(reading, "axes")
+    if len(axes) != 1:
+        raise NotExpressibleError("a softmax along several dimensions")
+    writer.node("Softmax", inputs, out, axis=axes[0])
+
+
+def _write_transpose(
+    writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str
+) -> None:
+    writer.node("Transpose", inputs, out, perm=list(_tuple(reading, "permutation")))
+
+
+def _write_reshape(writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str) -> None:
+    writer.node("Reshape", [*inputs, writer.integers(*reading.output.shape)], out)
+
+
+def _write_slice(writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str) -> None:
+    offsets, sizes, strides = (_tuple(reading, key) for key in ("offsets", "sizes", "strides"))
+    parts = zip(offsets, sizes, strides, strict=True)
+    ends = [o + (n - 1) * s + 1 for o, n, s in parts]
+    bounds = [writer.integers(*values) for values in (offsets, ends, range(len(sizes)), strides)]
+    part = writer.node("Slice", [*inputs, *bounds])
+    writer.node("Reshape", [part, writer.integers(*reading.output.shape)], out)
+
+
+def _write_concat(writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str) -> None:
+    axis = reading.attributes["axis"]
+    assert isinstance(axis, int)
+    writer.node("Concat", inputs, out, axis=axis)
+
+
+def _write_pad(writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str) -> None:
+    value = reading.attributes["value"]
+    assert isinstance(value, float)
+    widths = writer.integers(*_tuple(reading, "low"), *_tuple(reading, "high"))
+    writer.node("Pad", [*inputs, widths, writer.number(value)], out)
+
+
+def _write_fill(writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str) -> None:
+    value = reading.attributes["value"]
+    assert isinstance(value, float)
+    shape = writer.integers(*reading.output.shape)
+    writer.node("Expand", [writer.number(value), shape], out)
+
+
+def _write_broadcast(
+    writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str
+) -> None:
+    (x,) = _aligned(writer, reading, inputs)
+    writer.node("Expand", [x, writer.integers(*reading.output.shape)], out)
+
+
+def _write_elementwise(
+    writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str
+) -> None:
+    expression: Any = reading.attributes["expression"]
+    parameters = {k: v for k, v in reading.attributes.items() if isinstance(v, float)}
+    operands = _aligned(writer, reading, inputs)
+    result = write_function(writer, reading.kind, expression, parameters, operands)
+    whole = tuple(range(reading.output.rank))
+    indexing: Any = reading.attributes["indexing"]
+    if whole in indexing and result not in operands:
+        writer.rename(result, out)
+    else:  # inputs that are all smaller than the result are repeated
+        writer.node("Expand", [result, writer.integers(*reading.output.shape)], out)
+
+
+def _aligned(writer: GraphWriter, reading: Reading, inputs: Sequence[str]) -> list[str]:
+    """Return inputs with their dimensions where the result has them, so that they broadcast."""
+    indexing: Any = reading.attributes["indexing"]
+    pairs = zip(reading.inputs, indexing, strict=True)
+    tensors = [(o, dims) for o, dims in pairs if _number(o) is None]
+    return [
+        _align(writer, name, operand, dims, reading.output.rank)
+        for name, (operand, dims) in zip(inputs, tensors, strict=True)
+    ]
+
+
+def _align(
+    writer: GraphWriter, name: str, operand: Operand, dims: tuple[int, ...], rank: int
+) -> str:
+    if dims == tuple(range(rank)):
+        return name
+    kept = [place for place, dim in enumerate(dims) if dim != FIRST_ELEMENT]
+    order = sorted(kept, key=lambda place: dims[place])
+    if order != kept:
+        first = [place for place in range(len(dims)) if place not in kept]
+        name = writer.node("Transpose", [name], perm=[*first, *order])
+    shape = [1] * rank
+    for place in order:
+        shape[dims[place]] = operand.shape[place]
+    return writer.reshape(name, shape)
+
+
+def _number(operand: Operand) -> float | None:
+    """Return the number that an operand without dimensions is, None for tensors."""
+    if operand.shape or not isinstance(operand.value, ir.Value):
+        return None
+    value: ir.Value = operand.value
+    return scalar_constant(value)
+
+
+def _tuple(reading: Reading, key: str) -> tuple[int, ...]:
+    found: Any = reading.attributes[key]
+    return found
+
+
+def _shape(kind: ir.Type) -> tuple[int, ...]:
+    return tuple(ir.RankedTensorType(kind).shape)
+
+
+_WRITERS: Mapping[str, Callable[[GraphWriter, Reading, Sequence[str], str], None]] = {
+    "matmul": _write_product,
+    "batch_matmul": _write_product,
+    "max_pool": _write_pool,
+    "average_pool": _write_pool,
+    "sum_pool": _write_pool,
+    **dict.fromkeys(_REDUCTIONS, _write_reduction),
+    "softmax": _write_softmax,
+    "transpose": _write_transpose,
+    "reshape": _write_reshape,
+    "slice": _write_slice,
+    "concat": _write_concat,
+    "pad": _write_pad,
+    "fill": _write_fill,
+    "broadcast": _write_broadcast,
+}

@@ -1,0 +1,58 @@
+"""Writes the operators of a graph one behind the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rammer_mlir.programs.json_graph import Graph, GraphConstant, GraphNode, GraphTensor, Value
+
+
+class NotExpressibleError(Exception):
+    """An operation that the graph's operators cannot say, or that engines refuse."""
+
+
+class GraphWriter:
+    """A graph in the making."""
+
+    def __init__(self) -> None:
+        """Begin without any operator."""
+        self._nodes: list[GraphNode] = []
+        self._constants: dict[tuple[object, ...], GraphConstant] = {}
+
+    def node(self, op: str, inputs: Sequence[str], out: str = "", **attributes: Value) -> str:
+        """Append an operator with one result; return the result's name, a new one if not given."""
+        name = out or f"t{len(self._nodes)}"
+        self._nodes.append(GraphNode(op, tuple(inputs), (name,), attributes))
+        return name
+
+    def rename(self, name: str, out: str) -> None:
+        """Give the result of the last operator another name."""
+        last = self._nodes[-1]
+        assert last.outputs == (name,), "only what nobody reads yet"
+        self._nodes[-1] = replace(last, outputs=(out,))
+
+    def integers(self, *values: int) -> str:
+        """Return the name of a vector of integers."""
+        found = self._constants.setdefault(
+            ("integers", *values), GraphConstant(f"c{len(self._constants)}", (len(values),), values)
+        )
+        return found.name
+
+    def number(self, value: float) -> str:
+        """Return the name of a number without dimensions."""
+        name = f"c{len(self._constants)}"
+        return self._constants.setdefault(
+            ("number", repr(value)), GraphConstant(name, (), (float(value),))
+        ).name
+
+    def reshape(self, value: str, shape: Sequence[int]) -> str:
+        """Return a value in another shape."""
+        return self.node("Reshape", [value, self.integers(*shape)])
+
+    def graph(
+        self, name: str, inputs: Sequence[GraphTensor], outputs: Sequence[GraphTensor]
+    ) -> Graph:
+        """Return the graph."""
+        constants = tuple(self._constants.values())
+        return Graph(name, tuple(inputs), tuple(outputs), constants, tuple(self._nodes))

@@ -1,0 +1,1 @@
+"""Engines of graphs in JSON."""

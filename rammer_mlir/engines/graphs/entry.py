@@ -1,0 +1,76 @@
+"""Graphs whose runs are calls of Python: from a vEU, with the interpreter's lock."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.engines.host import EntryHost, OpenEntry
+from rammer_mlir.errors import TargetError
+from rammer_mlir.programs.json_graph import Graph, GraphTensor
+
+Floats = NDArray[np.float32]
+
+Run = Callable[[Mapping[str, int]], None]
+"""Runs a graph once: it gets the address of each input that is no weight, and of each output."""
+
+_FAILED = 1
+
+_RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+
+_log = logging.getLogger("rammer_mlir")
+
+
+def array_at(tensor: GraphTensor, address: int) -> Floats:
+    """Return the memory of a tensor as an array."""
+    memory: Any = (ctypes.c_float * prod(tensor.shape)).from_address(address)
+    return np.ctypeslib.as_array(memory).reshape(tensor.shape)
+
+
+def read_graph(host: EntryHost) -> tuple[Graph, dict[str, Floats]]:
+    """Return the graph of a module, and its weights where they lie, by name.
+
+    Raises:
+        TargetError: if it is none.
+    """
+    try:
+        graph = Graph.from_json(host.module.content)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise TargetError(
+            f"module '{host.module.name}': expected a graph in JSON, found {error}; compile the "
+            "model again"
+        ) from error
+    known = zip(graph.inputs, host.weights, strict=False)
+    return graph, {t.name: array_at(t, w) for t, w in known if w is not None}
+
+
+def opened(host: EntryHost, graph: Graph, weights: Mapping[str, object], run: Run) -> OpenEntry:
+    """Return the entry of a graph that is run by a function of Python.
+
+    Args:
+        host: of the module.
+        graph: its graph.
+        weights: by the names of the inputs that they are.
+        run: is kept as long as the entry.
+    """
+    buffers: Sequence[GraphTensor] = (*graph.inputs, *graph.outputs)
+    places = [(n, t.name) for n, t in enumerate(buffers) if t.name not in weights]
+
+    def call(state: int, rtask: int, pointers: int) -> int:
+        try:
+            found = (ctypes.c_void_p * len(buffers)).from_address(pointers)
+            run({name: found[number] or 0 for number, name in places})
+        except Exception as error:  # nothing unwinds through a vEU
+            _log.error("module '%s': %s: %s", host.module.name, type(error).__name__, error)
+            return _FAILED
+        return 0
+
+    callback = _RUN(call)
+    function = ctypes.cast(callback, ctypes.c_void_p).value or 0
+    return OpenEntry(function, 0, lambda: None, callback)

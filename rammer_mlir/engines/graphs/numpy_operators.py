@@ -1,0 +1,127 @@
+"""Operators that no constant is folded by, on NumPy arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from rammer_mlir.evaluators.operation import Evaluator, Operation, single
+
+Array = NDArray[Any]
+
+
+def _windows(op: Operation, x: Array, kernel: Sequence[int], border: float) -> Array:
+    """Return ``[N, C, *positions, *kernel]``: what each window of an image reads."""
+    rank = len(kernel)
+    pads: Sequence[int] = op.attribute("pads", [0] * 2 * rank)
+    dilations: Sequence[int] = op.attribute("dilations", [1] * rank)
+    strides: Sequence[int] = op.attribute("strides", [1] * rank)
+    widths = [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)]
+    padded = np.pad(x, widths, constant_values=border)
+    extents = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    found = sliding_window_view(padded, extents, tuple(range(2, 2 + rank)))
+    steps = [slice(None)] * 2 + [slice(None, None, s) for s in strides]
+    inner = [slice(None, None, d) for d in dilations]
+    return found[(*steps, *inner)]
+
+
+def _conv(op: Operation) -> Array:
+    x, w = op.input(0), op.input(1)
+    groups: int = op.attribute("group", 1)
+    rank = w.ndim - 2
+    found = _windows(op, x, w.shape[2:], 0)
+    letters = "uvw"[:rank], "xyz"[:rank]
+    parts = [
+        np.einsum(f"nc{letters[0]}{letters[1]},fc{letters[1]}->nf{letters[0]}", image, kernel,
+                  optimize=True)
+        for image, kernel in zip(np.split(found, groups, 1), np.split(w, groups, 0), strict=True)
+    ]  # fmt: skip
+    return np.concatenate(parts, 1)
+
+
+def _max_pool(op: Operation) -> Array:
+    kernel: Sequence[int] = op.attribute("kernel_shape")
+    found = _windows(op, op.input(0), kernel, -math.inf)
+    return found.max(axis=tuple(range(-len(kernel), 0)))
+
+
+def _average_pool(op: Operation) -> Array:
+    kernel: Sequence[int] = op.attribute("kernel_shape")
+    axes = tuple(range(-len(kernel), 0))
+    x = op.input(0)
+    total = _windows(op, x, kernel, 0).sum(axis=axes, dtype=x.dtype)
+    border = 1 if op.attribute("count_include_pad", 0) else 0
+    return total / _windows(op, np.ones_like(x), kernel, border).sum(axis=axes, dtype=x.dtype)
+
+
+def _softmax(op: Operation) -> Array:
+    x, axis = op.input(0), op.attribute("axis", -1)
+    powers = np.exp(x - x.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def _gelu(op: Operation) -> Array:
+    x = op.input(0)
+    return (x * 0.5 * (1 + _erf(x * math.sqrt(0.5)))).astype(x.dtype)
+
+
+def _softplus(x: Array) -> Array:
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def _mish(x: Array) -> Array:
+    return x * np.tanh(_softplus(x))
+
+
+def _softsign(x: Array) -> Array:
+    return x / (1 + np.abs(x))
+
+
+def _hard_sigmoid(x: Array, alpha: float, beta: float) -> Array:
+    return np.clip(x * x.dtype.type(alpha) + x.dtype.type(beta), 0, 1)
+
+
+def _hard_swish(x: Array) -> Array:
+    return x * _hard_sigmoid(x, 1 / 6, 0.5)
+
+
+def _leaky_relu(x: Array, alpha: float) -> Array:
+    return np.where(x < 0, x * x.dtype.type(alpha), x)
+
+
+def _elu(x: Array, alpha: float) -> Array:
+    return np.where(x < 0, x.dtype.type(alpha) * np.expm1(x), x)
+
+
+def _function(compute: Callable[..., Array], *names: str) -> Evaluator:
+    """Return the evaluator of a function of elements and of attributes."""
+
+    def evaluate(op: Operation) -> Array:
+        return compute(op.input(0), *(op.attribute(name) for name in names))
+
+    return single(evaluate)
+
+
+OPERATORS: dict[str, Evaluator] = {
+    "Conv": single(_conv),
+    "MaxPool": single(_max_pool),
+    "AveragePool": single(_average_pool),
+    "Softmax": single(_softmax),
+    "Gelu": single(_gelu),
+    "HardSigmoid": _function(_hard_sigmoid, "alpha", "beta"),
+    "HardSwish": _function(_hard_swish),
+    "LeakyRelu": _function(_leaky_relu, "alpha"),
+    "Elu": _function(_elu, "alpha"),
+    "Softplus": _function(_softplus),
+    "Mish": _function(_mish),
+    "Softsign": _function(_softsign),
+}
+"""Evaluators by operator."""

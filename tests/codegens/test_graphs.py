@@ -1,0 +1,200 @@
+"""Regions as graphs in JSON: each engine on each kind of operation, and on whole models."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import numpy_helper, parser
+
+import rammer_mlir
+from rammer_mlir.benchmarks.models import build, random_feeds
+from rammer_mlir.checker import verify
+from rammer_mlir.codegens import EntryHost
+from rammer_mlir.engines.engine import ENGINES
+from rammer_mlir.errors import MissingPackageError, TargetError
+from rammer_mlir.programs.json_graph import Graph
+from rammer_mlir.programs.modules import CodeModule
+from rammer_mlir.runtime.executable import Executable
+
+NAMES = ["numpy", "onnxruntime", "openvino"]
+
+MODELS = {
+    "convolutions": """(float[2,8,9,11] x) => (float[2,4,5,6] y) {
+        a = Conv<kernel_shape=[3,3],strides=[2,2],pads=[1,1,1,1],group=2>(x, w4433, b4)
+        r = Relu(a)  d = Conv<group=4,pads=[1,1,1,1]>(r, w4133)  s = Sigmoid(d)
+        t = Mul(d, s)  y = Add(t, r) }""",
+    "dilation": """(float[1,3,13,17] x) => (float[1,5,9,10] y) {
+        y = Conv<dilations=[2,3],pads=[0,1,0,1]>(x, w5334) }""",
+    "one dimension": """(float[1,3,17] x) => (float[1,5,15] y) { y = Conv(x, w533, b5) }""",
+    "pools": """(float[1,3,9,11] v) => (float[1,3] y) {
+        x = Conv(v, w3311)  p = AveragePool<kernel_shape=[3,3],pads=[1,1,1,1],strides=[2,2]>(x)
+        i = AveragePool<kernel_shape=[3,3],pads=[1,1,1,1],strides=[2,2],count_include_pad=1>(x)
+        m = MaxPool<kernel_shape=[2,3],pads=[0,1,0,1],strides=[2,2]>(x)  q = Add(p, i)
+        n = GlobalAveragePool(m)  o = GlobalMaxPool(q)  s = Add(n, o)  y = Flatten(s) }""",
+    "products": """(float[5,7] x, float[2,3,5] z) => (float[2,3,6] y) {
+        a = MatMul(x, w76)  g = Gemm<transB=1>(x, w67, b6)  c = Add(a, g)  y = MatMul(z, c) }""",
+    "attention": """(float[2,3,5,4] q, float[2,3,5,4] k) => (float[2,5,3,4] y) {
+        t = Transpose<perm=[0,1,3,2]>(k)  a = MatMul(q, t)  s = Softmax(a)  v = MatMul(s, k)
+        y = Transpose<perm=[0,2,1,3]>(v) }""",
+    "functions": """(float[4,6] x) => (float[4,6] y) {
+        p = MatMul(x, w66)  a = Gelu(p)  b = HardSwish(a)  c = LeakyRelu<alpha=0.2>(b)
+        d = Elu<alpha=0.7>(c)  e = Mish(d)  f = Softplus(e)  g = Softsign(f)
+        h = HardSigmoid<alpha=0.3,beta=0.4>(g)  i = Erf(h)  j = Exp(i)  y = Sqrt(j) }""",
+    "reductions": """(float[3,5,7] x) => (float[3,5,1] y) {
+        p = MatMul(x, w77)  a = ReduceMean<keepdims=1>(p, last)  c = Sub(p, a)
+        d = Mul(c, c)  v = ReduceSum<keepdims=1>(d, last)  m = ReduceMax<keepdims=1>(p, last)
+        y = Add(v, m) }""",
+    "moved": """(float[2,6,8] x) => (float[2,9,4] y) {
+        p = MatMul(x, w88)  a, b = Split<axis=2,num_outputs=2>(p)  c = Add(a, b)
+        d = Slice(c, one, six, one)  s = Slice(c, zero, four, one)  e = Concat<axis=1>(d, s)
+        y = MatMul(e, w44) }""",
+}
+
+
+def model_of(name: str) -> onnx.ModelProto:
+    text = MODELS[name]
+    model = parser.parse_model(f'<ir_version: 10, opset_import: ["": 20]> g {text}')
+    rng = np.random.default_rng(5)
+    numbers = {"last": [2], "zero": [0], "one": [1], "four": [4], "six": [6]}
+    for word in dict.fromkeys(name for node in model.graph.node for name in node.input):
+        if word in numbers:
+            array = np.array(numbers[word], np.int64)
+        elif word[0] in "wb" and word[1:].isdigit():
+            array = rng.uniform(-0.5, 0.5, tuple(map(int, word[1:]))).astype(np.float32)
+        else:
+            continue
+        model.graph.initializer.append(numpy_helper.from_array(array, word))
+    if name == "moved":  # Slice takes starts, ends, axes, steps
+        for node in model.graph.node:
+            if node.op_type == "Slice":
+                node.input.append("one")
+    return model
+
+
+def expected(model: onnx.ModelProto, feeds: Any) -> dict[str, Any]:
+    """Return what ONNX Runtime computes in double precision where it can, else in single."""
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, feeds), strict=True))
+
+
+def offloaded(model: Any, name: str, choice: str = "always", **options: Any) -> Executable:
+    found = rammer_mlir.compile(model, offload=name, offload_choice=choice, cache=False, **options)
+    assert isinstance(found, Executable)
+    return found
+
+
+def feeds_of(model: onnx.ModelProto) -> dict[str, Any]:
+    return random_feeds(model, 2)
+
+
+@pytest.mark.parametrize("case", MODELS)
+@pytest.mark.parametrize("name", NAMES)
+def test_each_kind(name: str, case: str) -> None:
+    model = model_of(case)
+    feeds = feeds_of(model)
+    with offloaded(model, name, num_veus=2) as exe:
+        assert exe.image.modules, "a part is left to the engine"
+        found = exe.run(feeds)
+        for key, value in expected(model, feeds).items():
+            np.testing.assert_allclose(found[key], value, rtol=2e-5, atol=2e-5)
+        assert all(
+            np.array_equal(exe.run(feeds)[k], v) for _ in range(20) for k, v in found.items()
+        )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_whole_models(name: str, tmp_path: Path) -> None:
+    cases = (
+        ("mlp", 1, "list"), ("squeezenet", 2, "wavefront"), ("transformer_encoder", 3, "list")
+    )  # fmt: skip
+    for model_name, veus, policy in cases:
+        model = build(model_name, scale="small")
+        feeds = feeds_of(model)
+        wanted = expected(model, feeds)
+        for choice in ("always", "cost"):
+            exe = offloaded(model, name, choice, num_veus=veus, policy=policy)
+            for key, value in exe.run(feeds).items():
+                np.testing.assert_allclose(value, wanted[key], rtol=1e-4, atol=1e-5)
+            exe.save(tmp_path / "model.rammer")
+            verify(tmp_path / "model.rammer")
+            with rammer_mlir.load(tmp_path / "model.rammer") as loaded:
+                assert isinstance(loaded, Executable)
+                for key, value in loaded.run(feeds).items():
+                    np.testing.assert_allclose(value, wanted[key], rtol=1e-4, atol=1e-5)
+            exe.close()
+
+
+BLOCK = """
+import sys
+for name in ("torch_mlir", "mlir", "llvmlite", *sys.argv[3:]):
+    sys.modules[name] = None
+import numpy as np, rammer_mlir
+feeds = dict(np.load(sys.argv[2]))
+print({k: v.tobytes().hex() for k, v in rammer_mlir.load(sys.argv[1]).run(feeds).items()})
+"""
+
+
+def test_without_the_compiler(tmp_path: Path) -> None:
+    model = model_of("pools")
+    feeds = feeds_of(model)
+    np.savez(tmp_path / "feeds.npz", **feeds)
+    exe = offloaded(model, "numpy")
+    exe.save(tmp_path / "pools.rammer")
+    command = [sys.executable, "-c", BLOCK, str(tmp_path / "pools.rammer"),
+               str(tmp_path / "feeds.npz"), "onnx"]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str({k: v.tobytes().hex() for k, v in exe.run(feeds).items()})
+
+
+def test_a_missing_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    exe = offloaded(model_of("products"), "onnxruntime")
+    exe.save(tmp_path / "products.rammer")
+    monkeypatch.setattr(sys, "path", [])
+    message = r"package onnxruntime, found none; install it with 'pip install rammer-mlir\[offload-"
+    with pytest.raises(MissingPackageError, match=message):
+        rammer_mlir.load(tmp_path / "products.rammer")
+    with pytest.raises(MissingPackageError, match=message):
+        exe.prepare()
+
+
+def test_what_is_no_graph() -> None:
+    module = CodeModule("region", "graph", "numpy", b"{}")
+    for content in (b"{}", b"[]", b"{", b'{"format": "rammer-graph", "version": 1, "opset": 20}'):
+        host = EntryHost(CodeModule("region", "graph", "numpy", content), "f", [], lambda _: 0)
+        with pytest.raises(TargetError, match="module 'region': expected a graph in JSON, found"):
+            ENGINES.get(module.engine).open(host)
+
+
+def test_a_failing_run_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """An exception in a callback is logged, and a status of the run."""
+    from rammer_mlir.engines.graphs import numpy_engine
+
+    model = model_of("dilation")
+    exe = offloaded(model, "numpy")
+    exe.prepare()
+    known: Any = numpy_engine
+    before = known.evaluate
+    known.evaluate = None
+    try:
+        with pytest.raises(TargetError, match="expected status 0, found 1"):
+            exe.run(feeds_of(model))
+        assert "module 'numpy_0_code': TypeError" in caplog.text
+    finally:
+        known.evaluate = before
+    exe.run(feeds_of(model))
+
+
+def test_json_and_back() -> None:
+    (module,) = offloaded(model_of("convolutions"), "numpy").image.modules
+    graph = Graph.from_json(module.content)
+    assert Graph.from_json(graph.to_json()) == graph
+    assert [node.op for node in graph.nodes].count("Conv") == 2
