@@ -7,12 +7,16 @@ from rammer_mlir.dialects.rtask.dialect import RTask
 FORMS = ("c", "llvm", "object")
 """C source, LLVM IR as text, and a relocatable object."""
 
+OBJECTS = "objects"
+"""Attribute, where there are any: relocatable objects that the code calls."""
+
 
 class ModuleOp(RTask.Operation, name="module"):
     """Code from elsewhere, which functions of external rKernels are linked with.
 
     ``form`` says what ``code`` holds: ``c`` is C source, ``llvm`` LLVM IR as text, ``object`` the
     bytes of a relocatable object. Its symbol is what ``external`` of an ``rtask.kernel`` names.
+    The optional attribute ``objects`` is a list of relocatable objects that the code calls.
     """
 
     sym_name: ir.StringAttr
@@ -32,3 +36,6 @@ def _check(op: ir.Operation) -> None:
         raise Broken(op, f"form {', '.join(FORMS)}", repr(form), "others cannot be linked")
     if not attribute(op, "code", ir.StringAttr).value_bytes:
         raise Broken(op, "code", "an empty string", "a module defines functions")
+    objects = attribute(op, OBJECTS, ir.ArrayAttr) if OBJECTS in op.attributes else ()
+    if not all(isinstance(each, ir.StringAttr) for each in objects):
+        raise Broken(op, "strings in objects", "others", "each holds the bytes of an object")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.external import read_external
-from rammer_mlir.passes.ir.code_modules import code_modules
+from rammer_mlir.passes.ir.code_modules import code_modules, objects_of
 from rammer_mlir.passes.ir.kernels import described_kernels
 
 
@@ -20,12 +20,14 @@ class ForeignCode:
         form: ``c``, ``llvm`` or ``object``.
         content: C source or LLVM IR in UTF-8, or a relocatable object.
         symbols: functions of it that rKernels call.
+        objects: relocatable objects that it calls.
     """
 
     name: str
     form: str
     content: bytes
     symbols: tuple[str, ...] = ()
+    objects: tuple[bytes, ...] = ()
 
     @property
     def text(self) -> str:
@@ -54,4 +56,4 @@ def take_code(module: ir.Module) -> tuple[ForeignCode, ...]:
 def _read(op: ir.Operation, called: Mapping[str, Iterable[str]]) -> ForeignCode:
     name, form, code = (ir.StringAttr(op.attributes[key]) for key in ("sym_name", "form", "code"))
     symbols = tuple(called.get(name.value, ()))
-    return ForeignCode(name.value, form.value, code.value_bytes, symbols)
+    return ForeignCode(name.value, form.value, code.value_bytes, symbols, objects_of(op))

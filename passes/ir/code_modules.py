@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.external import read_external
+from rammer_mlir.dialects.rtask.module_op import OBJECTS
 from rammer_mlir.passes.ir.kernels import described_kernels
 
 
@@ -16,13 +17,29 @@ def code_modules(module: ir.Module) -> Iterator[ir.Operation]:
             yield op.operation
 
 
-def emit_module(name: str, form: str, code: str | bytes) -> ir.Operation:
-    """Emit an ``rtask.module`` with code from elsewhere at the current insertion point."""
-    attributes = {"sym_name": name, "form": form, "code": code}
-    return ir.Operation.create(
-        "rtask.module",
-        attributes={key: ir.StringAttr.get(value) for key, value in attributes.items()},
-    )
+def emit_module(
+    name: str, form: str, code: str | bytes, objects: Sequence[bytes] = ()
+) -> ir.Operation:
+    """Emit an ``rtask.module`` with code from elsewhere at the current insertion point.
+
+    Args:
+        name: of its symbol.
+        form: of the code.
+        code: source or an object.
+        objects: relocatable objects that it calls.
+    """
+    given = {"sym_name": name, "form": form, "code": code}
+    attributes: dict[str, ir.Attribute] = {k: ir.StringAttr.get(v) for k, v in given.items()}
+    if objects:
+        attributes[OBJECTS] = ir.ArrayAttr.get([ir.StringAttr.get(each) for each in objects])
+    return ir.Operation.create("rtask.module", attributes=attributes)
+
+
+def objects_of(code: ir.Operation) -> tuple[bytes, ...]:
+    """Return the objects that the code of an ``rtask.module`` calls."""
+    if OBJECTS not in code.attributes:
+        return ()
+    return tuple(ir.StringAttr(each).value_bytes for each in ir.ArrayAttr(code.attributes[OBJECTS]))
 
 
 def adopt_module(code: ir.Operation, ip: ir.InsertionPoint) -> str:
@@ -56,6 +73,6 @@ def _name(code: ir.Operation) -> str:
     return ir.StringAttr(code.attributes["sym_name"]).value
 
 
-def _content(code: ir.Operation) -> tuple[str, bytes]:
+def _content(code: ir.Operation) -> tuple[str, bytes, tuple[bytes, ...]]:
     form, text = (ir.StringAttr(code.attributes[key]) for key in ("form", "code"))
-    return form.value, text.value_bytes
+    return form.value, text.value_bytes, objects_of(code)

@@ -42,6 +42,9 @@ class Region:
         outputs: types of what it computes.
         operations: in an order in which they can run.
         results: numbers of what it returns.
+        text: a module of MLIR's own dialects with one public function of the region's name, which
+            computes the results from the inputs.
+        target: what the code is for, as ``--target`` names it: ``cpu`` is this machine.
     """
 
     name: str
@@ -49,6 +52,8 @@ class Region:
     outputs: tuple[ir.Type, ...]
     operations: tuple[RegionOperation, ...]
     results: tuple[int, ...]
+    text: str = ""
+    target: str = "cpu"
 
     @property
     def macs(self) -> int:
@@ -67,6 +72,9 @@ class RegionCode:
         num_rtasks: how many rTasks there are.
         reads: the box of each input, by its number, that rTask ``d0`` reads, if not all of it.
         writes: the box of each output, by its number, if not all of it.
+        objects: relocatable objects that the code calls.
+        alignment: a power of two, at most 64; inputs and outputs begin at multiples of so many
+            bytes.
     """
 
     code: str | bytes
@@ -75,10 +83,21 @@ class RegionCode:
     num_rtasks: int = 1
     reads: Mapping[int, Box] = field(default_factory=dict[int, Box])
     writes: Mapping[int, Box] = field(default_factory=dict[int, Box])
+    objects: tuple[bytes, ...] = ()
+    alignment: int = 1
 
 
-def region_of(module: ir.Module, function: ir.OpView) -> Region:
-    """Read a function that `rtask-outline-regions` has made."""
+def region_of(
+    module: ir.Module, function: ir.OpView, text: str = "", target: str = "cpu"
+) -> Region:
+    """Read a function that `rtask-outline-regions` has made.
+
+    Args:
+        module: that holds it.
+        function: of the region.
+        text: the same function for other tools.
+        target: what the code is for.
+    """
     block = function.operation.regions[0].blocks[0]
     callees = {symbol_name(each): each for each in functions(module)}
     numbers: dict[Hashable, int] = {value: n for n, value in enumerate(block.arguments)}
@@ -95,6 +114,8 @@ def region_of(module: ir.Module, function: ir.OpView) -> Region:
         tuple(value.type for value in returned),
         tuple(operations),
         tuple(numbers[value] for value in returned),
+        text,
+        target,
     )
 
 
