@@ -95,6 +95,12 @@ def _checked(function: ir.OpView, codegen: str, code: object) -> RegionCode:
             f"{', '.join(map(str, ALIGNMENTS))} bytes, found {code.alignment}; mend it, or leave "
             "it out",
         )
+    if not code.efficiency > 0:
+        raise OperationError(
+            function,
+            f"code generator '{codegen}': expected an efficiency above 0, found {code.efficiency}; "
+            "mend it, or leave it out",
+        )
     return code
 
 
@@ -107,7 +113,7 @@ def _attach(outlined: _Outlined, code: RegionCode) -> None:
     name = adopt_module(made, ir.InsertionPoint(function))
     numbers = {
         "num_rtasks": code.num_rtasks,
-        "operations": outlined.cost.operations // code.num_rtasks,
+        "operations": int(outlined.cost.operations / code.efficiency) // code.num_rtasks,
         "bytes": outlined.cost.num_bytes // code.num_rtasks,
     }
     function.operation.attributes[GENERATED] = ir.DictAttr.get(

@@ -22,7 +22,7 @@ class InsertCopies(Pass):
 
     Afterwards every view can be expressed by strides and every concatenated or returned tensor is
     computed directly in the buffer that it ends up in. External rKernels that need aligned operands
-    get copies of those that are not.
+    get copies of those that are not, or have strides.
     """
 
     name: ClassVar[str] = "rtask-insert-copies"
@@ -49,12 +49,13 @@ def _with_alignment(module: ir.Module) -> list[tuple[ir.OpView, int]]:
 
 
 def _align(op: ir.OpView, alignment: int, placement: Placement, outliner: Outliner) -> None:
-    """Copy operands that are not aligned, and compute such results elsewhere."""
+    """Copy operands that are not dense and aligned, and compute such results elsewhere."""
 
     def is_off(value: ir.Value) -> bool:
-        # Others have no elements, or strides, which external rKernels do not take at all.
-        is_dense = 0 not in shape_of(value) and placement.storage[value].layout.is_dense
-        return is_dense and not placement.is_aligned(value, alignment)
+        is_dense = placement.storage[value].layout.is_dense
+        return 0 not in shape_of(value) and not (
+            is_dense and placement.is_aligned(value, alignment)
+        )
 
     for index, value in enumerate(op.operation.operands):
         if is_off(value):

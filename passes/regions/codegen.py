@@ -49,7 +49,8 @@ class Codegen(Protocol):
 
     It may have more: ``generate(region)`` makes a ``RegionCode``, ``prepare(regions)`` is told of
     all regions before that, ``missing()`` says in words what is expected and not installed (None if
-    all is there), and ``min_macs`` stands for that option of `rtask-split-regions`.
+    all is there), ``min_macs`` stands for that option of `rtask-split-regions`, and with
+    ``pads_apart`` the host pads what regions read.
     """
 
     name: ClassVar[str]
@@ -83,7 +84,7 @@ def _check(name: str, value: object) -> Codegen:
     return cast("Codegen", given)
 
 
-_OWN: dict[str, str] = {}
+_OWN: dict[str, str] = {"iree": "rammer_mlir.codegens.iree.codegen:Iree"}
 """Code generators of this project: their modules and classes, imported when a name is asked for."""
 
 CODEGENS: Registry[Codegen] = Registry("code generator", {}, _check, "codegens", lazy=_OWN)

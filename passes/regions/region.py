@@ -75,6 +75,7 @@ class RegionCode:
         objects: relocatable objects that the code calls.
         alignment: a power of two, at most 64; inputs and outputs begin at multiples of so many
             bytes.
+        efficiency: estimated speed of its arithmetic, as a share of that of the host's rKernels.
     """
 
     code: str | bytes
@@ -85,6 +86,7 @@ class RegionCode:
     writes: Mapping[int, Box] = field(default_factory=dict[int, Box])
     objects: tuple[bytes, ...] = ()
     alignment: int = 1
+    efficiency: float = 1.0
 
 
 def region_of(
