@@ -11,10 +11,10 @@ from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.ir.entry import COMPOSITE
 from rammer_mlir.passes.regions.codegen import (
-    CODEGENS,
     Codegen,
     ask,
     codegen_of_composite,
+    find_codegen,
 )
 from rammer_mlir.passes.regions.marks import remove_mark
 from rammer_mlir.passes.regions.region_graph import RegionGraph
@@ -38,7 +38,7 @@ class AnnotateRegions(Pass):
         """Mark units in the entry function."""
         if not self.codegens:
             raise OptionError(f"'{self.name}': expected codegens=NAME,..., found none")
-        codegens = [CODEGENS.get(name) for name in self.codegens]
+        codegens = [find_codegen(name) for name in self.codegens]
         graph = RegionGraph.of(module)
         foreign = [unit for unit in graph.units if self._is_foreign(unit)]
         for unit in foreign:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import bufferization, func, ir, memref, passmanager
+from rammer_mlir.dialects.rtask.external import read_external
 from rammer_mlir.errors import PassError
 from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.fusion.placement import Placement, Storage, place
@@ -120,12 +121,12 @@ class _Bufferizer:
                 raise OperationError(
                     op, f"expected rKernels, found @{name} on whole tensors: run rtask-tile first"
                 )
-        fitting = [name for name in names if self._fits(name, signature)]
+        fitting = [n for n in names if self._fits(n, signature) and self._is_aligned(n, op)]
         if not fitting:
             raise OperationError(
                 op,
                 "expected an rKernel that takes operands with strides, found external ones alone, "
-                "which take dense buffers; offer one of the compiler's own beside them",
+                "which take dense and aligned buffers; offer one of the compiler's own beside them",
             )
         kernels = [ir.FlatSymbolRefAttr.get(self._variant(name, signature)) for name in fitting]
         ir.Operation.create(
@@ -141,6 +142,14 @@ class _Bufferizer:
         """Whether an rKernel takes such buffers: external ones take dense ones alone."""
         has_body = bool(len(self._functions[name].operation.regions[0].blocks))
         return has_body or all(kind == _dense(kind) for kind in signature)
+
+    def _is_aligned(self, name: str, op: ir.Operation) -> bool:
+        """Whether an rOperator's buffers begin where an rKernel needs them to."""
+        external = read_external(self._kernels[name].operation)
+        if external is None or external.alignment == 1:
+            return True
+        values = (*op.operands, *op.results)
+        return all(self._placement.is_aligned(value, external.alignment) for value in values)
 
     def _buffer(self, value: ir.Value) -> ir.Value:
         storage = self._placement.storage[value]

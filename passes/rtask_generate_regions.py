@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
-from math import prod
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.dialects.rtask.external import External
+from rammer_mlir.dialects.rtask.external import ALIGNMENTS, External
 from rammer_mlir.dialects.rtask.module_op import FORMS, LINKED
 from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.ir.boxes_text import accesses_of
 from rammer_mlir.passes.ir.code_modules import adopt_module, emit_module
 from rammer_mlir.passes.ir.entry import CODEGEN, entry_block, functions, symbol_name
-from rammer_mlir.passes.ir.structured import element_bytes
-from rammer_mlir.passes.regions.codegen import CODEGENS, ask
+from rammer_mlir.passes.regions.codegen import CODEGENS, Codegen, ask
 from rammer_mlir.passes.regions.region import Region, RegionCode, region_of
+from rammer_mlir.passes.regions.region_text import region_text, standalone
+from rammer_mlir.passes.tiling.choice import TileCost
 from rammer_mlir.passes.tiling.generated import GENERATED
+from rammer_mlir.passes.tiling.kernel import Computation, whole_cost
 
 
 @dataclass(frozen=True)
@@ -26,28 +28,59 @@ class GenerateRegions(Pass):
 
     A code generator without a function ``generate``, or that returns None, leaves the region to the
     host. The code lies in an ``rtask.module``; ``rtask.generated`` on the region's function is what
-    `rtask-tile` makes a candidate of, beside the host's own rKernels.
+    `rtask-tile` makes a candidate of, beside the host's own rKernels. ``target`` is what the code
+    is for, as ``--target`` names it.
     """
 
     name: ClassVar[str] = "rtask-generate-regions"
 
+    target: str = "cpu"
+
     def run(self, module: ir.Module) -> None:
         """Give the functions of regions their code."""
-        for function in list(functions(module)):
-            if CODEGEN not in function.operation.attributes:
-                continue
-            name = ir.StringAttr(function.operation.attributes[CODEGEN]).value
+        outlined: dict[str, list[ir.OpView]] = {}
+        for function in functions(module):
+            if CODEGEN in function.operation.attributes:
+                name = ir.StringAttr(function.operation.attributes[CODEGEN]).value
+                outlined.setdefault(name, []).append(function)
+        for name, found in outlined.items():
             codegen = CODEGENS.get(name)
-            generate = getattr(codegen, "generate", None)
-            if generate is None:
-                continue
-            region = region_of(module, function)
-            code = ask(codegen, "generate", partial(generate, region))
-            if code is not None:
-                checked = _checked(function, name, code)
-                each = _for_each_call(module, function) if checked.holds_weights else [function]
-                for own in each:
-                    _attach(own, region, checked)
+            if _optional(codegen, "generate") is not None:
+                _generate(module, codegen, [self._read(module, function) for function in found])
+
+    def _read(self, module: ir.Module, function: ir.OpView) -> _Outlined:
+        alone = standalone(module, function)
+        region = region_of(module, function, region_text(alone), self.target)
+        (copy,) = functions(alone)
+        return _Outlined(function, region, whole_cost(Computation(copy)))
+
+
+@dataclass(frozen=True)
+class _Outlined:
+    """A region: its function, what its code generator sees, and the work of all of it."""
+
+    function: ir.OpView
+    region: Region
+    cost: TileCost
+
+
+def _generate(module: ir.Module, codegen: Codegen, outlined: list[_Outlined]) -> None:
+    """Ask a code generator for the code of its regions, after it was told of all of them."""
+    prepare, generate = (_optional(codegen, name) for name in ("prepare", "generate"))
+    assert generate is not None
+    if prepare is not None:
+        ask(codegen, "prepare", partial(prepare, [each.region for each in outlined]))
+    for each in outlined:
+        code = ask(codegen, "generate", partial(generate, each.region))
+        if code is not None:
+            checked = _checked(each.function, codegen.name, code)
+            is_shared = not checked.holds_weights
+            for function in [each.function] if is_shared else _for_each_call(module, each.function):
+                _attach(replace(each, function=function), checked)
+
+
+def _optional(codegen: Codegen, name: str) -> Callable[..., object] | None:
+    return getattr(codegen, name, None)
 
 
 def _for_each_call(module: ir.Module, function: ir.OpView) -> list[ir.OpView]:
@@ -58,13 +91,12 @@ def _for_each_call(module: ir.Module, function: ir.OpView) -> list[ir.OpView]:
         callee = op.operation.attributes["callee"] if op.operation.name == "func.call" else None
         if callee is None or ir.FlatSymbolRefAttr(callee).value != name:
             continue
-        own = (
-            function if not found else function.operation.clone(ir.InsertionPoint(function)).opview
-        )
+        own = function.operation
         if found:
-            own_name = table.insert(own.operation)
+            own = own.clone(ir.InsertionPoint(function))
+            own_name = table.insert(own)
             op.operation.attributes["callee"] = ir.FlatSymbolRefAttr.get(own_name.value)
-        found.append(own)
+        found.append(own.opview)
     return found
 
 
@@ -76,39 +108,50 @@ def _checked(function: ir.OpView, codegen: str, code: object) -> RegionCode:
             f"code generator '{codegen}': expected a RegionCode of form {', '.join(FORMS)} or "
             f"None, found {found}; mend it, or leave it out",
         )
-    if bool(code.engine) == (code.form in LINKED):
-        expected = "no engine" if code.form in LINKED else "the name of an engine"
-        raise OperationError(
-            function,
-            f"code generator '{codegen}': expected {expected} for the form {code.form}, found "
-            f"'{code.engine}'; mend it, or leave it out",
-        )
+    _check_numbers(function, codegen, code)
     return code
 
 
-def _attach(function: ir.OpView, region: Region, code: RegionCode) -> None:
+def _check_numbers(function: ir.OpView, codegen: str, code: RegionCode) -> None:
+    expected = found = ""
+    if bool(code.engine) == (code.form in LINKED):
+        expected = "no engine" if code.form in LINKED else "the name of an engine"
+        expected, found = f"{expected} for the form {code.form}", f"'{code.engine}'"
+    elif code.alignment not in ALIGNMENTS:
+        expected = f"an alignment of {', '.join(map(str, ALIGNMENTS))} bytes"
+        found = str(code.alignment)
+    elif not code.efficiency > 0:
+        expected, found = "an efficiency above 0", str(code.efficiency)
+    if expected:
+        raise OperationError(
+            function,
+            f"code generator '{codegen}': expected {expected}, found {found}; mend it, or leave it "
+            "out",
+        )
+
+
+def _attach(outlined: _Outlined, code: RegionCode) -> None:
+    function, region = outlined.function, outlined.region
     holder = ir.Module.create()
     i64 = ir.IntegerType.get_signless(64)
     with ir.InsertionPoint(holder.body):
-        name = f"{region.name}_code"
-        made = emit_module(name, code.form, code.code, code.engine, code.needs)
+        made = emit_module(
+            f"{region.name}_code", code.form, code.code, engine=code.engine, needs=code.needs,
+            objects=code.objects,
+        )  # fmt: skip
     name = adopt_module(made, ir.InsertionPoint(function))
     has_state = code.has_state or code.form not in LINKED
-    num_bytes = sum(map(_bytes, (*region.inputs, *region.outputs)))
+    external = External(name, code.symbol, has_state, code.alignment)
     numbers = {
         "num_rtasks": code.num_rtasks,
-        "operations": 2 * region.macs // code.num_rtasks,
-        "bytes": num_bytes // code.num_rtasks,
+        "operations": int(outlined.cost.operations / code.efficiency) // code.num_rtasks,
+        "bytes": outlined.cost.num_bytes // code.num_rtasks,
     }
     function.operation.attributes[GENERATED] = ir.DictAttr.get(
         {
-            "external": External(name, code.symbol, has_state).as_attribute(),
+            "external": external.as_attribute(),
             "reads": accesses_of(region.inputs, code.reads, 0),
             "writes": accesses_of(region.outputs, code.writes, len(region.inputs)),
             **{key: ir.IntegerAttr.get(i64, value) for key, value in numbers.items()},
         }
     )
-
-
-def _bytes(kind: ir.Type) -> int:
-    return prod(ir.RankedTensorType(kind).shape) * element_bytes(kind)

@@ -9,9 +9,11 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.fusion.grouping import is_cloned
-from rammer_mlir.passes.fusion.placement import Conflict, place
-from rammer_mlir.passes.ir.entry import entry_block
+from rammer_mlir.passes.fusion.placement import Conflict, Placement, place
+from rammer_mlir.passes.ir.entry import entry_block, functions, symbol_name
 from rammer_mlir.passes.ir.outline import Outliner, clone_constants, create_operator
+from rammer_mlir.passes.ir.structured import shape_of
+from rammer_mlir.passes.tiling.generated import generated_alignment
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,8 @@ class InsertCopies(Pass):
     """Copy tensors that views, concatenations or results cannot use in place.
 
     Afterwards every view can be expressed by strides and every concatenated or returned tensor is
-    computed directly in the buffer that it ends up in.
+    computed directly in the buffer that it ends up in. External rKernels that need aligned operands
+    get copies of those that are not, or have strides.
     """
 
     name: ClassVar[str] = "rtask-insert-copies"
@@ -30,6 +33,43 @@ class InsertCopies(Pass):
         while conflicts := place(entry_block(module)).conflicts:
             for conflict in conflicts:
                 _copy_operand(conflict, outliner)
+        for op, alignment in _with_alignment(module):
+            _align(op, alignment, place(entry_block(module)), outliner)
+
+
+def _with_alignment(module: ir.Module) -> list[tuple[ir.OpView, int]]:
+    """Return the rOperators that external rKernels with an alignment may compute."""
+    alignments = {symbol_name(f): generated_alignment(f) for f in functions(module)}
+    found: list[tuple[ir.OpView, int]] = []
+    for op in entry_block(module).operations:
+        if op.operation.name == "rtask.operator":
+            names = ir.ArrayAttr(op.operation.attributes["kernels"])
+            found.append((op, max(alignments[ir.FlatSymbolRefAttr(n).value] for n in names)))
+    return [(op, alignment) for op, alignment in found if alignment > 1]
+
+
+def _align(op: ir.OpView, alignment: int, placement: Placement, outliner: Outliner) -> None:
+    """Copy operands that are not dense and aligned, and compute such results elsewhere."""
+
+    def is_off(value: ir.Value) -> bool:
+        is_dense = placement.storage[value].layout.is_dense
+        return 0 not in shape_of(value) and not (
+            is_dense and placement.is_aligned(value, alignment)
+        )
+
+    for index, value in enumerate(op.operation.operands):
+        if is_off(value):
+            _copy_operand(Conflict(op, index), outliner)
+    for result in filter(is_off, op.operation.results):
+        kernel = outliner.function("copy", [result.type], list)
+        uses = list(result.uses)
+        copy = create_operator(kernel, [result], [result.type], op.location, _behind(op))
+        for use in uses:
+            use.owner.operation.operands[use.operand_number] = copy.results[0]
+
+
+def _behind(op: ir.OpView) -> ir.InsertionPoint:
+    return ir.InsertionPoint.after(op)
 
 
 def _copy_operand(conflict: Conflict, outliner: Outliner) -> None:

@@ -13,6 +13,7 @@ from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.entry import CODEGEN, COMPOSITE, entry_block
 from rammer_mlir.passes.ir.outline import Outliner, clone_constants
 from rammer_mlir.passes.ir.structured import captured_values
+from rammer_mlir.passes.regions.codegen import CODEGENS
 from rammer_mlir.passes.regions.marks import READING, REGION, Mark, remove_mark
 from rammer_mlir.passes.regions.reading_attribute import reading_attribute
 from rammer_mlir.passes.regions.region_graph import RegionGraph
@@ -24,7 +25,8 @@ class OutlineRegions(Pass):
     """Move each region into a function with ``rtask.codegen``, and its composites into others.
 
     Equal regions share one function, also equal composites. Composites outside of regions are
-    single operations again.
+    single operations again. Paddings in front of a region's operations stay outside, if its code
+    generator has ``pads_apart``.
     """
 
     name: ClassVar[str] = "rtask-outline-regions"
@@ -40,7 +42,9 @@ class OutlineRegions(Pass):
         outliner = Outliner(module)
         for mark, numbers in regions.items():
             # Read again: a region in front has become a call, whose results are other values.
-            region = RegionGraph([replace(graph.units[number]) for number in numbers])
+            is_apart = bool(getattr(CODEGENS.find(mark.name), "pads_apart", False))
+            units = (graph.units[number] for number in numbers)
+            region = RegionGraph([_without_pads(u) if is_apart else replace(u) for u in units])
             if region.outputs(range(len(numbers))):
                 _Call(region, outliner).create(mark)
         sort_block(entry_block(module))
@@ -105,6 +109,17 @@ class _Call:
             loc=unit.root.location,
         )
         mapping.update(zip(unit.outputs, call.results, strict=True))
+
+
+def _without_pads(unit: Unit) -> Unit:
+    """Leave out paddings of values from outside of the unit."""
+    inside = set(unit.operations)
+
+    def is_pad(op: ir.Operation) -> bool:
+        owner = op.operands[0].owner if op.name == "tensor.pad" else None
+        return owner is not None and (isinstance(owner, ir.Block) or owner.operation not in inside)
+
+    return replace(unit, operations=tuple(op for op in unit.operations if not is_pad(op)))
 
 
 def _clone(unit: Unit, mapping: ValueMap) -> None:

@@ -23,7 +23,8 @@ class SplitRegions(Pass):
     Limits are the code generator's; ``operations``, ``bytes`` and ``values`` lower them, 0 does
     not. Of all cuts along the order of operations, that of the least time for launches and
     transfers on the device is taken. Regions with fewer than ``min-macs`` multiplications that are
-    added up stay on the host, and those that their code generator finds not worth it.
+    added up (the code generator's own ``min_macs``, if it has one) stay on the host, and those that
+    their code generator finds not worth it.
     """
 
     name: ClassVar[str] = "rtask-split-regions"
@@ -51,7 +52,7 @@ class SplitRegions(Pass):
             codegen = CODEGENS.get(mark.name)
             for part in self._parts(graph, numbers, codegen, device):
                 facts = graph.facts(part)
-                if facts.macs >= self.min_macs and _is_worth(codegen, facts, device):
+                if facts.macs >= self._least_macs(codegen) and _is_worth(codegen, facts, device):
                     kept.append((mark.name, part))
         graph.write(kept)
 
@@ -79,6 +80,10 @@ class SplitRegions(Pass):
         for interval in cut(len(numbers), seconds, longest):
             if interval.fits:
                 yield numbers[interval.begin : interval.end]
+
+    def _least_macs(self, codegen: Codegen) -> int:
+        own: int | None = getattr(codegen, "min_macs", None)
+        return self.min_macs if own is None else own
 
     def _limits(self, given: Limits) -> Limits:
         def lower(a: int, b: int) -> int:

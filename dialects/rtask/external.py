@@ -11,6 +11,13 @@ from rammer_mlir.dialects.rtask.module_op import LINKED
 
 EXTERNAL, STATE = "external", "state"
 
+_ALIGNMENT = "alignment"
+
+_REQUIRED = {"module", "symbol"}
+
+ALIGNMENTS = (1, 2, 4, 8, 16, 32, 64)
+"""What buffers can be aligned to, in bytes."""
+
 _SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]*", re.ASCII)
 
 
@@ -21,30 +28,43 @@ class External:
     It is called as ``int32_t symbol(int64_t rtask, void *argument0, ...)`` with the start of each
     input and output, all dense in row-major order, and returns 0 if it succeeds. One that has a
     state is opened once, and called as ``int32_t (void *state, int64_t rtask, void **arguments)``.
+    Inputs and outputs begin at multiples of ``alignment`` bytes.
     """
 
     module: str
     symbol: str
     has_state: bool = False
+    alignment: int = 1
 
     def as_attribute(self) -> ir.DictAttr:
         """Return the attribute."""
-        found: dict[str, ir.Attribute] = {
+        entries: dict[str, ir.Attribute] = {
             "module": ir.FlatSymbolRefAttr.get(self.module),
             "symbol": ir.StringAttr.get(self.symbol),
         }
-        return ir.DictAttr.get(found | ({STATE: ir.UnitAttr.get()} if self.has_state else {}))
+        if self.has_state:
+            entries[STATE] = ir.UnitAttr.get()
+        if self.alignment > 1:
+            i64 = ir.IntegerType.get_signless(64)
+            entries[_ALIGNMENT] = ir.IntegerAttr.get(i64, self.alignment)
+        return ir.DictAttr.get(entries)
 
 
 def read_external(op: ir.Operation) -> External | None:
     """Return the attribute ``external`` of an ``rtask.kernel``, None if it has none."""
     if EXTERNAL not in op.attributes:
         return None
-    entries = {entry.name: entry.attr for entry in attribute(op, EXTERNAL, ir.DictAttr)}
+    return external_of(op, attribute(op, EXTERNAL, ir.DictAttr))
+
+
+def external_of(op: ir.Operation, dictionary: ir.DictAttr) -> External:
+    """Return what a dictionary says, which an operation has."""
+    entries = {entry.name: entry.attr for entry in dictionary}
     module, symbol = entries.get("module"), entries.get("symbol")
     has_state = isinstance(entries.get(STATE), ir.UnitAttr)
     if (
-        len(entries) != 2 + has_state
+        not _REQUIRED <= entries.keys() <= _REQUIRED | {STATE, _ALIGNMENT}
+        or has_state != (STATE in entries)
         or not isinstance(module, ir.FlatSymbolRefAttr)
         or not isinstance(symbol, ir.StringAttr)
         or not _SYMBOL.fullmatch(symbol.value)
@@ -52,7 +72,18 @@ def read_external(op: ir.Operation) -> External | None:
         names = ", ".join(entries) or "nothing"
         rule = "a function of another module is the rKernel"
         raise Broken(op, "a symbol module and the name of a function in external", names, rule)
-    return External(module.value, symbol.value, has_state)
+    alignment = _alignment(op, entries.get(_ALIGNMENT))
+    return External(module.value, symbol.value, has_state, alignment)
+
+
+def _alignment(op: ir.Operation, given: ir.Attribute | None) -> int:
+    if given is None:
+        return 1
+    found = given.value if isinstance(given, ir.IntegerAttr) else 0
+    if found not in ALIGNMENTS:
+        expected = f"an alignment of {', '.join(map(str, ALIGNMENTS))} bytes in external"
+        raise Broken(op, expected, str(given), "buffers begin on cache lines at most")
+    return found
 
 
 def check_external(op: ir.Operation, function: ir.Operation) -> None:

@@ -14,15 +14,19 @@ ENGINE, NEEDS = "engine", "needs"
 
 _NEED = ("package", "version", "library", "extra")
 
+OBJECTS = "objects"
+"""Attribute, where there are any: relocatable objects that the code calls."""
+
 
 class ModuleOp(RTask.Operation, name="module"):
     """Code from elsewhere, which functions of external rKernels are linked with.
 
     ``form`` says what ``code`` holds: ``c`` is C source, ``llvm`` LLVM IR as text, ``object`` the
     bytes of a relocatable object; ``graph`` a graph in JSON and ``binary`` any bytes, both for the
-    ``engine`` of that name. Its symbol is what ``external`` of an ``rtask.kernel`` names. ``needs``
-    lists packages that have to be installed where the code runs, each a dictionary of the strings
-    ``package``, ``version``, ``library`` and ``extra``.
+    ``engine`` of that name. Its symbol is what ``external`` of an ``rtask.kernel`` names. The
+    optional ``objects`` are relocatable objects that the code calls. ``needs`` lists packages that
+    have to be installed where the code runs, each a dictionary of the strings ``package``,
+    ``version``, ``library`` and ``extra``.
     """
 
     sym_name: ir.StringAttr
@@ -45,6 +49,9 @@ def _check(op: ir.Operation) -> None:
     if (ENGINE in op.attributes) == (form in LINKED):
         expected = "no engine" if form in LINKED else "the name of an engine"
         raise Broken(op, expected, "another", f"the form is {form}")
+    objects = attribute(op, OBJECTS, ir.ArrayAttr) if OBJECTS in op.attributes else ()
+    if not all(isinstance(each, ir.StringAttr) for each in objects):
+        raise Broken(op, "strings in objects", "others", "each holds the bytes of an object")
     if NEEDS in op.attributes:
         for entry in attribute(op, NEEDS, ir.ArrayAttr):
             _check_need(op, entry)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.external import External, read_external
 from rammer_mlir.dialects.rtask.module_op import ENGINE, NEEDS
-from rammer_mlir.passes.ir.code_modules import code_modules
+from rammer_mlir.passes.ir.code_modules import code_modules, objects_of
 from rammer_mlir.passes.ir.kernels import described_kernels
 from rammer_mlir.programs.modules import NATIVE, CodeModule, Requirement
 
@@ -24,6 +24,7 @@ class ForeignCode:
         symbols: functions of it that rKernels call.
         engine: what runs a graph or binary, else empty.
         needs: packages that it needs where it runs.
+        objects: relocatable objects that it calls.
     """
 
     name: str
@@ -32,6 +33,7 @@ class ForeignCode:
     symbols: tuple[str, ...] = ()
     engine: str = ""
     needs: tuple[Requirement, ...] = ()
+    objects: tuple[bytes, ...] = ()
 
     @property
     def is_linked(self) -> bool:
@@ -71,12 +73,11 @@ def _read(op: ir.Operation, called: Mapping[str, Iterable[str]]) -> ForeignCode:
     name, form, code = (ir.StringAttr(op.attributes[key]) for key in ("sym_name", "form", "code"))
     symbols = tuple(called.get(name.value, ()))
     engine = ir.StringAttr(op.attributes[ENGINE]).value if ENGINE in op.attributes else ""
-    needs = (
-        tuple(map(_requirement, ir.ArrayAttr(op.attributes[NEEDS])))
-        if NEEDS in op.attributes
-        else ()
+    needs = ir.ArrayAttr(op.attributes[NEEDS]) if NEEDS in op.attributes else ()
+    wanted = tuple(map(_requirement, needs))
+    return ForeignCode(
+        name.value, form.value, code.value_bytes, symbols, engine, wanted, objects_of(op)
     )
-    return ForeignCode(name.value, form.value, code.value_bytes, symbols, engine, needs)
 
 
 def _requirement(entry: ir.Attribute) -> Requirement:

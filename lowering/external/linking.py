@@ -20,7 +20,7 @@ def linked_ir(code: Sequence[ForeignCode]) -> tuple[LinkedIr, ...]:
 
 
 def linked_objects(code: Sequence[ForeignCode], machine: Machine) -> tuple[bytes, ...]:
-    """Return objects of all that is linked and no LLVM IR.
+    """Return objects of all that is linked and no LLVM IR, and those that this code calls.
 
     Raises:
         TargetError: if C source cannot be compiled, or a function that rKernels call is missing.
@@ -31,12 +31,13 @@ def linked_objects(code: Sequence[ForeignCode], machine: Machine) -> tuple[bytes
             found.append(compile_c(each, machine) if each.form == "c" else each.content)
             if machine == host_machine():
                 _check_symbols(each, found[-1])
-    return tuple(found)
+        found.extend(each.objects)
+    return tuple(dict.fromkeys(found))
 
 
 def _check_symbols(code: ForeignCode, content: bytes) -> None:
     """Look the functions up: what linking fails for later, it does not say."""
-    library = load_object(content)
+    library = load_object(content, *code.objects)
     for symbol in code.symbols:
         try:
             library.address(symbol)

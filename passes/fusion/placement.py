@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.fusion.grouping import CONCAT, VIEWS, is_cloned
+from rammer_mlir.passes.ir.constants import is_constant
 from rammer_mlir.passes.ir.layout import Layout
-from rammer_mlir.passes.ir.structured import shape_of
+from rammer_mlir.passes.ir.structured import element_bytes, shape_of
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,18 @@ class Placement:
 
     storage: dict[ir.Value, Storage] = field(default_factory=dict[ir.Value, Storage])
     conflicts: list[Conflict] = field(default_factory=list[Conflict])
+
+    def is_callers(self, value: ir.Value) -> bool:
+        """Whether a value lies in an array of the caller, which may begin anywhere."""
+        root = self.storage[value].root
+        if isinstance(root, int):
+            return True
+        return isinstance(root.owner, ir.Block) and not is_constant(root)
+
+    def is_aligned(self, value: ir.Value, alignment: int) -> bool:
+        """Whether a value begins at a multiple of so many bytes, at most ``ALIGNMENT``."""
+        start = self.storage[value].layout.offset * element_bytes(value.type)
+        return start % alignment == 0 and not self.is_callers(value)
 
 
 def place(block: ir.Block) -> Placement:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.external import read_external
-from rammer_mlir.dialects.rtask.module_op import ENGINE, NEEDS
+from rammer_mlir.dialects.rtask.module_op import ENGINE, NEEDS, OBJECTS
 from rammer_mlir.passes.ir.kernels import described_kernels
 from rammer_mlir.programs.modules import Requirement
 
@@ -20,21 +20,45 @@ def code_modules(module: ir.Module) -> Iterator[ir.Operation]:
 
 
 def emit_module(
-    name: str, form: str, code: str | bytes, engine: str = "", needs: Sequence[Requirement] = ()
+    name: str,
+    form: str,
+    code: str | bytes,
+    *,
+    engine: str = "",
+    needs: Sequence[Requirement] = (),
+    objects: Sequence[bytes] = (),
 ) -> ir.Operation:
-    """Emit an ``rtask.module`` with code from elsewhere at the current insertion point."""
+    """Emit an ``rtask.module`` with code from elsewhere at the current insertion point.
+
+    Args:
+        name: of its symbol.
+        form: of the code.
+        code: source, an object, a graph, or other bytes.
+        engine: what runs a graph or other bytes.
+        needs: packages that have to be installed where it runs.
+        objects: relocatable objects that it calls.
+    """
     strings = {"sym_name": name, "form": form, "code": code}
     if engine:
         strings[ENGINE] = engine
     attributes: dict[str, ir.Attribute] = {k: ir.StringAttr.get(v) for k, v in strings.items()}
     if needs:
         attributes[NEEDS] = ir.ArrayAttr.get([_need(need) for need in needs])
+    if objects:
+        attributes[OBJECTS] = ir.ArrayAttr.get([ir.StringAttr.get(each) for each in objects])
     return ir.Operation.create("rtask.module", attributes=attributes)
 
 
 def _need(need: Requirement) -> ir.Attribute:
     found = {key: ir.StringAttr.get(value) for key, value in asdict(need).items() if value}
     return ir.DictAttr.get(found)
+
+
+def objects_of(code: ir.Operation) -> tuple[bytes, ...]:
+    """Return the objects that the code of an ``rtask.module`` calls."""
+    if OBJECTS not in code.attributes:
+        return ()
+    return tuple(ir.StringAttr(each).value_bytes for each in ir.ArrayAttr(code.attributes[OBJECTS]))
 
 
 def adopt_module(code: ir.Operation, ip: ir.InsertionPoint) -> str:

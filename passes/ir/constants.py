@@ -81,6 +81,14 @@ def pack_attribute(steps: Sequence[Step]) -> ir.Attribute:
     )
 
 
+def is_constant(value: ir.Value) -> bool:
+    """Whether a value is an argument of the entry function that is a weight."""
+    if not isinstance(value.owner, ir.Block):
+        return False
+    function = value.owner.owner.opview
+    return CONSTANT in argument_attributes(function)[ir.BlockArgument(value).arg_number]
+
+
 def argument_attributes(function: ir.OpView) -> list[dict[str, ir.Attribute]]:
     """Return the attribute dictionary of each argument."""
     attributes = function.operation.attributes

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
-from rammer_mlir.errors import PassError
+from rammer_mlir.errors import PassError, TargetError
 from rammer_mlir.passes.regions.cuts import Limits
 from rammer_mlir.passes.regions.guarded import guarded
 from rammer_mlir.passes.regions.patterns import CompositePattern
@@ -45,7 +45,13 @@ class RegionFacts:
 
 
 class Codegen(Protocol):
-    """A code generator, as far as regions are formed for it."""
+    """A code generator, as far as regions are formed for it.
+
+    It may have more: ``generate(region)`` makes a ``RegionCode``, ``prepare(regions)`` is told of
+    all regions before that, ``missing()`` says in words what is expected and not installed (None if
+    all is there), ``min_macs`` stands for that option of `rtask-split-regions`, and with
+    ``pads_apart`` the host pads what regions read.
+    """
 
     name: ClassVar[str]
     """Name by which users choose it; its composites' names begin with it and a dot."""
@@ -79,6 +85,7 @@ def _check(name: str, value: object) -> Codegen:
 
 
 _OWN: dict[str, str] = {
+    "iree": "rammer_mlir.codegens.iree.codegen:Iree",
     "numpy": "rammer_mlir.codegens.graph.codegen:NumPyGraphs",
     "onnxruntime": "rammer_mlir.codegens.graph.codegen:OnnxRuntimeGraphs",
     "openvino": "rammer_mlir.codegens.graph.codegen:OpenVinoGraphs",
@@ -96,6 +103,21 @@ def register_codegen(codegen: Codegen) -> None:
         OptionError: if it is none, or another one has that name.
     """
     CODEGENS.register(getattr(codegen, "name", ""), codegen)
+
+
+def find_codegen(name: str) -> Codegen:
+    """Return the code generator of a name, with all that it needs.
+
+    Raises:
+        OptionError: if there is none of this name.
+        TargetError: if something that it needs is not installed.
+    """
+    codegen = CODEGENS.get(name)
+    missing: Callable[[], str | None] | None = getattr(codegen, "missing", None)
+    found = None if missing is None else ask(codegen, "missing", missing)
+    if found is not None:
+        raise TargetError(f"code generator '{name}': expected {found}")
+    return codegen
 
 
 def codegen_of_composite(name: str) -> str:

@@ -43,6 +43,9 @@ class Region:
         outputs: types of what it computes.
         operations: in an order in which they can run.
         results: numbers of what it returns.
+        text: a module of MLIR's own dialects with one public function of the region's name, which
+            computes the results from the inputs.
+        target: what the code is for, as ``--target`` names it: ``cpu`` is this machine.
     """
 
     name: str
@@ -50,6 +53,8 @@ class Region:
     outputs: tuple[ir.Type, ...]
     operations: tuple[RegionOperation, ...]
     results: tuple[int, ...]
+    text: str = ""
+    target: str = "cpu"
 
     @property
     def macs(self) -> int:
@@ -76,6 +81,10 @@ class RegionCode:
             in their weights alone have a state each, and so an rKernel each.
         engine: the name of what runs a graph or binary.
         needs: packages that the code needs where it runs.
+        objects: relocatable objects that the code calls.
+        alignment: a power of two, at most 64; inputs and outputs begin at multiples of so many
+            bytes.
+        efficiency: estimated speed of its arithmetic, as a share of that of the host's rKernels.
     """
 
     code: str | bytes
@@ -88,10 +97,22 @@ class RegionCode:
     holds_weights: bool = False
     engine: str = ""
     needs: tuple[Requirement, ...] = ()
+    objects: tuple[bytes, ...] = ()
+    alignment: int = 1
+    efficiency: float = 1.0
 
 
-def region_of(module: ir.Module, function: ir.OpView) -> Region:
-    """Read a function that `rtask-outline-regions` has made."""
+def region_of(
+    module: ir.Module, function: ir.OpView, text: str = "", target: str = "cpu"
+) -> Region:
+    """Read a function that `rtask-outline-regions` has made.
+
+    Args:
+        module: that holds it.
+        function: of the region.
+        text: the same function for other tools.
+        target: what the code is for.
+    """
     block = function.operation.regions[0].blocks[0]
     callees = {symbol_name(each): each for each in functions(module)}
     numbers: dict[Hashable, int] = {value: n for n, value in enumerate(block.arguments)}
@@ -108,6 +129,8 @@ def region_of(module: ir.Module, function: ir.OpView) -> Region:
         tuple(value.type for value in returned),
         tuple(operations),
         tuple(numbers[value] for value in returned),
+        text,
+        target,
     )
 
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from rammer_mlir.bindings import func, ir
-from rammer_mlir.dialects.rtask.external import EXTERNAL
+from rammer_mlir.dialects.rtask.external import EXTERNAL, external_of
 from rammer_mlir.passes.ir.entry import symbol_name
 from rammer_mlir.passes.ir.kernels import describe_kernel
 from rammer_mlir.passes.tiling.kernel import Computation
 
 GENERATED = "rtask.generated"
 """Attribute of a region's function: what its code generator has made of it."""
+
+
+def generated_alignment(function: ir.OpView) -> int:
+    """Return what a region's external rKernel needs its operands aligned to; 1 without one."""
+    if GENERATED not in function.operation.attributes:
+        return 1
+    found = ir.DictAttr(function.operation.attributes[GENERATED])["external"]
+    return external_of(function.operation, ir.DictAttr(found)).alignment
 
 
 def generated_kernel(function: ir.OpView) -> str | None:

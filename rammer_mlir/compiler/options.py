@@ -21,7 +21,7 @@ from rammer_mlir.options import (
     declared_options,
     with_defaults,
 )
-from rammer_mlir.passes.regions.codegen import CODEGENS
+from rammer_mlir.passes.regions.codegen import CODEGENS, find_codegen
 from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS
 from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
 from rammer_mlir.scheduling.devices.catalog import find_device
@@ -243,7 +243,10 @@ def _check_names(names: str, registry: Registry[Any]) -> tuple[str, ...]:
 def _check_offload(names: str, choice: str) -> tuple[str, ...]:
     if choice not in ("cost", "always"):
         raise OptionError(f"offload_choice: expected 'cost' or 'always', found {choice!r}")
-    return _check_names(names, CODEGENS)
+    found = _check_names(names, CODEGENS)
+    for name in found:
+        find_codegen(name)
+    return found
 
 
 def _split_costs(costs: str | None, target: str, backend: Backend) -> tuple[str, str | None]:

@@ -62,7 +62,7 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
             "operators",
             (
                 *_GENERAL_GRAPH,
-                *_offloaded(options),
+                *_offloaded(options, named),
                 *_merged(options),
                 "rtask-batch-products",
                 *_PACKED_WEIGHTS,
@@ -139,7 +139,7 @@ def _gpu_stages(options: CompileOptions) -> tuple[Stage, ...]:
     )
 
 
-def _offloaded(options: CompileOptions) -> tuple[str, ...]:
+def _offloaded(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
     """Return the passes that form regions for code generators, and ask these for their code."""
     if not options.offload:
         return ()
@@ -151,7 +151,7 @@ def _offloaded(options: CompileOptions) -> tuple[str, ...]:
         "rtask-merge-regions",
         f"rtask-split-regions{{{where}}}",
         "rtask-outline-regions",
-        "rtask-generate-regions",
+        "rtask-generate-regions" + (f"{{target=cpu:{named.name}}}" if named else ""),
     )
 
 

@@ -1,0 +1,69 @@
+"""A region's function as text of standard dialects, for code generators that read MLIR."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
+from rammer_mlir.passes.ir.entry import COMPOSITE, functions, symbol_name
+
+_OWN = "rtask."
+"""Begins the names of this project's attributes, which other tools do not know."""
+
+
+def standalone(module: ir.Module, function: ir.OpView) -> ir.Module:
+    """Return a module with a public copy of a region's function alone.
+
+    Calls of composites are replaced by their bodies; attributes of this project are left out.
+    """
+    composites = {
+        symbol_name(each): each
+        for each in functions(module)
+        if COMPOSITE in each.operation.attributes
+    }
+    with function.operation.context, ir.Location.unknown():
+        made = ir.Module.create()
+        copy = function.operation.clone(ip=ir.InsertionPoint(made.body)).operation
+    if "sym_visibility" in copy.attributes:
+        del copy.attributes["sym_visibility"]
+    inline_composites(copy, composites)
+    _strip(copy)
+    return made
+
+
+def region_text(alone: ir.Module) -> str:
+    """Return the text of a module from `standalone`, without locations."""
+    return alone.operation.get_asm(enable_debug_info=False, use_local_scope=True)
+
+
+def inline_composites(function: ir.Operation, composites: Mapping[str, ir.OpView]) -> None:
+    """Put composites, which are given by their names, in place of their calls."""
+    for op in list(function.regions[0].blocks[0].operations):
+        operation = op.operation
+        if operation.name != "func.call":
+            continue
+        composite = composites.get(ir.FlatSymbolRefAttr(operation.attributes["callee"]).value)
+        if composite is not None:
+            _replace(operation, composite)
+
+
+def _replace(call: ir.Operation, composite: ir.OpView) -> None:
+    block = composite.operation.regions[0].blocks[0]
+    mapping: ValueMap = dict(zip(block.arguments, call.operands, strict=True))
+    *operations, terminator = block.operations
+    for op in operations:
+        clone_into(op, mapping, ir.InsertionPoint(call))
+    for old, value in zip(call.results, terminator.operation.operands, strict=True):
+        old.replace_all_uses_with(mapping[value])
+    call.erase()
+
+
+def _strip(op: ir.Operation) -> None:
+    """Erase this project's attributes of an operation and of those in it."""
+    for name in [each for each in op.attributes if each.startswith(_OWN)]:
+        del op.attributes[name]
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                _strip(inner.operation)

@@ -1,0 +1,131 @@
+"""LLVM IR that calls a dispatch function of IREE with the interface of external rKernels.
+
+The types are those of version 6 of the interface of executable libraries; a library answers no
+other version. An environment (constants, imports, processor data) is zero here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+INTERFACE_VERSION = 6
+
+NO_LIBRARY, OTHER_NEEDS = 6, 7
+"""Statuses: the library has another version; its function needs local memory or constants."""
+
+_TEXT = """
+; workgroup size, constants, workgroup count, concurrency, bindings: numbers; arrays, and lengths
+%dispatch = type {{ i32, i32, i16, i16, i32, i32, i16, i8, i8, ptr, ptr, ptr }}
+; workgroup, reserved, processor, local memory, its size
+%workgroup = type {{ i32, i32, i16, i16, i32, ptr, i32 }}
+; header, imports, number of functions, functions, their attributes
+%library = type {{ ptr, i64, ptr, i64, ptr, ptr }}
+; flags; pages of local memory (i16), number of constants (i8), number of bindings (i8)
+%attributes = type {{ i64, i32 }}
+
+declare ptr @{query}(i32, ptr)
+
+define i32 @{symbol}(i64 %rtask, {parameters}) {{
+  %environment = alloca [12 x i64]
+  store [12 x i64] zeroinitializer, ptr %environment
+  %bindings = alloca [{count} x ptr]
+  %lengths = alloca [{count} x i64]
+{operands}
+  store [{count} x ptr] %b{count}, ptr %bindings
+  store [{count} x i64] [{lengths}], ptr %lengths
+  %d = alloca %dispatch
+  %d0 = insertvalue %dispatch {{ i32 1, i32 1, i16 1, i16 0, i32 {x}, i32 {y}, i16 {z}, i8 1,
+    i8 {count}, ptr null, ptr null, ptr null }}, ptr %bindings, 10
+  %d1 = insertvalue %dispatch %d0, ptr %lengths, 11
+  store %dispatch %d1, ptr %d
+  %w = alloca %workgroup
+  %l = call ptr @{query}(i32 {version}, ptr %environment)
+  %absent = icmp eq ptr %l, null
+  br i1 %absent, label %no_library, label %found
+no_library:
+  ret i32 {no_library}
+found:
+  %functions.at = getelementptr %library, ptr %l, i32 0, i32 4
+  %functions = load ptr, ptr %functions.at
+  %function = load ptr, ptr %functions
+  %attributes.at = getelementptr %library, ptr %l, i32 0, i32 5
+  %a = load ptr, ptr %attributes.at
+  %needs.at = getelementptr %attributes, ptr %a, i32 0, i32 1
+  %needs = load i32, ptr %needs.at
+  %fits = icmp eq i32 %needs, {needs}
+  br i1 %fits, label %begin, label %other_needs
+other_needs:
+  ret i32 {other_needs}
+begin:
+  %first = mul i64 %rtask, {each}
+  %limit = add i64 %first, {each}
+  br label %next
+next:
+  %number = phi i64 [ %first, %begin ], [ %following, %run ]
+  %more = icmp ult i64 %number, %limit
+  br i1 %more, label %run, label %done
+run:
+  %x64 = urem i64 %number, {x}
+  %yz = udiv i64 %number, {x}
+  %y64 = urem i64 %yz, {y}
+  %z64 = udiv i64 %yz, {y}
+  %x = trunc i64 %x64 to i32
+  %y = trunc i64 %y64 to i32
+  %z = trunc i64 %z64 to i16
+  %w0 = insertvalue %workgroup zeroinitializer, i32 %x, 0
+  %w1 = insertvalue %workgroup %w0, i32 %y, 1
+  %w2 = insertvalue %workgroup %w1, i16 %z, 2
+  store %workgroup %w2, ptr %w
+  %status = call i32 %function(ptr %environment, ptr %d, ptr %w)
+  %following = add i64 %number, 1
+  %succeeded = icmp eq i32 %status, 0
+  br i1 %succeeded, label %next, label %failed
+failed:
+  ret i32 %status
+done:
+  ret i32 0
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Call:
+    """How a dispatch function is called.
+
+    Attributes:
+        query: the function that returns its library.
+        workgroups: how many there are along x, y and z.
+        bindings: for each binding, in order, the number of the operand that it is.
+        num_bytes: of each operand, inputs first.
+    """
+
+    query: str
+    workgroups: tuple[int, int, int]
+    bindings: tuple[int, ...]
+    num_bytes: tuple[int, ...]
+
+    @property
+    def num_workgroups(self) -> int:
+        """Workgroups in all."""
+        x, y, z = self.workgroups
+        return x * y * z
+
+
+def adapter_ir(symbol: str, call: Call, each: int) -> str:
+    """Return LLVM IR of the function ``i32 symbol(i64 rtask, ptr operand0, ...)``.
+
+    An rTask is ``each`` consecutive workgroups, with x running fastest.
+    """
+    x, y, z = call.workgroups
+    bindings, count = call.bindings, len(call.bindings)
+    operands = (
+        f"  %b{n + 1} = insertvalue [{count} x ptr] {f'%b{n}' if n else 'undef'}, ptr %a{a}, {n}"
+        for n, a in enumerate(bindings)
+    )
+    lengths = (f"i64 {call.num_bytes[operand]}" for operand in bindings)
+    return _TEXT.format(
+        query=call.query, symbol=symbol, count=count, x=x, y=y, z=z, each=each, needs=count << 24,
+        parameters=", ".join(f"ptr %a{number}" for number in range(len(call.num_bytes))),
+        operands="\n".join(operands), lengths=", ".join(lengths), version=INTERFACE_VERSION,
+        no_library=NO_LIBRARY, other_needs=OTHER_NEEDS,
+    )  # fmt: skip

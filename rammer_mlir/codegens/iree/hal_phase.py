@@ -1,0 +1,91 @@
+"""How a region is dispatched, from the text of IREE's ``hal`` phase.
+
+The outputs of the region are arguments too (``iree.abi.output``), so that every buffer is one of
+its operands; anything else that the program allocates, fills or copies is a transient.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from rammer_mlir.codegens.iree.adapter import Call
+
+_EXECUTABLE = re.compile(r"hal\.executable private @([\w$.]+)")
+_CONSTANT = re.compile(r"(%[\w$.-]+) = arith\.constant (\d+) : index")
+_BUFFER = re.compile(r"(%[\w$.-]+) = hal\.buffer_view\.buffer<%arg(\d+) : !hal\.buffer_view>")
+_DISPATCH = re.compile(
+    r"hal\.command_buffer\.dispatch<.*workgroups\(\[([^\]]*)\]\) bindings\(\[\n(.*?)\n *\]\) flags",
+    re.DOTALL,
+)
+_EXECUTE = re.compile(
+    r"hal\.device\.queue\.execute\.indirect<.*?bindings\(\[\n(.*?)\n *\]\)", re.DOTALL
+)
+_BINDING = re.compile(r"\((%[\w$.-]+) : (?:index|!hal\.buffer)\)\[(%[\w$.-]+), %[\w$.-]+\]")
+
+_TRANSIENTS = (
+    "hal.device.queue.alloca",
+    "hal.command_buffer.fill_buffer",
+    "hal.command_buffer.copy_buffer",
+    "hal.command_buffer.update_buffer",
+)
+"""Operations of programs that do more than to call one function on their operands."""
+
+
+def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
+    """Return how the only dispatch of a program is called; None if there is anything else.
+
+    Args:
+        text: of the ``hal`` phase.
+        num_bytes: of each operand of the region, inputs first.
+    """
+    executables = _EXECUTABLE.findall(text)
+    is_single = text.count("hal.command_buffer.dispatch<") == len(executables) == 1
+    if not is_single or any(name in text for name in _TRANSIENTS):
+        return None
+    recorded, run = (_part_with(text, what) for what in (_DISPATCH, _EXECUTE))
+    if recorded is None or run is None:
+        return None
+    (part, dispatch), (main, execute) = recorded, run
+    numbers = {name: int(value) for name, value in _CONSTANT.findall(part)}
+    counts = [numbers.get(name.strip(), 0) for name in dispatch[1].split(",")]
+    places = _places(dispatch[2], numbers)
+    operands = _operands(main, execute[1])
+    if places is None or operands is None or len(counts) != 3 or 0 in counts:
+        return None
+    if not all(place < len(operands) for place in places):
+        return None
+    x, y, z = counts
+    bindings = tuple(operands[place] for place in places)
+    return Call(f"{executables[0]}_library_query", (x, y, z), bindings, num_bytes)
+
+
+def _part_with(text: str, pattern: re.Pattern[str]) -> tuple[str, re.Match[str]] | None:
+    """Return the function that a pattern is found in, and the match: names are a function's own."""
+    for part in text.split("util.func"):
+        found = pattern.search(part)
+        if found is not None:
+            return part, found
+    return None
+
+
+def _places(bindings: str, numbers: Mapping[str, int]) -> list[int] | None:
+    """Return the place of each binding in the table of buffers; None if one is not a whole one."""
+    found = _BINDING.findall(bindings)
+    if len(found) != len(bindings.splitlines()):
+        return None
+    if any(numbers.get(start) != 0 or place not in numbers for place, start in found):
+        return None
+    return [numbers[place] for place, _ in found]
+
+
+def _operands(main: str, table: str) -> list[int] | None:
+    """Return the operand that each buffer of the table is; None if one is something else."""
+    zeros = {name for name, value in _CONSTANT.findall(main) if int(value) == 0}
+    buffers = {name: int(number) for name, number in _BUFFER.findall(main)}
+    found = _BINDING.findall(table)
+    if len(found) != len(table.splitlines()):
+        return None
+    if any(start not in zeros or buffer not in buffers for buffer, start in found):
+        return None
+    return [buffers[buffer] for buffer, _ in found]

@@ -1,0 +1,89 @@
+"""A region's objects: IREE's library, and the adapter that calls it."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.codegens.iree.adapter import Call, adapter_ir
+from rammer_mlir.codegens.iree.compiler import compile_text
+from rammer_mlir.codegens.iree.hal_phase import read_call
+from rammer_mlir.codegens.iree.probing import Run, Tiles, find_tiles
+from rammer_mlir.codegens.iree.program import Program
+from rammer_mlir.lowering.llvm.codegen import emit_object
+from rammer_mlir.lowering.llvm.jit import load_object
+from rammer_mlir.lowering.llvm.machine import Machine, host_machine
+from rammer_mlir.lowering.llvm.named_machines import named_machine
+
+_MOST_BYTES = 1 << 30
+"""Of operands that workgroups are tried on."""
+
+
+@dataclass(frozen=True)
+class ObjectCode:
+    """Objects of a region: ``adapter`` defines ``symbol`` and calls ``library``, which is IREE's.
+
+    ``tiles`` says what an rTask is.
+    """
+
+    symbol: str
+    adapter: bytes
+    library: bytes
+    tiles: Tiles
+
+
+def machine_of(target: str) -> Machine:
+    """Return the processor of a target."""
+    _, _, name = target.partition(":")
+    return named_machine(name).machine() if name else host_machine()
+
+
+def make_object(program: Program, symbol: str) -> ObjectCode | None:
+    """Return the objects of a region; None if it does not become one call of a function."""
+    machine = machine_of(program.target)
+    compiled = compile_text(program.text(f"{symbol}_region"), machine)
+    if compiled is None:
+        return None
+    operands = (*program.inputs, *program.outputs)
+    call = read_call(compiled.text, tuple(tensor.num_bytes for tensor in operands))
+    tiles = None if call is None else _tiles(program, symbol, call, compiled.content)
+    if call is None or tiles is None:
+        return None
+    adapter = emit_object(adapter_ir(symbol, call, tiles.workgroups_each), machine)
+    return ObjectCode(symbol, adapter, compiled.content, tiles)
+
+
+def _tiles(program: Program, symbol: str, call: Call, library: bytes) -> Tiles | None:
+    """Return rTasks that are proven; None if the function fails."""
+    is_small = sum(call.num_bytes) <= _MOST_BYTES
+    if len(program.outputs) != 1 or not is_small or not _runs_here(program.target):
+        return Tiles(call.num_workgroups)
+    one = emit_object(adapter_ir(symbol, call, 1), machine_of(program.target))
+    code = load_object(one, library)
+    failed: list[int] = []
+    run = _runner(code.address(symbol), program, failed)
+    (output,) = program.outputs
+    tiles = find_tiles(run, call.workgroups, (output.array(), output.array()))
+    return None if failed else tiles
+
+
+def _runs_here(target: str) -> bool:
+    _, _, name = target.partition(":")
+    return not name or named_machine(name).is_this
+
+
+def _runner(address: int, program: Program, failed: list[int]) -> Run:
+    """Return what runs a workgroup on inputs of its own, and keeps statuses that are not 0."""
+    inputs = [tensor.random(seed) for seed, tensor in enumerate(program.inputs)]
+    pointers = [ctypes.c_void_p] * (len(inputs) + 1)
+    function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, *pointers)(address)
+
+    def run(number: int, output: NDArray[np.generic]) -> None:
+        status = function(number, *(array.ctypes.data for array in (*inputs, output)))
+        if status:
+            failed.append(status)
+
+    return run

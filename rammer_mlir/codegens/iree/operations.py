@@ -1,0 +1,100 @@
+"""What IREE's compiler makes one dispatch of, by readings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from rammer_mlir.passes.regions.match import Match
+from rammer_mlir.passes.regions.patterns import (
+    CompositePattern,
+    Pattern,
+    alternatives,
+    op,
+    wildcard,
+)
+from rammer_mlir.passes.regions.reading import Reading
+
+ELEMENT_TYPES = {"f32": np.float32, "i32": np.int32, "i8": np.int8}
+"""Those that IREE computes with as they are."""
+
+_CONVOLUTIONS = ("conv1d", "conv2d", "conv3d")
+_DEPTHWISE = ("depthwise_conv1d", "depthwise_conv2d", "depthwise_conv3d")
+_PRODUCTS = ("matmul", "batch_matmul")
+_REDUCED = "sum mean max min prod sum_square l1"
+_REDUCTIONS = tuple(f"reduce_{name}" for name in _REDUCED.split())
+_POOLS = ("max_pool", "min_pool", "sum_pool", "average_pool")
+
+_MAIN = (*_PRODUCTS, *_CONVOLUTIONS, *_DEPTHWISE, *_REDUCTIONS, *_POOLS, "softmax")
+"""Each of them is a dispatch, with element-wise functions behind it."""
+
+_UNARY = tuple(
+    "relu clip sigmoid swish gelu hard_sigmoid hard_swish leaky_relu elu softplus mish softsign "
+    "reciprocal square exp tanh erf sqrt rsqrt neg abs elementwise".split()
+)
+_BINARY = tuple("add sub mul div maximum minimum prelu elementwise".split())
+_ELEMENTWISE = tuple(dict.fromkeys((*_UNARY, *_BINARY)))
+
+_MOST_STEPS = 4
+"""Element-wise functions behind the main operation."""
+
+_EFFICIENCY = {
+    **dict.fromkeys(_CONVOLUTIONS, 0.3),
+    **dict.fromkeys(_DEPTHWISE, 0.1),
+    **dict.fromkeys(_POOLS, 0.35),
+    **dict.fromkeys(_PRODUCTS, 0.9),
+    "softmax": 0.5,
+}
+"""Speed beside the host's rKernels: one vEU on a Zen 4 core, f32, images in the layout NCHW."""
+
+
+def is_supported(reading: Reading) -> bool:
+    """Whether IREE compiles an operation well, and computes it as it is."""
+    operands = (*reading.inputs, reading.output)
+    is_known = reading.kind in _MAIN or reading.kind in _ELEMENTWISE
+    return is_known and all(operand.element_type in ELEMENT_TYPES for operand in operands)
+
+
+def is_worth(readings: Iterable[Reading]) -> bool:
+    """Whether a region has more than element-wise functions."""
+    return any(reading.kind in _MAIN for reading in readings)
+
+
+def efficiency(readings: Iterable[Reading]) -> float:
+    """Return the estimated speed of a region's arithmetic beside the host's."""
+    return min((_EFFICIENCY.get(reading.kind, 1.0) for reading in readings), default=1.0)
+
+
+def _is_one_dispatch(match: Match) -> bool:
+    """Whether IREE takes all of a match, and all behind the main operation has its shape."""
+    (main,) = [place for place, r in enumerate(match.readings) if r.kind in _MAIN]
+    shape = match.readings[main].output.shape
+    has_shape = all(reading.output.shape == shape for reading in match.readings[main:])
+    return has_shape and all(map(is_supported, match.readings))
+
+
+def _step(value: Pattern) -> Pattern:
+    return alternatives(op(_UNARY, value), op(_BINARY, value, wildcard()))
+
+
+def _chain(main: Pattern) -> Pattern:
+    for _ in range(_MOST_STEPS):
+        main = main.optional(_step)
+    return main
+
+
+_COMPOSITES = (
+    ("convolution", op((*_CONVOLUTIONS, *_DEPTHWISE)), 1),
+    ("product", op(_PRODUCTS), 1),
+    ("pool", op(_POOLS), 0),
+    ("reduction", op(_REDUCTIONS, op(_ELEMENTWISE)), 0),
+    ("reduction", op(_REDUCTIONS), 0),
+    ("softmax", op("softmax"), 0),
+)
+"""Names, main operations and priorities: element-wise neighbours belong to contractions first."""
+
+PATTERNS = tuple(
+    CompositePattern(f"iree.{name}", _chain(main), _is_one_dispatch, priority)
+    for name, main, priority in _COMPOSITES
+)

@@ -1,0 +1,163 @@
+"""The boxes that workgroups write, found by running them.
+
+A hypothesis comes from a few rTasks, each alone on outputs filled with a pattern. It is proven on
+all of them: in order and in reverse, no element of an rTask's box has changed before it runs, and
+all have afterwards. The boxes are disjoint and cover the output, so that a write beyond its own box
+is seen in one of the two orders. All is done with two patterns: a result may equal one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.passes.ir.boxes_text import Box
+
+_PATTERNS = (0xA5, 0x5A)
+"""Bytes that outputs are filled with."""
+
+_MOST_RTASKS = 64
+"""Workgroups of an rTask are as many as lead to at most so many rTasks, where that is possible."""
+
+Run = Callable[[int, NDArray[np.generic]], None]
+"""Runs a workgroup, whose output is in the array."""
+
+Part = tuple[slice, ...]
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Consecutive workgroups as rTasks: how many each has, and what box of the output it writes.
+
+    Without a box, it writes all of the output.
+    """
+
+    workgroups_each: int
+    num_rtasks: int = 1
+    box: Box | None = None
+
+
+def find_tiles(
+    run: Run, workgroups: Sequence[int], outputs: Sequence[NDArray[np.generic]]
+) -> Tiles:
+    """Return the smallest rTasks whose boxes are proven; all workgroups as one where none are.
+
+    Args:
+        run: runs a workgroup.
+        workgroups: how many there are along each axis, the fastest one first.
+        outputs: two equal arrays of the output's shape.
+    """
+    total = prod(workgroups)
+    for each in _groupings(workgroups) if outputs[0].ndim else ():
+        probe = _Probe(run, each, total // each, outputs)
+        grid = probe.hypothesis()
+        if grid is not None and probe.proves(grid):
+            return Tiles(each, total // each, grid.box())
+    return Tiles(total)
+
+
+def _groupings(workgroups: Sequence[int]) -> list[int]:
+    """Return numbers of workgroups that an rTask may have: few rTasks first, but enough."""
+    total, inner = prod(workgroups), 1
+    found: set[int] = set()
+    for extent in workgroups:
+        found |= {inner * each for each in range(1, extent + 1) if extent % each == 0}
+        inner *= extent
+    few = sorted(each for each in found if each < total <= each * _MOST_RTASKS)
+    return few + sorted(each for each in found if each * _MOST_RTASKS < total)[::-1]
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Tiles of an output: sizes, how many there are, and of which digit of the rTask's number."""
+
+    shape: tuple[int, ...]
+    sizes: tuple[int, ...]
+    counts: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def part(self, rtask: int) -> Part:
+        """Return the box of an rTask; slices end at the output's border by themselves."""
+        digits = (rtask // s % n for s, n in zip(self.strides, self.counts, strict=True))
+        starts = (digit * size for digit, size in zip(digits, self.sizes, strict=True))
+        return tuple(slice(s, s + size) for s, size in zip(starts, self.sizes, strict=True))
+
+    def box(self) -> Box:
+        """Return the box in terms of ``d0``."""
+        digits = zip(self.sizes, self.counts, self.strides, strict=True)
+        return [(f"d0 floordiv {s} mod {n} * {z}" if n > 1 else 0, z) for z, n, s in digits]
+
+
+@dataclass(frozen=True)
+class _Probe:
+    """Runs rTasks on two arrays, which are filled with a pattern each."""
+
+    run: Run
+    each: int
+    count: int
+    outputs: Sequence[NDArray[np.generic]]
+
+    def hypothesis(self) -> _Grid | None:
+        """Return the grid that the first rTask along each axis implies; None if there is none."""
+        shape = self.outputs[0].shape
+        first = self._box_of(0)
+        if first is None or any(part.start for part in first):
+            return None
+        sizes = tuple(part.stop for part in first)
+        counts = tuple(-(-extent // size) for extent, size in zip(shape, sizes, strict=True))
+        strides, stride = [1] * len(shape), 1
+        while stride < self.count:
+            moved = [n for n, part in enumerate(self._box_of(stride) or ()) if part.start]
+            if len(moved) != 1 or strides[moved[0]] > 1:
+                return None
+            strides[moved[0]] = stride
+            stride *= counts[moved[0]]
+        is_whole = stride == self.count == prod(counts)
+        return _Grid(shape, sizes, counts, tuple(strides)) if is_whole else None
+
+    def proves(self, grid: _Grid) -> bool:
+        """Whether each rTask writes exactly its box, and results do not depend on their order."""
+        results: set[bytes] = set()
+        for order in (range(self.count), range(self.count - 1, -1, -1)):
+            self._fill()
+            if not all(self._writes(rtask, grid.part(rtask)) for rtask in order):
+                return False
+            results.update(array.tobytes() for array in self.outputs)
+        return len(results) == 1
+
+    def _box_of(self, rtask: int) -> Part | None:
+        """Return the box that an rTask writes; None if it is none."""
+        self._fill()
+        self._execute(rtask)
+        changed = self._changed(())
+        if not changed.any():
+            return None
+        box = tuple(slice(int(p.min()), int(p.max()) + 1) for p in np.nonzero(changed))
+        return box if changed[box].all() else None
+
+    def _writes(self, rtask: int, part: Part) -> bool:
+        """Run an rTask; return whether all of a part has changed, and nothing had before."""
+        was_changed = self._changed(part).any()
+        self._execute(rtask)
+        return not was_changed and bool(self._changed(part).all())
+
+    def _fill(self) -> None:
+        for array, pattern in zip(self.outputs, _PATTERNS, strict=True):
+            array.reshape(-1).view(np.uint8).fill(pattern)
+
+    def _execute(self, rtask: int) -> None:
+        for array in self.outputs:
+            for number in range(rtask * self.each, (rtask + 1) * self.each):
+                self.run(number, array)
+
+    def _changed(self, part: Part) -> NDArray[np.bool_]:
+        """Return for each element of a part whether it was written."""
+        size = self.outputs[0].itemsize
+        numbers = (int.from_bytes(bytes([pattern] * size), "little") for pattern in _PATTERNS)
+        pairs = zip(self.outputs, numbers, strict=True)
+        first, second = (array[part].view(f"u{size}") != number for array, number in pairs)
+        return first | second

@@ -1,0 +1,251 @@
+"""What a code generator sees of a region, and what its code may ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from onnx import numpy_helper, parser
+
+import rammer_mlir
+from rammer_mlir.bindings import ir
+from rammer_mlir.codegens import (
+    CompositePattern,
+    Device,
+    Limits,
+    Reading,
+    Region,
+    RegionCode,
+    RegionFacts,
+    constant,
+    op,
+    register_codegen,
+    wildcard,
+)
+from rammer_mlir.errors import PassError, TargetError
+from rammer_mlir.lowering.llvm.codegen import emit_object
+from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.passes.regions.codegen import CODEGENS
+from rammer_mlir.runtime.executable import Executable
+
+MISALIGNED = 5
+
+PRODUCT = """
+#include <stdint.h>
+float scaled(float);
+int32_t {name}(int64_t row, const float *x, const float *w, float *y) {{
+  if (((uintptr_t)x | (uintptr_t)w | (uintptr_t)y) % {alignment}) return 5;
+  for (int j = 0; j < {columns}; j++) {{
+    float sum = 0;
+    for (int k = 0; k < {sums}; k++) sum += x[row * {sums} + k] * w[k * {columns} + j];
+    y[row * {columns} + j] = scaled(sum);
+  }}
+  return 0;
+}}"""
+
+SCALED = "define float @scaled(float %x) {\n  %y = fmul float %x, 2.0\n  ret float %y\n}"
+
+
+class Doubled:
+    """Takes products with weights and a doubling behind them; an object does the doubling."""
+
+    name: ClassVar[str] = "doubled"
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.seen: list[Region] = []
+        self.change: dict[str, Any] = {}
+        self.lacks: str | None = None
+        self.kinds: tuple[str, ...] = ()
+
+    def patterns(self) -> Sequence[CompositePattern]:
+        product = op("matmul", wildcard("x"), constant("w"))
+        return [CompositePattern("doubled.product", op("mul", product, constant()))]
+
+    def supports(self, reading: Reading) -> bool:
+        return reading.kind in self.kinds
+
+    def limits(self) -> Limits:
+        return Limits(operations=1)
+
+    def worth(self, facts: RegionFacts, device: Device) -> bool:
+        return True
+
+    def missing(self) -> str | None:
+        return self.lacks
+
+    def prepare(self, regions: Sequence[Region]) -> None:
+        self.told += [region.name for region in regions]
+
+    def generate(self, region: Region) -> RegionCode | None:
+        self.seen.append(region)
+        if self.kinds:
+            return None
+        (rows, sums), (_, columns) = (ir.RankedTensorType(kind).shape for kind in region.inputs)
+        text = PRODUCT.format(name=region.name, sums=sums, columns=columns, alignment=64)
+        code = RegionCode(
+            text,
+            region.name,
+            num_rtasks=rows,
+            reads={0: [("d0", 1), (0, sums)]},
+            writes={0: [("d0", 1), (0, columns)]},
+            objects=(emit_object(SCALED, host_machine()),),
+            alignment=64,
+        )
+        return replace(code, **self.change)
+
+
+@pytest.fixture
+def doubled() -> Iterator[Doubled]:
+    """Return the code generator, registered for a while."""
+    made = Doubled()
+    register_codegen(made)
+    yield made
+    CODEGENS.unregister("doubled")
+
+
+def model_of(body: str, x: str = "6,10", y: str = "6,7") -> onnx.ModelProto:
+    text = (
+        f'<ir_version: 10, opset_import: ["": 20]> g (float[{x}] x) => (float[{y}] y) {{ {body} }}'
+    )
+    model = parser.parse_model(text)
+    rng = np.random.default_rng(0)
+    shapes = {"w": (10, 7), "v": (5, 7), "u": (7, 3), "k": (4, 2, 3, 3), "two": ()}
+    for name, shape in shapes.items():
+        values = np.full(shape, 2.0) if name == "two" else rng.standard_normal(shape)
+        values = np.asarray(values, np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(values, name))
+    return model
+
+
+def compiled(model: onnx.ModelProto, **options: Any) -> Executable:
+    options = {"offload": "doubled", "offload_choice": "always", **options}
+    found = rammer_mlir.compile(model, num_veus=2, cache=False, **options)
+    assert isinstance(found, Executable)
+    return found
+
+
+def shifted(array: NDArray[np.generic], offset: int) -> NDArray[np.generic]:
+    """Return a copy that begins so many bytes behind a multiple of 64."""
+    memory = np.zeros(array.nbytes + 128, np.uint8)
+    begin = -memory.ctypes.data % 64 + offset
+    found = memory[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
+    found[...] = array
+    return found
+
+
+ONE = "a = MatMul(x, w)  y = Mul(a, two)"
+CHAIN = "a = MatMul(x, w)  b = Mul(a, two)  c = MatMul(b, u)  d = Mul(c, two)  y = Relu(d)"
+PARTS = (
+    "s, t = Split<num_outputs=2, axis=1>(x)  a = MatMul(s, v)  b = Mul(a, two)"
+    "c = MatMul(t, v)  d = Mul(c, two)  y = Concat<axis=1>(b, d)"
+)
+ROWS = (
+    "s, t = Split<num_outputs=2, axis=0>(x)  a = MatMul(s, w)  b = Mul(a, two)"
+    "c = MatMul(t, w)  d = Mul(c, two)  y = Concat<axis=0>(b, d)"
+)
+
+
+@pytest.mark.parametrize("offset", [0, 4, 36])
+@pytest.mark.parametrize(
+    ("body", "columns", "regions"), [(ONE, 7, 1), (CHAIN, 3, 2), (PARTS, 14, 1), (ROWS, 7, 1)]
+)
+def test_operands_are_aligned(
+    body: str, columns: int, regions: int, offset: int, doubled: Doubled
+) -> None:
+    """Also slices, parts of concatenations, and arrays of the caller: the code checks it."""
+    model = model_of(body, y=f"6,{columns}")
+    exe = compiled(model)
+    assert len(exe.image.modules) == regions
+    x = np.random.default_rng(1).standard_normal((6, 10)).astype(np.float32)
+    out = shifted(np.zeros((6, columns), np.float32), offset)
+    exe.run({"x": shifted(x, offset)}, out={"y": out})
+    wanted = rammer_mlir.compile(model, cache=False).run({"x": x})["y"]
+    np.testing.assert_allclose(np.asarray(out, np.float32), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_without_an_alignment_nothing_is_copied(doubled: Doubled) -> None:
+    doubled.change = {"alignment": 1}
+    exe = compiled(model_of(ONE))
+    assert [kernel.name.startswith("doubled") for kernel in exe.image.program.kernels] == [True]
+    out = shifted(np.zeros((6, 7), np.float32), 4)
+    with pytest.raises(TargetError, match=f"expected status 0, found {MISALIGNED}"):
+        exe.run({"x": np.zeros((6, 10), np.float32)}, out={"y": out})
+
+
+def test_a_region_has_a_text_of_its_own(doubled: Doubled) -> None:
+    compiled(model_of(ONE), target="cpu:x86-64-v3")
+    (region,) = doubled.seen
+    assert doubled.told == [region.name]
+    assert region.target == "cpu:x86-64-v3"
+    with ir.Context():
+        module = ir.Module.parse(region.text)
+        (function,) = module.body.operations
+        assert str(function.operation.attributes["sym_name"]) == f'"{region.name}"'
+    assert "rtask." not in region.text and "call" not in region.text
+    assert "private" not in region.text and "linalg.generic" in region.text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"alignment": 3}, "expected an alignment of 1, 2, 4, 8, 16, 32, 64 bytes, found 3; mend"),
+        ({"alignment": 128}, "found 128; mend it, or leave it out"),
+        ({"efficiency": 0.0}, "expected an efficiency above 0, found 0.0; mend it"),
+    ],
+)
+def test_faults_of_code_are_one_line(
+    change: dict[str, Any], message: str, doubled: Doubled
+) -> None:
+    doubled.change = change
+    with pytest.raises(PassError, match=message) as found:
+        compiled(model_of(ONE))
+    assert "\n" not in str(found.value)
+
+
+def test_what_is_missing_is_said_at_once(doubled: Doubled) -> None:
+    doubled.lacks = "the package acc 2, found none; install it with 'pip install acc'"
+    with pytest.raises(TargetError) as found:
+        compiled(model_of(ONE))
+    assert str(found.value) == f"code generator 'doubled': expected {doubled.lacks}"
+    assert doubled.seen == []
+
+
+def test_efficiency_decides(doubled: Doubled) -> None:
+    """Of equal arithmetic, the policy takes what is said to be faster."""
+    chosen: list[int] = []
+    for efficiency in (1000.0, 0.001):
+        doubled.change = {"efficiency": efficiency, "num_rtasks": 1, "reads": {}, "writes": {}}
+        model = model_of(ONE, "6000,10", "6000,7")
+        chosen.append(len(compiled(model, offload_choice="cost").image.modules))
+    assert chosen == [1, 0]
+
+
+@pytest.mark.parametrize("is_apart", [False, True])
+def test_pads_may_stay_outside(is_apart: bool, doubled: Doubled) -> None:
+    """The region reads a padded image then, and the host pads it."""
+    doubled.kinds = ("conv2d",)
+    setattr(doubled, "pads_apart", is_apart)  # noqa: B010  it is optional
+    model = model_of("y = Conv<pads=[1,1,1,1]>(x, k)", "1,2,5,5", "1,4,5,5")
+    exe = compiled(model)
+    (region,) = doubled.seen
+    assert ("tensor.pad" in region.text) is not is_apart
+    pads = region.operations[0].readings[0].attributes["pads"]
+    assert any(pads) is not is_apart  # pyright: ignore[reportArgumentType]
+    x = np.random.default_rng(1).standard_normal((1, 2, 5, 5)).astype(np.float32)
+    wanted = rammer_mlir.compile(model, cache=False).run({"x": x})["y"]
+    np.testing.assert_allclose(exe.run({"x": x})["y"], wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("least", [None, 0, 1])
+def test_operations_without_products(least: int | None, doubled: Doubled) -> None:
+    doubled.kinds = ("max_pool",)
+    if least is not None:
+        setattr(doubled, "min_macs", least)  # noqa: B010  it is optional
+    compiled(model_of("y = MaxPool<kernel_shape=[2,2]>(x)", "1,2,5,5", "1,2,4,4"))
+    assert len(doubled.seen) == (1 if least == 0 else 0)
