@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.entry import CODEGEN, COMPOSITE, functions, is_private, symbol_name
+from rammer_mlir.passes.ir.inlining import inline_calls
 
 
 @dataclass(frozen=True)
@@ -27,27 +27,6 @@ class InlineComposites(Pass):
         }
         for function in private if composites else []:
             if CODEGEN in function.operation.attributes:
-                _inline(function, composites)
+                inline_calls(function.operation.regions[0].blocks[0], composites)
         for function in composites.values():
             function.operation.erase()
-
-
-def _inline(function: ir.OpView, composites: dict[str, ir.OpView]) -> None:
-    for op in list(function.operation.regions[0].blocks[0].operations):
-        operation = op.operation
-        if operation.name != "func.call":
-            continue
-        composite = composites.get(ir.FlatSymbolRefAttr(operation.attributes["callee"]).value)
-        if composite is not None:
-            _replace(operation, composite)
-
-
-def _replace(call: ir.Operation, composite: ir.OpView) -> None:
-    block = composite.operation.regions[0].blocks[0]
-    mapping: ValueMap = dict(zip(block.arguments, call.operands, strict=True))
-    *operations, terminator = block.operations
-    for op in operations:
-        clone_into(op, mapping, ir.InsertionPoint(call))
-    for old, value in zip(call.results, terminator.operation.operands, strict=True):
-        old.replace_all_uses_with(mapping[value])
-    call.erase()
