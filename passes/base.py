@@ -22,6 +22,9 @@ class Pass(ABC):
     name: ClassVar[str]
     """The pass's name in a textual pipeline, equal to its module's name with dashes."""
 
+    only_marks: ClassVar[bool] = False
+    """Whether it adds or removes discardable attributes alone, so that operations mean the same."""
+
     @abstractmethod
     def run(self, module: ir.Module) -> None:
         """Change or check the module.

@@ -14,6 +14,7 @@ from rammer_mlir.errors import OptionError, PassError
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.options import create_pass
 from rammer_mlir.passes.pipeline import PipelineNode, fail, parse_pipeline
+from rammer_mlir.passes.regions.readings import forget_readings, remembered_readings
 from rammer_mlir.passes.registry import (
     EXTENSION_PASSES,
     PASSES,
@@ -62,7 +63,7 @@ def run_pipeline(
             a pass of MLIR fails, or the module is not valid after a pass.
         RammerError: what our passes raise.
     """
-    with module.context, ir.Location.unknown():
+    with module.context, ir.Location.unknown(), remembered_readings():
         dialects.register(module.context)
         leaf_by_leaf = print_after_all is not None or timing is not None
         steps = _Planner(passes).plan(parse_pipeline(text), leaf_by_leaf=leaf_by_leaf)
@@ -74,6 +75,8 @@ def run_pipeline(
             else:
                 with timing.measure(step.text):
                     _run(step, module)
+            if step.own is None or not step.own.only_marks:
+                forget_readings()
             if print_after_all is not None:
                 print_after_all(step.text, module)
 

@@ -24,6 +24,7 @@ from rammer_mlir.passes.rtask_fold_veus import FoldVeus
 from rammer_mlir.passes.rtask_form_operators import FormOperators
 from rammer_mlir.passes.rtask_generate_regions import GenerateRegions
 from rammer_mlir.passes.rtask_inline_composites import InlineComposites
+from rammer_mlir.passes.rtask_inline_regions import InlineRegions
 from rammer_mlir.passes.rtask_insert_copies import InsertCopies
 from rammer_mlir.passes.rtask_match_composites import MatchComposites
 from rammer_mlir.passes.rtask_merge_operators import MergeOperators
@@ -51,6 +52,7 @@ PASSES: tuple[type[Pass], ...] = (
     SplitRegions,
     OutlineRegions,
     GenerateRegions,
+    InlineRegions,
     MergeOperators,
     BatchProducts,
     PackWeights,

@@ -31,6 +31,7 @@ class AnnotateRegions(Pass):
     """
 
     name: ClassVar[str] = "rtask-annotate-regions"
+    only_marks: ClassVar[bool] = True
 
     codegens: tuple[str, ...] = ()
 

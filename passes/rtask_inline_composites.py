@@ -8,7 +8,7 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.ir.entry import CODEGEN, COMPOSITE, functions, is_private, symbol_name
-from rammer_mlir.passes.regions.region_text import inline_composites
+from rammer_mlir.passes.ir.inlining import inline_calls
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,6 @@ class InlineComposites(Pass):
         }
         for function in private if composites else []:
             if CODEGEN in function.operation.attributes:
-                inline_composites(function.operation, composites)
+                inline_calls(function.operation.regions[0].blocks[0], composites)
         for function in composites.values():
             function.operation.erase()

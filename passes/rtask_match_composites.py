@@ -16,6 +16,7 @@ from rammer_mlir.passes.regions.marks import Mark, set_mark
 from rammer_mlir.passes.regions.matching import Composite, ReadingGraph, find_composites
 from rammer_mlir.passes.regions.patterns import CompositePattern
 from rammer_mlir.passes.regions.reading import Reading
+from rammer_mlir.passes.regions.readings import forget_readings
 from rammer_mlir.passes.regions.region_graph import RegionGraph
 from rammer_mlir.passes.regions.scripts import apply_script
 from rammer_mlir.passes.regions.units import Unit
@@ -31,6 +32,7 @@ class MatchComposites(Pass):
     """
 
     name: ClassVar[str] = "rtask-match-composites"
+    only_marks: ClassVar[bool] = True
 
     table: tuple[str, ...] = ()
     script: str = ""
@@ -44,6 +46,7 @@ class MatchComposites(Pass):
         patterns = [p for name in self.table for p in patterns_of(CODEGENS.get(name))]
         if self.script:
             apply_script(module, Path(self.script))
+            forget_readings()
         units = RegionGraph.of(module).units
         number = max((u.composite.number + 1 for u in units if u.composite), default=0)
         for composite in _composites(units, patterns):

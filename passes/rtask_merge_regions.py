@@ -28,6 +28,7 @@ class MergeRegions(Pass):
     """
 
     name: ClassVar[str] = "rtask-merge-regions"
+    only_marks: ClassVar[bool] = True
 
     operands: int = _MOST_OPERANDS
     siblings: bool = False

@@ -6,12 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.regions.codegen import CODEGENS, Codegen, RegionFacts, ask
 from rammer_mlir.passes.regions.cuts import Limits, cut
-from rammer_mlir.passes.regions.region_graph import RegionGraph, interval_sizes
+from rammer_mlir.passes.regions.intervals import interval_sizes
+from rammer_mlir.passes.regions.region_graph import RegionGraph
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.devices.catalog import CPU, find_device
 
@@ -28,6 +31,7 @@ class SplitRegions(Pass):
     """
 
     name: ClassVar[str] = "rtask-split-regions"
+    only_marks: ClassVar[bool] = True
 
     operations: int = 0
     bytes: int = 0
@@ -66,18 +70,15 @@ class SplitRegions(Pass):
         if limits.hold(whole.operations, whole.bytes, whole.values):
             yield numbers
             return
-        longest = limits.operations or len(numbers)
-        sizes = [
-            interval_sizes(graph, numbers[begin : begin + longest]) for begin in range(len(numbers))
-        ]
-
-        def seconds(begin: int, end: int) -> float | None:
-            found = sizes[begin][end - begin - 1]
-            if not limits.hold(end - begin, found.bytes, found.values):
-                return None
-            return device.launch_seconds + found.transfer_bytes / device.bytes_per_second
-
-        for interval in cut(len(numbers), seconds, longest):
+        seconds = (
+            np.where(
+                sizes.within(limits),
+                device.launch_seconds + sizes.transfer_bytes / device.bytes_per_second,
+                np.inf,
+            )
+            for sizes in interval_sizes(graph, numbers, limits)
+        )
+        for interval in cut(len(numbers), seconds):
             if interval.fits:
                 yield numbers[interval.begin : interval.end]
 

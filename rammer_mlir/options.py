@@ -116,8 +116,19 @@ class Options(TypedDict, total=False):
         str,
         Option(
             "cost",
-            "on a CPU, whether what they compile is chosen by its cost, or always",
+            "on a CPU, whether a region is theirs where that lowers the predicted time of the "
+            "whole program, or always",
             metavar="cost|always",
+            only_for="the CPU",
+        ),
+    ]
+    offload_seconds: Annotated[
+        float,
+        Option(
+            60.0,
+            "on a CPU, most seconds for choosing regions by the predicted time; how much is not "
+            "tried by then is said",
+            metavar="SECONDS",
             only_for="the CPU",
         ),
     ]

@@ -16,6 +16,16 @@ def clone_into(op: ir.OpView, mapping: ValueMap, ip: ir.InsertionPoint) -> ir.Op
     return copy
 
 
+def copy_module(module: ir.Module) -> ir.Module:
+    """Return a copy of a module, in the same context."""
+    copy = ir.Module.create(module.operation.location)
+    for name in module.operation.attributes:
+        copy.operation.attributes[name] = module.operation.attributes[name]
+    for op in module.body.operations:
+        op.operation.clone(ip=ir.InsertionPoint(copy.body))
+    return copy
+
+
 def rename_operands(op: ir.Operation, mapping: ValueMap) -> None:
     """Replace every operand found in ``mapping``, in the op and everything nested in it."""
     for index, operand in enumerate(op.operands):

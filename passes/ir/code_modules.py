@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
 from rammer_mlir.bindings import ir
@@ -79,10 +79,10 @@ def adopt_module(code: ir.Operation, ip: ir.InsertionPoint) -> str:
     return name
 
 
-def erase_unused_modules(module: ir.Module) -> None:
-    """Erase code from elsewhere that no described rKernel names."""
+def erase_unused_modules(module: ir.Module, also_used: Iterable[str] = ()) -> None:
+    """Erase code from elsewhere that no described rKernel names, but what is ``also_used``."""
     found = (read_external(op.operation) for op in described_kernels(module).values())
-    used = {external.module for external in found if external is not None}
+    used = {external.module for external in found if external is not None} | set(also_used)
     for code in list(code_modules(module)):
         if _name(code) not in used:
             code.erase()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -35,32 +38,35 @@ class Interval:
     fits: bool
 
 
-Cost = Callable[[int, int], float | None]
-"""Cost of the interval from a begin to an end (excluded); None if it does not fit the limits."""
+_NEVER = np.iinfo(np.int64).max
 
 
-def cut(count: int, cost: Cost, longest: int = 0) -> Sequence[Interval]:
+def cut(count: int, costs: Iterable[NDArray[np.float64]]) -> Sequence[Interval]:
     """Cut ``count`` operations, given in a topological order, into intervals.
-
-    Intervals of more than ``longest`` operations do not fit; 0 is no limit.
 
     An operation that no fitting interval contains is an interval of its own that does not fit.
     Of all cuts, the result has the fewest of these, then the least sum of costs, then the earliest
     cuts. Dynamic programming over the last interval's begin; exact for the order.
+
+    Args:
+        count: of the operations.
+        costs: for each of them, those of the intervals that end with it, in the order of their
+            begins, of which the last one is the operation itself; infinite if one does not fit.
+            Begins that are left out in front do not fit.
     """
-    # For each prefix: operations that do not fit, cost, and the last interval.
-    best: list[tuple[int, float, Interval | None]] = [(0, 0.0, None)]
-    for end in range(1, count + 1):
-        found: list[tuple[int, float, Interval | None]] = []
-        for begin in range(max(0, end - longest) if longest else 0, end):
-            alone, total, _ = best[begin]
-            seconds = cost(begin, end)
-            if seconds is not None:
-                found.append((alone, total + seconds, Interval(begin, end, fits=True)))
-            elif begin == end - 1:
-                found.append((alone + 1, total, Interval(begin, end, fits=False)))
-        best.append(min(found, key=lambda each: each[:2]))
-    return _intervals([last for _, _, last in best])
+    # Of each prefix: operations that do not fit, cost, and the last interval.
+    alone, total = np.zeros(count + 1, dtype=np.int64), np.zeros(count + 1)
+    last: list[Interval | None] = [None]
+    for end, found in enumerate(costs, 1):
+        first, fits = end - len(found), np.isfinite(found)
+        outside = np.where(fits, alone[first:end], _NEVER)
+        seconds = total[first:end] + found
+        if not fits[-1]:
+            outside[-1], seconds[-1] = alone[end - 1] + 1, total[end - 1]
+        best = int(np.where(outside == outside.min(), seconds, np.inf).argmin())
+        alone[end], total[end] = outside[best], seconds[best]
+        last.append(Interval(first + best, end, fits=bool(fits[best])))
+    return _intervals(last)
 
 
 def _intervals(last: Sequence[Interval | None]) -> list[Interval]:

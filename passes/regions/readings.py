@@ -6,7 +6,9 @@ wrote the IR. An operation without a reading is never given to a code generator 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.structured import Structured, is_generic
@@ -45,11 +47,44 @@ def read_all(operations: Iterable[ir.OpView], weights: Weights | None = None) ->
     free: set[object] = {op.operation for op in given}
     found: list[Reading] = []
     for op in reversed(given):
-        reading = read(op, weights) if op.operation in free else None
+        reading = _remembered(op, weights) if op.operation in free else None
         if reading is not None and free.issuperset(reading.operations):
             free.difference_update(reading.operations)
             found.append(reading)
     return found[::-1]
+
+
+_REMEMBERED: ContextVar[dict[tuple[ir.Value, bool], Reading | None] | None] = ContextVar(
+    "remembered readings", default=None
+)
+
+
+@contextmanager
+def remembered_readings() -> Generator[None]:
+    """Read each operation once, until ``forget_readings``: reading thousands takes seconds."""
+    token = _REMEMBERED.set({})
+    try:
+        yield
+    finally:
+        _REMEMBERED.reset(token)
+
+
+def forget_readings() -> None:
+    """Read again: operations have changed, not only their attributes."""
+    known = _REMEMBERED.get()
+    if known is not None:
+        known.clear()
+
+
+def _remembered(op: ir.OpView, weights: Weights | None) -> Reading | None:
+    known = _REMEMBERED.get()
+    if known is None or not op.operation.results:
+        return read(op, weights)
+    # An operation's own hash follows its attributes.
+    key = op.operation.results[0], bool(weights)
+    if key not in known:
+        known[key] = read(op, weights)
+    return known[key]
 
 
 def _is_static(op: ir.OpView) -> bool:

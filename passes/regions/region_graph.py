@@ -142,43 +142,6 @@ class RegionGraph:
                 set_mark(self.units[number].operations, REGION, Mark(codegen, identifier))
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """What an interval of units holds; see ``RegionFacts``."""
-
-    bytes: int
-    transfer_bytes: int
-    values: int
-
-
-def interval_sizes(graph: RegionGraph, numbers: Sequence[int]) -> list[Sizes]:
-    """Return the sizes of the first unit, of the first two, and so on, in linear time.
-
-    Args:
-        graph: that the units are of.
-        numbers: of the units, in their order.
-    """
-    found: list[Sizes] = []
-    readers: dict[ir.Value, int] = {}  # of what the interval computes, those outside of it
-    known: set[ir.Value] = set()
-    total = transfer = values = 0
-    for unit in (graph.units[number] for number in numbers):
-        total += sum(size for value, size in unit.num_bytes.items() if value not in known)
-        for value in unit.inputs:
-            if value in readers:
-                readers[value] -= 1
-                left = readers[value] == 0
-                transfer, values = transfer - left * unit.num_bytes[value], values - left
-            elif value not in known:
-                transfer, values = transfer + unit.num_bytes[value], values + 1
-        known.update(unit.num_bytes)
-        for value in unit.outputs:
-            readers[value] = graph.num_readers[value]
-            transfer, values = transfer + unit.num_bytes[value], values + 1
-        found.append(Sizes(total, transfer, values))
-    return found
-
-
 def _merge_any(graph: Quotient, numbers: Sequence[int]) -> bool:
     """Merge the first two nodes of a region that may be merged; False if there are none."""
     nodes = sorted({graph.find(number) for number in numbers})

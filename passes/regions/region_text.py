@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.entry import COMPOSITE, functions, symbol_name
+from rammer_mlir.passes.ir.inlining import inline_calls
 
 _OWN = "rtask."
 """Begins the names of this project's attributes, which other tools do not know."""
@@ -27,7 +25,7 @@ def standalone(module: ir.Module, function: ir.OpView) -> ir.Module:
         copy = function.operation.clone(ip=ir.InsertionPoint(made.body)).operation
     if "sym_visibility" in copy.attributes:
         del copy.attributes["sym_visibility"]
-    inline_composites(copy, composites)
+    inline_calls(copy.regions[0].blocks[0], composites)
     _strip(copy)
     return made
 
@@ -35,28 +33,6 @@ def standalone(module: ir.Module, function: ir.OpView) -> ir.Module:
 def region_text(alone: ir.Module) -> str:
     """Return the text of a module from `standalone`, without locations."""
     return alone.operation.get_asm(enable_debug_info=False, use_local_scope=True)
-
-
-def inline_composites(function: ir.Operation, composites: Mapping[str, ir.OpView]) -> None:
-    """Put composites, which are given by their names, in place of their calls."""
-    for op in list(function.regions[0].blocks[0].operations):
-        operation = op.operation
-        if operation.name != "func.call":
-            continue
-        composite = composites.get(ir.FlatSymbolRefAttr(operation.attributes["callee"]).value)
-        if composite is not None:
-            _replace(operation, composite)
-
-
-def _replace(call: ir.Operation, composite: ir.OpView) -> None:
-    block = composite.operation.regions[0].blocks[0]
-    mapping: ValueMap = dict(zip(block.arguments, call.operands, strict=True))
-    *operations, terminator = block.operations
-    for op in operations:
-        clone_into(op, mapping, ir.InsertionPoint(call))
-    for old, value in zip(call.results, terminator.operation.operands, strict=True):
-        old.replace_all_uses_with(mapping[value])
-    call.erase()
 
 
 def _strip(op: ir.Operation) -> None:

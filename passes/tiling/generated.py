@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from rammer_mlir.bindings import func, ir
 from rammer_mlir.dialects.rtask.external import EXTERNAL, external_of
 from rammer_mlir.passes.ir.entry import symbol_name
@@ -14,10 +16,32 @@ GENERATED = "rtask.generated"
 
 def generated_alignment(function: ir.OpView) -> int:
     """Return what a region's external rKernel needs its operands aligned to; 1 without one."""
-    if GENERATED not in function.operation.attributes:
+    found = generated_entries(function)
+    if not found:
         return 1
-    found = ir.DictAttr(function.operation.attributes[GENERATED])["external"]
-    return external_of(function.operation, ir.DictAttr(found)).alignment
+    return external_of(function.operation, ir.DictAttr(found[EXTERNAL])).alignment
+
+
+def generated_entries(function: ir.OpView) -> dict[str, ir.Attribute]:
+    """Return what a region's code generator has made of it; nothing if it has made none."""
+    if GENERATED not in function.operation.attributes:
+        return {}
+    return {e.name: e.attr for e in ir.DictAttr(function.operation.attributes[GENERATED])}
+
+
+def generated_module(function: ir.OpView) -> str | None:
+    """Return the name of the ``rtask.module`` that holds a region's code, None without one."""
+    found = generated_entries(function)
+    if not found:
+        return None
+    return ir.FlatSymbolRefAttr(ir.DictAttr(found[EXTERNAL])["module"]).value
+
+
+def generated_operations(function: ir.OpView) -> int:
+    """Return the arithmetic operations of a region's external rKernel, for all rTasks."""
+    found = generated_entries(function)
+    numbers = (ir.IntegerAttr(found[key]).value for key in ("operations", "num_rtasks"))
+    return prod(numbers) if found else 0
 
 
 def generated_kernel(function: ir.OpView) -> str | None:
@@ -25,9 +49,9 @@ def generated_kernel(function: ir.OpView) -> str | None:
 
     Return its name; None if its code generator has made none.
     """
-    if GENERATED not in function.operation.attributes:
+    found = generated_entries(function)
+    if not found:
         return None
-    found = {e.name: e.attr for e in ir.DictAttr(function.operation.attributes[GENERATED])}
     computation = Computation(function)
     name = f"{symbol_name(function)}_x0"
     inputs = [argument.type for argument in computation.block.arguments]

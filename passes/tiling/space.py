@@ -65,7 +65,11 @@ class TileSpace:
 
 def is_free(op: Structured) -> bool:
     """Whether recomputing the operation per tile costs nothing worth counting: a fill."""
-    return op.is_elementwise and all(not map_.results for map_ in op.maps[: len(op.inputs)])
+    return all(map(_is_scalar, op.inputs)) and op.is_elementwise
+
+
+def _is_scalar(value: ir.Value) -> bool:
+    return not isinstance(value.type, ir.ShapedType) or value.type.rank == 0
 
 
 def analyze(

@@ -31,10 +31,8 @@ from rammer_mlir.programs.signature import Signature
 from rammer_mlir.runtime.compiled import CompiledModel
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import TaskGraph
-from rammer_mlir.scheduling.minimize import minimize
+from rammer_mlir.scheduling.planning import executed_plan
 from rammer_mlir.scheduling.policies import get_policy
-from rammer_mlir.scheduling.policies.checked import ask
-from rammer_mlir.scheduling.supersteps import supersteps
 from rammer_mlir.support.log import LOGGER, log_seconds
 from rammer_mlir.timeline.predicted import predicted_timeline
 from rammer_mlir.timeline.spans import Timeline
@@ -213,6 +211,7 @@ class Compilation:
 
         Compiling with measured costs does so by itself, but on no executor.
         """
+        self._work.executor = executor
         self.run_to("buffers")
         with self._work.timed("profile"):
             return profile_kernels(self.module, executor=executor)
@@ -255,10 +254,7 @@ class Compilation:
         if options.fold_to:  # what is executed here is not what the device would execute
             runs, policies = [], (options.policy, *policies)
         for name in policies:
-            plan = minimize(ask(get_policy(name), graph, device))
-            if device.is_bulk_synchronous:
-                plan = supersteps(graph, plan, device)
-            runs.append((name, graph, plan))
+            runs.append((name, graph, executed_plan(get_policy(name), graph, device)))
         place = f"predicted on '{device.name}' with {device.num_veus} vEUs"
         return [
             predicted_timeline(graph, plan, device, f"{name}, {place}")

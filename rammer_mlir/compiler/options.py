@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from rammer_mlir.compiler.backends.registry import find_backend
 from rammer_mlir.compiler.compile_options import CompileOptions
-from rammer_mlir.compiler.stage_names import PORTABLE_STAGES
+from rammer_mlir.compiler.stage_names import PORTABLE_STAGES, REGIONS
 from rammer_mlir.errors import OptionError
 from rammer_mlir.options import (
     DEFAULT_TARGET,
@@ -53,9 +53,9 @@ class CheckedOptions(CompileOptions):
     backend: Backend
 
     def portable_stages(self) -> tuple[Stage, ...]:
-        """Return the stages from `operators` to `program`, which are passes alone."""
+        """Return the stages up to `program`: passes, but for the choice of regions."""
         stages = self.backend.stages(self)
-        return tuple(stage for stage in stages if stage.name in PORTABLE_STAGES)
+        return tuple(stage for stage in stages if stage.name in (REGIONS, *PORTABLE_STAGES))
 
     def emulated(self, *, checked: bool = False, traced: bool = False) -> CheckedOptions:
         """Return the options for the same target, executed on this machine's processor.
@@ -105,7 +105,7 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
         target=target, backend=backend, given=options, num_veus=num_veus,
         device=costs or described.name, measured=measured, costs="" if measured else asked,
         rkernels=_check_names(options["rkernels"], KERNEL_PROVIDERS),
-        offload=_check_offload(options["offload"], options["offload_choice"]),
+        offload=_check_offload(options),
         merge_growth=_check_merge(options["merge"], options["policy"]),
         tile_bytes=vdevice.max_shared_memory if vdevice.is_bulk_synchronous else 0,
         fold_to=cores if vdevice.is_bulk_synchronous else 0,
@@ -240,10 +240,13 @@ def _check_names(names: str, registry: Registry[Any]) -> tuple[str, ...]:
     return found
 
 
-def _check_offload(names: str, choice: str) -> tuple[str, ...]:
+def _check_offload(options: Options) -> tuple[str, ...]:
+    choice, seconds = options["offload_choice"], options["offload_seconds"]
     if choice not in ("cost", "always"):
         raise OptionError(f"offload_choice: expected 'cost' or 'always', found {choice!r}")
-    found = _check_names(names, CODEGENS)
+    if not seconds >= 0:
+        raise OptionError(f"offload_seconds: expected at least 0, found {seconds:g}")
+    found = _check_names(options["offload"], CODEGENS)
     for name in found:
         find_codegen(name)
     return found

@@ -6,9 +6,13 @@ Passes are written as ``rammer-opt`` takes them. What a target does by itself, f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rammer_mlir.compiler import steps
 from rammer_mlir.compiler.compile_options import CompileOptions
+from rammer_mlir.compiler.offload_choice import TrialPasses, choose_regions
 from rammer_mlir.compiler.stage import Stage
+from rammer_mlir.compiler.stage_names import REGIONS
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.llvm.named_machines import NamedMachine
 from rammer_mlir.programs.residency import Multiprocessors
@@ -57,30 +61,39 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
     """Return the way to an object of this machine's processor, or of one that is named."""
     lower = steps.lower_to_threads if named is None else steps.lower_to_threads_of(named)
     emit = steps.compile_to_object if named is None else steps.compile_to_object_of(named)
+    general = () if options.offload else _GENERAL_GRAPH
     return (
-        Stage(
-            "operators",
-            (
-                *_GENERAL_GRAPH,
-                *_offloaded(options, named),
-                *_merged(options),
-                "rtask-batch-products",
-                *_PACKED_WEIGHTS,
-                *_split_for_cpu(options),
-                *_BLOCKED_CHANNELS,
-                "rtask-form-operators",
-                "rtask-block-weights",
-                *_winograd(options),
-                *_FUSED_BODIES,
-            ),
-        ),
-        Stage("tasks", ("rtask-inline-composites", _tiled_for_cpu(options), *_SIMPLIFIED)),
-        Stage("buffers", ("rtask-bufferize", *_preferred(options))),
+        *_regions(options, named),
+        Stage("operators", (*general, *_cpu_operators(options))),
+        Stage("tasks", _cpu_tasks(options)),
+        Stage("buffers", _cpu_buffers(options)),
         Stage("program", _scheduled(options)),
         Stage("target", step=lower),
         Stage("llvm", step=steps.translate_to_llvm),
         Stage("object", step=emit),
     )
+
+
+def _cpu_operators(options: CompileOptions) -> tuple[str, ...]:
+    return (
+        *_merged(options),
+        "rtask-batch-products",
+        *_PACKED_WEIGHTS,
+        *_split_for_cpu(options),
+        *_BLOCKED_CHANNELS,
+        "rtask-form-operators",
+        "rtask-block-weights",
+        *_winograd(options),
+        *_FUSED_BODIES,
+    )
+
+
+def _cpu_tasks(options: CompileOptions) -> tuple[str, ...]:
+    return ("rtask-inline-composites", _tiled_for_cpu(options), *_SIMPLIFIED)
+
+
+def _cpu_buffers(options: CompileOptions) -> tuple[str, ...]:
+    return ("rtask-bufferize", *(("rtask-prefer-external",) if options.offload else ()))
 
 
 def nvvm_stages(options: CompileOptions, gpu: GpuTarget, has: Multiprocessors) -> tuple[Stage, ...]:
@@ -139,11 +152,33 @@ def _gpu_stages(options: CompileOptions) -> tuple[Stage, ...]:
     )
 
 
-def _offloaded(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
-    """Return the passes that form regions for code generators, and ask these for their code."""
+def _regions(options: CompileOptions, named: NamedMachine | None) -> tuple[Stage, ...]:
+    """Return the stage that finds regions for code generators, and keeps those that are chosen."""
     if not options.offload:
         return ()
-    names = ",".join(options.offload)
+    if options.given["offload_choice"] == "always":
+        return (
+            Stage(REGIONS, (*_GENERAL_GRAPH, *_formed_regions(options, options.offload, named))),
+        )
+    passes = TrialPasses(
+        [_formed_regions(options, names, named) for names in _priorities(options.offload)],
+        (*_cpu_operators(options), *_cpu_tasks(options), *_cpu_buffers(options)),
+        applied_costs(options),
+    )
+    return (Stage(REGIONS, _GENERAL_GRAPH, choose_regions(passes)),)
+
+
+def _priorities(names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the orders of code generators to try: as given, another one first, each alone."""
+    rotated = [(*names[n:], *names[:n]) for n in range(len(names))]
+    return list(dict.fromkeys([*rotated, *((name,) for name in names)]))
+
+
+def _formed_regions(
+    options: CompileOptions, codegens: Sequence[str], named: NamedMachine | None
+) -> tuple[str, ...]:
+    """Return the passes that form regions for code generators, and ask these for their code."""
+    names = ",".join(codegens)
     where = f'device="{options.device}" num-veus={options.num_veus}'
     return (
         f"rtask-match-composites{{table={names}}}",
@@ -152,12 +187,9 @@ def _offloaded(options: CompileOptions, named: NamedMachine | None) -> tuple[str
         f"rtask-split-regions{{{where}}}",
         "rtask-outline-regions",
         "rtask-generate-regions" + (f"{{target=cpu:{named.name}}}" if named else ""),
+        "rtask-inline-regions",
+        *_SIMPLIFIED,
     )
-
-
-def _preferred(options: CompileOptions) -> tuple[str, ...]:
-    is_always = options.offload and options.given["offload_choice"] == "always"
-    return ("rtask-prefer-external",) if is_always else ()
 
 
 def _merged(options: CompileOptions) -> tuple[str, ...]:

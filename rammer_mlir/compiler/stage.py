@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.known_code import KnownCode
+from rammer_mlir.compiler.offload_decision import OffloadDecision
 from rammer_mlir.emulation.codegen.kernel import KernelCode
 from rammer_mlir.lowering.external.code import ForeignCode
 from rammer_mlir.lowering.registry import LOWERING_PASSES
@@ -52,6 +54,8 @@ class Work:
         known: objects of other programs of the model; a program of equal code takes one, and leaves
             out the stages that would make it again.
         identity: of the program's code, where ``known`` is given and has none of it.
+        executor: where rKernels are measured; here, one by one, if None.
+        decision: which regions foreign code generators compile, where that was chosen by cost.
     """
 
     module: ir.Module
@@ -69,6 +73,8 @@ class Work:
     objects: tuple[bytes, ...] = ()
     known: KnownCode | None = None
     identity: bytes = b""
+    executor: Executor | None = None
+    decision: OffloadDecision | None = None
 
     @contextmanager
     def timed(self, part: str) -> Generator[None]:

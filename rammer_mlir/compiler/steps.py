@@ -64,6 +64,8 @@ def _lower_to_threads(work: Work, machine: Machine) -> None:
     work.foreign = read_code(work.module)
     modules = [code.module for code in work.foreign]
     image = build_image(work.module, weights, work.signature, options.launched_veus, modules)
+    if work.decision is not None:
+        image = replace(image, summary=f"{image.summary}\n{work.decision.summary}")
     work.image = image
     if work.known is not None and not work.foreign:
         identity = code_identity(work.module, image.program, machine)

@@ -24,6 +24,7 @@ from rammer_mlir.scheduling.graph import Access, Int64Array, RKernel, TaskGraph
 from rammer_mlir.scheduling.memory import aligned, plan_memory
 from rammer_mlir.scheduling.overlap import span
 from rammer_mlir.scheduling.program import Plan, Run
+from rammer_mlir.scheduling.simulator import Simulation, simulate
 
 _LEAST_BLOCK = 1024
 """Bytes of memory that are taken to be in a cache, or not, together: more in large programs."""
@@ -120,6 +121,18 @@ class ReplayedCosts:
         self._now += 1
         self._traffic += total
         return _Missing(total, far)
+
+
+def simulate_repeated(graph: TaskGraph, plan: Plan, device: Device) -> Simulation:
+    """Simulate a run of a plan on a device that runs it again and again.
+
+    Where vEUs have caches that rTasks leave something in, these decide what the next ones cost.
+
+    Raises:
+        ScheduleError: if a wait blocks for ever.
+    """
+    cached = device.cache_bytes and not device.is_bulk_synchronous
+    return simulate(graph, plan, device, ReplayedCosts(graph, plan, device) if cached else None)
 
 
 class _Memory:

@@ -8,8 +8,8 @@ from itertools import groupby
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.program import Barrier, Plan
-from rammer_mlir.scheduling.replay import ReplayedCosts
-from rammer_mlir.scheduling.simulator import Event, simulate
+from rammer_mlir.scheduling.replay import simulate_repeated
+from rammer_mlir.scheduling.simulator import Event
 from rammer_mlir.timeline.spans import Span, Timeline
 
 
@@ -25,9 +25,7 @@ def predicted_timeline(graph: TaskGraph, plan: Plan, device: Device, title: str)
     veus: list[list[Span]] = [[] for _ in range(num_veus)]
     done = [0] * num_veus
     begin = 0.0
-    cached = device.cache_bytes and not device.is_bulk_synchronous
-    costs = ReplayedCosts(graph, plan, device) if cached else None
-    simulation = simulate(graph, plan, device, costs)
+    simulation = simulate_repeated(graph, plan, device)
     for _, events in groupby(simulation.events, lambda event: event.program):
         # A launch waits for the whole rProgram before.
         waits = tuple((veu, steps) for veu, steps in enumerate(done) if steps)

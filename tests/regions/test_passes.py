@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,12 +16,16 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError, PassError, RammerError
 from rammer_mlir.passes.ir.entry import computations, entry_block, symbol_name
 from rammer_mlir.passes.manager import run_pipeline
+from rammer_mlir.passes.regions import readings
 from rammer_mlir.passes.regions.codegen import CODEGENS, RegionFacts, register_codegen
 from rammer_mlir.passes.regions.cuts import Limits
+from rammer_mlir.passes.regions.intervals import interval_sizes
 from rammer_mlir.passes.regions.match import Match
 from rammer_mlir.passes.regions.patterns import CompositePattern, op, wildcard
 from rammer_mlir.passes.regions.reading import Reading
-from rammer_mlir.passes.regions.region_graph import RegionGraph, interval_sizes
+from rammer_mlir.passes.regions.readings import read
+from rammer_mlir.passes.regions.region_graph import RegionGraph
+from rammer_mlir.passes.regions.weights import Weights
 from rammer_mlir.scheduling.device import Device
 
 
@@ -153,12 +159,47 @@ def test_sizes_of_intervals_are_those_of_their_facts(toy: Toy) -> None:
     toy.kinds = kinds
     module = run(chain(*(s if s[0] == "a" else s.split()[0] for s in steps)), ANNOTATE)
     graph = RegionGraph.of(module)
-    for begin in range(len(graph.units)):
-        numbers = list(range(begin, len(graph.units)))
-        for end, sizes in enumerate(interval_sizes(graph, numbers), begin + 1):
-            facts = graph.facts(list(range(begin, end)))
-            found = (sizes.bytes, sizes.transfer_bytes, sizes.values)
-            assert found == (facts.bytes, facts.transfer_bytes, facts.values)
+    count = len(graph.units)
+    for limits in (Limits(), Limits(operations=3), Limits(bytes=300), Limits(values=4)):
+        within = [
+            limits.hold(end - begin, *three(graph, begin, end)[::2]) for begin, end in pairs(count)
+        ]
+        asked: list[bool] = []
+        for end, sizes in enumerate(interval_sizes(graph, range(count), limits), 1):
+            first = end - len(sizes.bytes)
+            asked += [False] * first
+            for begin, fits in enumerate(sizes.within(limits).tolist(), first):
+                found = tuple(
+                    int(each[begin - first])
+                    for each in (sizes.bytes, sizes.transfer_bytes, sizes.values)
+                )
+                assert found == three(graph, begin, end)
+                asked.append(fits)
+        assert asked == within and (True in within)
+        assert limits == Limits() or False in within
+
+
+def three(graph: RegionGraph, begin: int, end: int) -> tuple[int, int, int]:
+    facts = graph.facts(list(range(begin, end)))
+    return facts.bytes, facts.transfer_bytes, facts.values
+
+
+def pairs(count: int) -> list[tuple[int, int]]:
+    return [(begin, end) for end in range(1, count + 1) for begin in range(end)]
+
+
+def test_a_region_of_thousands_of_units_is_cut_in_seconds(toy: Toy) -> None:
+    toy.held = Limits(values=20)
+    module = run(chain(*["matmul", "add 0"] * 1000), ANNOTATE, MERGE)
+    begin = time.process_time()
+    run_pipeline(module, "builtin.module(rtask-split-regions)")
+    assert time.process_time() - begin < 10
+    sizes = Counter(regions(module)).values()
+    assert len(sizes) == 1  # two of each step cross no boundary of the whole
+    toy.held = Limits(bytes=64 * 20)
+    run_pipeline(module, "builtin.module(rtask-split-regions)")
+    assert time.process_time() - begin < 20
+    assert len(set(regions(module))) > 100
 
 
 def test_merged_regions_keep_to_the_limit_of_operands(toy: Toy) -> None:
@@ -174,6 +215,28 @@ def test_merged_regions_keep_to_the_limit_of_operands(toy: Toy) -> None:
             assert operands <= 5
             largest = max(largest, len(numbers) if operands == 5 else 0)
     assert largest > 2
+
+
+def test_operations_are_read_once(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the passes that only mark them, and again by what comes behind other passes."""
+    found: list[str] = []
+
+    def counted(op: ir.OpView, weights: Weights | None = None) -> Reading | None:
+        found.append(op.operation.name)
+        return read(op, weights)
+
+    monkeypatch.setattr(readings, "read", counted)
+    text = chain("exp", "matmul", "add 1")
+    run(text, ANNOTATE)
+    once = len(found)
+    module = run(text, ANNOTATE, MERGE, "rtask-split-regions{min-macs=0}")
+    assert len(found) == 2 * once > 0
+    run_pipeline(module, "builtin.module(canonicalize)")
+    found.clear()
+    run_pipeline(module, f"builtin.module({MERGE})")
+    once = len(found)
+    run_pipeline(module, f"builtin.module({MERGE},canonicalize,{MERGE})")
+    assert len(found) == 3 * once
 
 
 def test_siblings_merge_only_if_asked(toy: Toy) -> None:

@@ -30,7 +30,9 @@ class CpuBackend(Backend):
     name: ClassVar[str] = "cpu"
     spelling: ClassVar[str] = "cpu[:CPU]"
     lacks: ClassVar[tuple[str, ...]] = ("Code is for Linux; that for aarch64 was never run.",)
-    takes: ClassVar[frozenset[str]] = frozenset({"rkernels", "offload", "offload_choice"})
+    takes: ClassVar[frozenset[str]] = frozenset(
+        {"rkernels", "offload", "offload_choice", "offload_seconds"}
+    )
     measures: ClassVar[bool] = True
     has_supersteps: ClassVar[bool] = True
 

@@ -1,0 +1,28 @@
+"""Calls of private functions, replaced by what the functions compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
+
+
+def inline_calls(block: ir.Block, callees: Mapping[str, ir.OpView]) -> None:
+    """Replace the block's calls of these functions; calls within the functions stay."""
+    for op in list(block.operations):
+        if op.operation.name == "func.call":
+            callee = callees.get(ir.FlatSymbolRefAttr(op.operation.attributes["callee"]).value)
+            if callee is not None:
+                _replace(op.operation, callee)
+
+
+def _replace(call: ir.Operation, callee: ir.OpView) -> None:
+    block = callee.operation.regions[0].blocks[0]
+    mapping: ValueMap = dict(zip(block.arguments, call.operands, strict=True))
+    *operations, terminator = block.operations
+    for op in operations:
+        clone_into(op, mapping, ir.InsertionPoint(call))
+    for old, value in zip(call.results, terminator.operation.operands, strict=True):
+        old.replace_all_uses_with(mapping[value])
+    call.erase()

@@ -1,0 +1,114 @@
+"""The sizes of all intervals of a sequence of units, as far as they can be regions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.regions.cuts import Limits
+from rammer_mlir.passes.regions.region_graph import RegionGraph
+from rammer_mlir.passes.regions.units import Unit
+
+Int64Array = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class IntervalSizes:
+    """What the intervals with one end hold, a number for each begin in ascending order.
+
+    The last interval holds the unit in front of the end alone; see ``RegionFacts`` for the rest.
+    """
+
+    bytes: Int64Array
+    transfer_bytes: Int64Array
+    values: Int64Array
+
+    def within(self, limits: Limits) -> NDArray[np.bool_]:
+        """Which of the intervals are within limits."""
+        lengths = np.arange(len(self.bytes), 0, -1)
+        found = np.ones(len(lengths), dtype=np.bool_)
+        for sizes, limit in (
+            (lengths, limits.operations),
+            (self.bytes, limits.bytes),
+            (self.values, limits.values),
+        ):
+            if limit:
+                found &= sizes <= limit
+        return found
+
+
+def interval_sizes(
+    graph: RegionGraph, numbers: Sequence[int], limits: Limits
+) -> Iterator[IntervalSizes]:
+    """Yield the sizes of the intervals behind each unit, in the order of the units.
+
+    Begins in front of which no interval can be within the limits are left out: an interval holds
+    no fewer operations and bytes than its parts.
+
+    Args:
+        graph: that the units are of.
+        numbers: of the units, in their order.
+        limits: of one region.
+    """
+    intervals = _Intervals(len(numbers), graph)
+    for at, number in enumerate(numbers):
+        intervals.append(at, graph.units[number], limits)
+        part = slice(intervals.first, at + 1)
+        yield IntervalSizes(
+            intervals.bytes[part], intervals.transfer_bytes[part], intervals.values[part]
+        )
+
+
+@dataclass
+class _Intervals:
+    """Sizes of the intervals from each begin to an end that moves.
+
+    Attributes:
+        first: the least begin that counts.
+    """
+
+    count: int
+    graph: RegionGraph
+    first: int = 0
+    _seen: dict[ir.Value, int] = field(default_factory=dict[ir.Value, int])
+    _made: dict[ir.Value, int] = field(default_factory=dict[ir.Value, int])
+    _readers: dict[ir.Value, int] = field(default_factory=dict[ir.Value, int])
+
+    def __post_init__(self) -> None:
+        """Begin with empty intervals."""
+        self.bytes, self.transfer_bytes, self.values = np.zeros((3, self.count), dtype=np.int64)
+
+    def append(self, at: int, unit: Unit, limits: Limits) -> None:
+        """Move the end behind a unit."""
+        inputs = set(unit.inputs)
+        for value, size in unit.num_bytes.items():
+            new = slice(max(self._seen.get(value, -1) + 1, self.first), at + 1)
+            self.bytes[new] += size
+            if value in inputs:
+                self._cross(new, size, 1)
+                self._read(value, size)
+            self._seen[value] = at
+        for value in unit.outputs:
+            self._made[value], self._readers[value] = at, self.graph.num_readers[value]
+            self._cross(slice(self.first, at + 1), unit.num_bytes[value], 1)
+        if limits.operations:
+            self.first = max(self.first, at + 1 - limits.operations)
+        if limits.bytes:
+            self.first += int((self.bytes[self.first : at + 1] > limits.bytes).sum())
+        self.first = min(self.first, at)
+
+    def _read(self, value: ir.Value, size: int) -> None:
+        """Count a reader; behind the last one, a value stays inside of where it is made."""
+        if value in self._readers:
+            self._readers[value] -= 1
+            if not self._readers[value]:
+                self._cross(slice(self.first, self._made[value] + 1), -size, -1)
+
+    def _cross(self, begins: slice, size: int, values: int) -> None:
+        """Add to what crosses the boundary of some intervals."""
+        self.transfer_bytes[begins] += size
+        self.values[begins] += values

@@ -1,0 +1,75 @@
+"""`rtask-inline-regions`: regions go back to the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.ir.code_modules import erase_unused_modules
+from rammer_mlir.passes.ir.entry import (
+    CODEGEN,
+    COMPOSITE,
+    entry_block,
+    functions,
+    is_private,
+    symbol_name,
+)
+from rammer_mlir.passes.ir.inlining import inline_calls
+from rammer_mlir.passes.tiling.generated import GENERATED, generated_module
+
+
+@dataclass(frozen=True)
+class InlineRegions(Pass):
+    """Put the operations of regions in place of the calls, for the host to lay out and fuse.
+
+    ``regions`` are names of functions with ``rtask.codegen``; without them, those that no code
+    generator has made code of. It runs where regions have just been outlined.
+    """
+
+    name: ClassVar[str] = "rtask-inline-regions"
+
+    regions: tuple[str, ...] = ()
+
+    def run(self, module: ir.Module) -> None:
+        """Inline regions, and erase functions and code that nothing uses any more."""
+        known = {symbol_name(each): each for each in functions(module) if is_private(each)}
+        outlined = {n: f for n, f in known.items() if CODEGEN in f.operation.attributes}
+        for name in self.regions:
+            if name not in outlined:
+                raise OptionError(
+                    f"'{self.name}': regions: expected functions with {CODEGEN}, "
+                    f"{', '.join(outlined) or 'of which there is none'}, found '{name}'"
+                )
+        chosen = {n: f for n, f in outlined.items() if self._takes(n, f)}
+        block = entry_block(module)
+        inline_calls(block, chosen)
+        inline_calls(block, {n: f for n, f in known.items() if COMPOSITE in f.operation.attributes})
+        for function in chosen.values():
+            function.operation.erase()
+        _erase_unused(module, {n: f for n, f in known.items() if n not in chosen})
+
+    def _takes(self, name: str, function: ir.OpView) -> bool:
+        if self.regions:
+            return name in self.regions
+        return GENERATED not in function.operation.attributes
+
+
+def _erase_unused(module: ir.Module, known: Mapping[str, ir.OpView]) -> None:
+    """Erase composites that no region calls, and code that is no region's."""
+    regions = [f for f in known.values() if CODEGEN in f.operation.attributes]
+    called = {name for region in regions for name in _callees(region)}
+    for name, function in known.items():
+        if COMPOSITE in function.operation.attributes and name not in called:
+            function.operation.erase()
+    used = (generated_module(region) for region in regions)
+    erase_unused_modules(module, [name for name in used if name is not None])
+
+
+def _callees(function: ir.OpView) -> Iterator[str]:
+    for op in function.operation.regions[0].blocks[0].operations:
+        if op.operation.name == "func.call":
+            yield ir.FlatSymbolRefAttr(op.operation.attributes["callee"]).value

@@ -1,0 +1,175 @@
+"""Which regions foreign code generators compile, decided by the simulated time of the plan.
+
+A trial is a copy of the program in which some regions are the host's again, as they are before
+anything changes layouts: it takes the passes up to the rKernels on buffers, and then a plan of the
+policy alone. The program without regions is the one that is compiled where nothing is offloaded.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.compiler.offload_decision import OffloadDecision
+from rammer_mlir.compiler.offload_search import HOST, Choice, Search
+from rammer_mlir.compiler.stage import Step, Work
+from rammer_mlir.lowering.profiling.profiler import profile_kernels
+from rammer_mlir.lowering.registry import LOWERING_PASSES
+from rammer_mlir.passes.ir.cloning import copy_module
+from rammer_mlir.passes.ir.entry import CODEGEN, entry_block, functions, symbol_name
+from rammer_mlir.passes.manager import run_pipeline
+from rammer_mlir.passes.program.task_graph import graph_of_operators
+from rammer_mlir.passes.registry import PASSES
+from rammer_mlir.passes.tiling.generated import generated_operations
+from rammer_mlir.scheduling.devices.catalog import find_device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.planning import executed_plan
+from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.replay import simulate_repeated
+from rammer_mlir.support.log import LOGGER
+
+
+@dataclass(frozen=True)
+class TrialPasses:
+    """The passes of a trial.
+
+    Attributes:
+        regions: for each partition, what forms its regions and asks for their code; the first is
+            that of the order of priority.
+        kernels: from regions to rKernels on buffers.
+        costs: write costs on rKernels.
+    """
+
+    regions: Sequence[Sequence[str]]
+    kernels: Sequence[str]
+    costs: Sequence[str]
+
+
+def choose_regions(passes: TrialPasses) -> Step:
+    """Return the step that keeps the regions that make the program faster."""
+
+    def choose(work: Work) -> None:
+        trials = _Trials(work, passes)
+        begin, budget = time.perf_counter(), work.options.given["offload_seconds"]
+        search = Search(
+            [partition.names for partition in trials.partitions],
+            trials.seconds,
+            lambda: time.perf_counter() - begin < budget,
+        )
+        chosen = search.run()
+        work.module = trials.module(chosen)
+        work.decision = _decision(work.module, trials, search, chosen)
+        if search.untried:
+            LOGGER.warning(
+                "offload: expected to simulate all choices of regions in %g s, found no time for "
+                "%d of %d; give more with offload_seconds",
+                budget, search.untried, search.untried + len(search.seconds),
+            )  # fmt: skip
+
+    return choose
+
+
+def _decision(
+    module: ir.Module, trials: _Trials, search: Search, chosen: Choice
+) -> OffloadDecision:
+    decision = OffloadDecision(
+        found=sum(trials.partitions[0].calls.values()),
+        kept=sum(_region_calls(module).values()),
+        host_seconds=search.seconds[HOST],
+        all_seconds=search.seconds[search.everything],
+        chosen_seconds=search.seconds[chosen if chosen.kept else HOST],
+        simulations=len(search.seconds),
+        untried=search.untried,
+    )
+    LOGGER.info("%s", " ".join(decision.summary.split()))
+    return decision
+
+
+def _region_calls(module: ir.Module) -> Counter[str]:
+    """Return how often the entry function calls each region."""
+    regions = {symbol_name(f) for f in functions(module) if CODEGEN in f.operation.attributes}
+    called = (
+        ir.FlatSymbolRefAttr(op.operation.attributes["callee"]).value
+        for op in entry_block(module).operations
+        if op.operation.name == "func.call"
+    )
+    return Counter(name for name in called if name in regions)
+
+
+@dataclass(frozen=True)
+class _Partition:
+    """A module in which all regions that some code generators take have code."""
+
+    module: ir.Module
+
+    @cached_property
+    def calls(self) -> Counter[str]:
+        """How often each region's function is called."""
+        return _region_calls(self.module)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The regions' functions, those with the most arithmetic first."""
+        operations = {
+            symbol_name(f): generated_operations(f)
+            for f in functions(self.module)
+            if symbol_name(f) in self.calls
+        }
+        return sorted(operations, key=lambda name: -operations[name] * self.calls[name])
+
+    def without(self, given_back: Sequence[str]) -> ir.Module:
+        """Return a copy in which the host computes some of the regions."""
+        module = copy_module(self.module)
+        if given_back:
+            names = ",".join(given_back)
+            _run(module, (f"rtask-inline-regions{{regions={names}}}", "canonicalize", "cse"))
+        return module
+
+
+class _Trials:
+    """Programs with other regions, and their simulated times."""
+
+    def __init__(self, work: Work, passes: TrialPasses) -> None:
+        self._work, self._passes = work, passes
+        self._device = find_device(work.options.device).device(work.options.num_veus)
+        self.partitions = [_formed(work.module, regions) for regions in passes.regions]
+
+    def module(self, choice: Choice) -> ir.Module:
+        """Return a program at the stage of regions."""
+        if not choice.kept:
+            return copy_module(self._work.module)
+        partition = self.partitions[choice.partition]
+        return partition.without([n for n in partition.names if n not in choice.kept])
+
+    def seconds(self, choice: Choice) -> float:
+        """Return the predicted time of a run that follows others."""
+        graph = self._graph(choice)
+        plan = executed_plan(get_policy(self._work.options.policy), graph, self._device)
+        found = simulate_repeated(graph, plan, self._device).seconds
+        LOGGER.info("offload: %d regions kept, predicted %.6f ms", len(choice.kept), found * 1e3)
+        return found
+
+    def _graph(self, choice: Choice) -> TaskGraph:
+        module = self.module(choice)
+        _run(module, self._passes.kernels)
+        if self._work.options.measured:
+            profile_kernels(module, executor=self._work.executor)
+        _run(module, self._passes.costs)
+        return graph_of_operators(module).graph()
+
+
+def _formed(module: ir.Module, passes: Sequence[str]) -> _Partition:
+    formed = copy_module(module)
+    _run(formed, passes)
+    return _Partition(formed)
+
+
+def _run(module: ir.Module, passes: Sequence[str]) -> None:
+    if passes:
+        run_pipeline(
+            module, f"builtin.module({','.join(passes)})", passes=(*PASSES, *LOWERING_PASSES)
+        )

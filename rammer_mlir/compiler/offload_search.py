@@ -1,0 +1,118 @@
+"""The search for the regions that make a program faster, on names and simulated times alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+MOST_SIMULATIONS = 200
+"""Programs that are simulated at most: each takes the passes from `operators` to a plan."""
+
+_LEAST_GAIN = 1e-4
+"""What a region saves at least, as a part of the host's time: less is beyond any cost model."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Regions that are kept; equal ones have one name, and are decided together.
+
+    Attributes:
+        partition: number of the division into regions that they are of.
+        kept: their names; the host computes all others.
+    """
+
+    partition: int
+    kept: frozenset[str]
+
+
+HOST = Choice(0, frozenset())
+"""The program without regions, which is the same for every partition."""
+
+Simulate = Callable[[Choice], float]
+"""Returns the predicted seconds of a program."""
+
+
+class Search:
+    """Descends from the program without regions and from the one with all of them.
+
+    On a descent, each name in turn changes its side, the host's or the code generator's, and stays
+    there if the program becomes faster.
+    """
+
+    def __init__(
+        self,
+        partitions: Sequence[Sequence[str]],
+        simulate: Simulate,
+        has_time: Callable[[], bool],
+        most: int = MOST_SIMULATIONS,
+    ) -> None:
+        """Begin with nothing known.
+
+        Args:
+            partitions: names of each partition's regions in the order in which they are tried; the
+                first partition is that of the order of priority.
+            simulate: a program.
+            has_time: whether another program may be simulated.
+            most: programs that are simulated at most.
+        """
+        self._partitions, self._simulate, self._has_time = partitions, simulate, has_time
+        self._most = most
+        self.seconds: dict[Choice, float] = {}
+        self.untried = 0
+
+    @property
+    def everything(self) -> Choice:
+        """All regions of the first partition."""
+        return self._all(0)
+
+    def _all(self, partition: int) -> Choice:
+        kept = frozenset(self._partitions[partition])
+        return Choice(partition, kept) if kept else HOST
+
+    def run(self) -> Choice:
+        """Return the best program that was simulated."""
+        for choice in (HOST, self.everything):
+            self._know(choice)
+        for partition in range(1, len(self._partitions)):
+            self._try(self._all(partition))
+        whole = self._best(choice for choice in self.seconds if choice != HOST)
+        if whole is None:
+            return HOST
+        nothing = Choice(whole.partition, frozenset())
+        starts = sorted((nothing, whole), key=self._rank)
+        found = [self._descent(start) for start in starts]
+        return min(found, key=self._rank)
+
+    def _descent(self, start: Choice) -> Choice:
+        best = start
+        for name in self._partitions[start.partition]:
+            other = Choice(start.partition, best.kept ^ {name})
+            if self._try(other) and self._rank(other) < self._rank(best):
+                best = other
+        return best
+
+    def _best(self, choices: Iterable[Choice]) -> Choice | None:
+        return min(choices, key=self._rank, default=None)
+
+    def _rank(self, choice: Choice) -> float:
+        least = _LEAST_GAIN * self.seconds[HOST]
+        return self.seconds[_known_as(choice)] + least * len(choice.kept)
+
+    def _try(self, choice: Choice) -> bool:
+        """Simulate a program unless there is no time; whether it is known now."""
+        if _known_as(choice) in self.seconds:
+            return True
+        if len(self.seconds) >= self._most or not self._has_time():
+            self.untried += 1
+            return False
+        self._know(choice)
+        return True
+
+    def _know(self, choice: Choice) -> None:
+        known = _known_as(choice)
+        if known not in self.seconds:
+            self.seconds[known] = self._simulate(known)
+
+
+def _known_as(choice: Choice) -> Choice:
+    return choice if choice.kept else HOST

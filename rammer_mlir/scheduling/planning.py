@@ -1,0 +1,21 @@
+"""A policy's plan of a graph as it is executed, for whoever simulates rather than compiles it."""
+
+from __future__ import annotations
+
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.minimize import minimize
+from rammer_mlir.scheduling.policies import Policy
+from rammer_mlir.scheduling.policies.checked import ask
+from rammer_mlir.scheduling.program import Plan
+from rammer_mlir.scheduling.supersteps import supersteps
+
+
+def executed_plan(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
+    """Ask a policy, drop waits that others imply, and write supersteps where the device has them.
+
+    Raises:
+        ScheduleError: if the policy fails, or returns what is no plan of this graph and device.
+    """
+    plan = minimize(ask(policy, graph, device))
+    return supersteps(graph, plan, device) if device.is_bulk_synchronous else plan

@@ -1,0 +1,110 @@
+"""The search for regions worth it, on times that are made up: against all subsets, and its ends."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from itertools import combinations
+
+import pytest
+
+from rammer_mlir.compiler.offload_search import HOST, MOST_SIMULATIONS, Choice, Search
+
+
+def always() -> bool:
+    return True
+
+
+def search(
+    partitions: Sequence[Sequence[str]],
+    simulate: Callable[[Choice], float],
+    has_time: Callable[[], bool] = always,
+    most: int = MOST_SIMULATIONS,
+) -> tuple[Choice, Search]:
+    found = Search(partitions, simulate, has_time, most)
+    return found.run(), found
+
+
+def kept(*names: str) -> Choice:
+    return Choice(0, frozenset(names))
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_gains_that_add_up_are_all_found(seed: int) -> None:
+    rng = random.Random(seed)
+    gains = {f"r{n}": rng.uniform(-1, 1) for n in range(rng.randint(1, 8))}
+
+    def seconds(choice: Choice) -> float:
+        return 10 - sum(gains[name] for name in choice.kept)
+
+    best = min(
+        (kept(*names) for n in range(len(gains) + 1) for names in combinations(gains, n)),
+        key=seconds,
+    )
+    assert search([list(gains)], seconds)[0] == best
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_never_worse_than_host_or_all(seed: int) -> None:
+    rng = random.Random(seed)
+    names = [f"r{n}" for n in range(6)]
+    times: dict[Choice, float] = {}
+
+    def seconds(choice: Choice) -> float:
+        return times.setdefault(choice, rng.uniform(1, 2))
+
+    chosen, found = search([names], seconds)
+    # All but a ten-thousandth of the host's time for each region.
+    assert seconds(chosen) <= min(found.seconds.values()) + 6e-4 * seconds(HOST)
+    assert seconds(chosen) <= seconds(HOST)
+    assert {HOST, kept(*names)} <= found.seconds.keys()
+    assert found.untried == 0
+
+
+def test_regions_that_pay_only_together() -> None:
+    """Alone each costs a conversion at its boundary: found from the program with all of them."""
+
+    def seconds(choice: Choice) -> float:
+        boundary = 3 if 0 < len(choice.kept & {"a", "b", "c"}) < 3 else 0
+        return 10 + boundary - len(choice.kept & {"a", "b", "c"}) + 5 * ("bad" in choice.kept)
+
+    assert search([["a", "b", "c", "bad"]], seconds)[0] == kept("a", "b", "c")
+
+
+def test_equal_times_are_the_hosts() -> None:
+    assert search([["a", "b"]], lambda choice: 1.0 - 1e-5 * len(choice.kept))[0] == HOST
+
+
+def test_a_program_is_simulated_once() -> None:
+    asked: list[Choice] = []
+
+    def seconds(choice: Choice) -> float:
+        asked.append(choice)
+        return len(choice.kept)
+
+    _, found = search([["a", "b", "c"], ["a"]], seconds)
+    assert len(set(asked)) == len(asked) == len(found.seconds)
+
+
+def test_the_better_of_two_partitions() -> None:
+    times = {kept("x", "y"): 5.0, kept("x"): 4.5, Choice(1, frozenset({"z"})): 3.0}
+    chosen, _ = search([["x", "y"], ["z"]], lambda choice: times.get(choice, 6.0))
+    assert chosen == Choice(1, frozenset({"z"}))
+
+
+def test_no_region_at_all() -> None:
+    chosen, found = search([[]], lambda choice: 1.0)
+    assert chosen == HOST and list(found.seconds) == [HOST]
+
+
+def test_simulations_are_limited() -> None:
+    names = [f"r{n}" for n in range(500)]
+    _, found = search([names], lambda choice: float(len(choice.kept)))
+    assert len(found.seconds) == MOST_SIMULATIONS
+    assert found.untried == 2 * 500 - (MOST_SIMULATIONS - 2)
+
+
+def test_without_time_host_and_all_are_known() -> None:
+    times = {HOST: 2.0, kept("a", "b"): 1.0}
+    chosen, found = search([["a", "b"]], lambda choice: times[choice], lambda: False)
+    assert chosen == kept("a", "b") and found.untried > 0

@@ -1,0 +1,216 @@
+"""Which regions are kept, decided by the predicted time of the whole program."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import runpy
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+import rammer_mlir
+from rammer_mlir.benchmarks.models import build, random_feeds
+from rammer_mlir.codegens import Region, RegionCode
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
+from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.regions.codegen import CODEGENS
+from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import RKernel
+
+EXAMPLE = Path(__file__).parents[2] / "examples/your_own_codegen.py"
+
+Costs = Callable[[RKernel, Device], float | None]
+
+
+@pytest.fixture(autouse=True)
+def products() -> Iterator[Any]:
+    """Return the example's code generator, registered for a while."""
+    runpy.run_path(str(EXAMPLE))
+    yield CODEGENS.get("products")
+    CODEGENS.unregister("products")
+
+
+@contextmanager
+def priced(costs: Costs) -> Generator[None]:
+    """Have a cost function for a while."""
+    COST_FUNCTIONS.register("priced", costs)
+    yield
+    COST_FUNCTIONS.unregister("priced")
+
+
+def foreign_at(seconds: float, *names: str) -> Costs:
+    """Return costs of external rKernels, of some regions only if they are named."""
+
+    def cost(kernel: RKernel, device: Device) -> float | None:
+        is_foreign = "_x0" in kernel.name
+        if is_foreign and names and kernel.name.partition("_x0")[0] not in names:
+            return 1.0
+        return seconds if is_foreign else None
+
+    return cost
+
+
+def compiled(model: Any, **options: Any) -> Executable:
+    given: dict[str, Any] = {"offload": "products", "num_veus": 2, "cache": False} | options
+    found = rammer_mlir.compile(model, **given)
+    assert isinstance(found, Executable)
+    return found
+
+
+def nothing(region: Region) -> RegionCode | None:
+    """Leave a region to the host."""
+    return None
+
+
+def check(exe: Executable, model: Any) -> None:
+    """Compare a run with ONNX Runtime."""
+    feeds = random_feeds(model, 3)
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    found = exe.run(feeds)
+    for name, wanted in zip(names, session.run(names, feeds), strict=True):
+        np.testing.assert_allclose(found[name], np.asarray(wanted), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["mlp", "transformer_encoder", "light_squeezenet"])
+def test_without_regions_it_is_the_hosts_program(name: str) -> None:
+    model = build(name, scale="small")
+    with priced(foreign_at(1.0)):
+        chosen, plain = (
+            Compilation.of_model(model, check_options(num_veus=2, costs="priced", offload=offload))
+            for offload in ("products", "")
+        )
+        texts = [each.emit("program") for each in (chosen, plain)]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("policy", ["wavefront", "list", "sequential"])
+def test_everything_is_kept_where_it_is_faster(policy: str) -> None:
+    model = build("mlp")
+    with priced(foreign_at(1e-9)):
+        exe = compiled(model, costs="priced", policy=policy)
+    found = exe.stats["offload"]
+    assert found["kept"] == found["found"] == len(exe.image.modules) == 3
+    assert found["chosen_seconds"] == found["all_seconds"] < found["host_seconds"]
+    check(exe, model)
+
+
+def test_no_worse_than_host_and_all() -> None:
+    """Free foreign code is not always worth it: an rTask of its own costs its start."""
+    model = build("transformer_encoder", scale="small")
+    with priced(foreign_at(1e-9)):
+        exe = compiled(model, costs="priced")
+    found = exe.stats["offload"]
+    assert 0 < found["kept"] < found["found"]
+    assert found["chosen_seconds"] < min(found["host_seconds"], found["all_seconds"])
+    check(exe, model)
+
+
+def test_one_region_of_several(tmp_path: Path) -> None:
+    model = build("mlp")
+    with priced(foreign_at(1e-9, "products_1")):
+        exe = compiled(model, costs="priced")
+    found = exe.stats["offload"]
+    assert (found["found"], found["kept"], found["untried"]) == (3, 1, 0)
+    assert found["chosen_seconds"] < min(found["host_seconds"], found["all_seconds"])
+    assert [module.name for module in exe.image.modules] == ["products_1_code"]
+    assert "offloaded        1 of 3 regions" in exe.summary
+    check(exe, model)
+    exe.save(tmp_path / "mlp.rammer")
+    loaded = rammer_mlir.load(tmp_path / "mlp.rammer")
+    assert loaded.stats["offload"] == found and loaded.summary == exe.summary
+
+
+def test_the_simulated_program_is_the_compiled_one() -> None:
+    """The time that a choice was made by is that of its program."""
+    with priced(foreign_at(1e-9, "products_1")):
+        options = check_options(num_veus=2, costs="priced", offload="products")
+        compilation = Compilation.of_model(build("mlp"), options)
+        (timeline,) = compilation.predict()
+        stats = compilation.executable().stats["offload"]
+    assert timeline.seconds == pytest.approx(stats["chosen_seconds"])
+
+
+def test_of_two_code_generators_the_faster_one(products: Any) -> None:
+    """The first one named has priority, unless a program with the other one first is faster."""
+    other = copy.copy(products)
+    other.__class__ = type("Second", (type(products),), {"name": "second"})
+    other.patterns = lambda: [
+        type(each)(each.name.replace("products", "second"), each.pattern, each.check)
+        for each in type(products).patterns(products)
+    ]
+    CODEGENS.register("second", other)
+    model = build("mlp")
+    try:
+        with priced(foreign_at(1e-9, "second_0", "second_1", "second_2")):
+            chosen = compiled(model, offload="products,second", costs="priced")
+            first = compiled(
+                model, offload="products,second", costs="priced", offload_choice="always"
+            )
+    finally:
+        CODEGENS.unregister("second")
+    assert {module.name.partition("_")[0] for module in chosen.image.modules} == {"second"}
+    assert {module.name.partition("_")[0] for module in first.image.modules} == {"products"}
+    check(chosen, model)
+
+
+def test_what_there_was_no_time_for_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "rammer_mlir"), priced(foreign_at(1e-9, "products_1")):
+        exe = compiled(build("mlp"), costs="priced", offload_seconds=0.0)
+    found = exe.stats["offload"]
+    assert found["simulations"] == 2 and found["untried"] > 0
+    assert f"{found['untried']} not tried" in exe.summary
+    assert "found no time for" in caplog.text and "offload_seconds" in caplog.text
+
+
+def test_time_is_a_number_of_seconds() -> None:
+    with pytest.raises(OptionError, match="offload_seconds: expected at least 0, found -1"):
+        check_options(offload_seconds=-1.0)
+    with pytest.raises(OptionError, match="offload_seconds: expected at least 0, found nan"):
+        check_options(offload_seconds=float("nan"))
+
+
+def test_regions_without_code_are_the_hosts(products: Any) -> None:
+    """Also where foreign code is always taken: its regions would only be in the way."""
+    products.generate = nothing
+    model = build("transformer_encoder", scale="small")
+    plain = compiled(model, offload="")
+    for choice in ("cost", "always"):
+        exe = compiled(model, offload_choice=choice)
+        assert exe.image.modules == ()
+        assert len(exe.image.program.operators) == len(plain.image.program.operators)
+        check(exe, model)
+
+
+def test_measured_times_decide(
+    products: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAMMER_PROFILES", str(tmp_path / "profiles.sqlite"))
+    generate = products.generate
+    model = build("mlp", scale="small")
+
+    def slow(region: Region) -> RegionCode:
+        code = generate(region)
+        busy = "for (volatile int n = 0; n < 300000; n++) {} return 0"
+        return replace(code, code=code.code.replace("return 0", busy))
+
+    def wrong_and_fast(region: Region) -> RegionCode:
+        code = generate(region)
+        begin = code.code.index("{\n") + 1
+        return replace(code, code=code.code[:begin] + " return 0; }")
+
+    products.generate = slow
+    assert compiled(model, costs="measured").stats["offload"]["kept"] == 0
+    products.generate = wrong_and_fast
+    exe = compiled(model, costs="measured")
+    assert exe.stats["offload"]["kept"] > 0
