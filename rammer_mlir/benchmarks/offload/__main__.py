@@ -78,8 +78,9 @@ def _measure(options: argparse.Namespace, codegens: tuple[str, ...], name: str) 
     )  # fmt: skip
     text = json.dumps(dataclasses.asdict(result), indent=1)
     (options.folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-    outcome = "; ".join(line.removeprefix("- ") for line in failures([result])) or "done"
-    print(f"{outcome} ({time.perf_counter() - begin:.0f} s)", file=sys.stderr, flush=True)
+    print(f"{time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
+    for line in failures([result]):
+        print(line, file=sys.stderr, flush=True)
 
 
 @one_line_errors

@@ -1,4 +1,8 @@
-"""How much code an integration is: lines that are not blank, beside the class or in its folder."""
+"""How much code an integration is: lines that are not blank.
+
+They are those of the folder of its class, or of the file if it has no folder, and of the files that
+have its name among the engines.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ _ENDINGS = (".py", ".c", ".h", ".mlir", ".toml", ".json")
 
 
 def integration_lines(codegen: object) -> int:
-    """Count the lines of a code generator: of its folder, or of its file if it has none."""
+    """Count the lines of a code generator."""
     file = Path(inspect.getfile(type(codegen))).resolve()
     room = Path(codegens.__file__).resolve().parent
     if file.is_relative_to(room) and file.parent != room:
@@ -19,6 +23,8 @@ def integration_lines(codegen: object) -> int:
         files = [path for path in folder.rglob("*") if path.suffix in _ENDINGS]
     else:
         files = [file]
+    engines = room.parent / "engines"
+    files += engines.rglob(f"{getattr(codegen, 'name', '-')}*.py")
     return sum(map(_lines, files))
 
 

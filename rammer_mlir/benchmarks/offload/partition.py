@@ -138,27 +138,31 @@ def _count(program: ImportedModel, passes: Sequence[str]) -> tuple[Counter[str],
             merged=len(graph.regions()),
         )
         run_pipeline(module, split)
-        total["split"] = len(RegionGraph.of(module).regions())
+        graph = RegionGraph.of(module)
+        units = [unit for unit in graph.units if unit.region is not None]
+        total["split"] = total["generated"] = len(graph.regions())
+        total["taken"] = sum(len(unit.readings) for unit in units)
+        total["taken_macs"] = sum(unit.macs for unit in units)
         begin = time.perf_counter()
         run_pipeline(module, generate)
         seconds = time.perf_counter() - begin
-        for region in _generated(module):
-            total["taken"] += sum(
+        for region in _left(module):
+            total["taken"] -= sum(
                 reading.kind != _COPIED for each in region.operations for reading in each.readings
             )
-            total["taken_macs"] += region.macs
-            total["generated"] += 1
+            total["taken_macs"] -= region.macs
+            total["generated"] -= 1
     return total, seconds
 
 
-def _generated(module: ir.Module) -> Iterator[Region]:
-    """Yield the region of each call of a function that there is code of."""
+def _left(module: ir.Module) -> Iterator[Region]:
+    """Yield the region of each call of a function that the code generator made no code of."""
     own = [f for f in functions(module) if CODEGEN in f.operation.attributes]
-    made = {
-        symbol_name(f): region_of(module, f) for f in own if GENERATED in f.operation.attributes
+    left = {
+        symbol_name(f): region_of(module, f) for f in own if GENERATED not in f.operation.attributes
     }
     for op in entry_block(module).operations:
         if op.operation.name == "func.call":
             callee = ir.FlatSymbolRefAttr(op.operation.attributes["callee"]).value
-            if callee in made:
-                yield made[callee]
+            if callee in left:
+                yield left[callee]

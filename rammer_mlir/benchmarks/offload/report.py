@@ -31,7 +31,8 @@ DIFFERENCES = """\
 - The host suppresses boxes and sorts long rows of scores. These divide a detector into programs,
   and no region reaches over such a step.
 - Regions without cost-based partitioning come from an exact merging rule, not from a greedy one.
-- Code of regions is made when compiling; what is left for the first run is memory and caches.
+- Code of regions is made when compiling. Engines that take a graph are built before the first run,
+  of which this is a part here.
 - Nothing is quantized, and both sides share memory: there is no transfer. Copies are rTasks of the
   host that only move data, all of them, whoever needs them.
 - The paper has latencies without cost-based partitioning; here there is only one way to partition.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 from rammer_mlir.benchmarks.machine import table
@@ -18,6 +19,9 @@ ACCEPTABLE = 1.03
 
 MIXED = 0.95
 """Where it is less than this, mixing both is better than either."""
+
+_LONGEST = 300
+"""Characters of a reason that are printed."""
 
 CHOICES = (HOST, ALWAYS, COST)
 
@@ -80,11 +84,23 @@ def summary(results: list[OffloadResult]) -> str:
 
 def failures(results: list[OffloadResult]) -> list[str]:
     """Say what is missing, and why, a line for each."""
-    lines = [f"- {r.request.model}: {r.error}" for r in results if r.error]
+    lines = [f"- {r.request.model}: {_short(r.error)}" for r in results if r.error]
     lines += [
-        f"- {result.request.model}, {outcome.codegen}: {reason}"
+        f"- {result.request.model}, {outcome.codegen}: {', '.join(steps)}: {_short(reason)}"
         for result in results
         for outcome in result.outcomes
-        for reason in outcome.reasons
+        for reason, steps in _by_reason(outcome).items()
     ]
     return lines
+
+
+def _by_reason(outcome: Outcome) -> dict[str, list[str]]:
+    """Return for each reason what failed for it."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for step, _, reason in (text.partition(": ") for text in outcome.reasons):
+        found[reason].append(step)
+    return found
+
+
+def _short(reason: str) -> str:
+    return reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]}..."
