@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from rammer_mlir.benchmarks import __main__ as bench
+from rammer_mlir.benchmarks import report
 from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.comparison import Array
 from rammer_mlir.benchmarks.decoding import decode
@@ -206,6 +207,9 @@ def test_benchmarks_have_a_part_for_it(
     monkeypatch.setattr(bench, "chosen_codegens", only_products)
     arguments = ["mlp", "--parts", "offload", "--threads", "1", "2", "--output", str(tmp_path)]
     assert bench.main(arguments) == 0
+    kept = report.read(tmp_path / "bench.json").offloads
+    assert [result.request.threads for result in kept] == [1, 2]
+    assert kept[0].outcomes == measured.outcomes
     text = (tmp_path / "bench.md").read_text()
     assert "`cost` is at most 1.03" in text and text.count("| mlp") == 4
     assert "mlp, broken: regions, always, cost: " in text
@@ -216,6 +220,9 @@ def test_benchmarks_have_a_part_for_it(
     [
         (["--codegens", "nobody"], "--codegens: expected one of .*; found 'nobody'"),
         (["alexnet"], "model: expected one of resnet18, .*; found 'alexnet'"),
+        (["--threads", "0"], "--threads: expected at least 1, found 0"),
+        (["-o", "/dev/null/page.md"], "--folder, --output: expected places to write to, found "),
+        (["-o", "page.md"], "'.*vgg19.json': expected a result of this version, found another f"),
     ],
 )
 def test_bad_arguments_are_one_line(
@@ -225,15 +232,17 @@ def test_bad_arguments_are_one_line(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept/vgg19.json").write_text('{"model": "vgg19"}')
     if "--codegens" not in arguments:
         monkeypatch.setattr(
             "rammer_mlir.benchmarks.offload.__main__.chosen_codegens", only_products
         )
-    assert main([*arguments, "--folder", str(tmp_path), "-o", str(tmp_path / "page.md")]) == 1
+    assert main(["--folder", "kept", "-o", "page.md", *arguments]) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert re.search(message, error)
-    assert not (tmp_path / "page.md").exists()
 
 
 def timed(name: str, seconds: float) -> Measured:

@@ -60,11 +60,36 @@ def _select(patterns: Sequence[str]) -> list[str]:
     return found
 
 
+def _check(options: argparse.Namespace) -> None:
+    """Refuse, before anything is measured, what could not be written afterwards.
+
+    Raises:
+        OptionError: naming the option.
+    """
+    if options.threads < 1:
+        raise OptionError(f"--threads: expected at least 1, found {options.threads}")
+    try:
+        options.folder.mkdir(parents=True, exist_ok=True)
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(
+            f"--folder, --output: expected places to write to, found '{error}'; choose others"
+        ) from error
+    list(_load(options.folder, PUBLISHED))
+
+
 def _load(folder: Path, names: Iterable[str]) -> Iterator[OffloadResult]:
     for name in names:
         file = folder / f"{name}.json"
-        if file.exists():
+        if not file.exists():
+            continue
+        try:
             yield decode(OffloadResult, json.loads(file.read_text(encoding="utf-8")))
+        except (KeyError, TypeError, ValueError) as error:
+            raise OptionError(
+                f"'{file}': expected a result of this version, found another file ({error}); "
+                "delete it, and measure again"
+            ) from error
 
 
 def _measure(options: argparse.Namespace, codegens: tuple[str, ...], name: str) -> None:
@@ -88,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the models that are asked for, and write the page of all results in the folder."""
     options = _parser().parse_args(arguments)
     codegens, names = chosen_codegens(options), _select(options.models)
-    options.folder.mkdir(parents=True, exist_ok=True)
+    _check(options)
     for name in names:
         if not (options.new and (options.folder / f"{name}.json").exists()):
             _measure(options, codegens, name)
