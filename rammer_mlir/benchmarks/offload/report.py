@@ -189,7 +189,7 @@ def beginning_table(results: Results) -> str:
         if host and always and host.beginning and always.beginning:
             begun = always.beginning
             cells = [f"{begun.compiling:.1f}", f"{host.beginning.compiling:.1f}",
-                     f"{begun.first_run:.3f}", f"{always.latency.median:.3f}"]  # fmt: skip
+                     f"{begun.first_run:.3g}", f"{always.latency.median:.3g}"]  # fmt: skip
         rows.append([model, outcome.codegen, made, *cells])
     return table(rows)
 
