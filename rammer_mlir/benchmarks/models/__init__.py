@@ -1,7 +1,27 @@
 """Real networks and small ones, built in code with seeded random weights."""
 
 from rammer_mlir.benchmarks.models.feeds import random_feeds
-from rammer_mlir.benchmarks.models.registry import LIGHT, MODELS, OWN, TABLE_1, Model, build
+from rammer_mlir.benchmarks.models.registry import (
+    ALL_MODELS,
+    DETECTORS,
+    LIGHT,
+    MODELS,
+    OWN,
+    TABLE_1,
+    Model,
+    build,
+)
 from rammer_mlir.benchmarks.models.scale import Scale
 
-__all__ = ["LIGHT", "MODELS", "OWN", "TABLE_1", "Model", "Scale", "build", "random_feeds"]
+__all__ = [
+    "ALL_MODELS",
+    "DETECTORS",
+    "LIGHT",
+    "MODELS",
+    "OWN",
+    "TABLE_1",
+    "Model",
+    "Scale",
+    "build",
+    "random_feeds",
+]

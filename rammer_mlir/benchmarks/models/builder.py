@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -162,18 +162,19 @@ class GraphBuilder:
             group=groups,
         )
 
-    def batch_norm(self, x: Value) -> Value:
-        """Add an inference-time batch normalisation over dimension 1."""
+    def batch_norm(self, x: Value, gain: float = 1.0) -> Value:
+        """Add an inference-time batch normalisation over dimension 1, to this deviation."""
         channels = x.shape[1]
         mean, variance = weights.statistics(self.rng, channels, x.moments)
-        return self.op(
+        found = self.op(
             "BatchNormalization",
             x,
-            self.constant(weights.scale(self.rng, channels), "scale"),
-            self.constant(weights.bias(self.rng, channels), "bias"),
+            self.constant(weights.scale(self.rng, channels) * np.float32(gain), "scale"),
+            self.constant(weights.bias(self.rng, channels) * np.float32(gain), "bias"),
             self.constant(mean, "mean"),
             self.constant(variance, "variance"),
         )
+        return replace(found, moments=Moments(0.0, gain**2))
 
     def linear(self, x: Value, features: int) -> Value:
         """Add ``x @ W + b`` on the last dimension, as MatMul and Add."""

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 # What the standard logistic function does to a normal variable, to first order at zero.
 SIGMOID_SLOPE = 0.25
 
+LEAKY_SLOPE = 0.1
+"""Below zero, of the leaky ReLUs of all models."""
+
 
 @dataclass(frozen=True)
 class Moments:
@@ -43,6 +46,15 @@ def relu(x: Moments) -> Moments:
     mean = x.mean * below + x.std * density
     square = (x.mean**2 + x.variance) * below + x.mean * x.std * density
     return Moments(mean, max(square - mean * mean, 0.0))
+
+
+def leaky_relu(x: Moments) -> Moments:
+    """Moments of ``max(x, LEAKY_SLOPE * x)`` for a normally distributed x."""
+    above, below = relu(x), relu(Moments(-x.mean, x.variance))
+    mean = above.mean - LEAKY_SLOPE * below.mean
+    square = above.variance + above.mean**2
+    square += LEAKY_SLOPE**2 * (below.variance + below.mean**2)
+    return Moments(mean, square - mean * mean)
 
 
 def sigmoid(x: Moments) -> Moments:
@@ -85,6 +97,7 @@ RULES: dict[str, Rule] = {
     "Concat": _mixture,
     "Relu": lambda xs: relu(xs[0]),
     "Clip": lambda xs: relu(xs[0]),
+    "LeakyRelu": lambda xs: leaky_relu(xs[0]),
     "Sigmoid": lambda xs: sigmoid(xs[0]),
     "Tanh": lambda xs: tanh(xs[0]),
     "MaxPool": _max_pool,

@@ -24,6 +24,12 @@ MOST_DIMENSIONS = 64
 MOST_ELEMENTS = 2**31 - 1
 """Of one tensor: device code counts elements in 32 bits."""
 
+RANK_BY_COUNTING = 4096
+"""Longest axis that a compiled TopK orders by comparing all elements with each other."""
+
+MOST_SEARCHED = 256
+"""Most elements that a compiled TopK searches one by one along longer axes."""
+
 MOST_FOLDED = 1 << 26
 """Elements of a constant that is computed at compile time: half a gigabyte of shapes or indices."""
 

@@ -20,12 +20,7 @@ from rammer_mlir.frontends.onnx.builders.views import (
     concat,
     reshape,
 )
-
-_RANK_BY_COUNTING = 4096
-"""Longest axis whose elements are all compared with each other."""
-
-_LARGEST_COUNT = 256
-"""Most elements that are searched for one after the other along longer axes."""
+from rammer_mlir.frontends.onnx.limits import MOST_SEARCHED, RANK_BY_COUNTING
 
 
 def top_k(node: Node) -> list[Tensor | None]:
@@ -52,12 +47,13 @@ def top_k(node: Node) -> list[Tensor | None]:
 
 def _indices(node: Node, rows: Tensor, count: int, largest: bool) -> Tensor:
     """Return the places of the first ``count`` elements of each row in order."""
-    if rows.shape[-1] <= _RANK_BY_COUNTING:
+    if rows.shape[-1] <= RANK_BY_COUNTING:
         return _by_counting(rows, count, largest)
-    if count > _LARGEST_COUNT:
+    if count > MOST_SEARCHED:
         raise node.unsupported(
-            f"k is {count} of {rows.shape[-1]} elements: expected at most {_LARGEST_COUNT} of "
-            f"more than {_RANK_BY_COUNTING}"
+            f"k is {count} of {rows.shape[-1]} elements: expected at most {MOST_SEARCHED} of more "
+            f"than {RANK_BY_COUNTING} in one static program; rammer-compile or "
+            "rammer_mlir.compile let the host sort"
         )
     return _one_by_one(rows, count, largest)
 

@@ -9,7 +9,8 @@ import onnx
 from rammer_mlir.evaluators.host_table import HOST_EVALUATORS
 from rammer_mlir.evaluators.table import EVALUATORS
 from rammer_mlir.frontends.onnx.folding.demand import SHAPE_INPUTS
-from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS
+from rammer_mlir.frontends.onnx.limits import MOST_SEARCHED, RANK_BY_COUNTING
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, static_shape
 
 CONTROL_FLOW = ("If", "Loop", "Scan")
 
@@ -41,6 +42,27 @@ def is_host_operator(node: onnx.NodeProto) -> bool:
     return is_control_flow(node) or (
         node.domain in ONNX_DOMAINS and node.op_type in HOST_EVALUATORS
     )
+
+
+def is_long_sort(node: onnx.NodeProto, types: Mapping[str, onnx.ValueInfoProto]) -> bool:
+    """Whether a node takes so many of so many elements that a compiled search would be slow.
+
+    Args:
+        node: any.
+        types: of the graph's values, by name, as far as they are known.
+    """
+    if node.op_type != "TopK" or node.domain not in ONNX_DOMAINS:
+        return False
+    axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), -1)
+    found = next(filter(None, node.output), "")
+    length, count = (_extent(types.get(name), axis) for name in (node.input[0], found))
+    return length > RANK_BY_COUNTING and count > MOST_SEARCHED
+
+
+def _extent(value: onnx.ValueInfoProto | None, axis: int) -> int:
+    """Return the size of a dimension, 0 if it is not known."""
+    shape = None if value is None else static_shape(value)
+    return shape[axis] if shape and -len(shape) <= axis < len(shape) else 0
 
 
 def is_light(node: onnx.NodeProto) -> bool:

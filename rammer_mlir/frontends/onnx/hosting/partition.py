@@ -12,7 +12,11 @@ from onnx import helper
 from rammer_mlir.frontends.onnx.folding.attributes import attributes_of
 from rammer_mlir.frontends.onnx.hosting.bounds import SizeBounds
 from rammer_mlir.frontends.onnx.hosting.identity import identity
-from rammer_mlir.frontends.onnx.hosting.operators import fixed_operands, is_host_operator
+from rammer_mlir.frontends.onnx.hosting.operators import (
+    fixed_operands,
+    is_host_operator,
+    is_long_sort,
+)
 from rammer_mlir.frontends.onnx.hosting.padding import Verdict, padding_of
 from rammer_mlir.frontends.onnx.hosting.parts import (
     Part,
@@ -25,7 +29,7 @@ from rammer_mlir.frontends.onnx.hosting.shape_chains import ShapeChains
 from rammer_mlir.frontends.onnx.model import Model, names_used_by
 from rammer_mlir.frontends.onnx.open_inputs import open_signature
 from rammer_mlir.frontends.onnx.shapes import open_nodes, require_static_values
-from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, value_infos
 from rammer_mlir.frontends.onnx.walk import subgraphs
 from rammer_mlir.programs.host_program import (
     Call,
@@ -57,8 +61,10 @@ class HostedGraph:
 
 def needs_host(model: Model) -> bool:
     """Whether no single static program computes a model whose shapes have been inferred."""
-    nodes = model.graph.node
+    nodes, types = model.graph.node, value_infos(model.graph)
     if any(map(is_host_operator, nodes)) or open_nodes(model.graph):
+        return True
+    if any(is_long_sort(node, types) for node in nodes):
         return True
     constants = {tensor.name for tensor in model.graph.initializer} | model.weights.keys()
     return any(name not in constants for node in nodes for name in fixed_operands(node))

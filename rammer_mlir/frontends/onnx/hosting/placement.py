@@ -18,6 +18,7 @@ from rammer_mlir.frontends.onnx.hosting.operators import (
     fixed_operands,
     is_host_operator,
     is_light,
+    is_long_sort,
 )
 from rammer_mlir.frontends.onnx.model import Model, names_used_by
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, static_shape, value_infos
@@ -132,6 +133,8 @@ class _Placer:
 
     def _is_on_host(self, node: onnx.NodeProto, operands: list[str]) -> bool:
         if is_host_operator(node) or not all(map(self._is_number, [*operands, *node.output])):
+            return True
+        if is_long_sort(node, self._types):
             return True
         if not is_light(node):
             return False

@@ -1,0 +1,154 @@
+"""Run a model by our own compiler, regions of it compiled by code generators."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import rammer_mlir
+from rammer_mlir.benchmarks.comparison import Array
+from rammer_mlir.hosted_models.interpreter import Interpreter
+from rammer_mlir.hosted_models.model import HostedModel
+from rammer_mlir.hosted_models.parts import Part, Value
+from rammer_mlir.runtime.compiled import RunnableModel
+from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.support.plugins import load_plugins
+from rammer_mlir.timeline.spans import Span, Timeline
+
+RECORDS = 5
+"""Recorded runs; the fastest one is taken for what it shows."""
+
+_COPIES = ("copy", "border", "constant", "insert_slice", "pad", "concat")
+"""How the names of rKernels begin that only move data."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What the fastest of some recorded runs spent its time on, in seconds.
+
+    The times of vEUs are means of them, so that all but the first add up to the first.
+
+    Attributes:
+        total: of the run.
+        foreign: rTasks of the code generator.
+        own: rTasks of the compiler, without those that copy.
+        copies: rTasks of the compiler that only move data.
+        invocation: waits at barriers, launches, and vEUs that have nothing to do.
+        host: what happens outside of compiled programs.
+        rtasks: how many rTasks of the code generator there are.
+    """
+
+    total: float
+    foreign: float
+    own: float
+    copies: float
+    invocation: float
+    host: float
+    rtasks: int
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """Seconds of what happens once: compiling, and the first run."""
+
+    compiling: float
+    first_run: float
+
+
+class Offloaded:
+    """A model compiled for the CPU, also one that the host runs in parts."""
+
+    def __init__(
+        self,
+        model: Path,
+        threads: int,
+        codegens: str = "",
+        choice: str = "cost",
+        plugins: Sequence[str] = (),
+    ) -> None:
+        """Compile an ONNX file; no code generators are named for the compiler's own rKernels."""
+        load_plugins(plugins)
+        begin = time.perf_counter()
+        self._model: RunnableModel = rammer_mlir.compile(
+            model, num_veus=threads, cache=False, offload=codegens, offload_choice=choice
+        )
+        self._compiling = time.perf_counter() - begin
+        self._first_run: float | None = None
+        self._foreign = _foreign_names(codegens)
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs by name."""
+        begin = time.perf_counter()
+        found = self._model.run(feeds)
+        if self._first_run is None:
+            self._first_run = time.perf_counter() - begin
+        return found
+
+    def beginning(self) -> Beginning:
+        """Return what happened once; the model must have run."""
+        return Beginning(self._compiling, self._first_run or 0.0)
+
+    def spent(self, feeds: Mapping[str, Array]) -> Spent:
+        """Record some runs, and return what the fastest one spent its time on."""
+        runs = [self._record(feeds) for _ in range(RECORDS)]
+        total, lines = min(runs, key=lambda run: run[0])
+        return _spent(total, lines, self._foreign)
+
+    def _record(self, feeds: Mapping[str, Array]) -> tuple[float, list[Timeline]]:
+        """Return the seconds of a run, and a timeline for each program in it."""
+        if isinstance(self._model, Executable):
+            line = self._model.record(feeds)
+            return line.seconds, [line]
+        lines: list[Timeline] = []
+        begin = time.perf_counter()
+        self._model.run(feeds)
+        seconds = time.perf_counter() - begin
+        if isinstance(self._model, HostedModel):
+            parts = [_RecordedPart(part, lines) for part in self._model.parts]
+            Interpreter(self._model.program, parts).run(feeds)
+        return seconds, lines
+
+
+class _RecordedPart(Part):
+    """A part whose runs are recorded where it is one program."""
+
+    def __init__(self, model: RunnableModel, lines: list[Timeline]) -> None:
+        super().__init__(model)
+        self._lines = lines
+
+    def call(self, values: Sequence[Value]) -> list[Value]:
+        """Return the outputs in order."""
+        if isinstance(self.model, Executable):
+            self._lines.append(self.model.record(dict(zip(self.names, values, strict=True))))
+        return super().call(values)
+
+
+def _foreign_names(codegens: str) -> re.Pattern[str]:
+    """Return what the names of external rKernels look like: that of the region, and a number."""
+    names = "|".join(re.escape(name.strip()) for name in codegens.split(","))
+    return re.compile(rf"(?:{names})_\d+_x\d+") if codegens else re.compile("$^")
+
+
+def _spent(total: float, lines: Sequence[Timeline], foreign: re.Pattern[str]) -> Spent:
+    """Sum up a run; programs recorded in another run than ``total`` was measured in may differ."""
+    inside = sum(line.seconds for line in lines)
+    total = max(total, inside)
+    shares = {"foreign": 0.0, "own": 0.0, "copies": 0.0}
+    rtasks = 0
+    for line in lines:
+        for span in line.spans:
+            if span.kind == "rtask":
+                kind = _kind(span, foreign)
+                shares[kind] += span.seconds / len(line.veus)
+                rtasks += span.count if kind == "foreign" else 0
+    rest = inside - sum(shares.values())
+    return Spent(total=total, **shares, invocation=rest, host=total - inside, rtasks=rtasks)
+
+
+def _kind(span: Span, foreign: re.Pattern[str]) -> str:
+    if foreign.match(span.kernel):
+        return "foreign"
+    return "copies" if span.kernel.startswith(_COPIES) else "own"

@@ -1,0 +1,147 @@
+"""What detectors share: boxes from predictions, and suppression of boxes that overlap.
+
+Boxes are their corners ``left, top, right, bottom`` in pixels. The number of results is fixed, as
+in GluonCV: what is suppressed has score, label and corners -1, and stands last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
+
+NOTHING = -1
+"""Score, label and corners of a result that is suppressed."""
+
+
+@dataclass(frozen=True)
+class Detections:
+    """Boxes with scores: values [N, M], [N, M, 4], and labels [N, M] of i64."""
+
+    scores: Value
+    boxes: Value
+    labels: Value
+
+
+@dataclass(frozen=True)
+class Suppression:
+    """Which boxes stay.
+
+    Attributes:
+        overlap: share of the union that two boxes of one label may have in common.
+        least: scores have to be higher.
+        most: how many stay, of each image.
+    """
+
+    overlap: float
+    least: float
+    most: int
+
+
+def scalar(g: GraphBuilder, value: float) -> Value:
+    """Add a constant of rank 0."""
+    return g.constant(np.array(value, np.float32), "scalar")
+
+
+def parts(g: GraphBuilder, x: Value, axis: int) -> list[Value]:
+    """Halve a tensor along an axis."""
+    return g.ops("Split", x, num_outputs=2, axis=axis)
+
+
+def decode(
+    g: GraphBuilder,
+    deltas: Value,
+    boxes: tuple[Value, Value],
+    scales: tuple[float, float],
+    longest: float | None = None,
+) -> Value:
+    """Return corners [..., 4] from offsets [..., 4] of boxes, which are centres and sizes.
+
+    Args:
+        g: the graph.
+        deltas: offsets of the centre in sizes, then logarithms of the growth.
+        boxes: centres and sizes, [..., 2] each.
+        scales: by which these two are multiplied.
+        longest: bound of the logarithm.
+    """
+    (offset, growth), (centre, size) = parts(g, deltas, -1), boxes
+    offset = g.op("Mul", offset, scalar(g, scales[0]))
+    growth = g.op("Mul", growth, scalar(g, scales[1]))
+    if longest is not None:
+        growth = g.op("Min", growth, scalar(g, longest))
+    centre = g.op("Add", g.op("Mul", offset, size), centre)
+    half = g.op("Mul", g.op("Mul", g.op("Exp", growth), size), scalar(g, 0.5))
+    return g.op("Concat", g.op("Sub", centre, half), g.op("Add", centre, half), axis=-1)
+
+
+def centres_and_sizes(g: GraphBuilder, boxes: Value) -> tuple[Value, Value]:
+    """Return both [..., 2] of corners [..., 4]."""
+    low, high = parts(g, boxes, -1)
+    size = g.op("Sub", high, low)
+    return g.op("Add", low, g.op("Mul", size, scalar(g, 0.5))), size
+
+
+def constant_boxes(
+    g: GraphBuilder, centres: npt.NDArray[np.floating], sizes: npt.NDArray[np.floating]
+) -> tuple[Value, Value]:
+    """Add centres and sizes [M, 2] of anchors."""
+    return (
+        g.constant(centres.astype(np.float32), "centres"),
+        g.constant(sizes.astype(np.float32), "sizes"),
+    )
+
+
+def clip(g: GraphBuilder, boxes: Value, image: int) -> Value:
+    """Move corners into the image."""
+    return g.op("Clip", boxes, scalar(g, 0), scalar(g, image))
+
+
+def take(g: GraphBuilder, values: Value, order: Value) -> Value:
+    """Return of values [N, M, ...] those with the numbers [N, K] of each image."""
+    numbers = g.op("Unsqueeze", order, g.integers(-1))
+    return g.op("GatherND", values, numbers, batch_dims=1)
+
+
+def highest(g: GraphBuilder, scores: Value, most: int) -> tuple[Value, Value]:
+    """Return the highest scores of [N, M] in falling order, and their numbers."""
+    found = g.ops("TopK", scores, g.integers(min(most, scores.shape[1])), num_outputs=2, axis=1)
+    return found[0], found[1]
+
+
+def best(g: GraphBuilder, given: Detections, most: int) -> Detections:
+    """Return the detections of the highest scores, in falling order."""
+    scores, order = highest(g, given.scores, most)
+    return Detections(scores, take(g, given.boxes, order), take(g, given.labels, order))
+
+
+def suppress(g: GraphBuilder, given: Detections, rule: Suppression) -> Detections:
+    """Keep of boxes of one label that overlap the one with the highest score."""
+    scores = g.op("Unsqueeze", given.scores, g.integers(1))
+    limits = [g.constant(np.array([limit], np.float32)) for limit in (rule.overlap, rule.least)]
+    kept = g.op("NonMaxSuppression", _apart(g, given), scores, g.integers(rule.most), *limits)
+    at = g.op("Gather", kept, g.integers(0, 2), axis=1)
+    none = g.constant(np.full(given.scores.shape, NOTHING, np.float32), "none")
+    left = g.op("ScatterND", none, at, g.op("GatherND", given.scores, at))
+    return best(g, Detections(left, given.boxes, given.labels), rule.most)
+
+
+def _apart(g: GraphBuilder, given: Detections) -> Value:
+    """Move boxes of different labels so far apart that they do not overlap."""
+    reach = g.op("ReduceMax", g.op("Abs", given.boxes), keepdims=0)
+    distance = g.op("Add", g.op("Mul", reach, scalar(g, 2)), scalar(g, 1))
+    labels = g.op("Unsqueeze", g.op("Cast", given.labels, to=1), g.integers(-1))
+    return g.op("Add", given.boxes, g.op("Mul", labels, distance))
+
+
+def outputs(g: GraphBuilder, found: Detections, names: Sequence[str]) -> None:
+    """Declare scores [N, M], boxes [N, M, 4] and labels [N, M], in f32, as outputs."""
+    is_left = g.op("GreaterOrEqual", found.scores, scalar(g, 0))
+    nothing = scalar(g, NOTHING)
+    boxes = g.op("Where", g.op("Unsqueeze", is_left, g.integers(-1)), found.boxes, nothing)
+    labels = g.op("Where", is_left, g.op("Cast", found.labels, to=1), nothing)
+    for value, name in zip((found.scores, boxes, labels), names, strict=True):
+        g.output(value, name)

@@ -1,0 +1,50 @@
+"""VGG-19 for 224x224 images (Simonyan and Zisserman, ICLR 2015, Table 1, column E)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx
+
+from rammer_mlir.benchmarks.models.builder import GraphBuilder
+from rammer_mlir.benchmarks.models.scale import Scale
+
+
+@dataclass(frozen=True)
+class Vgg:
+    """Sizes of a VGG.
+
+    Attributes:
+        image: height and width.
+        stages: channels and number of the 3x3 convolutions in front of each pooling.
+        hidden: features of the two hidden layers of the classifier.
+        classes: that it tells apart.
+    """
+
+    image: int
+    stages: tuple[tuple[int, int], ...]
+    hidden: int
+    classes: int
+
+
+SIZES = {
+    "full": Vgg(224, ((64, 2), (128, 2), (256, 4), (512, 4), (512, 4)), 4096, 1000),
+    "small": Vgg(16, ((4, 1), (8, 2), (8, 2)), 32, 20),
+}
+
+
+def build(batch: int, scale: Scale) -> onnx.ModelProto:
+    """Build the classifier: ``image`` [N, 3, 224, 224] f32 to ``logits`` [N, 1000] f32."""
+    size = SIZES[scale]
+    g = GraphBuilder("vgg19", seed=19)
+    x = g.input("image", [batch, 3, size.image, size.image])
+    for number, (channels, repeats) in enumerate(size.stages):
+        with g.scope(f"stage{number + 1}"):
+            for _ in range(repeats):
+                x = g.op("Relu", g.conv(x, channels, 3, with_bias=True))
+            x = g.op("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
+    x = g.op("Flatten", x)
+    for _ in range(2):
+        x = g.op("Relu", g.gemm(x, size.hidden))
+    g.output(g.gemm(x, size.classes), "logits")
+    return g.finish()

@@ -1,0 +1,29 @@
+"""How far results of detectors agree, of which rounding decides the order and the number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rammer_mlir.benchmarks.comparison import Array
+from rammer_mlir.benchmarks.models.ssd import OUTPUTS
+
+SCORE, PIXELS = 0.01, 2.0
+"""Differences of scores and of corners up to which two detections are the same."""
+
+
+def agreement(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float | None:
+    """Return the share of expected detections that were found; None where there are none."""
+    if set(expected) != set(OUTPUTS) or set(found) != set(OUTPUTS):
+        return None
+    scores, boxes, labels = (_pairs(expected[name], found[name]) for name in OUTPUTS)
+    is_same = (scores[..., 0] <= SCORE) & (labels[..., 0] == 0) & (boxes.max(-1) <= PIXELS)
+    return float(is_same.any(-1).mean())
+
+
+def _pairs(a: Array, b: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Return differences [N, K, K, ...] of each of [N, K, ...] from each other one."""
+    first, second = (np.asarray(each, np.float64) for each in (a, b))
+    first, second = (each.reshape(*each.shape[:2], -1) for each in (first, second))
+    return np.abs(first[:, :, None] - second[:, None, :])

@@ -1,0 +1,32 @@
+"""How much code an integration is: lines that are not blank.
+
+They are those of the folder of its class, or of the file if it has no folder, and of the files that
+have its name among the engines.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+from rammer_mlir import codegens
+
+_ENDINGS = (".py", ".c", ".h", ".mlir", ".toml", ".json")
+
+
+def integration_lines(codegen: object) -> int:
+    """Count the lines of a code generator."""
+    file = Path(inspect.getfile(type(codegen))).resolve()
+    room = Path(codegens.__file__).resolve().parent
+    if file.is_relative_to(room) and file.parent != room:
+        folder = room / file.relative_to(room).parts[0]
+        files = [path for path in folder.rglob("*") if path.suffix in _ENDINGS]
+    else:
+        files = [file]
+    engines = room.parent / "engines"
+    files += engines.rglob(f"{getattr(codegen, 'name', '-')}*.py")
+    return sum(map(_lines, files))
+
+
+def _lines(file: Path) -> int:
+    return sum(bool(line.strip()) for line in file.read_text(encoding="utf-8").splitlines())

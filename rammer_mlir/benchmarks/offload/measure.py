@@ -1,0 +1,194 @@
+"""Measure a model computed by the compiler alone, with code generators always, and by cost."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from rammer_mlir.benchmarks.bench import Request, worst_error, write_model
+from rammer_mlir.benchmarks.child import Failure, in_child
+from rammer_mlir.benchmarks.comparison import Array
+from rammer_mlir.benchmarks.contenders.offloaded import Beginning, Offloaded, Spent
+from rammer_mlir.benchmarks.contenders.protocol import Contender, Open
+from rammer_mlir.benchmarks.contenders.table import REFERENCE, open_contender
+from rammer_mlir.benchmarks.lane import Feeds, Lane, outputs, turn
+from rammer_mlir.benchmarks.models import Scale
+from rammer_mlir.benchmarks.offload.agreement import agreement
+from rammer_mlir.benchmarks.offload.partition import Job, Partition, partition
+from rammer_mlir.benchmarks.timing import Latency, take_turns
+from rammer_mlir.errors import TargetError
+
+HOST = "host"
+ALWAYS, COST = "always", "cost"
+"""Ways to choose between code of a code generator and the compiler's own."""
+
+
+@dataclass(frozen=True)
+class OffloadRequest:
+    """What to measure of a model.
+
+    Attributes:
+        model: its name.
+        codegens: one after the other.
+        plugins: modules or files that make code generators known.
+        scale: of the model.
+        batch: images, or the like.
+        threads: of every contender; for us, vEUs.
+        budget: seconds of timing for each code generator.
+        patience: seconds within which a contender has to be ready, and regions to be counted.
+    """
+
+    model: str
+    codegens: tuple[str, ...]
+    plugins: tuple[str, ...] = ()
+    scale: Scale = "full"
+    batch: int = 1
+    threads: int = 2
+    budget: float = 3.0
+    patience: float = 1200.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One way to run the model.
+
+    Attributes:
+        name: ``onnxruntime``, ``host``, ``always``, ``cost``.
+        latency: side by side with the others of the same code generator.
+        worst: worst error against the reference as a share of the tolerance.
+        agreement: of detections, the share that the reference has too; None for other models.
+        beginning: what happens once; None for the reference.
+        spent: what a run spends its time on; None for the reference.
+    """
+
+    name: str
+    latency: Latency
+    worst: float
+    agreement: float | None = None
+    beginning: Beginning | None = None
+    spent: Spent | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one code generator does for a model, and why parts of that are missing."""
+
+    codegen: str
+    partition: Partition | None = None
+    runs: list[Measured] = field(default_factory=list[Measured])
+    reasons: list[str] = field(default_factory=list[str])
+
+    def run(self, name: str) -> Measured | None:
+        """Find one way to run the model."""
+        return next((run for run in self.runs if run.name == name), None)
+
+    def seconds(self, name: str) -> float | None:
+        """Find a median latency."""
+        run = self.run(name)
+        return None if run is None else run.latency.median
+
+
+@dataclass(frozen=True)
+class OffloadResult:
+    """Everything measured of one model."""
+
+    request: OffloadRequest
+    outcomes: list[Outcome] = field(default_factory=list[Outcome])
+    error: str | None = None
+
+
+def measure_offload(request: OffloadRequest) -> OffloadResult:
+    """Measure a model with each code generator; what fails is a reason, and ends nothing else."""
+    with tempfile.TemporaryDirectory(prefix="rammer-offload-") as folder, ExitStack() as stack:
+        path = Path(folder) / "model.onnx"
+        model = Request(request.model, request.scale, request.batch)
+        written = in_child(write_model, (model, path), request.patience)
+        if isinstance(written, Failure):
+            return OffloadResult(request, error=written.message)
+        feeds, _ = written
+        measuring = _Measuring(request, path, feeds)
+        try:
+            common = {
+                REFERENCE: measuring.open(
+                    stack, partial(open_contender, name=REFERENCE), REFERENCE
+                ),
+                HOST: measuring.open(stack, Offloaded, HOST),
+            }
+            return OffloadResult(request, [measuring.outcome(c, common) for c in request.codegens])
+        except TargetError as error:
+            return OffloadResult(request, error=str(error))
+
+
+@dataclass(frozen=True)
+class _Measuring:
+    request: OffloadRequest
+    path: Path
+    feeds: Feeds
+
+    def open(self, stack: ExitStack, opens: Open, name: str) -> Lane:
+        """Open the model in a process of its own, which ends with the stack.
+
+        Raises:
+            TargetError: if that fails.
+        """
+        lane = stack.enter_context(Lane(name, opens, self.path, self.request.threads, self.feeds))
+        lane.open(self.request.patience)
+        return lane
+
+    def outcome(self, codegen: str, common: Mapping[str, Lane]) -> Outcome:
+        """Measure one code generator; the lanes in common are there already."""
+        request = self.request
+        job = Job(self.path, codegen, request.plugins, request.threads)
+        counted = in_child(partition, job, request.patience)
+        reasons = [f"regions: {counted.message}"] if isinstance(counted, Failure) else []
+        found = None if isinstance(counted, Failure) else counted
+        with ExitStack() as stack:
+            lanes = {**common, **self._open_choices(stack, codegen, reasons)}
+            runs: list[Measured] = []
+            try:
+                runs += self._time(lanes, reasons)
+            except TargetError as error:
+                reasons.append(str(error))
+            return Outcome(codegen, found, runs, reasons)
+
+    def _open_choices(self, stack: ExitStack, codegen: str, reasons: list[str]) -> dict[str, Lane]:
+        lanes: dict[str, Lane] = {}
+        for choice in (ALWAYS, COST):
+            opens = partial(
+                Offloaded, codegens=codegen, choice=choice, plugins=self.request.plugins
+            )
+            try:
+                lanes[choice] = self.open(stack, opens, choice)
+            except TargetError as error:
+                reasons.append(str(error))
+        return lanes
+
+    def _time(self, lanes: Mapping[str, Lane], reasons: list[str]) -> list[Measured]:
+        expected = lanes[REFERENCE].call(outputs)
+        results: dict[str, dict[str, Array]] = {}
+        for name, lane in lanes.items():
+            try:
+                results[name] = lane.call(outputs)
+            except TargetError as error:
+                reasons.append(str(error))
+        turns = {name: partial(lanes[name].call, turn) for name in results}
+        latencies = take_turns(turns, self.request.budget)
+        return [
+            Measured(
+                name, latencies[name], worst_error(expected, found), agreement(expected, found),
+                lanes[name].call(_beginning), lanes[name].call(_spent),
+            )
+            for name, found in results.items()
+        ]  # fmt: skip
+
+
+def _beginning(contender: Contender, _: Feeds) -> Beginning | None:
+    return contender.beginning() if isinstance(contender, Offloaded) else None
+
+
+def _spent(contender: Contender, feeds: Feeds) -> Spent | None:
+    return contender.spent(feeds) if isinstance(contender, Offloaded) else None

@@ -1,0 +1,81 @@
+"""The paper's models, by this project's names, and its numbers ("Bring Your Own Codegen").
+
+Tables 1 and 2: TensorRT on Jetson AGX Xavier, f32 and f16. Tables 3 and 4: Vitis AI on the U250
+and on the Zynq UltraScale+. Speedups are over TVM without tuning on the same board's GPU, on 96
+threads of a server, and on the Zynq's CPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Published:
+    """What the paper has of a model.
+
+    Attributes:
+        title: its name there.
+        nodes: share of nodes that TensorRT takes, in percent; it takes all MACs.
+        jetson: speedup in f32 and in f16.
+        merged, split: subgraphs without and with cost-based partitioning.
+        merged_ms, split_ms: latency of these.
+        u250: speedup, share of nodes, share of MACs; None where it was left out.
+        zynq: likewise.
+    """
+
+    title: str
+    nodes: int
+    jetson: tuple[float, float]
+    merged: int
+    merged_ms: float
+    split: int
+    split_ms: float
+    u250: tuple[float, int, int] | None
+    zynq: tuple[float, int, int] | None
+
+
+PUBLISHED: dict[str, Published] = {
+    "resnet18": Published(
+        "ResNet-18", 100, (1.07, 2.06), 1, 4.12, 1, 4.12, (3.91, 96, 99), (34.05, 96, 100)
+    ),
+    "resnet50": Published(
+        "ResNet-50 v1b", 100, (1.53, 3.58), 1, 9.66, 1, 9.66, (4.48, 98, 99), (44.51, 98, 99)
+    ),
+    "inception_v3": Published(
+        "Inception V3", 100, (2.00, 5.30), 1, 16.13, 1, 16.13, (4.14, 99, 99), (77.34, 98, 100)
+    ),
+    "darknet53": Published(
+        "DarkNet-53", 100, (3.73, 8.81), 1, 12.81, 1, 12.81, (5.07, 98, 100), (75.01, 98, 100)
+    ),
+    "mobilenet_v2": Published(
+        "MobileNet V2 1.0", 100, (1.19, 1.78), 1, 3.32, 1, 3.32, None, (19.11, 99, 100)
+    ),
+    "vgg19": Published(
+        "VGG19", 100, (0.92, 2.29), 1, 24.26, 1, 24.26, (5.52, 80, 99), (10.22, 80, 99)
+    ),
+    "ssd_512_mobilenet": Published(
+        "SSD 512 MobileNet 1.0", 36, (2.24, 3.73), 6, 48.13, 1, 18.43, None, (5.47, 28, 100)
+    ),
+    "ssd_300_resnet34": Published(
+        "SSD 300 ResNet-34", 41, (48.44, 108.68), 6, 79.30, 1, 34.31, (2.42, 33, 100),
+        (12.7, 34, 100),
+    ),
+    "faster_rcnn_resnet50_fpn": Published(
+        "Faster R-CNN ResNet50 v1b", 63, (6.29, 25.53), 21, 407.15, 2, 404.51, (1.08, 46, 20),
+        (1.29, 46, 20),
+    ),
+}  # fmt: skip
+
+INTEGRATIONS = {
+    "TensorRT": 4403,
+    "TI Deep Learning": 3085,
+    "Arm Ethos-N": 2405,
+    "Arm Compute Library": 2188,
+    "Vitis AI": 1924,
+    "CoreML": 840,
+}
+"""Lines of code of the paper's integrations."""
+
+INITIALISATION = (8.0, 62.0)
+"""Seconds in which TensorRT builds the engine of a subgraph, least and most."""

@@ -1,0 +1,168 @@
+"""What a code generator takes of a model, counted in the IR behind the passes that form regions."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rammer_mlir import dialects
+from rammer_mlir.benchmarks.offload.integration import integration_lines
+from rammer_mlir.bindings import ir
+from rammer_mlir.compiler.options import check_options
+from rammer_mlir.frontends.onnx import ImportedModel, import_any
+from rammer_mlir.frontends.onnx.load import load
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.open_inputs import open_signature
+from rammer_mlir.passes.ir.entry import CODEGEN, entry_block, functions, symbol_name
+from rammer_mlir.passes.manager import run_pipeline
+from rammer_mlir.passes.regions.codegen import CODEGENS
+from rammer_mlir.passes.regions.region import Region, region_of
+from rammer_mlir.passes.regions.region_graph import RegionGraph
+from rammer_mlir.passes.tiling.generated import GENERATED
+from rammer_mlir.programs.host_program import Evaluate
+from rammer_mlir.support.plugins import load_plugins
+
+_STEPS = ("rtask-merge-regions", "rtask-split-regions", "rtask-generate-regions")
+"""Passes behind which there is something to count."""
+
+_COPIED = "fill"
+"""Kind of an operation of which every user gets a copy, so that it is none of the model's."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A model's file, a code generator, and the plug-ins that may define it."""
+
+    model: Path
+    codegen: str
+    plugins: tuple[str, ...] = ()
+    num_veus: int = 1
+
+
+@dataclass(frozen=True)
+class Partition:
+    """What a code generator takes.
+
+    Attributes:
+        operations: of the model, as the host would compute it; one with a reading counts as one,
+            whatever it consists of, and so does each step of the host.
+        readings: operations whose meaning is known.
+        macs: multiplications that are added up.
+        taken: operations, all of them with a reading, in regions that it made code of.
+        taken_macs: in these regions.
+        merged: regions before cost-based partitioning.
+        split: regions behind it.
+        generated: regions that it made code of.
+        seconds: for making it.
+        lines: of code of the code generator.
+    """
+
+    operations: int = 0
+    readings: int = 0
+    macs: int = 0
+    taken: int = 0
+    taken_macs: int = 0
+    merged: int = 0
+    split: int = 0
+    generated: int = 0
+    seconds: float = 0.0
+    lines: int = 0
+
+
+def partition(job: Job) -> Partition:
+    """Count what a code generator takes of a model.
+
+    Raises:
+        RammerError: if the model cannot be imported, or the code generator fails.
+    """
+    load_plugins(job.plugins)
+    lines = integration_lines(CODEGENS.get(job.codegen))
+    passes = _passes(job)
+    total: Counter[str] = Counter()
+    seconds = 0.0
+    for program in _programs(load(job.model)):
+        if isinstance(program, int):
+            total["operations"] += program
+        else:
+            counted, took = _count(program, passes)
+            total += counted
+            seconds += took
+    return Partition(**total, seconds=seconds, lines=lines)
+
+
+def _programs(model: Model) -> Iterator[ImportedModel | int]:
+    """Yield the static programs of a model, and how many operations the host runs itself."""
+    found = import_any(model, {}, {})
+    if isinstance(found, ImportedModel):
+        yield found
+        return
+    yield sum(isinstance(step, Evaluate) for step in found.program.steps)
+    for part in found.parts:
+        if open_signature(part.model).is_open:
+            yield len(part.model.graph.node)
+        else:
+            yield from _programs(part.model)
+
+
+def _passes(job: Job) -> list[str]:
+    """Return the pipelines up to each of the passes behind which something is counted."""
+    options = check_options(
+        "cpu", offload=job.codegen, offload_choice="always", num_veus=job.num_veus
+    )
+    (operators,) = (stage for stage in options.portable_stages() if stage.name == "operators")
+    found: list[str] = []
+    begin = 0
+    for step in _STEPS:
+        end = 1 + next(n for n, text in enumerate(operators.passes) if text.startswith(step))
+        found.append(f"builtin.module({','.join(operators.passes[begin:end])})")
+        begin = end
+    return found
+
+
+def _count(program: ImportedModel, passes: Sequence[str]) -> tuple[Counter[str], float]:
+    """Return what is counted of a static program, and the seconds of making code."""
+    context = ir.Context()
+    dialects.register(context)
+    merge, split, generate = passes
+    with context, ir.Location.unknown():
+        module = ir.Module.parse(program.bytecode)
+        run_pipeline(module, merge)
+        graph = RegionGraph.of(module)
+        total = Counter(
+            operations=sum(max(1, len(unit.readings)) for unit in graph.units),
+            readings=sum(len(unit.readings) for unit in graph.units),
+            macs=sum(unit.macs for unit in graph.units),
+            merged=len(graph.regions()),
+        )
+        run_pipeline(module, split)
+        graph = RegionGraph.of(module)
+        units = [unit for unit in graph.units if unit.region is not None]
+        total["split"] = total["generated"] = len(graph.regions())
+        total["taken"] = sum(len(unit.readings) for unit in units)
+        total["taken_macs"] = sum(unit.macs for unit in units)
+        begin = time.perf_counter()
+        run_pipeline(module, generate)
+        seconds = time.perf_counter() - begin
+        for region in _left(module):
+            total["taken"] -= sum(
+                reading.kind != _COPIED for each in region.operations for reading in each.readings
+            )
+            total["taken_macs"] -= region.macs
+            total["generated"] -= 1
+    return total, seconds
+
+
+def _left(module: ir.Module) -> Iterator[Region]:
+    """Yield the region of each call of a function that the code generator made no code of."""
+    own = [f for f in functions(module) if CODEGEN in f.operation.attributes]
+    left = {
+        symbol_name(f): region_of(module, f) for f in own if GENERATED not in f.operation.attributes
+    }
+    for op in entry_block(module).operations:
+        if op.operation.name == "func.call":
+            callee = ir.FlatSymbolRefAttr(op.operation.attributes["callee"]).value
+            if callee in left:
+                yield left[callee]

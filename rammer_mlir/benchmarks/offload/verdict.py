@@ -1,0 +1,106 @@
+"""Whether choosing by cost is as good as it should be: the better of both, or better than both."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from rammer_mlir.benchmarks.machine import table
+from rammer_mlir.benchmarks.offload.measure import (
+    ALWAYS,
+    COST,
+    HOST,
+    OffloadResult,
+    Outcome,
+)
+
+ACCEPTABLE = 1.03
+"""Latency by cost over that of the better of both, which it should not exceed."""
+
+MIXED = 0.95
+"""Where it is less than this, mixing both is better than either."""
+
+_LONGEST = 300
+"""Characters of a reason that are printed."""
+
+CHOICES = (HOST, ALWAYS, COST)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How the choice by cost compares with the better one of host and everything offloaded."""
+
+    ratio: float
+
+    @property
+    def is_acceptable(self) -> bool:
+        """Whether it is as good as the better of both."""
+        return self.ratio <= ACCEPTABLE
+
+    @property
+    def is_better(self) -> bool:
+        """Whether it is better than both."""
+        return self.ratio <= MIXED
+
+    def __str__(self) -> str:
+        """Give the ratio, and what it means."""
+        words = "better than both" if self.is_better else "yes" if self.is_acceptable else "no"
+        return f"{self.ratio:.3f} {words}"
+
+
+def verdict(outcome: Outcome) -> Verdict | None:
+    """Compare the latencies; None where one is missing."""
+    host, always, cost = (outcome.seconds(name) for name in CHOICES)
+    if host is None or always is None or cost is None:
+        return None
+    return Verdict(cost / min(host, always))
+
+
+def verdict_table(results: list[OffloadResult]) -> str:
+    """One row per model and code generator: latencies in ms, and whether `cost` is good enough."""
+    heading = ["model", "threads", "code generator", *(f"{name} ms" for name in CHOICES)]
+    rows = [[*heading, f"cost over the better, at most {ACCEPTABLE}"]]
+    for result in results:
+        for outcome in result.outcomes:
+            runs = [outcome.run(name) for name in CHOICES]
+            cells = ["-" if run is None else str(run.latency) for run in runs]
+            found = verdict(outcome)
+            last = "-" if found is None else str(found)
+            where = [result.request.model, str(result.request.threads)]
+            rows.append([*where, outcome.codegen, *cells, last])
+    return table(rows)
+
+
+def summary(results: list[OffloadResult]) -> str:
+    """Say for how many it holds."""
+    found = [v for r in results for o in r.outcomes if (v := verdict(o)) is not None]
+    good = sum(v.is_acceptable for v in found)
+    better = sum(v.is_better for v in found)
+    return (
+        f"`cost` is at most {ACCEPTABLE} of the better of host and all offloaded in {good} of "
+        f"{len(found)} cases, and better than both by 5 % in {better}."
+    )
+
+
+def failures(results: list[OffloadResult]) -> list[str]:
+    """Say what is missing, and why, a line for each."""
+    lines = [f"- {r.request.model}: {_short(r.error)}" for r in results if r.error]
+    lines += [
+        f"- {result.request.model}, {outcome.codegen}: {', '.join(steps)}: {_short(reason)}"
+        for result in results
+        for outcome in result.outcomes
+        for reason, steps in _by_reason(outcome).items()
+    ]
+    return lines
+
+
+def _by_reason(outcome: Outcome) -> dict[str, list[str]]:
+    """Return for each reason what failed for it."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for step, _, reason in (text.partition(": ") for text in outcome.reasons):
+        found[reason].append(step)
+    return found
+
+
+def _short(reason: str) -> str:
+    return reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]}..."

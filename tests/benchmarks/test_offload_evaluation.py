@@ -1,0 +1,299 @@
+"""The evaluation of code generators: what is counted, measured and written, at small scale."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rammer_mlir.benchmarks import __main__ as bench
+from rammer_mlir.benchmarks import report
+from rammer_mlir.benchmarks.child import Failure, in_child
+from rammer_mlir.benchmarks.comparison import Array
+from rammer_mlir.benchmarks.decoding import decode
+from rammer_mlir.benchmarks.models import ALL_MODELS, build
+from rammer_mlir.benchmarks.models.counts import count
+from rammer_mlir.benchmarks.models.ssd import OUTPUTS
+from rammer_mlir.benchmarks.offload.__main__ import main
+from rammer_mlir.benchmarks.offload.agreement import agreement
+from rammer_mlir.benchmarks.offload.integration import integration_lines
+from rammer_mlir.benchmarks.offload.measure import (
+    Measured,
+    OffloadRequest,
+    OffloadResult,
+    Outcome,
+    measure_offload,
+)
+from rammer_mlir.benchmarks.offload.paper import PUBLISHED
+from rammer_mlir.benchmarks.offload.partition import Job, Partition, partition
+from rammer_mlir.benchmarks.offload.report import page
+from rammer_mlir.benchmarks.offload.verdict import summary, verdict
+from rammer_mlir.benchmarks.timing import Latency
+
+EXAMPLE = str(Path(__file__).parents[2] / "examples/your_own_codegen.py")
+
+BROKEN = """
+from rammer_mlir.codegens import Limits, register_codegen
+
+class Broken:
+    name = "broken"
+    def patterns(self): return []
+    def supports(self, reading): return reading.kind in ("matmul", "relu")
+    def limits(self): return Limits()
+    def worth(self, facts, device): return True
+    def generate(self, region): raise ValueError("no registers left")
+
+register_codegen(Broken())
+"""
+
+
+def only_products(_: argparse.Namespace) -> tuple[str, ...]:
+    return ("products",)
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> str:
+    file = tmp_path_factory.mktemp("plugin") / "broken.py"
+    file.write_text(BROKEN)
+    return str(file)
+
+
+def counted(name: str, folder: Path, plugin: str, codegen: str = "products") -> Partition:
+    """Count in another process: what a plug-in registers stays there."""
+    file = folder / f"{name}.onnx"
+    file.write_bytes(build(name, scale="small").SerializeToString())
+    found = in_child(partition, Job(file, codegen, (plugin,)), 300)
+    assert not isinstance(found, Failure), found.message
+    return found
+
+
+def test_all_of_a_perceptron_is_taken(tmp_path: Path) -> None:
+    """Three products with a bias, two of them with a ReLU: one region, then one each."""
+    found = counted("mlp", tmp_path, EXAMPLE)
+    assert (found.operations, found.readings, found.taken) == (8, 8, 8)
+    assert (found.merged, found.split, found.generated) == (1, 3, 3)
+    assert found.macs == found.taken_macs > 0
+    assert found.lines > 50
+
+
+TAKER = '''
+from rammer_mlir.codegens import Limits, RegionCode, register_codegen
+
+class Taker:
+    """Takes everything, and counts on nobody to run its code."""
+    name = "taker"
+    def patterns(self): return []
+    def supports(self, reading): return True
+    def limits(self): return Limits()
+    def worth(self, facts, device): return True
+    def generate(self, region): return RegionCode("int f;", region.name)
+
+register_codegen(Taker())
+'''
+
+
+@pytest.fixture(scope="module")
+def taker(tmp_path_factory: pytest.TempPathFactory) -> str:
+    file = tmp_path_factory.mktemp("plugin") / "taker.py"
+    file.write_text(TAKER)
+    return str(file)
+
+
+@pytest.mark.parametrize("name", ["inception_v3", "resnet50"])
+def test_one_region_of_a_classifier(name: str, tmp_path: Path, taker: str) -> None:
+    """Every multiply-add that the model's definition has is read; nothing is counted twice."""
+    found = counted(name, tmp_path, taker, "taker")
+    assert found.taken_macs == found.macs == count(build(name, scale="small")).flops // 2
+    assert found.taken == found.readings == found.operations
+    assert (found.merged, found.split, found.generated) == (1, 1, 1)
+
+
+def test_a_detector_counts_its_host_steps_too(tmp_path: Path, taker: str) -> None:
+    """Regions without products fall back to the host, as in the paper's Table 2."""
+    found = counted("ssd_300_resnet34", tmp_path, taker, "taker")
+    model = build("ssd_300_resnet34", scale="small")
+    assert found.taken_macs == found.macs == count(model).flops // 2
+    assert 0 < found.taken < found.readings < found.operations
+    assert found.split == found.generated == 1 < found.merged
+
+
+def test_regions_without_code_are_not_taken(tmp_path: Path) -> None:
+    """The weights of VGG's layers are transposed, which the example leaves to the host."""
+    found = counted("vgg19", tmp_path, EXAMPLE)
+    assert found.split == 3
+    assert (found.generated, found.taken, found.taken_macs) == (0, 0, 0)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory, broken: str) -> OffloadResult:
+    request = OffloadRequest(
+        "mlp", ("broken", "products"), (EXAMPLE, broken), "small", threads=2, budget=0.0
+    )
+    return measure_offload(request)
+
+
+def test_each_way_is_timed_and_compared(measured: OffloadResult) -> None:
+    assert measured.error is None
+    _, outcome = measured.outcomes
+    assert [run.name for run in outcome.runs] == ["onnxruntime", "host", "always", "cost"]
+    assert outcome.reasons == []
+    for run in outcome.runs:
+        assert 0 < run.latency.low <= run.latency.median
+        assert run.worst <= 1 and run.agreement is None
+    always = outcome.run("always")
+    assert always is not None and always.spent is not None and always.beginning is not None
+    spent = always.spent
+    parts = spent.foreign + spent.own + spent.copies + spent.invocation + spent.host
+    assert spent.foreign > 0 and spent.rtasks >= 3
+    assert parts == pytest.approx(spent.total)
+    assert always.beginning.compiling > 0 and always.beginning.first_run > 0
+
+
+def test_a_code_generator_that_fails_is_a_reason(measured: OffloadResult) -> None:
+    outcome, _ = measured.outcomes
+    assert outcome.partition is None
+    assert [run.name for run in outcome.runs] == ["onnxruntime", "host"]
+    assert len(outcome.reasons) == 3  # regions, always, cost
+    assert all("ValueError: no registers left" in reason for reason in outcome.reasons)
+    assert all("\n" not in reason for reason in outcome.reasons)
+
+
+def test_the_page_and_its_json(measured: OffloadResult) -> None:
+    text = page([replace(measured, request=replace(measured.request, model="vgg19"))])
+    for part in (
+        "| vgg19",
+        "1 to 1",
+        "paper: TensorRT",
+        "- vgg19, broken: regions, always, cost: code gen",
+        "0.92, 2.29",
+    ):
+        assert part in text
+    assert "1.07, 2.06" not in text  # another model's
+    assert decode(OffloadResult, json.loads(json.dumps(asdict(measured)))) == measured
+
+
+def test_the_command_keeps_results_and_goes_on(
+    tmp_path: Path, measured: OffloadResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def measure(request: OffloadRequest) -> OffloadResult:
+        asked.append(request.model)
+        return replace(measured, request=request)
+
+    monkeypatch.setattr("rammer_mlir.benchmarks.offload.__main__.measure_offload", measure)
+    monkeypatch.setattr("rammer_mlir.benchmarks.offload.__main__.chosen_codegens", only_products)
+    place = ["--folder", str(tmp_path / "kept"), "-o", str(tmp_path / "page.md")]
+    assert main(["resnet*", *place]) == 0
+    assert main(["resnet18", "vgg19", "--new", *place]) == 0
+    assert asked == ["resnet18", "resnet50", "vgg19"]
+    text = (tmp_path / "page.md").read_text()
+    assert all(f"| {name}" in text for name in asked)
+
+
+def test_benchmarks_have_a_part_for_it(
+    tmp_path: Path, measured: OffloadResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure(request: OffloadRequest) -> OffloadResult:
+        return replace(measured, request=request)
+
+    monkeypatch.setattr(bench, "measure_offload", measure)
+    monkeypatch.setattr(bench, "chosen_codegens", only_products)
+    arguments = ["mlp", "--parts", "offload", "--threads", "1", "2", "--output", str(tmp_path)]
+    assert bench.main(arguments) == 0
+    kept = report.read(tmp_path / "bench.json").offloads
+    assert [result.request.threads for result in kept] == [1, 2]
+    assert kept[0].outcomes == measured.outcomes
+    text = (tmp_path / "bench.md").read_text()
+    assert "`cost` is at most 1.03" in text and text.count("| mlp") == 4
+    assert "mlp, broken: regions, always, cost: " in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--codegens", "nobody"], "--codegens: expected one of .*; found 'nobody'"),
+        (["alexnet"], "model: expected one of resnet18, .*; found 'alexnet'"),
+        (["--threads", "0"], "--threads: expected at least 1, found 0"),
+        (["-o", "/dev/null/page.md"], "--folder, --output: expected places to write to, found "),
+        (["-o", "page.md"], "'.*vgg19.json': expected a result of this version, found another f"),
+    ],
+)
+def test_bad_arguments_are_one_line(
+    arguments: Sequence[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept/vgg19.json").write_text('{"model": "vgg19"}')
+    if "--codegens" not in arguments:
+        monkeypatch.setattr(
+            "rammer_mlir.benchmarks.offload.__main__.chosen_codegens", only_products
+        )
+    assert main(["--folder", "kept", "-o", "page.md", *arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert re.search(message, error)
+
+
+def timed(name: str, seconds: float) -> Measured:
+    return Measured(name, Latency(seconds, seconds, seconds, 3), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("host", "always", "cost", "is_acceptable", "is_better"),
+    [
+        (1.0, 2.0, 1.02, True, False),
+        (2.0, 1.0, 1.02, True, False),
+        (1.0, 2.0, 1.04, False, False),
+        (1.0, 1.1, 0.94, True, True),
+    ],
+)
+def test_choice_by_cost_against_the_better_of_both(
+    host: float, always: float, cost: float, is_acceptable: bool, is_better: bool
+) -> None:
+    runs = [timed("host", host), timed("always", always), timed("cost", cost)]
+    outcome = Outcome("products", runs=runs)
+    found = verdict(outcome)
+    assert found is not None
+    assert (found.is_acceptable, found.is_better) == (is_acceptable, is_better)
+    result = OffloadResult(OffloadRequest("mlp", ("products",)), [outcome])
+    assert f"in {int(is_acceptable)} of 1 cases" in summary([result])
+    assert verdict(Outcome("products", runs=runs[:2])) is None
+
+
+def detections(scores: list[float], left: list[float]) -> dict[str, Array]:
+    boxes = np.array([[[x, 0, x + 10, 10] for x in left]], np.float32)
+    labels = np.ones((1, len(left)), np.float32)
+    return dict(zip(OUTPUTS, (np.array([scores], np.float32), boxes, labels), strict=True))
+
+
+def test_detections_agree_in_any_order() -> None:
+    expected = detections([0.9, 0.8, 0.7], [0, 50, 100])
+    assert agreement(expected, detections([0.9, 0.8, 0.7], [50, 0, 100])) == pytest.approx(1 / 3)
+    assert agreement(expected, detections([0.801, 0.799, 0.7], [50, 50, 101])) == pytest.approx(
+        2 / 3
+    )
+    assert agreement({"y": expected["boxes"]}, {"y": expected["boxes"]}) is None
+
+
+def test_models_of_the_paper_are_there() -> None:
+    assert len(PUBLISHED) == 9
+    assert ALL_MODELS.keys() >= PUBLISHED.keys()
+
+
+def test_lines_of_a_folder() -> None:
+    class Here:
+        """In this file, which is no code generator's folder."""
+
+    lines = Path(__file__).read_text().splitlines()
+    assert integration_lines(Here()) == sum(bool(line.strip()) for line in lines)

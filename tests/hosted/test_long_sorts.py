@@ -1,0 +1,50 @@
+"""TopK of many elements of long rows, which the host sorts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.evaluators.host_table import ALL_EVALUATORS
+from rammer_mlir.evaluators.operation import Operation
+from rammer_mlir.frontends.onnx import import_model
+from rammer_mlir.programs.host_program import Evaluate
+from tests.hosted.hosted_checks import floats, hosted, model_of
+
+LONG = """(float[2,4500] x) => (float[2,300] y, int64[2,300] i) {
+  k = Constant<value_ints = [300]>()  z = Mul(x, x)  y, i = TopK(z, k) }"""
+
+
+def test_the_host_sorts_long_rows() -> None:
+    made = hosted(model_of(LONG), [{"x": floats(2, 4500, seed=n)} for n in range(2)])
+    kinds = [step.kind for step in made.program.steps if isinstance(step, Evaluate)]
+    assert kinds == ["TopK"]
+
+
+def test_along_an_axis_in_the_middle() -> None:
+    text = (
+        LONG.replace("2,4500", "4500,2").replace("2,300", "300,2").replace("TopK", "TopK<axis=0>")
+    )
+    hosted(model_of(text), [{"x": floats(4500, 2)}])
+
+
+def test_one_static_program_refuses_it() -> None:
+    with pytest.raises(UnsupportedError, match=r"k is 300 of 4500 elements.*let the host sort"):
+        import_model(model_of(LONG))
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+def test_few_of_many_are_what_sorting_all_of_them_gives(largest: int) -> None:
+    """With equal elements, and with NaN, which is greater than all numbers."""
+    rng = np.random.default_rng(largest)
+    x = rng.integers(0, 40, (3, 600)).astype(np.float32)
+    x[0, rng.integers(0, 600, 20)] = np.nan
+    x[1] = np.nan
+    operands = [x, np.array([50])]
+    operation = Operation("TopK", {"largest": largest}, operands, 2)
+    values, indices = ALL_EVALUATORS["TopK"](operation)
+    keys = np.where(np.isnan(x), 100, x)
+    order = np.argsort(-keys if largest else keys, axis=1, kind="stable")[:, :50]
+    np.testing.assert_array_equal(indices, order)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, order, 1))
