@@ -19,14 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.dialects.rtask.external import External
 from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
-from rammer_mlir.lowering.external.calls import ExternalKernel, define_external_kernels
 from rammer_mlir.lowering.external.linking import linked_ir, linked_objects
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.lowering.profiling.isolate import KERNEL, KernelSource
+from rammer_mlir.lowering.profiling.native_kernel import define_if_external
 from rammer_mlir.passes.ir.entry import functions
 from rammer_mlir.passes.ir.structured import element_bytes
 from rammer_mlir.scheduling.graph import COLD_BYTES, FAR_BYTES, MeasuredSeconds
@@ -99,10 +98,7 @@ def _compile(source: KernelSource) -> tuple[str, list[list[NDArray[np.uint8]]]]:
             arguments,
             *([_random_argument(t, n) for n, t in enumerate(types)] for _ in range(missing)),
         ]
-        if source.symbol:
-            kernel.operation.erase()
-            external = ExternalKernel(KERNEL, External("", source.symbol), len(types))
-            define_external_kernels(module, [external], {KERNEL: 0}, "")
+        define_if_external(module, source)
         lower_kernels(module, host_machine())
         for op in module.body.operations:
             if op.operation.name == "llvm.func":
