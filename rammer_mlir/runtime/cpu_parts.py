@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def write_image(image: CpuImage) -> Parts:
         "arena_bytes": image.arena_bytes,
         **write_signature(image.signature),
         "summary": image.summary,
-        **({"modules": [(m.name, m.form) for m in image.modules]} if image.modules else {}),
+        **({"modules": [astuple(m) for m in image.modules]} if image.modules else {}),
     }
     members = {f"{name}.bin": getattr(image.table, name).tobytes() for name in _TABLE}
     return Parts(manifest, members | write_program(image.program, image.proof))
@@ -78,5 +79,11 @@ def read_image(members: Members) -> CpuImage:
         machine=manifest["machine"],
         summary=manifest["summary"],
         target=manifest["target"],
-        modules=tuple(CodeModule(*entry) for entry in manifest.get("modules", ())),
+        modules=tuple(_read_module(*entry) for entry in manifest.get("modules", ())),
     )
+
+
+def _read_module(
+    name: str, form: str, kernels: Sequence[int] = (), operations: int = 0
+) -> CodeModule:
+    return CodeModule(name, form, tuple(kernels), operations)
