@@ -70,6 +70,8 @@ class Products:
         if product.attributes.get("transpose_a") or product.attributes.get("transpose_b"):
             return None  # the compiler computes it
         x, w = product.inputs
+        if len(region.inputs) < (2 if bias is None else 3):
+            return None  # weights that are one number are written in the IR, and no argument
         (rows, sums), (_, columns) = x.shape, w.shape
         # A function's arguments are the region's inputs, by number; readings name values.
         names = {operation.values[x.value]: "x", operation.values[w.value]: "w"}

@@ -8,6 +8,7 @@ from rammer_mlir.lowering.from_gpu.rtask_from_gpu import FromGpu
 from rammer_mlir.lowering.gpu.rtask_map_to_threads import MapToThreads
 from rammer_mlir.lowering.llvm.rtask_expand_math import ExpandMath
 from rammer_mlir.lowering.nvvm.rtask_gpu_to_nvvm import GpuToNvvm
+from rammer_mlir.lowering.profiling.rtask_check_external import CheckExternal
 from rammer_mlir.lowering.profiling.rtask_profile_kernels import ProfileKernels
 from rammer_mlir.lowering.rocdl.rtask_gpu_to_rocdl import GpuToRocdl
 from rammer_mlir.lowering.rtask_lower_to_gpu import LowerToGpu
@@ -15,6 +16,7 @@ from rammer_mlir.passes.base import Pass
 
 LOWERING_PASSES: tuple[type[Pass], ...] = (
     FromGpu,
+    CheckExternal,
     ProfileKernels,
     VectorizeKernels,
     LowerKernels,

@@ -132,6 +132,15 @@ class Options(TypedDict, total=False):
             only_for="the CPU",
         ),
     ]
+    offload_check: Annotated[
+        bool,
+        Option(
+            False,
+            "on a CPU, run the rTasks of foreign code alone on random numbers, beside the "
+            "compiler's own, and refuse those that read or write outside of their boxes",
+            only_for="the CPU",
+        ),
+    ]
     watchdog: Annotated[
         int,
         Option(

@@ -19,20 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.engines.table import OpenModules
 from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
-from rammer_mlir.lowering.external.calls import ExternalKernel, define_external_kernels
 from rammer_mlir.lowering.external.linking import linked_ir, linked_objects
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
-from rammer_mlir.lowering.llvm.jit import Library, load_object
+from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.lowering.profiling.isolate import KERNEL, KernelSource
+from rammer_mlir.lowering.profiling.native_kernel import define_if_external, open_states
 from rammer_mlir.passes.ir.entry import functions
 from rammer_mlir.passes.ir.structured import element_bytes
-from rammer_mlir.programs.modules import ModuleEntry
-from rammer_mlir.programs.native_interface import MODULES
 from rammer_mlir.scheduling.graph import COLD_BYTES, FAR_BYTES, MeasuredSeconds
-from rammer_mlir.support.aligned import address_of, aligned_bytes
+from rammer_mlir.support.aligned import aligned_bytes
 
 _LOOP = "rammer_profile"
 
@@ -82,25 +79,12 @@ def measure(source: KernelSource) -> MeasuredSeconds:
             function(rounds, copies, begin, end, address)
 
         num_bytes = sum(array.nbytes for array in copies[0])
-        opened = _opened(source, library, copies[0])
+        opened = open_states(source, library, copies[0])
         try:
             return Loop(run, len(copies), source.num_rtasks, num_bytes).measure()
         finally:
             if opened is not None:
                 opened.close()
-
-
-def _opened(
-    source: KernelSource, library: Library, arguments: Sequence[NDArray[np.uint8]]
-) -> OpenModules | None:
-    """Open an external rKernel that has a state; its weights are those of the first copy."""
-    external = source.external
-    if external is None or not external.has_state:
-        return None
-    weights = [address_of(a) if n in source.weights else None for n, a in enumerate(arguments)]
-    modules = [code.module for code in source.code]
-    entry = ModuleEntry(external.module, external.symbol, 0)
-    return OpenModules(modules, [entry], [weights], library.address(MODULES))
 
 
 def _compile(source: KernelSource) -> tuple[str, list[list[NDArray[np.uint8]]]]:
@@ -119,11 +103,7 @@ def _compile(source: KernelSource) -> tuple[str, list[list[NDArray[np.uint8]]]]:
             arguments,
             *([_random_argument(t, n) for n, t in enumerate(types)] for _ in range(missing)),
         ]
-        if source.external is not None:
-            kernel.operation.erase()
-            (code,) = source.code
-            external = ExternalKernel(KERNEL, source.external, len(types), code.is_linked)
-            define_external_kernels(module, [external], {KERNEL: 0}, "")
+        define_if_external(module, source)
         lower_kernels(module, host_machine())
         for op in module.body.operations:
             if op.operation.name == "llvm.func":

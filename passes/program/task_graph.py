@@ -10,6 +10,7 @@ import numpy as np
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects import rtask
 from rammer_mlir.dialects.rtask.accesses import read_accesses
+from rammer_mlir.dialects.rtask.external import read_external
 from rammer_mlir.dialects.rtask.functions import signature
 from rammer_mlir.errors import PassError
 from rammer_mlir.passes.base import OperationError
@@ -190,6 +191,7 @@ def _rkernel(description: ir.OpView, function: ir.OpView) -> RKernel:
     def integer(key: str) -> int:
         return ir.IntegerAttr(op.attributes[key]).value if key in op.attributes else 0
 
+    external = read_external(op)
     return RKernel(
         name=symbol_name(function),
         num_rtasks=num_rtasks,
@@ -202,6 +204,7 @@ def _rkernel(description: ir.OpView, function: ir.OpView) -> RKernel:
         shared_memory=integer("shared_memory"),
         barriers=integer("barriers"),
         measured=_measured(op),
+        module="" if external is None else external.module,
     )
 
 

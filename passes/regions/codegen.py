@@ -6,8 +6,8 @@ points of the group ``rammer_mlir.codegens``, imported only when their names are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from rammer_mlir.errors import PassError, TargetError
@@ -16,7 +16,7 @@ from rammer_mlir.passes.regions.guarded import guarded
 from rammer_mlir.passes.regions.patterns import CompositePattern
 from rammer_mlir.passes.regions.reading import Reading
 from rammer_mlir.scheduling.device import Device
-from rammer_mlir.support.plugins import Registry, check_name, refuse
+from rammer_mlir.support.plugins import Extension, Registry, check_name, refuse
 
 T = TypeVar("T")
 
@@ -118,6 +118,25 @@ def find_codegen(name: str) -> Codegen:
     if found is not None:
         raise TargetError(f"code generator '{name}': expected {found}")
     return codegen
+
+
+def described_codegens() -> Iterator[Extension[Codegen]]:
+    """Yield all code generators with their origin, and what is missing to use each, if anything.
+
+    A code generator says so by a function ``missing()`` that returns words, or None.
+    """
+    own = [n for n in CODEGENS.names() if CODEGENS.is_built_in(n)]
+    found = [Extension(name, "rammer-mlir", CODEGENS.get(name)) for name in own]
+    for each in sorted([*found, *CODEGENS.extensions()], key=lambda each: each.name):
+        missing = getattr(each.value, "missing", None)
+        if missing is None or each.value is None:
+            yield each
+            continue
+        try:
+            words = ask(each.value, "missing", missing)
+        except PassError as error:
+            words = str(error)
+        yield replace(each, problem=str(words or ""))
 
 
 def codegen_of_composite(name: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rammer_mlir.cli.common import STREAM, ArgumentParser, run_tool, write_output
+from rammer_mlir.cli.foreign_code import listed_codegens
 from rammer_mlir.cli.model_options import (
     add_model_options,
     add_timeline_options,
@@ -48,6 +49,11 @@ def _parser() -> ArgumentParser:
     parser.add_argument(
         "--list-targets", action="store_true", help="list the targets, and what each lacks"
     )
+    parser.add_argument(
+        "--list-codegens",
+        action="store_true",
+        help="list the code generators for --offload, where they come from, and what each lacks",
+    )
     parser.add_argument("-o", "--output", metavar="OUT", help="file to write, or - for stdout")
     parser.add_argument(
         "--sign", metavar="KEYFILE", help="sign the artifact with this private key (Ed25519, PEM)"
@@ -73,8 +79,9 @@ def _compile(arguments: Sequence[str]) -> int:
 
 def _compile_model(options: argparse.Namespace) -> int:
     load_plugins(options.plugin)
-    if options.list_targets:
-        write_output(STREAM, _list_targets().encode())
+    listing = _listing(options)
+    if listing is not None:
+        write_output(STREAM, listing.encode())
         return 0
     if options.model is None:
         raise OptionError(
@@ -112,6 +119,13 @@ def _compile_model(options: argparse.Namespace) -> int:
         raise OptionError("an artifact cannot be written to standard output: give a file with -o")
     _write_artifact(_compiled(options, request, sizes, compared), output, options.sign)
     return 0
+
+
+def _listing(options: argparse.Namespace) -> str | None:
+    """Return what the user asks to be listed instead of a compilation."""
+    if options.list_targets:
+        return _list_targets()
+    return listed_codegens() if options.list_codegens else None
 
 
 def _list_targets() -> str:

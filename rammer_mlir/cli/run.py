@@ -17,6 +17,7 @@ import rammer_mlir
 from rammer_mlir.checker import verify
 from rammer_mlir.cli.arrays import each_array, read_arrays, write_arrays
 from rammer_mlir.cli.common import ArgumentParser, run_tool
+from rammer_mlir.cli.foreign_code import listed_modules
 from rammer_mlir.cli.model_options import (
     add_model_options,
     add_timeline_options,
@@ -104,6 +105,11 @@ def _parser() -> ArgumentParser:
         action="store_true",
         help="print an artifact's target, inputs, outputs and specialisations, and run nothing",
     )
+    parser.add_argument(
+        "--modules",
+        action="store_true",
+        help="print an artifact's foreign code and its share of the program, and run nothing",
+    )
     return parser
 
 
@@ -125,8 +131,8 @@ def _run_model(options: argparse.Namespace) -> int:
             _load(options).close()
         print(verify(options.model))
         return 0
-    if options.info:
-        print(_info(options))
+    if options.info or options.modules:
+        print(_described(options))
         return 0
     if options.repeat < 1:
         raise OptionError(f"--repeat: expected at least 1, found {options.repeat}")
@@ -156,13 +162,17 @@ def _make_ready(options: argparse.Namespace, executable: RunnableModel, feeds: A
         check_inputs(executable.signature, feeds)
 
 
-def _info(options: argparse.Namespace) -> str:
+def _described(options: argparse.Namespace) -> str:
     if not _is_artifact(Path(options.model)):
         raise OptionError(
-            f"--info: expected an artifact, found '{options.model}'; compile the model first"
+            f"{'--info' if options.info else '--modules'}: expected an artifact, found "
+            f"'{options.model}'; compile the model first"
         )
     with _load(options) as model:
-        return described(model)
+        texts = [described(model)] if options.info else []
+        return "\n".join(
+            [*texts, *([listed_modules(model, options.model)] if options.modules else [])]
+        )
 
 
 def _load(options: argparse.Namespace) -> RunnableModel:

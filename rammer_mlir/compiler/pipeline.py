@@ -66,7 +66,7 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
         *_regions(options, named),
         Stage("operators", (*general, *_cpu_operators(options))),
         Stage("tasks", _cpu_tasks(options)),
-        Stage("buffers", _cpu_buffers(options)),
+        Stage("buffers", _cpu_buffers(options, checked=options.given["offload_check"])),
         Stage("program", _scheduled(options)),
         Stage("target", step=lower),
         Stage("llvm", step=steps.translate_to_llvm),
@@ -92,8 +92,10 @@ def _cpu_tasks(options: CompileOptions) -> tuple[str, ...]:
     return ("rtask-inline-composites", _tiled_for_cpu(options), *_SIMPLIFIED)
 
 
-def _cpu_buffers(options: CompileOptions) -> tuple[str, ...]:
-    return ("rtask-bufferize", *(("rtask-prefer-external",) if options.offload else ()))
+def _cpu_buffers(options: CompileOptions, *, checked: bool) -> tuple[str, ...]:
+    check = ("rtask-check-external",) if checked else ()
+    prefer = ("rtask-prefer-external",) if options.offload else ()
+    return ("rtask-bufferize", *check, *prefer)
 
 
 def nvvm_stages(options: CompileOptions, gpu: GpuTarget, has: Multiprocessors) -> tuple[Stage, ...]:
@@ -162,7 +164,7 @@ def _regions(options: CompileOptions, named: NamedMachine | None) -> tuple[Stage
         )
     passes = TrialPasses(
         [_formed_regions(options, names, named) for names in _priorities(options.offload)],
-        (*_cpu_operators(options), *_cpu_tasks(options), *_cpu_buffers(options)),
+        (*_cpu_operators(options), *_cpu_tasks(options), *_cpu_buffers(options, checked=False)),
         applied_costs(options),
     )
     return (Stage(REGIONS, _GENERAL_GRAPH, choose_regions(passes)),)

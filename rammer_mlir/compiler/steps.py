@@ -62,6 +62,8 @@ def _lower_to_threads(work: Work, machine: Machine) -> None:
     memory = memory_sizes(entry_function(work.module))
     weights = packed_weights(entry_function(work.module), work.constants)
     work.foreign = read_code(work.module)
+    if work.foreign:
+        work.stats["operations"] = _operations(read_plan(work.module))
     modules = [code.module for code in work.foreign]
     image = build_image(work.module, weights, work.signature, options.launched_veus, modules)
     if work.decision is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.cpu_table import CpuTable
@@ -48,6 +50,11 @@ class CpuImage:
     def num_veus(self) -> int:
         """Threads that run it, the caller's included."""
         return self.program.num_veus
+
+    @cached_property
+    def module_names(self) -> Mapping[int, str]:
+        """The module of each rKernel that is code from elsewhere, by the rKernel's number."""
+        return {number: module.name for module in self.modules for number in module.kernels}
 
     @property
     def launch(self) -> Launch:

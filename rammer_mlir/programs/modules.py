@@ -40,6 +40,8 @@ class CodeModule:
         engine: the name of that engine, else empty.
         content: what the engine gets, else empty.
         needs: packages that it needs where it runs.
+        kernels: numbers of the program's rKernels that it is.
+        operations: arithmetic operations of a run that it does.
     """
 
     name: str
@@ -47,6 +49,8 @@ class CodeModule:
     engine: str = ""
     content: bytes = b""
     needs: tuple[Requirement, ...] = ()
+    kernels: tuple[int, ...] = ()
+    operations: int = 0
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ def write_modules(modules: Sequence[CodeModule], entries: Sequence[ModuleEntry])
             "form": module.form,
             "engine": module.engine,
             "needs": [asdict(need) for need in module.needs],
+            "kernels": module.kernels,
+            "operations": module.operations,
         }
         for module in modules
     ]
@@ -35,7 +37,8 @@ def read_modules(members: Members) -> tuple[CodeModule, ...]:
         content = members.read(_member(number)) if module["engine"] else b""
         needs = tuple(Requirement(**need) for need in module["needs"])
         given = (module["name"], module["form"], module["engine"])
-        found.append(CodeModule(*given, content, needs))
+        does = (tuple(module["kernels"]), module["operations"])
+        found.append(CodeModule(*given, content, needs, *does))
     return tuple(found)
 
 

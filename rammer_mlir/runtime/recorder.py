@@ -22,4 +22,5 @@ class Recorder:
 
     def timeline(self, title: str) -> Timeline:
         """Return what was recorded, from the run's first record on."""
-        return measured_timeline(self._image.program, self._times, title)
+        image = self._image
+        return measured_timeline(image.program, self._times, title, image.module_names)

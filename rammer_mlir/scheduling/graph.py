@@ -91,6 +91,7 @@ class RKernel:
         measured: time of one rTask where it was measured.
         reuse: where in a program that runs again and again its memory was used last; empty if
             unknown.
+        module: name of the code from elsewhere that it is; empty for the compiler's own.
     """
 
     name: str
@@ -105,6 +106,7 @@ class RKernel:
     updates: tuple[Access, ...] = ()
     measured: MeasuredSeconds | None = None
     reuse: tuple[Reuse, ...] = ()
+    module: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,19 @@ from rammer_mlir.programs.records import BarrierRecord, Program, Record
 from rammer_mlir.timeline.spans import Span, Timeline
 
 
-def measured_timeline(program: Program, times: Sequence[NDArray[np.int64]], title: str) -> Timeline:
+def measured_timeline(
+    program: Program,
+    times: Sequence[NDArray[np.int64]],
+    title: str,
+    modules: Mapping[int, str] | None = None,
+) -> Timeline:
     """Name what was recorded.
 
     Args:
         program: the schedule whose only launch was executed.
         times: for each vEU int64 [records, 2], start and end of its records in nanoseconds.
         title: what people read above it.
+        modules: code from elsewhere, by the number of the rKernel that it is.
     """
     (launch,) = program.launches
     recorded = [t for t, records in zip(times, launch.veus, strict=True) if records]
@@ -26,7 +32,9 @@ def measured_timeline(program: Program, times: Sequence[NDArray[np.int64]], titl
         title,
         tuple(
             tuple(
-                _span(program, veu, record, (start - begin) / 1e9, (end - begin) / 1e9)
+                _span(
+                    program, veu, record, (start - begin) / 1e9, (end - begin) / 1e9, modules or {}
+                )
                 for record, (start, end) in zip(records, found.tolist(), strict=False)
             )
             for veu, (records, found) in enumerate(zip(launch.veus, times, strict=True))
@@ -34,8 +42,18 @@ def measured_timeline(program: Program, times: Sequence[NDArray[np.int64]], titl
     )
 
 
-def _span(program: Program, veu: int, record: Record, start: float, end: float) -> Span:
+def _span(
+    program: Program,
+    veu: int,
+    record: Record,
+    start: float,
+    end: float,
+    modules: Mapping[int, str],
+) -> Span:
     if isinstance(record, BarrierRecord):
         return Span(veu, start, end, "barrier", "barrier", waits=record.waits)
-    name, kernel = program.operators[record.operator].name, program.kernel_of(record).name
-    return Span(veu, start, end, "rtask", name, kernel, record.first, record.count)
+    operator, kernel = program.operators[record.operator], program.kernel_of(record).name
+    return Span(
+        veu, start, end, "rtask", operator.name, kernel, record.first, record.count,
+        module=modules.get(operator.kernel, ""),
+    )  # fmt: skip

@@ -47,7 +47,9 @@ def _span(span: Span, names: _Numbers) -> list[object]:
     """Write a span briefly: a long program has a hundred thousand of them."""
     times = _round(span.start), _round(span.end)
     if span.kind == "rtask":
-        return [*times, names.number(span.name), names.number(span.kernel), span.first, span.count]
+        module = f" of module '{span.module}'" if span.module else ""
+        name, kernel = names.number(span.name), names.number(f"{span.kernel}{module}")
+        return [*times, name, kernel, span.first, span.count]
     return [*times, names.number(span.name), [number for wait in span.waits for number in wait]]
 
 

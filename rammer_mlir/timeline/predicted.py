@@ -50,5 +50,8 @@ def _spans(
             yield Span(veu, start, end, "barrier", "barrier", waits=waits)
         else:
             operator = graph.operators[item.operator]
-            kernel = operator.kernels[plan.kernels[item.operator]].name
-            yield Span(veu, start, end, "rtask", operator.name, kernel, item.first, item.count)
+            kernel = operator.kernels[plan.kernels[item.operator]]
+            yield Span(
+                veu, start, end, "rtask", operator.name, kernel.name, item.first, item.count,
+                module=kernel.module,
+            )  # fmt: skip

@@ -22,6 +22,7 @@ class Span:
         first, count: rTasks ``first .. first + count - 1`` of the rOperator; none if it waits.
         waits: pairs of a vEU and the number of rTasks that it has to have completed, counted over
             all rPrograms of the run.
+        module: the code from elsewhere that the rKernel is; empty for the compiler's own.
     """
 
     veu: int
@@ -33,6 +34,7 @@ class Span:
     first: int = 0
     count: int = 0
     waits: tuple[tuple[int, int], ...] = ()
+    module: str = ""
 
     @property
     def seconds(self) -> float:

@@ -33,7 +33,10 @@ def _event(process: int, span: Span) -> dict[str, object]:
     }
     if span.kind != "rtask":
         return {**event, "cname": "terrible"}
-    return {**event, "args": {"rKernel": span.kernel, "rTasks": rtask_range(span)}}
+    details = {"rKernel": span.kernel, "rTasks": rtask_range(span)}
+    if not span.module:
+        return {**event, "args": details}
+    return {**event, "cat": f"{span.kind},external", "args": {**details, "module": span.module}}
 
 
 def rtask_range(span: Span) -> str:

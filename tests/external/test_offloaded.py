@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 import pytest
+from onnx import numpy_helper
 
 import rammer_mlir
 from rammer_mlir.benchmarks.models import build, random_feeds
@@ -110,6 +111,19 @@ def test_faults_are_one_line(
     with pytest.raises(error, match=message) as found:
         offloaded(build("mlp"))
     assert "\n" not in str(found.value)
+
+
+def test_weights_of_one_number_are_the_hosts(products: Any) -> None:
+    """They are written in the IR, and no argument of the region."""
+    model = build("mlp", scale="small")
+    for tensor in model.graph.initializer:
+        values = np.full(tuple(tensor.dims), 0.25, np.float32)
+        tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
+    feeds = random_feeds(model, 0)
+    plain = rammer_mlir.compile(model, num_veus=2, cache=False)
+    exe = offloaded(model)
+    for name, value in plain.run(feeds).items():
+        np.testing.assert_allclose(exe.run(feeds)[name], value, rtol=1e-4, atol=1e-5)
 
 
 def test_options() -> None:

@@ -1,0 +1,158 @@
+"""Whether rTasks read and write what their boxes say, and compute what another rKernel does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.lowering.profiling.native_kernel import NativeKernel
+from rammer_mlir.support.aligned import aligned_bytes
+
+Array = NDArray[np.generic]
+Int64Array = NDArray[np.int64]
+
+Checked = dict[int, list[tuple[Int64Array, Int64Array]]]
+"""For each argument, first elements and ends of its boxes, [rTasks, rank] each."""
+
+_FLOATS = {"f32": np.float32, "f64": np.float64, "f16": np.float16}
+
+_OTHERS = {"i1": 1, "i8": 1, "i16": 2, "bf16": 2, "i32": 4, "i64": 8}
+"""Bytes of an element of other types, which are compared bit by bit."""
+
+_POISONS = (np.nan, 1e6)
+"""What inputs hold outside of the boxes, in turns: a maximum may pass over NaN."""
+
+_MARK = -54321.0
+"""What outputs hold before an rTask runs, and in all elements that it does not write."""
+
+_MARK_BYTE = 0xA5
+
+
+@dataclass(frozen=True)
+class Argument:
+    """The shape and element type of an argument."""
+
+    shape: tuple[int, ...]
+    element_type: str
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The type of NumPy that holds its elements."""
+        floating = _FLOATS.get(self.element_type)
+        if floating is not None:
+            return np.dtype(floating)
+        return np.dtype(f"u{_OTHERS.get(self.element_type, 8)}")
+
+    @property
+    def is_float(self) -> bool:
+        """Whether its numbers may differ, and can be NaN."""
+        return self.element_type in _FLOATS
+
+    def filled(self, value: float, byte: int) -> Array:
+        """Return a dense array of one value, or of one byte if it is not of floats."""
+        size = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        memory = aligned_bytes(size)
+        memory[:] = byte
+        array = memory.view(self.dtype).reshape(self.shape)
+        if self.is_float:
+            array[...] = value
+        return array
+
+    def random(self, seed: int) -> Array:
+        """Return random floats of [-1, 1); zeros of other types, so that they may index."""
+        array = self.filled(0.0, 0)
+        if self.is_float:
+            array[...] = np.random.default_rng(seed).uniform(-1, 1, self.shape)
+        return array
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An rKernel to run, and what it says of itself."""
+
+    kernel: NativeKernel
+    num_rtasks: int
+    arguments: Sequence[Argument]
+    reads: Checked
+    writes: Checked
+
+
+def first_fault(foreign: Trial, reference: Trial, tolerance: float, most: int) -> str:
+    """Return what was expected and found of the first rTask that is wrong; empty if none is.
+
+    Args:
+        foreign: the rKernel in question.
+        reference: one with the same arguments that computes the same; all of it is run.
+        tolerance: how much a number may differ, as a part of the largest one.
+        most: rTasks that are run.
+    """
+    wanted = [argument.random(number) for number, argument in enumerate(foreign.arguments)]
+    for rtask in range(reference.num_rtasks):
+        reference.kernel.run(rtask, wanted)
+    step = -(-foreign.num_rtasks // most)
+    faults = (
+        _fault(foreign, wanted, rtask, tolerance) for rtask in range(0, foreign.num_rtasks, step)
+    )
+    return next(filter(None, faults), "")
+
+
+def _fault(trial: Trial, wanted: Sequence[Array], rtask: int, tolerance: float) -> str:
+    faults = (_fault_with(poison, trial, wanted, rtask, tolerance) for poison in _POISONS)
+    return next(filter(None, faults), "")
+
+
+def _fault_with(
+    poison: float, trial: Trial, wanted: Sequence[Array], rtask: int, tolerance: float
+) -> str:
+    given = [_given(trial, number, wanted[number], rtask, poison) for number in range(len(wanted))]
+    status = trial.kernel.run(rtask, given)
+    if status:
+        return f"expected status 0 of rTask {rtask}, found {status}"
+    for number in trial.writes:
+        inside = _inside(trial.writes, number, given[number].shape, rtask)
+        argument, found = trial.arguments[number], given[number]
+        mark = argument.filled(_MARK, _MARK_BYTE)
+        if bool(((found != mark) & ~inside).any()):
+            return (
+                f"expected rTask {rtask} to write its box of argument {number} alone, found "
+                "elements outside of it changed"
+            )
+        apart = _difference(found[inside], wanted[number][inside], argument)
+        if not apart <= tolerance:  # NaN is no number that is small enough
+            return (
+                f"expected rTask {rtask} to compute argument {number} from its boxes alone, within "
+                f"{tolerance:g} of the compiler's own rKernel, found a difference of {apart:.3g}"
+            )
+    return ""
+
+
+def _given(trial: Trial, number: int, values: Array, rtask: int, poison: float) -> Array:
+    """Return an argument of one rTask: what it may read, and poison or a mark elsewhere."""
+    argument = trial.arguments[number]
+    if number in trial.writes:
+        return argument.filled(_MARK, _MARK_BYTE)
+    array = argument.filled(poison, _MARK_BYTE)
+    inside = _inside(trial.reads, number, array.shape, rtask)
+    array[inside] = values[inside]
+    return array
+
+
+def _inside(boxes: Checked, number: int, shape: tuple[int, ...], rtask: int) -> NDArray[np.bool_]:
+    found = np.zeros(shape, dtype=np.bool_)
+    for starts, ends in boxes.get(number, []):
+        box = zip(starts[rtask].tolist(), ends[rtask].tolist(), strict=True)
+        found[tuple(slice(begin, end) for begin, end in box)] = True
+    return found
+
+
+def _difference(found: Array, wanted: Array, argument: Argument) -> float:
+    """Return the greatest difference as a part of the greatest number, of 1 at least."""
+    if not argument.is_float:
+        return 0.0 if np.array_equal(found, wanted) else np.inf
+    a, b = found.astype(np.float64), wanted.astype(np.float64)
+    known = np.isfinite(b)
+    largest = max(float(np.abs(b[known]).max(initial=0.0)), 1.0)
+    return float(np.abs(a[known] - b[known]).max(initial=0.0)) / largest

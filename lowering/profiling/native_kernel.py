@@ -1,0 +1,103 @@
+"""An rKernel by itself as native code of this process, whose rTasks are called one by one."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.engines.table import OpenModules
+from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
+from rammer_mlir.lowering.external.calls import ExternalKernel, define_external_kernels
+from rammer_mlir.lowering.external.linking import linked_ir, linked_objects
+from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+from rammer_mlir.lowering.llvm.jit import Library, load_object
+from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.lowering.profiling.isolate import KERNEL, KernelSource
+from rammer_mlir.passes.ir.entry import functions
+from rammer_mlir.programs.modules import ModuleEntry
+from rammer_mlir.programs.native_interface import MODULES, STATUS, STATUS_BITS
+from rammer_mlir.support.aligned import address_of
+
+
+@dataclass(frozen=True)
+class NativeKernel:
+    """The code of an rKernel; an external one leaves a status, and may have a state."""
+
+    library: Library
+    source: KernelSource
+
+    def run(self, rtask: int, arrays: Sequence[NDArray[np.generic]]) -> int:
+        """Run an rTask on dense arrays; return its status, 0 for the compiler's own."""
+        opened = open_states(self.source, self.library, arrays)
+        try:
+            return self._run(rtask, arrays)
+        finally:
+            if opened is not None:
+                opened.close()
+
+    def _run(self, rtask: int, arrays: Sequence[NDArray[np.generic]]) -> int:
+        kinds = [ctypes.c_int64, *[ctypes.c_void_p] * len(arrays)]
+        function = ctypes.CFUNCTYPE(None, *kinds)(self.library.address(KERNEL))
+        function(rtask, *[array.ctypes.data for array in arrays])
+        if self.source.external is None:
+            return 0
+        word = ctypes.c_int64.from_address(self.library.address(STATUS))
+        found, word.value = word.value, 0
+        return ctypes.c_int32(found & ((1 << STATUS_BITS) - 1)).value
+
+
+def load_kernel(source: KernelSource) -> NativeKernel:
+    """Compile an rKernel for this processor, and load it.
+
+    Raises:
+        TargetError: if it cannot be compiled.
+        UnsupportedError: if it holds what the CPU target does not have.
+    """
+    machine = host_machine()
+    own = emit_object(_llvm_ir(source), machine, linked_ir(source.code))
+    library = load_object(own, *linked_objects(source.code, machine))
+    return NativeKernel(library, source)
+
+
+def open_states(
+    source: KernelSource, library: Library, arguments: Sequence[NDArray[np.generic]]
+) -> OpenModules | None:
+    """Open an external rKernel that has a state; None for all others.
+
+    Args:
+        source: the rKernel.
+        library: its code.
+        arguments: its buffers; those that are weights keep their place and content.
+    """
+    external = source.external
+    if external is None or not external.has_state:
+        return None
+    weights = [address_of(a) if n in source.weights else None for n, a in enumerate(arguments)]
+    modules = [code.module for code in source.code]
+    entry = ModuleEntry(external.module, external.symbol, 0)
+    return OpenModules(modules, [entry], [weights], library.address(MODULES))
+
+
+def _llvm_ir(source: KernelSource) -> str:
+    with ir.Context() as context, ir.Location.unknown():
+        context.enable_multithreading(False)
+        module = ir.Module.parse(source.text)
+        define_if_external(module, source)
+        lower_kernels(module, host_machine())
+        return to_llvm_ir(module)
+
+
+def define_if_external(module: ir.Module, source: KernelSource) -> None:
+    """Put a function that calls code from elsewhere in the place of a declaration."""
+    if source.external is not None:
+        (kernel,) = functions(module)
+        kind = ir.FunctionType(ir.TypeAttr(kernel.operation.attributes["function_type"]).value)
+        kernel.operation.erase()
+        (code,) = source.code
+        external = ExternalKernel(KERNEL, source.external, len(kind.inputs) - 1, code.is_linked)
+        define_external_kernels(module, [external], {KERNEL: 0}, "")

@@ -1,0 +1,93 @@
+"""`rtask-check-external`: external rKernels beside the compiler's own, on random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.dialects.rtask.accesses import read_accesses
+from rammer_mlir.dialects.rtask.external import read_external
+from rammer_mlir.errors import OptionError
+from rammer_mlir.lowering.profiling.external_check import Argument, Checked, Trial, first_fault
+from rammer_mlir.lowering.profiling.isolate import isolate
+from rammer_mlir.lowering.profiling.native_kernel import load_kernel
+from rammer_mlir.passes.base import OperationError, Pass
+from rammer_mlir.passes.ir.entry import entry_block, functions, symbol_name
+from rammer_mlir.passes.ir.kernels import described_kernels
+
+
+@dataclass(frozen=True)
+class CheckExternal(Pass):
+    """Run each rTask of external rKernels alone, and compare with an rKernel of the compiler.
+
+    Inputs are random, and poison (NaN, then a large number) outside of the boxes that an rTask
+    reads; outputs hold a mark, which has to stay outside of its boxes. Numbers may differ by
+    ``tolerance``, times the largest one. Of an rKernel with more rTasks than ``rtasks``, that many
+    are run, spread evenly. It runs on buffers, where rOperators still have both kinds of
+    candidates; those that update are left out.
+    """
+
+    name: ClassVar[str] = "rtask-check-external"
+
+    tolerance: float = 1e-3
+    rtasks: int = 64
+
+    def run(self, module: ir.Module) -> None:
+        """Refuse external rKernels whose code and boxes do not fit; change nothing."""
+        if not self.tolerance >= 0 or self.rtasks < 1:
+            raise OptionError(
+                f"'{self.name}': expected a tolerance of at least 0 and rtasks of at least 1, "
+                f"found {self.tolerance:g} and {self.rtasks}"
+            )
+        described = described_kernels(module)
+        checked: set[str] = set()
+        for op in entry_block(module).operations:
+            if op.operation.name != "rtask.operator":
+                continue
+            names = [
+                ir.FlatSymbolRefAttr(name).value
+                for name in ir.ArrayAttr(op.operation.attributes["kernels"])
+            ]
+            foreign = [name for name in names if read_external(described[name].operation)]
+            own = [name for name in names if name not in foreign]
+            for name in foreign if own else []:
+                if name not in checked and "updates" not in described[name].operation.attributes:
+                    self._check(module, op, name, own[0])
+                checked.add(name)
+
+    def _check(self, module: ir.Module, op: ir.OpView, name: str, own: str) -> None:
+        foreign, reference = _trial(module, name), _trial(module, own)
+        fault = first_fault(foreign, reference, self.tolerance, self.rtasks)
+        if fault:
+            raise OperationError(
+                op,
+                f"external rKernel '@{name}': {fault}; mend its code or its boxes, or leave it out",
+            )
+
+
+def _trial(module: ir.Module, name: str) -> Trial:
+    kernels = {symbol_name(function): function for function in functions(module)}
+    op = described_kernels(module)[name].operation
+    num_rtasks = ir.IntegerAttr(op.attributes["num_rtasks"]).value
+    kernel = load_kernel(isolate(module, kernels[name], num_rtasks))
+    kind = ir.FunctionType(ir.TypeAttr(kernels[name].operation.attributes["function_type"]).value)
+    types = [ir.MemRefType(each) for each in kind.inputs[1:]]
+    boxes = {
+        key: _boxes(op, key, num_rtasks, [tuple(each.shape) for each in types])
+        for key in ("reads", "writes")
+    }
+    arguments = [Argument(tuple(each.shape), str(each.element_type)) for each in types]
+    return Trial(kernel, num_rtasks, arguments, boxes["reads"], boxes["writes"])
+
+
+def _boxes(
+    op: ir.Operation, key: str, num_rtasks: int, shapes: Sequence[tuple[int, ...]]
+) -> Checked:
+    """Return, for each argument with boxes, those of all rTasks."""
+    found: Checked = {}
+    for access in read_accesses(op, key):
+        boxes = access.boxes(num_rtasks, shapes[access.argument])
+        found.setdefault(access.argument, []).append(boxes)
+    return found

@@ -1,0 +1,50 @@
+"""What the tools print about foreign code: code generators, and the modules of an artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rammer_mlir.errors import OptionError
+from rammer_mlir.runtime.compiled import RunnableModel
+from rammer_mlir.runtime.executable import Executable
+
+
+def listed_codegens() -> str:
+    """Return a line for each code generator: its name, where it comes from, what it lacks."""
+    from rammer_mlir.passes.regions.codegen import described_codegens
+
+    lines = [
+        f"  {found.name:<20}{found.origin}{': ' if found.problem else ''}{found.problem}"
+        for found in described_codegens()
+    ]
+    return "\n".join(("Code generators:", *(lines or ["  none is registered or installed"]), ""))
+
+
+def listed_modules(model: RunnableModel, path: str) -> str:
+    """Return a line for each module of an artifact, and one for all of them.
+
+    Raises:
+        OptionError: if it is not one program for a CPU.
+    """
+    if not isinstance(model, Executable):
+        raise OptionError(
+            f"--modules: expected an artifact of one program for a CPU, found '{path}' for "
+            f"{model.target} with several programs or for another device; give another artifact"
+        )
+    return "\n".join(_lines(model))
+
+
+def _lines(model: Executable) -> Iterator[str]:
+    image, total = model.image, model.stats.get("operations", 0)
+    operators = [each.kernel for each in image.program.operators]
+    for module in image.modules:
+        count = sum(kernel in module.kernels for kernel in operators)
+        share = _share(module.operations, total)
+        yield f"module '{module.name}'  {module.form}, {count} rOperators{share}"
+    foreign = sum(kernel in image.module_names for kernel in operators)
+    share = _share(sum(module.operations for module in image.modules), total)
+    yield f"foreign code     {foreign} of {len(operators)} rOperators{share}"
+
+
+def _share(operations: int, total: int) -> str:
+    return f", {operations / total:.1%} of operations" if total else ""

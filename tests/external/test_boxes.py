@@ -1,0 +1,194 @@
+"""Wrong boxes and missing waits beside external rTasks: the verifiers, and a run of each alone."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper, parser
+
+import rammer_mlir
+from rammer_mlir.bindings import ir
+from rammer_mlir.checker import verify
+from rammer_mlir.codegens import Box
+from rammer_mlir.errors import RammerError
+from rammer_mlir.extend import OfferedOperator, external_rkernel
+from rammer_mlir.passes.regions.codegen import CODEGENS
+from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS
+from tests.checker.files import cpu_table, read_members, write_members
+from tests.external.providers import COLUMNS, ROWS, relu
+
+EXAMPLE = Path(__file__).parents[2] / "examples/your_own_codegen.py"
+
+CODE = """
+#include <stdint.h>
+int32_t relu_of_rows(int64_t rtask, const float *x, float *y) {
+  for (int i = 0; i < 64; i++) y[64 * rtask + i] = x[64 * rtask + i] > 0 ? x[64 * rtask + i] : 0;
+  %s
+  return 0;
+}"""
+
+ROW: Box = [("d0", 1), (0, COLUMNS)]
+
+
+class Relus:
+    """Offers Relu by rows, with whatever boxes and faults a test asks for."""
+
+    name: ClassVar[str] = "relus"
+
+    def __init__(self, reads: Box = ROW, writes: Box = ROW, fault: str = "") -> None:
+        self.reads, self.writes, self.code = reads, writes, CODE % fault
+
+    def offer(self, operator: OfferedOperator) -> Sequence[ir.Module]:
+        kind = ir.Type.parse(f"tensor<{ROWS}x{COLUMNS}xf32>")
+        if operator.inputs != (kind,) or operator.outputs != (kind,):
+            return []
+        return [
+            external_rkernel(
+                operator, self.code, "relu_of_rows", num_rtasks=ROWS,
+                reads={0: self.reads}, writes={0: self.writes}, operations=64, num_bytes=512,
+            )
+        ]  # fmt: skip
+
+
+def compiled(relus: Relus) -> None:
+    """Compile a model to which the code is offered, and check it."""
+    KERNEL_PROVIDERS.register("relus", relus)
+    try:
+        rammer_mlir.compile(relu(), rkernels="relus", offload_check=True, num_veus=2, cache=False)
+    finally:
+        KERNEL_PROVIDERS.unregister("relus")
+
+
+@pytest.mark.parametrize(
+    ("writes", "message"),
+    [
+        ([("d0", 1), (0, 63)], "every element of argument 1 in one rTask's box"),
+        ([("d0", 1), (1, 63)], "every element of argument 1 in one rTask's box"),
+        ([("d0", 2), (0, 64)], "every element of argument 1 in one rTask's box"),
+        ([("d0 floordiv 2", 1), (0, 64)], "every element of argument 1 in one rTask's box"),
+        ([("d0 * 2", 1), (0, 64)], "every element of argument 1 in one rTask's box"),
+    ],
+    ids=["too small", "shifted", "overlapping", "twice", "every other"],
+)
+def test_boxes_that_cannot_be(writes: Box, message: str) -> None:
+    with pytest.raises(RammerError, match=message) as found:
+        compiled(Relus(writes=writes))
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("relus", "message"),
+    [
+        (Relus(reads=[("d0", 1), (0, 63)]), "rTask 0 to compute argument 1 from its boxes alone"),
+        (Relus(reads=[("0", 1), (0, 64)]), "rTask 1 to compute argument 1 from its boxes alone"),
+        (Relus(writes=[("23 - d0", 1), (0, 64)]), "rTask 0 to write its box of argument 1 alone"),
+        (Relus(fault="y[(64 * rtask + 70) % 1536] = 1;"), "rTask 0 to write its box of argument 1"),
+        (Relus(fault="y[64 * rtask + 5] += 0.5f;"), r"within 0.001 of .* a difference of 0\.5"),
+        (Relus(fault="if (rtask == 23) return -7;"), "expected status 0 of rTask 23, found -7"),
+    ],
+    ids=["row cut", "another row", "permuted", "overrun", "numbers", "status"],
+)
+def test_what_only_a_run_shows(relus: Relus, message: str) -> None:
+    with pytest.raises(RammerError, match=f"Relu:y.*external rKernel .*{message}") as found:
+        compiled(relus)
+    assert "\n" not in str(found.value)
+
+
+def test_right_boxes_are_accepted() -> None:
+    compiled(Relus())
+    compiled(Relus(reads=[(0, ROWS), (0, COLUMNS)]))  # more than it reads: fewer rTasks may overlap
+
+
+@pytest.fixture
+def products() -> Iterator[Any]:
+    """Return the example's code generator, registered for a while."""
+    runpy.run_path(str(EXAMPLE))
+    yield CODEGENS.get("products")
+    CODEGENS.unregister("products")
+
+
+def layers() -> onnx.ModelProto:
+    """Return two branches of two products each, of 8 rows, that are added."""
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["": 20]>
+      g (float[8,64] x) => (float[8,16] y) {
+        a = MatMul(x, u)  b = Relu(a)  c = MatMul(b, v)
+        d = MatMul(x, w)  e = Tanh(d)  f = MatMul(e, z)  y = Add(c, f) }""")
+    rng = np.random.default_rng(0)
+    for name, shape in {"u": (64, 32), "v": (32, 16), "w": (64, 24), "z": (24, 16)}.items():
+        values = rng.standard_normal(shape).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(values, name))
+    return model
+
+
+def offloaded(**options: Any) -> rammer_mlir.Executable:
+    given: dict[str, Any] = {"offload": "products", "offload_choice": "always", "num_veus": 2}
+    found = rammer_mlir.compile(layers(), **given, **options, cache=False)
+    assert isinstance(found, rammer_mlir.Executable)
+    return found
+
+
+@pytest.mark.parametrize("choice", ["always", "cost"])
+def test_regions_of_the_example_pass(choice: str, products: Any) -> None:
+    rammer_mlir.compile(
+        layers(), offload="products", offload_choice=choice, offload_check=True, cache=False
+    )
+
+
+def test_a_region_that_reads_too_much_is_refused(products: Any) -> None:
+    generate = products.generate
+
+    def narrow(region: Any) -> Any:
+        code = generate(region)
+        code.reads[next(iter(code.reads))][1] = (0, 8)
+        return code
+
+    products.generate = narrow
+    with pytest.raises(RammerError, match=r"rKernel '@products_.* from its boxes alone"):
+        offloaded(offload_check=True)
+
+
+@pytest.mark.parametrize("policy", ["wavefront", "list"])
+def test_no_wait_beside_an_external_rtask_can_be_left_out(
+    policy: str, products: Any, tmp_path: Path
+) -> None:
+    """Each is needed: without it, or one rTask earlier, the schedule is refused."""
+    path = tmp_path / "layers.rammer"
+    with offloaded(policy=policy) as exe:
+        exe.save(path)
+    verify(path)
+    members = read_members(path)
+    mutants = 0
+    for mutant in _without_waits(json.loads(members["program.json"])):
+        changed = {"program.json": json.dumps(mutant).encode(), **cpu_table(mutant)}
+        write_members(path, members | changed)
+        with pytest.raises(RammerError) as found:
+            verify(path)
+        assert "\n" not in str(found.value)
+        mutants += 1
+    assert mutants >= 2
+
+
+def _without_waits(program: Any) -> Iterator[Any]:
+    """Yield programs that lack one wait beside an external rTask, or have it one rTask earlier."""
+    foreign = [n for n, each in enumerate(program["kernels"]) if "_x0" in json.dumps(each)]
+    external = {n for n, each in enumerate(program["operators"]) if each[1] in foreign}
+    assert external
+    for veu, records in enumerate(program["launches"][0]):
+        for at, record in enumerate(records[:-1]):
+            if isinstance(record[0], list) and records[at + 1][0] in external:
+                for which, (_, steps) in enumerate(record):
+                    for weaker in (0, steps - 1):
+                        mutant = json.loads(json.dumps(program))
+                        waits = mutant["launches"][0][veu][at]
+                        if weaker:
+                            waits[which][1] = weaker
+                        else:
+                            del waits[which]
+                        yield mutant

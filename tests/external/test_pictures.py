@@ -1,0 +1,215 @@
+"""Timelines, listings and pages that show foreign code; external rTasks run beside ours."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper, parser
+
+import rammer_mlir
+from rammer_mlir.bindings import ir
+from rammer_mlir.cli import compile as compile_tool
+from rammer_mlir.cli import run as run_tool
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
+from rammer_mlir.errors import OptionError
+from rammer_mlir.extend import OfferedOperator, external_rkernel
+from rammer_mlir.passes.regions.codegen import CODEGENS
+from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS
+from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import RKernel
+from rammer_mlir.timeline.files import write_timelines
+from tests.external.providers import Rows, compiled
+
+EXAMPLE = Path(__file__).parents[2] / "examples/your_own_codegen.py"
+
+SLEEPING = """
+#include <stdint.h>
+#include <time.h>
+int32_t sleeping(int64_t rtask, const float *x, float *y) {
+  struct timespec pause = {0, 30000000};
+  nanosleep(&pause, 0);
+  for (int i = 0; i < 64; i++) y[i] = -x[i];
+  return 0;
+}"""
+
+BRANCHES = parser.parse_model("""<ir_version: 9, opset_import: ["": 18]>
+g (float[64] x, float[512,512] a) => (float[64] y, float[512,512] c) {
+  y = Neg(x)  b = MatMul(a, a)  c = MatMul(b, a) }""")
+"""Two branches: one that sleeps, and products."""
+
+
+class Sleeping:
+    """Offers a negation that sleeps first."""
+
+    name: ClassVar[str] = "sleeping"
+
+    def offer(self, operator: OfferedOperator) -> Sequence[ir.Module]:
+        kind = ir.Type.parse("tensor<64xf32>")
+        if operator.inputs != (kind,) or operator.outputs != (kind,):
+            return []
+        return [external_rkernel(operator, SLEEPING, "sleeping", operations=64, num_bytes=512)]
+
+
+def slow_rtasks(kernel: RKernel, device: Device) -> float | None:
+    """Say that the external rTask takes as long as half of the products, and ours forever."""
+    if "sleeping" in kernel.name:
+        return 0.03
+    return 1.0 if kernel.num_rtasks == 1 and kernel.bytes_per_rtask < 1024 else None
+
+
+@pytest.fixture
+def branches() -> Iterator[rammer_mlir.Executable]:
+    KERNEL_PROVIDERS.register("sleeping", Sleeping())
+    COST_FUNCTIONS.register("slow-rtasks", slow_rtasks)
+    found = rammer_mlir.compile(
+        BRANCHES, rkernels="sleeping", costs="slow-rtasks", num_veus=2, policy="list", cache=False
+    )
+    KERNEL_PROVIDERS.unregister("sleeping")
+    COST_FUNCTIONS.unregister("slow-rtasks")
+    assert isinstance(found, rammer_mlir.Executable)
+    yield found
+    found.close()
+
+
+def test_an_external_rtask_runs_beside_ours(branches: rammer_mlir.Executable) -> None:
+    """Other vEUs go on while one of them is in foreign code."""
+    feeds = {
+        "x": np.arange(64, dtype=np.float32),
+        "a": np.random.default_rng(0).standard_normal((512, 512)).astype(np.float32) / 16,
+    }
+    outputs = branches.run(feeds)
+    np.testing.assert_array_equal(outputs["y"], -feeds["x"])
+    np.testing.assert_allclose(
+        outputs["c"], feeds["a"] @ feeds["a"] @ feeds["a"], rtol=1e-3, atol=1e-3
+    )
+    tasks = [span for span in branches.record(feeds).spans if span.kind == "rtask"]
+    (foreign,) = [span for span in tasks if span.module]
+    assert foreign.module == "code" and foreign.seconds >= 0.03
+    beside = [
+        span
+        for span in tasks
+        if span.veu != foreign.veu and span.start < foreign.end and span.end > foreign.start
+    ]
+    assert beside and not any(span.module for span in beside)
+
+
+def test_timelines_name_modules(tmp_path: Path) -> None:
+    exe = compiled(Rows())
+    exe.save(tmp_path / "rows.rammer")
+    loaded = rammer_mlir.load(tmp_path / "rows.rammer")
+    assert isinstance(loaded, rammer_mlir.Executable)
+    for executable in (exe, loaded):
+        timeline = executable.record({"x": np.zeros((24, 64), np.float32)})
+        assert {span.module for span in timeline.spans if span.kind == "rtask"} == {"code"}
+        write_timelines(tmp_path / "trace.json", [timeline])
+        events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+        named = [e for e in events if e.get("args", {}).get("module") == "code"]
+        assert named and all(e["cat"] == "rtask,external" for e in named)
+        write_timelines(tmp_path / "trace.html", [timeline])
+        assert "of module 'code'" in (tmp_path / "trace.html").read_text()
+
+
+@pytest.fixture
+def products() -> Iterator[Any]:
+    """Return the example's code generator, registered for a while."""
+    runpy.run_path(str(EXAMPLE))
+    yield CODEGENS.get("products")
+    CODEGENS.unregister("products")
+
+
+def layers() -> onnx.ModelProto:
+    """Return a product with weights, and one of two inputs."""
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["": 20]>
+      g (float[4,8] x, float[8,8] v) => (float[4,8] y) {
+        a = MatMul(x, w)  b = Relu(a)  y = MatMul(b, v) }""")
+    weights = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    return model
+
+
+def test_predicted_timelines_name_modules(products: Any) -> None:
+    options = check_options(offload="products", offload_choice="always", num_veus=2)
+    (timeline,) = Compilation.of_model(layers(), options).predict()
+    found = [span.module for span in timeline.spans if span.kind == "rtask"]
+    assert "products_0_code" in found and "" in found
+
+
+def test_modules_of_an_artifact(
+    products: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "layers.rammer"
+    model = layers()
+    given: dict[str, Any] = {"num_veus": 2, "cache": False}
+    rammer_mlir.compile(model, offload="products", offload_choice="always", **given).save(path)
+    assert run_tool.main([str(path), "--modules"]) == 0
+    module, whole = capsys.readouterr().out.splitlines()
+    assert module.startswith("module 'products_0_code'  c, 1 rOperators, ")
+    assert "foreign code     1 of 2 rOperators, " in whole and "% of operations" in whole
+    share = float(whole.rpartition(", ")[2].partition("%")[0])
+    assert 30 < share < 70
+    rammer_mlir.compile(model, **given).save(path)
+    assert run_tool.main([str(path), "--modules"]) == 0
+    assert capsys.readouterr().out == "foreign code     0 of 2 rOperators\n"
+    assert run_tool.main(["layers.onnx", "--modules"]) == 1
+    assert "cannot read 'layers.onnx'" in capsys.readouterr().err
+
+
+class Lacking:
+    """Cannot be used here."""
+
+    name: ClassVar[str] = "lacking"
+
+    def patterns(self) -> Sequence[Any]:
+        return []
+
+    def supports(self, reading: Any) -> bool:
+        return False
+
+    def limits(self) -> Any:
+        raise NotImplementedError
+
+    def worth(self, facts: Any, device: Any) -> bool:
+        return False
+
+    def missing(self) -> str | None:
+        return "the package 'lacking'; install it with 'pip install lacking'"
+
+
+def test_code_generators_are_listed(products: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    CODEGENS.register("lacking", Lacking())
+    try:
+        assert compile_tool.main(["--list-codegens"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+    finally:
+        CODEGENS.unregister("lacking")
+    assert lines[0] == "Code generators:"
+    assert f"  lacking             {__name__}: the package 'lacking'; install it" in "\n".join(
+        lines
+    )
+    assert "  products            <run_path>" in lines
+
+
+def test_one_that_cannot_say_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    class Failing(Lacking):
+        name: ClassVar[str] = "failing"
+
+        def missing(self) -> str | None:
+            raise OSError("no such device")
+
+    CODEGENS.register("failing", Failing())
+    try:
+        assert compile_tool.main(["--list-codegens"]) == 0
+    finally:
+        CODEGENS.unregister("failing")
+    assert "expected missing to succeed, found OSError: no such device" in capsys.readouterr().out
+    with pytest.raises(OptionError):
+        CODEGENS.get("failing")
