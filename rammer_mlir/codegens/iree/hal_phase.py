@@ -23,11 +23,9 @@ _EXECUTE = re.compile(
 )
 _BINDING = re.compile(r"\((%[\w$.-]+) : (?:index|!hal\.buffer)\)\[(%[\w$.-]+), %[\w$.-]+\]")
 
-_TRANSIENTS = (
-    "hal.device.queue.alloca",
-    "hal.command_buffer.fill_buffer",
-    "hal.command_buffer.copy_buffer",
-    "hal.command_buffer.update_buffer",
+_OTHERS = re.compile(
+    r"hal\.command_buffer\.(?!create|dispatch<|execution_barrier|finalize)"
+    r"|hal\.device\.queue\.(?!execute\.indirect)"
 )
 """Operations of programs that do more than to call one function on their operands."""
 
@@ -41,7 +39,7 @@ def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
     """
     executables = _EXECUTABLE.findall(text)
     is_single = text.count("hal.command_buffer.dispatch<") == len(executables) == 1
-    if not is_single or any(name in text for name in _TRANSIENTS):
+    if not is_single or _OTHERS.search(text):
         return None
     recorded, run = (_part_with(text, what) for what in (_DISPATCH, _EXECUTE))
     if recorded is None or run is None:
