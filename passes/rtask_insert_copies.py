@@ -44,7 +44,7 @@ def _with_alignment(module: ir.Module) -> list[tuple[ir.OpView, int]]:
     for op in entry_block(module).operations:
         if op.operation.name == "rtask.operator":
             names = ir.ArrayAttr(op.operation.attributes["kernels"])
-            found.append((op, max(alignments[ir.FlatSymbolRefAttr(n).value] for n in names)))
+            found.append((op, max(alignments.get(ir.FlatSymbolRefAttr(n).value, 1) for n in names)))
     return [(op, alignment) for op, alignment in found if alignment > 1]
 
 

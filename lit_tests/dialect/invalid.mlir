@@ -1145,3 +1145,19 @@ func.func private @k(index, memref<4xf32>)
   external = {module = @k}
 } : () -> ()
 func.func private @k(index, memref<4xf32>)
+
+// -----
+
+// expected-error@below {{'rtask.kernel' op expected an alignment of 1, 2, 4, 8, 16, 32, 64 bytes in external, got 3 : i64: buffers begin on cache lines at most}}
+"rtask.kernel"() {function = @k, num_rtasks = 1 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64, reads = [],
+  writes = [{argument = 0 : i64, offsets = affine_map<(d0) -> (0)>, sizes = array<i64: 4>}],
+  external = {module = @code, symbol = "k", alignment = 3 : i64}
+} : () -> ()
+"rtask.module"() {sym_name = "code", form = "c", code = "int k;"} : () -> ()
+func.func private @k(index, memref<4xf32>)
+
+// -----
+
+// expected-error@below {{'rtask.module' op expected strings in objects, got others: each holds the bytes of an object}}
+"rtask.module"() {sym_name = "code", form = "c", code = "int k;", objects = [1]} : () -> ()

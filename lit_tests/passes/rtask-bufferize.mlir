@@ -1,4 +1,4 @@
-// RUN: rammer-opt %s --linalg-generalize-named-ops --rtask-bufferize | filecheck %s
+// RUN: rammer-opt %s --split-input-file --linalg-generalize-named-ops --rtask-bufferize | filecheck %s
 
 // Concatenated tensors are computed in place in the output; an intermediate gets a buffer. The same
 // computation on other strides is another rKernel, and a view that is read is not copied.
@@ -40,4 +40,35 @@ func.func @main(%x: tensor<4x8xf32> {rtask.name = "x"}) -> (tensor<4x16xf32> {rt
   %2 = rtask.operator @relu(%1) : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %y = tensor.concat dim(1) %1, %2 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x16xf32>
   return %y : tensor<4x16xf32>
+}
+
+// -----
+
+// An external rKernel is a candidate only where its operands are aligned: not in the caller's arrays,
+// and not between two multiples of its alignment.
+// CHECK: rtask.operator 0 @own_b(%
+// CHECK: rtask.operator 1 [@foreign_b, @own_b](%
+// CHECK: rtask.operator 2 @own_b(%
+// CHECK: rtask.operator 3 @own_b(%
+"rtask.module"() {sym_name = "code", form = "c", code = "int f();"} : () -> ()
+rtask.kernel @foreign rtasks(1) operations(8) bytes(64) attributes {external = {module = @code, symbol = "f", alignment = 64 : i64}} {
+  reads 0[0 +: 8]
+  writes 1[0 +: 8]
+}
+func.func private @foreign(index, tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+rtask.kernel @own rtasks(1) operations(8) bytes(64) {
+  reads 0[0 +: 8]
+  writes 1[0 +: 8]
+}
+func.func private @own(%id: index, %a: tensor<8xf32>, %out: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = linalg.exp ins(%a : tensor<8xf32>) outs(%out : tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}
+func.func @main(%x: tensor<8xf32>, %w: tensor<24xf32> {rtask.constant = "w"}) -> tensor<8xf32> {
+  %a = rtask.operator [@foreign, @own](%x) : (tensor<8xf32>) -> tensor<8xf32>
+  %b = rtask.operator [@foreign, @own](%a) : (tensor<8xf32>) -> tensor<8xf32>
+  %part = tensor.extract_slice %w[8] [8] [1] : tensor<24xf32> to tensor<8xf32>
+  %c = rtask.operator [@foreign, @own](%part) : (tensor<8xf32>) -> tensor<8xf32>
+  %d = rtask.operator [@foreign, @own](%c) : (tensor<8xf32>) -> tensor<8xf32>
+  return %d : tensor<8xf32>
 }

@@ -70,3 +70,24 @@ func.func @main() -> tensor<3xi64> {
   %r = rtask.operator @sum(%part, %table) : (tensor<3xi64>, tensor<3xi64>) -> tensor<3xi64>
   return %r : tensor<3xi64>
 }
+
+// -----
+
+// An external rKernel that needs aligned operands gets copies of what the caller's arrays hold, and
+// of what begins between two multiples of the alignment; its result is copied to the caller's.
+// CHECK: func.func @main(%[[X:.*]]: tensor<4x8xf32>, %[[W:.*]]: tensor<4x8xf32> {rtask.constant = "w"})
+// CHECK-NEXT: %[[COPY:.*]] = rtask.operator @copy_0(%[[X]])
+// CHECK-NEXT: %[[A:.*]] = rtask.operator @foreign(%[[COPY]], %[[W]])
+// CHECK-NEXT: %[[B:.*]] = rtask.operator @foreign(%[[A]], %[[W]])
+// CHECK-NEXT: %[[Y:.*]] = rtask.operator @copy_0(%[[B]])
+// CHECK-NEXT: return %[[Y]]
+"rtask.module"() {sym_name = "code", form = "c", code = "int f();"} : () -> ()
+func.func private @foreign(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x8xf32> attributes {
+    rtask.generated = {external = {module = @code, symbol = "f", alignment = 64 : i64}}} {
+  return %a : tensor<4x8xf32>
+}
+func.func @main(%x: tensor<4x8xf32>, %w: tensor<4x8xf32> {rtask.constant = "w"}) -> tensor<4x8xf32> {
+  %a = rtask.operator @foreign(%x, %w) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %b = rtask.operator @foreign(%a, %w) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %b : tensor<4x8xf32>
+}

@@ -47,10 +47,14 @@ class RegionFacts:
 class Codegen(Protocol):
     """A code generator, as far as regions are formed for it.
 
-    It may have more: ``generate(region)`` makes a ``RegionCode``, ``prepare(regions)`` is told of
-    all regions before that, ``missing()`` says in words what is expected and not installed (None if
-    all is there), ``min_macs`` stands for that option of `rtask-split-regions`, and with
-    ``pads_apart`` the host pads what regions read.
+    It may have more, which is asked for if it is there:
+
+    - ``generate(region)`` makes a ``RegionCode``, or None for the host's;
+    - ``prepare(regions)`` is told of all regions before that;
+    - ``missing()`` says what is expected and not installed, None if all is there;
+    - ``version()`` says what decides its code besides this project;
+    - ``min_macs`` stands for that option of `rtask-split-regions`;
+    - with ``pads_apart``, the host pads what regions read.
     """
 
     name: ClassVar[str]
@@ -137,6 +141,12 @@ def described_codegens() -> Iterator[Extension[Codegen]]:
         except PassError as error:
             words = str(error)
         yield replace(each, problem=str(words or ""))
+
+
+def own_version(name: str) -> str | None:
+    """Return the version of one of this project's code generators; None for others."""
+    version: Callable[[], str] | None = getattr(CODEGENS.get(name), "version", None)
+    return version() if version is not None and CODEGENS.is_built_in(name) else None
 
 
 def codegen_of_composite(name: str) -> str:

@@ -33,6 +33,7 @@ from rammer_mlir.frontends.onnx.digest import model_digest
 from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
 from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.passes.regions.codegen import own_version
 from rammer_mlir.programs.dimensions import Shapes
 from rammer_mlir.runtime.artifact import read_artifact
 from rammer_mlir.runtime.compiled import CompiledModel
@@ -240,6 +241,7 @@ def key_of(model: str | None, options: CheckedOptions, given: Given) -> str | No
         "options": options.key(),
         "policy": repr(get_policy(options.policy)),
         "device": repr(find_device(options.device)),
+        "codegens": [(name, own_version(name)) for name in options.offload],
         "compiler": _compiler(),
         "processor": [platform.machine(), *cpu_features()],
     }
@@ -284,7 +286,8 @@ def _obstacle(model: str | None, options: CheckedOptions) -> str | None:
 def _has_known_source(options: CheckedOptions) -> bool:
     """Whether all code that decides what a model is compiled to belongs to this project."""
     is_own = is_own_policy(options.policy) and is_own_target(options.target)
-    return is_own and not options.costs and not (options.rkernels or options.offload)
+    is_known = all(own_version(name) is not None for name in options.offload)
+    return is_own and is_known and not (options.costs or options.rkernels)
 
 
 @functools.cache

@@ -31,12 +31,13 @@ pytest.importorskip("iree.compiler")
 
 Shapes = dict[str, tuple[int, ...]]
 
+PREFIX = '<ir_version: 10, opset_import: ["": 20]> g '
+
 
 def model_of(text: str, shapes: Shapes | None = None, kind: str = "float") -> onnx.ModelProto:
     """Return a model with seeded weights, in one of two precisions."""
     dtype = {"float": np.float32, "double": np.float64}[kind]
-    whole = f'<ir_version: 10, opset_import: ["": 20]> g {text}'
-    model = parser.parse_model(whole.replace("float[", f"{kind}["))
+    model = parser.parse_model(PREFIX + text.replace("float[", f"{kind}["))
     rng = np.random.default_rng(1)
     for name, shape in (shapes or {}).items():
         values = rng.standard_normal(shape).astype(np.float32).astype(dtype)
@@ -144,6 +145,15 @@ def test_kinds_beside_double_precision(case: str) -> None:
 
 def test_elementwise_functions_alone_are_the_hosts() -> None:
     check("(float[7,5] x) => (float[7,5] y) { a = Exp(x)  y = Add(a, x) }", regions=0)
+
+
+def test_integers() -> None:
+    text = "(float[7,11] x, float[11,5] z) => (float[7,5] y) { y = MatMul(x, z) }"
+    exe = compiled(parser.parse_model(PREFIX + text.replace("float", "int32")))
+    assert len(exe.image.modules) == 1
+    rng = np.random.default_rng(0)
+    x, z = (rng.integers(-(2**20), 2**20, s).astype(np.int32) for s in ((7, 11), (11, 5)))
+    np.testing.assert_array_equal(exe.run({"x": x, "z": z})["y"], x @ z)
 
 
 def test_other_element_types_are_the_hosts() -> None:
@@ -350,3 +360,18 @@ def test_the_package_is_missing_or_another(
         "code generator 'iree': expected the package iree-base-compiler 3.13.0, found "
         f"{version or 'none'}; install it with 'pip install rammer-mlir[offload-iree]'"
     )
+
+
+def test_programs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another version of the code generator makes another program."""
+    monkeypatch.setenv("RAMMER_CACHE_DIR", str(tmp_path))
+    model = model_of(TWICE, SQUARES)
+    feeds = random_feeds(model, 0)
+    results: list[NDArray[np.generic]] = []
+    for version, count in (("3.13.0", 1), ("3.13.0", 1), ("3.14.0", 2)):
+        monkeypatch.setattr(codegen, "VERSION", version)
+        exe = rammer_mlir.compile(model, offload="iree", offload_choice="always", num_veus=2)
+        assert isinstance(exe, Executable) and len(exe.image.modules) == 1
+        results.append(exe.run(feeds)["y"])
+        assert len(list(tmp_path.rglob("*.rammer"))) == count
+    assert all(np.array_equal(result, results[0]) for result in results)

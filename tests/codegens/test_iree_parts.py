@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rammer_mlir.codegens.iree.adapter import NO_LIBRARY, OTHER_NEEDS, Call, adapter_ir
+from rammer_mlir.codegens.iree.adapter import REFUSED, Call, adapter_ir
 from rammer_mlir.codegens.iree.hal_phase import read_call
 from rammer_mlir.codegens.iree.probing import Tiles, find_tiles
 from rammer_mlir.lowering.llvm.codegen import emit_object
@@ -192,8 +192,8 @@ define i32 @function(ptr %environment, ptr %dispatch, ptr %workgroup) {{
         (6, 0, 0, 0, [0, 1]),
         (6, 0, 3, 0, [6, 7]),
         (6, 0, 4, 9, [8]),
-        (5, 0, 0, NO_LIBRARY, []),
-        (6, 1, 0, OTHER_NEEDS, []),
+        (5, 0, 0, REFUSED, []),
+        (6, 1, 0, REFUSED, []),
     ],
 )
 def test_the_adapter(version: int, pages: int, rtask: int, status: int, touched: list[int]) -> None:

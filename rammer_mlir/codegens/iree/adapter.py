@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 INTERFACE_VERSION = 6
 
-NO_LIBRARY, OTHER_NEEDS = 6, 7
-"""Statuses: the library has another version; its function needs local memory or constants."""
+REFUSED = 6
+"""Status: the library has another version, or its function needs local memory or constants."""
 
 _TEXT = """
 ; workgroup size, constants, workgroup count, concurrency, bindings: numbers; arrays, and lengths
@@ -41,9 +41,7 @@ define i32 @{symbol}(i64 %rtask, {parameters}) {{
   %w = alloca %workgroup
   %l = call ptr @{query}(i32 {version}, ptr %environment)
   %absent = icmp eq ptr %l, null
-  br i1 %absent, label %no_library, label %found
-no_library:
-  ret i32 {no_library}
+  br i1 %absent, label %refused, label %found
 found:
   %functions.at = getelementptr %library, ptr %l, i32 0, i32 4
   %functions = load ptr, ptr %functions.at
@@ -53,9 +51,9 @@ found:
   %needs.at = getelementptr %attributes, ptr %a, i32 0, i32 1
   %needs = load i32, ptr %needs.at
   %fits = icmp eq i32 %needs, {needs}
-  br i1 %fits, label %begin, label %other_needs
-other_needs:
-  ret i32 {other_needs}
+  br i1 %fits, label %begin, label %refused
+refused:
+  ret i32 {refused}
 begin:
   %first = mul i64 %rtask, {each}
   %limit = add i64 %first, {each}
@@ -65,13 +63,12 @@ next:
   %more = icmp ult i64 %number, %limit
   br i1 %more, label %run, label %done
 run:
-  %x64 = urem i64 %number, {x}
-  %yz = udiv i64 %number, {x}
-  %y64 = urem i64 %yz, {y}
-  %z64 = udiv i64 %yz, {y}
-  %x = trunc i64 %x64 to i32
-  %y = trunc i64 %y64 to i32
-  %z = trunc i64 %z64 to i16
+  %n = trunc i64 %number to i32
+  %x = urem i32 %n, {x}
+  %yz = udiv i32 %n, {x}
+  %y = urem i32 %yz, {y}
+  %z32 = udiv i32 %yz, {y}
+  %z = trunc i32 %z32 to i16
   %w0 = insertvalue %workgroup zeroinitializer, i32 %x, 0
   %w1 = insertvalue %workgroup %w0, i32 %y, 1
   %w2 = insertvalue %workgroup %w1, i16 %z, 2
@@ -127,5 +124,5 @@ def adapter_ir(symbol: str, call: Call, each: int) -> str:
         query=call.query, symbol=symbol, count=count, x=x, y=y, z=z, each=each, needs=count << 24,
         parameters=", ".join(f"ptr %a{number}" for number in range(len(call.num_bytes))),
         operands="\n".join(operands), lengths=", ".join(lengths), version=INTERFACE_VERSION,
-        no_library=NO_LIBRARY, other_needs=OTHER_NEEDS,
+        refused=REFUSED,
     )  # fmt: skip

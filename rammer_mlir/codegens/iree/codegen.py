@@ -18,6 +18,7 @@ from rammer_mlir.passes.regions.patterns import CompositePattern
 from rammer_mlir.passes.regions.reading import Reading
 from rammer_mlir.passes.regions.region import Region, RegionCode
 from rammer_mlir.scheduling.device import Device
+from rammer_mlir.support.log import LOGGER
 
 ALIGNMENT = 64
 """Bytes: IREE's code loads whole cache lines from where its operands begin."""
@@ -81,6 +82,7 @@ class Iree:
         program = program_of(region)
         made = None if program is None else self._compiled(program)
         if made is None:
+            LOGGER.info("iree: region '%s' stays on the host: no single dispatch", region.name)
             return None
         box = made.tiles.box
         return RegionCode(

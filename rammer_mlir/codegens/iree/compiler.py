@@ -58,8 +58,7 @@ def _folder() -> Path | None:
         spec = importlib.util.find_spec("iree.compiler")
     except (ImportError, ValueError):  # its parent is not there, or is hidden
         return None
-    places = None if spec is None else spec.submodule_search_locations
-    return Path(next(iter(places))) if places else None
+    return Path(spec.origin).parent if spec is not None and spec.origin else None
 
 
 def flags_of(machine: Machine) -> tuple[str, ...]:

@@ -23,11 +23,9 @@ _EXECUTE = re.compile(
 )
 _BINDING = re.compile(r"\((%[\w$.-]+) : (?:index|!hal\.buffer)\)\[(%[\w$.-]+), %[\w$.-]+\]")
 
-_TRANSIENTS = (
-    "hal.device.queue.alloca",
-    "hal.command_buffer.fill_buffer",
-    "hal.command_buffer.copy_buffer",
-    "hal.command_buffer.update_buffer",
+_OTHERS = re.compile(
+    r"hal\.command_buffer\.(?!create|dispatch<|execution_barrier|finalize)"
+    r"|hal\.device\.queue\.(?!execute\.indirect)"
 )
 """Operations of programs that do more than to call one function on their operands."""
 
@@ -41,7 +39,7 @@ def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
     """
     executables = _EXECUTABLE.findall(text)
     is_single = text.count("hal.command_buffer.dispatch<") == len(executables) == 1
-    if not is_single or any(name in text for name in _TRANSIENTS):
+    if not is_single or _OTHERS.search(text):
         return None
     recorded, run = (_part_with(text, what) for what in (_DISPATCH, _EXECUTE))
     if recorded is None or run is None:
@@ -49,11 +47,9 @@ def read_call(text: str, num_bytes: tuple[int, ...]) -> Call | None:
     (part, dispatch), (main, execute) = recorded, run
     numbers = {name: int(value) for name, value in _CONSTANT.findall(part)}
     counts = [numbers.get(name.strip(), 0) for name in dispatch[1].split(",")]
-    places = _places(dispatch[2], numbers)
-    operands = _operands(main, execute[1])
-    if places is None or operands is None or len(counts) != 3 or 0 in counts:
-        return None
-    if not all(place < len(operands) for place in places):
+    buffers = {name: int(number) for name, number in _BUFFER.findall(main)}
+    places, operands = _bound(dispatch[2], part, numbers), _bound(execute[1], main, buffers)
+    if not places or not operands or max(places) >= len(operands) or 0 in counts:
         return None
     x, y, z = counts
     bindings = tuple(operands[place] for place in places)
@@ -69,23 +65,11 @@ def _part_with(text: str, pattern: re.Pattern[str]) -> tuple[str, re.Match[str]]
     return None
 
 
-def _places(bindings: str, numbers: Mapping[str, int]) -> list[int] | None:
-    """Return the place of each binding in the table of buffers; None if one is not a whole one."""
-    found = _BINDING.findall(bindings)
-    if len(found) != len(bindings.splitlines()):
+def _bound(listing: str, part: str, known: Mapping[str, int]) -> list[int] | None:
+    """Return the numbers of what a list binds; None if something is unknown, or not whole."""
+    zeros = {name for name, value in _CONSTANT.findall(part) if int(value) == 0}
+    found = _BINDING.findall(listing)
+    is_whole = len(found) == len(listing.splitlines())
+    if not is_whole or any(start not in zeros or name not in known for name, start in found):
         return None
-    if any(numbers.get(start) != 0 or place not in numbers for place, start in found):
-        return None
-    return [numbers[place] for place, _ in found]
-
-
-def _operands(main: str, table: str) -> list[int] | None:
-    """Return the operand that each buffer of the table is; None if one is something else."""
-    zeros = {name for name, value in _CONSTANT.findall(main) if int(value) == 0}
-    buffers = {name: int(number) for name, number in _BUFFER.findall(main)}
-    found = _BINDING.findall(table)
-    if len(found) != len(table.splitlines()):
-        return None
-    if any(start not in zeros or buffer not in buffers for buffer, start in found):
-        return None
-    return [buffers[buffer] for buffer, _ in found]
+    return [known[name] for name, _ in found]
