@@ -18,6 +18,7 @@ from rammer_mlir.passes.ir.structured import element_bytes
 from rammer_mlir.passes.regions.codegen import CODEGENS, ask
 from rammer_mlir.passes.regions.region import Region, RegionCode, region_of
 from rammer_mlir.passes.tiling.generated import GENERATED
+from rammer_mlir.scheduling.memory import aligned
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,12 @@ def _checked(function: ir.OpView, codegen: str, code: object) -> RegionCode:
             f"code generator '{codegen}': expected {expected} for the form {code.form}, found "
             f"'{code.engine}'; mend it, or leave it out",
         )
+    if code.scratch_bytes < 0:
+        raise OperationError(
+            function,
+            f"code generator '{codegen}': expected scratch of 0 or more bytes, found "
+            f"{code.scratch_bytes}; mend it, or leave it out",
+        )
     return code
 
 
@@ -99,6 +106,7 @@ def _attach(function: ir.OpView, region: Region, code: RegionCode) -> None:
         "num_rtasks": code.num_rtasks,
         "operations": 2 * region.macs // code.num_rtasks,
         "bytes": num_bytes // code.num_rtasks,
+        **({"scratch": aligned(code.scratch_bytes)} if code.scratch_bytes else {}),
     }
     function.operation.attributes[GENERATED] = ir.DictAttr.get(
         {

@@ -76,6 +76,9 @@ class RegionCode:
             in their weights alone have a state each, and so an rKernel each.
         engine: the name of what runs a graph or binary.
         needs: packages that the code needs where it runs.
+        scratch_bytes: memory that each rTask may write, and that nothing reads later: one more
+            buffer behind the outputs, in which rTask ``i`` has the bytes from ``i * n`` on, where
+            ``n`` is the number rounded up to a multiple of 64. 0 for no such buffer.
     """
 
     code: str | bytes
@@ -88,6 +91,7 @@ class RegionCode:
     holds_weights: bool = False
     engine: str = ""
     needs: tuple[Requirement, ...] = ()
+    scratch_bytes: int = 0
 
 
 def region_of(module: ir.Module, function: ir.OpView) -> Region:

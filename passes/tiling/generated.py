@@ -7,9 +7,10 @@ from rammer_mlir.dialects.rtask.external import EXTERNAL
 from rammer_mlir.passes.ir.entry import symbol_name
 from rammer_mlir.passes.ir.kernels import describe_kernel
 from rammer_mlir.passes.tiling.kernel import Computation
+from rammer_mlir.passes.tiling.scratch import Scratch
 
-GENERATED = "rtask.generated"
-"""Attribute of a region's function: what its code generator has made of it."""
+GENERATED, SCRATCH = "rtask.generated", "scratch"
+"""Attribute of a region's function: what its code generator has made of it; an entry of that."""
 
 
 def generated_kernel(function: ir.OpView) -> str | None:
@@ -19,7 +20,7 @@ def generated_kernel(function: ir.OpView) -> str | None:
     """
     if GENERATED not in function.operation.attributes:
         return None
-    found = {e.name: e.attr for e in ir.DictAttr(function.operation.attributes[GENERATED])}
+    found = _entries(function)
     computation = Computation(function)
     name = f"{symbol_name(function)}_x0"
     inputs = [argument.type for argument in computation.block.arguments]
@@ -37,3 +38,18 @@ def generated_kernel(function: ir.OpView) -> str | None:
             **{EXTERNAL: found["external"]},
         )  # fmt: skip
     return name
+
+
+def scratch_of(function: ir.OpView) -> Scratch | None:
+    """Return the scratch of a region's external rKernel, None if it has none."""
+    if GENERATED not in function.operation.attributes:
+        return None
+    found = _entries(function)
+    if SCRATCH not in found:
+        return None
+    sizes = (ir.IntegerAttr(found[key]).value for key in ("num_rtasks", SCRATCH))
+    return Scratch(f"{symbol_name(function)}_x0", *sizes)
+
+
+def _entries(function: ir.OpView) -> dict[str, ir.Attribute]:
+    return {e.name: e.attr for e in ir.DictAttr(function.operation.attributes[GENERATED])}
