@@ -78,7 +78,7 @@ def _check(name: str, value: object) -> Codegen:
     return cast("Codegen", given)
 
 
-_OWN: dict[str, str] = {}
+_OWN: dict[str, str] = {"onednn": "rammer_mlir.codegens.onednn.codegen:OneDnn"}
 """Code generators of this project: their modules and classes, imported when a name is asked for."""
 
 CODEGENS: Registry[Codegen] = Registry("code generator", {}, _check, "codegens", lazy=_OWN)
