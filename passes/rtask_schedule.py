@@ -60,7 +60,8 @@ class Schedule(Pass):
             for number, op in enumerate(operators)
         }
         # Dropped before memory is planned: a candidate that was not chosen asked for it.
-        dropped = drop_scratch(module, {call.kernel for call in calls.values()})
+        given = {c.kernel for c in calls.values() if isinstance(c.operands[-1].owner, ir.Block)}
+        dropped = drop_scratch(module, {call.kernel for call in calls.values()} - given)
         for number, call in calls.items():
             if call.kernel in dropped:
                 calls[number] = replace(call, operands=call.operands[:-1])
