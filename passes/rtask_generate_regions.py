@@ -20,6 +20,7 @@ from rammer_mlir.passes.regions.region_text import region_text, standalone
 from rammer_mlir.passes.tiling.choice import TileCost
 from rammer_mlir.passes.tiling.generated import GENERATED
 from rammer_mlir.passes.tiling.kernel import Computation, whole_cost
+from rammer_mlir.scheduling.memory import aligned
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,8 @@ def _check_numbers(function: ir.OpView, codegen: str, code: RegionCode) -> None:
     elif code.alignment not in ALIGNMENTS:
         expected = f"an alignment of {', '.join(map(str, ALIGNMENTS))} bytes"
         found = str(code.alignment)
+    elif code.scratch_bytes < 0:
+        expected, found = "scratch of 0 or more bytes", str(code.scratch_bytes)
     elif not code.efficiency > 0:
         expected, found = "an efficiency above 0", str(code.efficiency)
     if expected:
@@ -146,6 +149,7 @@ def _attach(outlined: _Outlined, code: RegionCode) -> None:
         "num_rtasks": code.num_rtasks,
         "operations": int(outlined.cost.operations / code.efficiency) // code.num_rtasks,
         "bytes": outlined.cost.num_bytes // code.num_rtasks,
+        **({"scratch": aligned(code.scratch_bytes)} if code.scratch_bytes else {}),
     }
     function.operation.attributes[GENERATED] = ir.DictAttr.get(
         {

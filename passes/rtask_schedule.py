@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
@@ -13,6 +13,7 @@ from rammer_mlir.passes.ir.entry import entry_block, functions, is_private, symb
 from rammer_mlir.passes.ir.kernels import described_kernels
 from rammer_mlir.passes.program.program_ir import OperatorCall, record_predictions, write_plan
 from rammer_mlir.passes.program.task_graph import graph_of_operators
+from rammer_mlir.passes.tiling.scratch import drop_scratch
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.per_operator import one_by_one
 from rammer_mlir.scheduling.policies import get_policy
@@ -58,6 +59,12 @@ class Schedule(Pass):
             )
             for number, op in enumerate(operators)
         }
+        # Dropped before memory is planned: a candidate that was not chosen asked for it.
+        given = {c.kernel for c in calls.values() if isinstance(c.operands[-1].owner, ir.Block)}
+        dropped = drop_scratch(module, {call.kernel for call in calls.values()} - given)
+        for number, call in calls.items():
+            if call.kernel in dropped:
+                calls[number] = replace(call, operands=call.operands[:-1])
         terminator = list(block.operations)[-1]
         write_plan(plan, calls, device.name, ir.InsertionPoint(terminator))
         record_predictions(module, plan)

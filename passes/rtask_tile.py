@@ -15,7 +15,7 @@ from rammer_mlir.passes.ir.kernels import describe_kernel
 from rammer_mlir.passes.tiling.builder import build_tiled, build_whole
 from rammer_mlir.passes.tiling.choice import Aim, LoopLimit, TileCost, Tiling, aims, choose
 from rammer_mlir.passes.tiling.device_tiles import tiles_for
-from rammer_mlir.passes.tiling.generated import generated_kernel
+from rammer_mlir.passes.tiling.generated import generated_kernel, scratch_of
 from rammer_mlir.passes.tiling.kernel import (
     Computation,
     TiledDomain,
@@ -27,6 +27,7 @@ from rammer_mlir.passes.tiling.kernel import (
     whole_cost,
 )
 from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS, KernelProvider, offered_kernels
+from rammer_mlir.passes.tiling.scratch import Scratch, add_scratch
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
 
@@ -86,6 +87,7 @@ class Tile(Pass):
         operators = _operators(module)
         callers = {_callee(op): op for op in reversed(operators)}
         calls = Counter(map(_callee, operators))
+        scratches: dict[str, Scratch] = {}
         for function in list(functions(module)):
             if is_private(function) and function.operation.regions[0].blocks:
                 name = symbol_name(function)
@@ -95,7 +97,13 @@ class Tile(Pass):
                     *_generated(function),
                     *_offered(function, providers, limit),
                 ]
+                scratch = scratch_of(function)
+                if scratch is not None:
+                    scratches[name] = scratch
                 function.operation.erase()
+        called: dict[str, list[ir.OpView]] = {}
+        for op in operators:
+            called.setdefault(_callee(op), []).append(op)
         for op in operators:
             chosen = [
                 kernel
@@ -105,6 +113,8 @@ class Tile(Pass):
             op.operation.attributes["kernels"] = ir.ArrayAttr.get(
                 [ir.FlatSymbolRefAttr.get(kernel) for kernel in chosen]
             )
+        for name, scratch in scratches.items():
+            add_scratch(module, scratch, kernels[name], called[name])
 
 
 def _callee(op: ir.OpView) -> str:

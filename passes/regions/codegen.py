@@ -91,6 +91,7 @@ def _check(name: str, value: object) -> Codegen:
 _OWN: dict[str, str] = {
     "iree": "rammer_mlir.codegens.iree.codegen:Iree",
     "numpy": "rammer_mlir.codegens.graph.codegen:NumPyGraphs",
+    "onednn": "rammer_mlir.codegens.onednn.codegen:OneDnn",
     "onnxruntime": "rammer_mlir.codegens.graph.codegen:OnnxRuntimeGraphs",
     "openvino": "rammer_mlir.codegens.graph.codegen:OpenVinoGraphs",
 }

@@ -85,6 +85,9 @@ class RegionCode:
         alignment: a power of two, at most 64; inputs and outputs begin at multiples of so many
             bytes.
         efficiency: estimated speed of its arithmetic, as a share of that of the host's rKernels.
+        scratch_bytes: memory that each rTask may write, and that nothing reads later: one more
+            buffer behind the outputs, in which rTask ``i`` has the bytes from ``i * n`` on, where
+            ``n`` is the number rounded up to a multiple of 64. 0 for no such buffer.
     """
 
     code: str | bytes
@@ -100,6 +103,7 @@ class RegionCode:
     objects: tuple[bytes, ...] = ()
     alignment: int = 1
     efficiency: float = 1.0
+    scratch_bytes: int = 0
 
 
 def region_of(

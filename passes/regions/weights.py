@@ -14,6 +14,8 @@ from rammer_mlir.passes.ir.structured import is_constant, shape_of
 from rammer_mlir.passes.regions.expressions import scalar_constant
 from rammer_mlir.passes.regions.reading import Operand
 
+_RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
+
 Weights = Mapping[ir.Value, ConstantArgument]
 """The weights of an entry function, by their values."""
 
@@ -27,8 +29,17 @@ def operand_of(value: ir.Value, weights: Weights) -> Operand:
     """Describe a value that an operation reads or writes."""
     kind = value.type
     element = kind.element_type if isinstance(kind, ir.RankedTensorType) else kind
-    known = value in weights or is_constant(value)
-    return Operand(value, tuple(shape_of(value)), str(element), known)
+    return Operand(value, tuple(shape_of(value)), str(element), _is_known(value, weights))
+
+
+def _is_known(value: ir.Value, weights: Weights) -> bool:
+    """Whether a value is a constant, or a view of all of one: weights of points have one."""
+    if value in weights or is_constant(value):
+        return True
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name not in _RESHAPES:
+        return False
+    return _is_known(owner.operands[0], weights)
 
 
 def array_of(value: ir.Value, weights: Weights) -> NDArray[np.generic] | None:

@@ -9,9 +9,10 @@ from rammer_mlir.dialects.rtask.external import EXTERNAL, external_of
 from rammer_mlir.passes.ir.entry import symbol_name
 from rammer_mlir.passes.ir.kernels import describe_kernel
 from rammer_mlir.passes.tiling.kernel import Computation
+from rammer_mlir.passes.tiling.scratch import Scratch
 
-GENERATED = "rtask.generated"
-"""Attribute of a region's function: what its code generator has made of it."""
+GENERATED, SCRATCH = "rtask.generated", "scratch"
+"""Attribute of a region's function: what its code generator has made of it; an entry of that."""
 
 
 def generated_alignment(function: ir.OpView) -> int:
@@ -69,3 +70,12 @@ def generated_kernel(function: ir.OpView) -> str | None:
             **{EXTERNAL: found["external"]},
         )  # fmt: skip
     return name
+
+
+def scratch_of(function: ir.OpView) -> Scratch | None:
+    """Return the scratch of a region's external rKernel, None if it has none."""
+    found = generated_entries(function)
+    if SCRATCH not in found:
+        return None
+    sizes = (ir.IntegerAttr(found[key]).value for key in ("num_rtasks", SCRATCH))
+    return Scratch(f"{symbol_name(function)}_x0", *sizes)

@@ -68,8 +68,20 @@ def _open(module: CodeModule, need: Requirement) -> ctypes.CDLL:
     except (OSError, PackageNotFoundError) as error:
         raise TargetError(
             f"module '{module.name}': expected the library {need.library} of the package "
-            f"{need.package} to load, found '{error}'; install the package again"
+            f"{need.package} to load, found '{error}'; {_advice(str(error))}"
         ) from error
+
+
+def _advice(problem: str) -> str:
+    """Return what to do about a library that does not load."""
+    for library, packages in _SYSTEM_LIBRARIES.items():
+        if problem.startswith(f"{library}:"):
+            return f"install the system's package of {library}: {packages}"
+    return "install the package again"
+
+
+_SYSTEM_LIBRARIES = {"libgomp.so.1": "libgomp1 (Debian, Ubuntu) or libgomp (Fedora)"}
+"""Libraries that packages need and do not bring, and the names of the system's packages."""
 
 
 _DEEP = getattr(os, "RTLD_DEEPBIND", 0)

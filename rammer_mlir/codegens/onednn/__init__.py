@@ -1,0 +1,1 @@
+"""oneDNN as a code generator: regions become C that calls its primitives."""
