@@ -241,8 +241,9 @@ def _require_agreement(
     except onnx.shape_inference.InferenceError as error:
         raise Rejected(str(error)) from error
     for value, array in zip(inferred.graph.output, found, strict=True):
-        dims = value.type.tensor_type.shape.dim
-        if dims and len(dims) != array.ndim:
+        kind = value.type.tensor_type
+        dims = kind.shape.dim
+        if kind.HasField("shape") and len(dims) != array.ndim:
             raise Rejected("ONNX infers another rank")
         for dim, size in zip(dims, array.shape, strict=False):
             if dim.HasField("dim_value") and dim.dim_value != size:

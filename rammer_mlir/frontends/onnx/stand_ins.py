@@ -96,6 +96,14 @@ def _max_unpool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
     )
 
 
+def _eye_like(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
+    """Inference reads the type of its input also where that is not known, and ends the process."""
+    for attribute in node.attribute:
+        if attribute.name == "dtype":
+            return helper.make_node("Cast", node.input[:1], node.output, node.name, to=attribute.i)
+    return _like_input(node, _version)
+
+
 def _pool(node: onnx.NodeProto, version: int) -> onnx.NodeProto | onnx.FunctionProto:
     """Inference of older opsets counts windows that begin behind the data."""
     is_rounded_up = any(a.name == "ceil_mode" and a.i for a in node.attribute)
@@ -115,6 +123,7 @@ def _stft(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
 
 _STAND_INS: dict[str, Callable[[onnx.NodeProto, int], onnx.NodeProto | onnx.FunctionProto]] = {
     "AveragePool": _pool,
+    "EyeLike": _eye_like,
     "GatherND": _gather_nd,
     "GroupNormalization": _like_input,
     "LpPool": _pool,

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import TensorProto, helper
 
 from rammer_mlir.errors import ModelError, UnsupportedError
 from rammer_mlir.frontends.onnx.folding.types import TensorKind, infer_node
@@ -91,6 +91,11 @@ class Call:
     def dtype(self, number: int = 0) -> np.dtype[np.generic]:
         """Return the element type of an input."""
         return dtype_of(self.kinds[self.find(number)].elem_type)
+
+    def is_string(self, number: int) -> bool:
+        """Whether an input is known to hold strings."""
+        kind = self.kinds.get(self.find(number))
+        return kind is not None and kind.elem_type == TensorProto.STRING
 
     def value(self, number: int, name: str) -> Array:
         """Return the value of an input that has to be constant.

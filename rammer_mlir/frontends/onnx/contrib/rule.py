@@ -57,6 +57,8 @@ class Rule:
                 raise ModelError(
                     f"{contrib_label(call.node)} is not valid: expected input '{name}', found none"
                 )
+            if given and call.is_string(number):
+                raise call.refusal(f"input '{name.rstrip('?*')}' holds strings: expected numbers")
         if len(call.node.input) > len(names) and names[-1] != "*":
             raise ModelError(
                 f"{contrib_label(call.node)} is not valid: expected at most {len(names)} inputs, "
