@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 from onnx import numpy_helper, parser
 
 from rammer_mlir.codegens import (
@@ -22,6 +23,7 @@ from rammer_mlir.codegens import (
     RegionCode,
     RegionFacts,
 )
+from rammer_mlir.runtime.executable import Executable
 
 SOURCE = """
 #include <stdint.h>
@@ -142,3 +144,12 @@ def two_products() -> onnx.ModelProto:
         values = rng.standard_normal((16, 16)).astype(np.float32) / 4
         model.graph.initializer.append(numpy_helper.from_array(values, name))
     return model
+
+
+def check(exe: Executable) -> None:
+    """Compare the products of a program with ONNX Runtime's."""
+    x = np.random.default_rng(1).standard_normal((6, 16)).astype(np.float32)
+    model = two_products().SerializeToString()
+    session = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
+    (wanted,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(exe.run({"x": x})["y"], np.asarray(wanted), rtol=1e-5, atol=1e-6)

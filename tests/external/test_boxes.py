@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,12 +18,9 @@ from rammer_mlir.checker import verify
 from rammer_mlir.codegens import Box
 from rammer_mlir.errors import RammerError
 from rammer_mlir.extend import OfferedOperator, external_rkernel
-from rammer_mlir.passes.regions.codegen import CODEGENS
 from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS
 from tests.checker.files import cpu_table, read_members, write_members
 from tests.external.providers import COLUMNS, ROWS, relu
-
-EXAMPLE = Path(__file__).parents[2] / "examples/your_own_codegen.py"
 
 CODE = """
 #include <stdint.h>
@@ -104,14 +100,6 @@ def test_what_only_a_run_shows(relus: Relus, message: str) -> None:
 def test_right_boxes_are_accepted() -> None:
     compiled(Relus())
     compiled(Relus(reads=[(0, ROWS), (0, COLUMNS)]))  # more than it reads: fewer rTasks may overlap
-
-
-@pytest.fixture
-def products() -> Iterator[Any]:
-    """Return the example's code generator, registered for a while."""
-    runpy.run_path(str(EXAMPLE))
-    yield CODEGENS.get("products")
-    CODEGENS.unregister("products")
 
 
 def layers() -> onnx.ModelProto:

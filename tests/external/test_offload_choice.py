@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-import runpy
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,17 +26,9 @@ from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import RKernel
 
-EXAMPLE = Path(__file__).parents[2] / "examples/your_own_codegen.py"
+pytestmark = pytest.mark.usefixtures("products")
 
 Costs = Callable[[RKernel, Device], float | None]
-
-
-@pytest.fixture(autouse=True)
-def products() -> Iterator[Any]:
-    """Return the example's code generator, registered for a while."""
-    runpy.run_path(str(EXAMPLE))
-    yield CODEGENS.get("products")
-    CODEGENS.unregister("products")
 
 
 @contextmanager

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import runpy
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,8 @@ from rammer_mlir.benchmarks.models import build, random_feeds
 from rammer_mlir.checker import verify
 from rammer_mlir.codegens import Region, RegionCode
 from rammer_mlir.errors import OptionError, PassError, TargetError
-from rammer_mlir.passes.regions.codegen import CODEGENS
 from rammer_mlir.runtime.executable import Executable
-
-EXAMPLE = Path(__file__).parents[2] / "examples/your_own_codegen.py"
-
-
-@pytest.fixture
-def products() -> Iterator[Any]:
-    """Return the example's code generator, registered for a while."""
-    runpy.run_path(str(EXAMPLE))
-    yield CODEGENS.get("products")
-    CODEGENS.unregister("products")
+from tests.external.conftest import EXAMPLE
 
 
 def offloaded(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,8 +27,6 @@ from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import RKernel
 from rammer_mlir.timeline.files import write_timelines
 from tests.external.providers import Rows, compiled
-
-EXAMPLE = Path(__file__).parents[2] / "examples/your_own_codegen.py"
 
 SLEEPING = """
 #include <stdint.h>
@@ -116,14 +113,6 @@ def test_timelines_name_modules(tmp_path: Path) -> None:
         assert named and all(e["cat"] == "rtask,external" for e in named)
         write_timelines(tmp_path / "trace.html", [timeline])
         assert "of module 'code'" in (tmp_path / "trace.html").read_text()
-
-
-@pytest.fixture
-def products() -> Iterator[Any]:
-    """Return the example's code generator, registered for a while."""
-    runpy.run_path(str(EXAMPLE))
-    yield CODEGENS.get("products")
-    CODEGENS.unregister("products")
 
 
 def layers() -> onnx.ModelProto:

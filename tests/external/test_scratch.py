@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-import onnxruntime as ort
 import pytest
 
 import rammer_mlir
@@ -15,7 +13,7 @@ from rammer_mlir.codegens import Region, RegionCode, register_codegen
 from rammer_mlir.errors import PassError
 from rammer_mlir.passes.regions.codegen import CODEGENS
 from rammer_mlir.runtime.executable import Executable
-from tests.external.states import PackedProducts, region_shapes, two_products
+from tests.external.states import PackedProducts, check, region_shapes, two_products
 
 SOURCE = """
 #include <stdint.h>
@@ -64,15 +62,6 @@ def compiled(choice: str, num_veus: int = 1) -> Executable:
     )
     assert isinstance(found, Executable)
     return found
-
-
-def check(exe: Executable) -> None:
-    """Compare with ONNX Runtime."""
-    x = np.random.default_rng(1).standard_normal((6, 16)).astype(np.float32)
-    model = two_products().SerializeToString()
-    session = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
-    (wanted,) = session.run(None, {"x": x})
-    np.testing.assert_allclose(exe.run({"x": x})["y"], np.asarray(wanted), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("veus", [1, 2, 3])

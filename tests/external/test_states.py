@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 import pytest
 
 import rammer_mlir
@@ -18,7 +17,7 @@ from rammer_mlir.engines.engine import ENGINES
 from rammer_mlir.errors import MissingPackageError, OptionError, PassError, TargetError
 from rammer_mlir.passes.regions.codegen import CODEGENS
 from rammer_mlir.runtime.executable import Executable
-from tests.external.states import PackedProducts, Products, two_products
+from tests.external.states import PackedProducts, Products, check, two_products
 
 
 @pytest.fixture
@@ -47,15 +46,6 @@ def offloaded(**options: Any) -> Executable:
     )
     assert isinstance(found, Executable)
     return found
-
-
-def check(exe: Executable) -> None:
-    """Compare with ONNX Runtime."""
-    x = np.random.default_rng(1).standard_normal((6, 16)).astype(np.float32)
-    model = two_products().SerializeToString()
-    session = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
-    (wanted,) = session.run(None, {"x": x})
-    np.testing.assert_allclose(exe.run({"x": x})["y"], np.asarray(wanted), rtol=1e-5, atol=1e-6)
 
 
 def test_c_with_a_state(packed: PackedProducts, tmp_path: Path) -> None:
