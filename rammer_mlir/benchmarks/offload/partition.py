@@ -12,6 +12,7 @@ from rammer_mlir import dialects
 from rammer_mlir.benchmarks.offload.integration import integration_lines
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.options import check_options
+from rammer_mlir.compiler.stage_names import REGIONS
 from rammer_mlir.frontends.onnx import ImportedModel, import_any
 from rammer_mlir.frontends.onnx.load import load
 from rammer_mlir.frontends.onnx.model import Model
@@ -112,12 +113,12 @@ def _passes(job: Job) -> list[str]:
     options = check_options(
         "cpu", offload=job.codegen, offload_choice="always", num_veus=job.num_veus
     )
-    (operators,) = (stage for stage in options.portable_stages() if stage.name == "operators")
+    (regions,) = (stage for stage in options.portable_stages() if stage.name == REGIONS)
     found: list[str] = []
     begin = 0
     for step in _STEPS:
-        end = 1 + next(n for n, text in enumerate(operators.passes) if text.startswith(step))
-        found.append(f"builtin.module({','.join(operators.passes[begin:end])})")
+        end = 1 + next(n for n, text in enumerate(regions.passes) if text.startswith(step))
+        found.append(f"builtin.module({','.join(regions.passes[begin:end])})")
         begin = end
     return found
 
