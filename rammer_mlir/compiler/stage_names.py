@@ -6,5 +6,7 @@ PORTABLE_STAGES = ("linalg", "operators", "tasks", "buffers", "program")
 REGIONS = "regions"
 """The stage in front of `operators` where foreign code generators have made code of regions."""
 
-KNOWN_STAGES = (*PORTABLE_STAGES, REGIONS, "target", "llvm", "object", "ptx", "cubin", "hsaco")
+_IR_STAGES = (PORTABLE_STAGES[0], REGIONS, *PORTABLE_STAGES[1:])
+
+KNOWN_STAGES = (*_IR_STAGES, "target", "llvm", "object", "ptx", "cubin", "hsaco")
 """Stages of the targets that come with the project."""

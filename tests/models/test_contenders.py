@@ -13,7 +13,7 @@ from rammer_mlir.benchmarks.lane import Lane, outputs, turn
 from rammer_mlir.benchmarks.models import build, random_feeds
 from rammer_mlir.errors import TargetError
 
-NEEDS = {"openvino": "openvino", "iree": "iree.compiler", "pytorch": "onnx2torch"}
+NEEDS = {"openvino": "openvino", "iree": "iree.runtime", "pytorch": "onnx2torch"}
 CASES = [
     ("openvino", "multi_io"),
     ("openvino", "lstm_bidirectional"),

@@ -44,13 +44,20 @@ def region_of(tensor: onnx.TensorProto) -> Region:
     Raises:
         ValueError: if the model says nothing that can be right.
     """
-    entries = {entry.key: entry.value for entry in tensor.external_data}
+    entries = {_text(entry.key): _text(entry.value) for entry in tensor.external_data}
     needed = num_bytes(tensor)
     offset = _number("offset", entries.get("offset", "0"))
     length = _number("length", entries.get("length", str(needed)))
     if length != needed:
         raise ValueError(f"the model gives it {length} bytes, its shape and type {needed}")
     return Region(entries.get("location", ""), offset, length)
+
+
+def _text(found: str | bytes) -> str:
+    """Return a string of the model: one that is no UTF-8 is given as bytes."""
+    if isinstance(found, bytes):
+        raise ValueError(f"the model names it by {found!r}, which is no text")
+    return found
 
 
 def _number(key: str, text: str) -> int:

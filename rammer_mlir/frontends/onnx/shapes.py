@@ -14,7 +14,7 @@ from rammer_mlir.frontends.onnx.folding.demand import SHAPE_INPUTS
 from rammer_mlir.frontends.onnx.limits import MOST_DIMENSIONS, MOST_ELEMENTS
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.stand_ins import stand_ins
-from rammer_mlir.frontends.onnx.tensors import label, static_shape, value_infos
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, static_shape, value_infos
 
 
 def give_shapes(model: Model, shapes: Mapping[str, Sequence[int]]) -> None:
@@ -70,6 +70,15 @@ def _forget_open_shapes(graph: onnx.GraphProto) -> None:
         graph.value_info.extend(copies)
 
 
+def _is_lenient(node: onnx.NodeProto) -> bool:
+    """Whether a contradiction is not the last word for a node's sake.
+
+    What reads the result of a node of another domain, whose type is not known yet, may seem invalid
+    too.
+    """
+    return node.op_type in _LENIENT or node.domain not in ONNX_DOMAINS
+
+
 _LENIENT = ("If", "Loop", "Range")
 """Operators for whose sake a contradiction is not the last word.
 
@@ -92,7 +101,7 @@ def infer_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
         try:
             inferred = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
         except INFERENCE_FAULTS as error:
-            if not any(node.op_type in _LENIENT for node in model.graph.node):
+            if not any(map(_is_lenient, model.graph.node)):
                 raise ModelError(inference_error(model, str(error))) from error
             inferred = onnx.shape_inference.infer_shapes(model)
         restore(inferred)

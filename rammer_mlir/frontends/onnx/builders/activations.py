@@ -8,6 +8,9 @@ from math import pi, sqrt
 from rammer_mlir.bindings import math
 from rammer_mlir.frontends.onnx.builders.scalar import Scalar, literal
 
+_SIXTH = 0.16666667163372
+"""The slope of HardSwish, as ONNX's own definition rounds it to 32 bits, also for doubles."""
+
 
 def sigmoid(x: Scalar) -> Scalar:
     """Return ``1 / (1 + exp(-x))``."""
@@ -44,7 +47,7 @@ def _gelu(x: Scalar, approximate: str) -> Scalar:
 
 
 def _hard_swish(x: Scalar) -> Scalar:
-    return x * _hard_sigmoid(x, 1 / 6, 0.5)
+    return x * _hard_sigmoid(x, _SIXTH, 0.5)
 
 
 def _mish(x: Scalar) -> Scalar:
