@@ -131,7 +131,10 @@ def test_an_artifact_is_written(
 
 BAD_OPTIONS = {
     "policy": (["--policy", "fastest"], "unknown policy 'fastest': expected one of "),
-    "stage": (["--emit", "asm"], "unknown stage 'asm': expected one of linalg, operators, tasks,"),
+    "stage": (
+        ["--emit", "asm"],
+        "unknown stage 'asm': expected one of linalg, regions, operators, ",
+    ),
     "target": (["--target", "tpu"], "unknown target 'tpu': expected one of cpu"),
     "watchdog on a CPU": (["--watchdog", "9"], "watchdog: expected a GPU as target, found 'cpu'"),
     "impatience": (
