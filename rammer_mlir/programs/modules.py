@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
-
-Form = Literal["c", "llvm", "object", "graph", "binary"]
 
 NATIVE: frozenset[str] = frozenset({"c", "llvm", "object"})
 """Forms that are linked with our own code; an engine runs the others."""
