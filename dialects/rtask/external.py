@@ -58,7 +58,7 @@ def read_external(op: ir.Operation) -> External | None:
 
 
 def external_of(op: ir.Operation, dictionary: ir.DictAttr) -> External:
-    """Return what a dictionary says, which an operation has."""
+    """Return the external function that a dictionary attribute of an operation describes."""
     entries = {entry.name: entry.attr for entry in dictionary}
     module, symbol = entries.get("module"), entries.get("symbol")
     has_state = isinstance(entries.get(STATE), ir.UnitAttr)

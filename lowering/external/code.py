@@ -42,7 +42,7 @@ class ForeignCode:
 
     @property
     def module(self) -> CodeModule:
-        """What a program holds of it."""
+        """The module as a program holds it: without content that is linked."""
         content = b"" if self.is_linked else self.content
         return CodeModule(self.name, self.form, self.engine, content, self.needs)
 

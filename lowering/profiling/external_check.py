@@ -71,7 +71,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Trial:
-    """An rKernel to run, and what it says of itself."""
+    """An rKernel to run, and its description."""
 
     kernel: NativeKernel
     num_rtasks: int
@@ -81,7 +81,7 @@ class Trial:
 
 
 def first_fault(foreign: Trial, reference: Trial, tolerance: float, most: int) -> str:
-    """Return what was expected and found of the first rTask that is wrong; empty if none is.
+    """Return the expected and the found result of the first wrong rTask; empty if all are right.
 
     Args:
         foreign: the rKernel in question.
@@ -130,7 +130,7 @@ def _fault_with(
 
 
 def _given(trial: Trial, number: int, values: Array, rtask: int, poison: float) -> Array:
-    """Return an argument of one rTask: what it may read, and poison or a mark elsewhere."""
+    """Return an argument of one rTask: data in its box, and poison or a mark elsewhere."""
     argument = trial.arguments[number]
     if number in trial.writes:
         return argument.filled(_MARK, _MARK_BYTE)

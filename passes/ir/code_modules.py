@@ -80,7 +80,7 @@ def adopt_module(code: ir.Operation, ip: ir.InsertionPoint) -> str:
 
 
 def erase_unused_modules(module: ir.Module, also_used: Iterable[str] = ()) -> None:
-    """Erase code from elsewhere that no described rKernel names, but what is ``also_used``."""
+    """Erase modules of foreign code that no described rKernel names, except ``also_used`` ones."""
     found = (read_external(op.operation) for op in described_kernels(module).values())
     used = {external.module for external in found if external is not None} | set(also_used)
     for code in list(code_modules(module)):

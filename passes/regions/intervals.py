@@ -18,7 +18,7 @@ Int64Array = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class IntervalSizes:
-    """What the intervals with one end hold, a number for each begin in ascending order.
+    """The sizes of all intervals that end at one unit: a number for each begin, in ascending order.
 
     The last interval holds the unit in front of the end alone; see ``RegionFacts`` for the rest.
     """
@@ -83,7 +83,7 @@ class _Intervals:
         self.bytes, self.transfer_bytes, self.values = np.zeros((3, self.count), dtype=np.int64)
 
     def append(self, at: int, unit: Unit, limits: Limits) -> None:
-        """Move the end behind a unit."""
+        """Add a unit to the end of all intervals."""
         inputs = set(unit.inputs)
         for value, size in unit.num_bytes.items():
             new = slice(max(self._seen.get(value, -1) + 1, self.first), at + 1)

@@ -23,20 +23,26 @@ def check_needs(modules: Iterable[CodeModule]) -> None:
             _check(module, need)
 
 
-def _check(module: CodeModule, need: Requirement) -> None:
+def unmet(need: Requirement) -> str:
+    """Return which package is wanted, what is installed, and how to install it; empty if it is."""
     try:
         found = distribution(need.package).version
     except PackageNotFoundError:
         found = ""
     if found and need.version in ("", found):
-        return
+        return ""
     wanted = f"{need.package} {need.version}".rstrip()
     install = f"rammer-mlir[{need.extra}]" if need.extra else wanted.replace(" ", "==")
-    raise MissingPackageError(
-        f"module '{module.name}': expected the package {wanted}, found {found or 'none'}; install "
-        f"it with 'pip install {install}', or compile with another code generator",
-        need.package,
-    )
+    return f"the package {wanted}, found {found or 'none'}; install it with 'pip install {install}'"
+
+
+def _check(module: CodeModule, need: Requirement) -> None:
+    problem = unmet(need)
+    if problem:
+        raise MissingPackageError(
+            f"module '{module.name}': expected {problem}, or compile with another code generator",
+            need.package,
+        )
 
 
 def open_libraries(module: CodeModule) -> list[ctypes.CDLL]:

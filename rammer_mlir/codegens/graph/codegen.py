@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import ClassVar
 
 from rammer_mlir.codegens.graph.translate import graph_of, is_expressible
 from rammer_mlir.codegens.graph.writer import NotExpressibleError
+from rammer_mlir.engines.needs import unmet
 from rammer_mlir.passes.regions.codegen import RegionFacts
 from rammer_mlir.passes.regions.cuts import Limits
 from rammer_mlir.passes.regions.patterns import CompositePattern
@@ -52,13 +52,7 @@ class _Graphs:
 
     def missing(self) -> str | None:
         """Return what to install, in words; None if everything is."""
-        for need in self.needs:
-            try:
-                version(need.package)
-            except PackageNotFoundError:
-                install = f"pip install rammer-mlir[{need.extra}]"
-                return f"the package {need.package}, found none; install it with '{install}'"
-        return None
+        return next(filter(None, map(unmet, self.needs)), None)
 
 
 class NumPyGraphs(_Graphs):
