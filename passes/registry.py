@@ -26,6 +26,7 @@ from rammer_mlir.passes.rtask_generate_regions import GenerateRegions
 from rammer_mlir.passes.rtask_inline_composites import InlineComposites
 from rammer_mlir.passes.rtask_inline_regions import InlineRegions
 from rammer_mlir.passes.rtask_insert_copies import InsertCopies
+from rammer_mlir.passes.rtask_layout_regions import LayoutRegions
 from rammer_mlir.passes.rtask_match_composites import MatchComposites
 from rammer_mlir.passes.rtask_merge_operators import MergeOperators
 from rammer_mlir.passes.rtask_merge_regions import MergeRegions
@@ -51,6 +52,7 @@ PASSES: tuple[type[Pass], ...] = (
     MergeRegions,
     SplitRegions,
     OutlineRegions,
+    LayoutRegions,
     GenerateRegions,
     InlineRegions,
     MergeOperators,

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.channels.blocking import ChannelBlocker
+from rammer_mlir.passes.channels.blocking import ChannelBlocker, copy_packed
 from rammer_mlir.passes.channels.layout import choose_layouts
-from rammer_mlir.passes.ir.entry import entry_block
+from rammer_mlir.passes.ir.entry import CODEGEN, entry_block, functions
 from rammer_mlir.passes.weights.derived import DerivedWeights
 
 
@@ -19,7 +19,8 @@ class BlockChannels(Pass):
 
     A convolution then loads and stores whole registers, and reads sixteen channels of a pixel from
     one cache line instead of from sixteen pages (NCHWc, as in Liu et al., *Optimizing CNN Model
-    Inference on CPUs*, USENIX ATC 2019).
+    Inference on CPUs*, USENIX ATC 2019). ``linalg.pack`` and ``linalg.unpack`` into such blocks, by
+    which regions exchange activations, take part, or become copies.
     """
 
     name: ClassVar[str] = "rtask-block-channels"
@@ -33,3 +34,7 @@ class BlockChannels(Pass):
             blocker.rewrite(op)
         blocker.finish()
         weights.finish()
+        for function in functions(module):
+            if CODEGEN in function.operation.attributes:
+                for op in list(function.operation.regions[0].blocks[0].operations):
+                    copy_packed(op)

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir, linalg, tensor
-from rammer_mlir.passes.channels.layout import (
-    BLOCK,
-    Blocked,
-    reassociation,
-)
+from rammer_mlir.passes.channels.layout import Blocked, reassociation
 from rammer_mlir.passes.channels.spread import Changes, Part, trailing_elements
 from rammer_mlir.passes.ir.fills import filling
 from rammer_mlir.passes.ir.generics import generic, indexing_maps, iterator_types
+from rammer_mlir.passes.ir.packs import BLOCK, PACK, blocked_type, packed_dim
 from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, shape_of
 from rammer_mlir.passes.weights.derived import DerivedWeights
 
@@ -68,12 +65,18 @@ class ChannelBlocker:
         self._done: list[ir.OpView] = []
 
     def rewrite(self, op: ir.OpView) -> None:
-        """Emit the blocked form of an operation that takes part, in front of it."""
+        """Emit the blocked form of an operation that takes part, in front of it.
+
+        Packs and unpacks that do not are copies.
+        """
         part = self._layouts.parts.get(op.operation)
         if part is None:
+            copy_packed(op)
             return
         with ir.InsertionPoint(op), op.operation.location:
-            if is_generic(op):
+            if packed_dim(op) is not None:
+                self._packed(op.operation)
+            elif is_generic(op):
                 self._generic(Structured(op), part)
             else:
                 self._view(op, part)
@@ -93,6 +96,13 @@ class ChannelBlocker:
                         )
                         value.replace_all_uses_with(plain)
             op.operation.erase()
+
+    def _packed(self, op: ir.Operation) -> None:
+        """Take the blocked form that a pack makes as it is, or that an unpack reads."""
+        if op.name == PACK:
+            op.results[0].replace_all_uses_with(self._blocked_form(op.operands[0]))
+        else:
+            self._blocked[op.results[0]] = op.operands[0]
 
     def _generic(self, op: Structured, part: Part[Blocked]) -> None:
         loops = SplitLoops.of(op.parallel, part.loops)
@@ -206,12 +216,17 @@ class ChannelBlocker:
         self._blocked[old] = new
 
 
-def blocked_type(kind: ir.Type, dim: int) -> ir.Type:
-    """Return the type of a tensor that is blocked along a dimension."""
-    ranked = ir.RankedTensorType(kind)
-    shape = list(ranked.shape)
-    shape[dim] //= BLOCK
-    return ir.RankedTensorType.get([*shape, BLOCK], ranked.element_type)
+def copy_packed(op: ir.OpView) -> None:
+    """Replace a pack or unpack of one dimension in blocks by a copy; leave others as they are."""
+    dim = packed_dim(op)
+    if dim is None:
+        return
+    source, old = op.operation.operands[0], op.operation.results[0]
+    with ir.InsertionPoint(op), op.operation.location:
+        is_pack = op.operation.name == PACK
+        new = blocked(source, dim) if is_pack else unblocked(source, old, dim)
+    old.replace_all_uses_with(new)
+    op.operation.erase()
 
 
 def unblocked(blocked: ir.Value, old: ir.Value, dim: int) -> ir.Value:

@@ -25,10 +25,8 @@ from rammer_mlir.passes.fusion.grouping import CONCAT
 from rammer_mlir.passes.ir.boxes import loops_in
 from rammer_mlir.passes.ir.constant_pad import PAD, find_constant_pad
 from rammer_mlir.passes.ir.fills import is_fresh
+from rammer_mlir.passes.ir.packs import BLOCK, PACK, packed_dim
 from rammer_mlir.passes.ir.structured import Structured, plain_dim, shape_of
-
-BLOCK = 16
-"""Channels of a block: one AVX-512 register of f32, or two of AVX2."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +67,25 @@ class _Blocking:
                 results[number] = Blocked(found[0])
             if found and not _can_start(op.outputs[number], values, results.get(number)):
                 return None
-        return Part(loops, results)
-
-    def pays(self, op: Structured, part: Part[Blocked]) -> bool:
-        """Whether it reduces anything."""
-        return not op.is_elementwise
+        return Part(loops, results, pays=not op.is_elementwise)
 
     def view(self, op: ir.OpView, operands: Sequence[Blocked]) -> Blocked | None:
         """Return the dimension of a view's result."""
         rule = _VIEWS.get(op.operation.name)
         return None if rule is None else rule(op, operands)
+
+    def made_part(
+        self, op: ir.OpView, values: Mapping[ir.Value, Blocked], refused: Container[ir.Value]
+    ) -> Part[Blocked] | None:
+        """Return how a pack of a blocked value, or an unpack into one, goes along."""
+        dim = packed_dim(op)
+        if dim is None:
+            return None
+        if op.operation.name == PACK:
+            is_blocked = values.get(op.operation.operands[0]) == Blocked(dim)
+            return Part(frozenset(), {}, pays=True) if is_blocked else None
+        is_refused = op.operation.results[0] in refused
+        return None if is_refused else Part(frozenset(), {0: Blocked(dim)})
 
     def conversion(
         self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, Blocked]

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.channels.further import ZEROS, Fills, held_fills, result_fills
-from rammer_mlir.passes.channels.layout import BLOCK
 from rammer_mlir.passes.channels.spread import (
     Changes,
     Part,
@@ -30,6 +29,7 @@ from rammer_mlir.passes.fusion.grouping import CONCAT
 from rammer_mlir.passes.ir.boxes import loops_in
 from rammer_mlir.passes.ir.constant_pad import PAD, find_constant_pad
 from rammer_mlir.passes.ir.fills import is_fresh
+from rammer_mlir.passes.ir.packs import BLOCK
 from rammer_mlir.passes.ir.structured import Structured, constant_value, plain_dim, shape_of
 from rammer_mlir.passes.weights.derived import DerivedWeights
 
@@ -117,16 +117,18 @@ class _Padding:
             number: Padded(dim, op.extents[loop] // runs[loop], fills[number], runs[loop])
             for number, (dim, loop) in grown.items()
         }
-        return Part(loops, results)
+        reduces = not all(op.parallel[loop] for loop in loops)
+        return Part(loops, results, pays=reduces)
+
+    def made_part(
+        self, op: ir.OpView, values: Mapping[ir.Value, Padded], refused: Container[ir.Value]
+    ) -> None:
+        """Return None: padding is this pass's alone."""
 
     def view(self, op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
         """Return the padding of a view's result."""
         rule = _VIEWS.get(op.operation.name)
         return None if rule is None else rule(op, operands)
-
-    def pays(self, op: Structured, part: Part[Padded]) -> bool:
-        """Whether it reduces further channels."""
-        return not all(op.parallel[loop] for loop in part.loops)
 
     def conversion(
         self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, Padded]

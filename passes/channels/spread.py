@@ -34,10 +34,17 @@ C = TypeVar("C", bound=Change)
 
 @dataclass(frozen=True)
 class Part(Generic[C]):
-    """How one operation goes along: a generic's loops that change, and the results that do."""
+    """How one operation goes along.
+
+    Attributes:
+        loops: a generic's, that change.
+        results: changes of those that change.
+        pays: whether it is for operations like this one that values are changed.
+    """
 
     loops: frozenset[int]
     results: Mapping[int, C]
+    pays: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,12 +71,14 @@ class Rules(Protocol[C]):
         """Return the change of a view's result if all operands change; None if it does not."""
         ...
 
-    def conversion(self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, C]) -> C | None:
-        """Return the change that a plain operand of a concatenation needs; None if it has none."""
+    def made_part(
+        self, op: ir.OpView, values: Mapping[ir.Value, C], refused: Container[ir.Value]
+    ) -> Part[C] | None:
+        """Return how an operation that makes or takes back the change itself goes along."""
         ...
 
-    def pays(self, op: Structured, part: Part[C]) -> bool:
-        """Whether it is for operations like this one that values are changed."""
+    def conversion(self, op: ir.OpView, value: ir.Value, values: Mapping[ir.Value, C]) -> C | None:
+        """Return the change that a plain operand of a concatenation needs; None if it has none."""
         ...
 
     def is_free(self, value: ir.Value, change: C) -> bool:
@@ -128,7 +137,7 @@ def _spread(
         if is_generic(op):
             part = rules.generic_part(Structured(op), values, refused)
         else:
-            part = _view_part(op, rules, values, refused)
+            part = rules.made_part(op, values, refused) or _view_part(op, rules, values, refused)
         if part is not None:
             parts[op.operation] = part
             for number, change in part.results.items():
@@ -159,8 +168,7 @@ def _useless(
         part = changes.parts.get(op.operation)
         if part is None:
             continue
-        pays = is_generic(op) and rules.pays(Structured(op), part)
-        if pays or any(op.operation.results[number] in pay for number in part.results):
+        if part.pays or any(op.operation.results[number] in pay for number in part.results):
             pay.update(value for value in op.operation.operands if value in changes.values)
     return {
         value

@@ -51,6 +51,7 @@ class Codegen(Protocol):
 
     - ``generate(region)`` makes a ``RegionCode``, or None for the host's;
     - ``prepare(regions)`` is told of all regions before that;
+    - ``layouts(region)`` says in which layouts it takes what a region reads and writes;
     - ``missing()`` says what is expected and not installed, None if all is there;
     - ``version()`` says what decides its code besides this project;
     - ``min_macs`` stands for that option of `rtask-split-regions`;

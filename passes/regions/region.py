@@ -63,6 +63,25 @@ class Region:
 
 
 @dataclass(frozen=True)
+class Layouts:
+    """Layouts in which a code generator takes a region's values, beside the model's.
+
+    ``inputs`` and ``outputs`` map numbers of inputs and outputs to a dimension. Such a value may
+    lie in blocks of 16 elements of that dimension, the elements of a block innermost: of
+    ``[N, C, H, W]`` and dimension 1 as ``[N, C / 16, H, W, 16]``. The dimension is a multiple of 16
+    and the elements are f32. `rtask-layout-regions` chooses which do: the region then has an
+    operation ``linalg.unpack`` of such an input, and ``linalg.pack`` makes such an output.
+    """
+
+    inputs: Mapping[int, int] = field(default_factory=dict[int, int])
+    outputs: Mapping[int, int] = field(default_factory=dict[int, int])
+
+    def __bool__(self) -> bool:
+        """Whether anything lies in blocks."""
+        return bool(self.inputs or self.outputs)
+
+
+@dataclass(frozen=True)
 class RegionCode:
     """What a code generator makes of a region: the code of an external rKernel.
 

@@ -21,7 +21,7 @@ from rammer_mlir.passes.regions.patterns import (
     wildcard,
 )
 from rammer_mlir.passes.regions.reading import Operand, Reading
-from rammer_mlir.passes.regions.region import Region, RegionCode, RegionOperation
+from rammer_mlir.passes.regions.region import Layouts, Region, RegionCode, RegionOperation
 from rammer_mlir.programs.modules import Requirement
 from rammer_mlir.scheduling.device import Device
 
@@ -32,6 +32,7 @@ __all__ = [
     "Device",
     "Engine",
     "EntryHost",
+    "Layouts",
     "Limits",
     "Match",
     "OpenEntry",

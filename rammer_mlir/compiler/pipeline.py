@@ -188,6 +188,7 @@ def _formed_regions(
         "rtask-merge-regions",
         f"rtask-split-regions{{{where}}}",
         "rtask-outline-regions",
+        "rtask-layout-regions",
         "rtask-generate-regions" + (f"{{target=cpu:{named.name}}}" if named else ""),
         "rtask-inline-regions",
         *_SIMPLIFIED,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from rammer_mlir.bindings import ir
 from rammer_mlir.codegens import (
     Box,
     Codegen,
     CompositePattern,
     Device,
+    Layouts,
     Limits,
     Reading,
     Region,
@@ -104,7 +106,37 @@ class Writer(Toy):
         )
 
 
-TOYS: tuple[Codegen, ...] = (Toy(), Greedy(), Small(), Writer())
+class Blocks(Toy):
+    """Takes single operations, and their images in blocks of channels."""
+
+    name: ClassVar[str] = "blocks"
+
+    def patterns(self) -> Sequence[CompositePattern]:
+        """Return no pattern."""
+        return []
+
+    def supports(self, reading: Reading) -> bool:
+        """Take functions and pools."""
+        return reading.kind in ("tanh", "exp")
+
+    def limits(self) -> Limits:
+        """Hold one operation."""
+        return Limits(operations=1)
+
+    def layouts(self, region: Region) -> Layouts:
+        """Take what has a multiple of 16 channels."""
+        inputs, outputs = (
+            {
+                number: 1
+                for number, kind in enumerate(kinds)
+                if (shaped := ir.RankedTensorType(kind)).rank == 4 and shaped.shape[1] % 16 == 0
+            }
+            for kinds in (region.inputs, region.outputs)
+        )
+        return Layouts(inputs, outputs)
+
+
+TOYS: tuple[Codegen, ...] = (Toy(), Greedy(), Small(), Writer(), Blocks())
 
 for toy in TOYS:
     register_codegen(toy)

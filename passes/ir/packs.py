@@ -1,0 +1,56 @@
+"""``linalg.pack`` and ``linalg.unpack`` that store one dimension in blocks."""
+
+from __future__ import annotations
+
+from rammer_mlir.bindings import ir, linalg, tensor
+from rammer_mlir.passes.ir.structured import shape_of
+
+BLOCK = 16
+"""Channels of a block: one AVX-512 register of f32, or two of AVX2."""
+
+PACK, UNPACK = "linalg.pack", "linalg.unpack"
+
+
+def blocked_type(kind: ir.Type, dim: int) -> ir.Type:
+    """Return the type of a tensor that is stored in blocks along a dimension."""
+    ranked = ir.RankedTensorType(kind)
+    shape = list(ranked.shape)
+    shape[dim] //= BLOCK
+    return ir.RankedTensorType.get([*shape, BLOCK], ranked.element_type)
+
+
+def pack(value: ir.Value, dim: int) -> ir.Value:
+    """Emit the blocked form of a plain value."""
+    kind = blocked_type(value.type, dim)
+    return linalg.PackOp(kind, value, _empty(kind), [dim], [], [BLOCK]).result
+
+
+def unpack(value: ir.Value, kind: ir.Type, dim: int) -> ir.Value:
+    """Emit the plain form, of type ``kind``, of a blocked value."""
+    return linalg.UnPackOp(kind, value, _empty(kind), [dim], [], [BLOCK]).result
+
+
+def packed_dim(op: ir.OpView) -> int | None:
+    """Return the dimension that a pack or unpack stores in blocks.
+
+    None for other operations, and for those that pad, permute, block several dimensions, or make
+    blocks of another size.
+    """
+    operation = op.operation
+    if operation.name not in (PACK, UNPACK) or len(operation.operands) != 2:
+        return None
+    tiles, dims, order = (
+        list(ir.DenseI64ArrayAttr(operation.attributes[name]))
+        if name in operation.attributes
+        else []
+        for name in ("static_inner_tiles", "inner_dims_pos", "outer_dims_perm")
+    )
+    plain = operation.operands[0] if operation.name == PACK else operation.results[0]
+    if tiles != [BLOCK] or order != sorted(order) or shape_of(plain)[dims[0]] % BLOCK:
+        return None
+    return dims[0]
+
+
+def _empty(kind: ir.Type) -> ir.Value:
+    ranked = ir.RankedTensorType(kind)
+    return tensor.EmptyOp(list(ranked.shape), ranked.element_type).result

@@ -1,0 +1,112 @@
+"""In which layouts the regions of code generators and the host exchange values.
+
+A code generator says which of a region's inputs and outputs may lie in blocks of channels, as
+convolutions of the host store their activations (``channels/layout.py``). Where the other side of
+such a value computes along channels too, the conversion moves from the inside of the region to the
+entry function: there it meets the conversion of the other side, or the blocked activation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.base import OperationError
+from rammer_mlir.passes.fusion.grouping import is_cloned
+from rammer_mlir.passes.ir.packs import BLOCK
+from rammer_mlir.passes.ir.structured import Structured, is_generic, shape_of
+from rammer_mlir.passes.regions.codegen import CODEGENS, ask
+from rammer_mlir.passes.regions.region import Layouts, Region
+
+_PRODUCT = 2
+"""Dimensions of the result of a product: a batch and channels."""
+
+
+def layouts_of(function: ir.OpView, codegen: str, region: Region) -> Layouts:
+    """Ask a code generator for the layouts of a region; those of the model if it has no say.
+
+    Raises:
+        PassError: if it fails.
+        OperationError: if a layout is not possible.
+    """
+    found = CODEGENS.get(codegen)
+    say: Callable[[Region], Layouts] | None = getattr(found, "layouts", None)
+    layouts = Layouts() if say is None else ask(found, "layouts", partial(say, region))
+    sides = (("input", layouts.inputs, region.inputs), ("output", layouts.outputs, region.outputs))
+    for side, dims, types in sides:
+        for number, dim in dims.items():
+            if not 0 <= number < len(types) or not _is_possible(types[number], dim):
+                raise OperationError(
+                    function,
+                    f"code generator '{codegen}': layouts: expected a dimension of a multiple of "
+                    f"{BLOCK} elements of an f32 {side}, found {dim} of {side} {number}; mend it, "
+                    "or leave it out",
+                )
+    return layouts
+
+
+def _is_possible(kind: ir.Type, dim: int) -> bool:
+    ranked = ir.RankedTensorType(kind)
+    is_float = isinstance(ranked.element_type, ir.F32Type)
+    return is_float and 0 <= dim < ranked.rank and ranked.shape[dim] % BLOCK == 0
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Which values of a block regions may exchange in blocks, with each other or convolutions.
+
+    Attributes:
+        layouts: what calls of regions may read and return in blocks.
+        computed: values that something may compute in blocks.
+        read: values that something may read in blocks.
+    """
+
+    layouts: Mapping[ir.Operation, Layouts]
+    computed: frozenset[ir.Value]
+    read: frozenset[ir.Value]
+
+    @staticmethod
+    def of(operations: Sequence[ir.OpView], layouts: Mapping[ir.Operation, Layouts]) -> Exchange:
+        """Follow blocks from what makes them, through what lets them pass, to what reads them."""
+        computed, read = set[ir.Value](), set[ir.Value]()
+        for view in operations:
+            op = view.operation
+            results = list(map(_image, op.results))
+            if op in layouts:
+                computed |= {op.results[number] for number in layouts[op].outputs}
+            elif _is_convolution(view) or (_passes(view) and not computed.isdisjoint(op.operands)):
+                computed |= {value for value in results if value is not None}
+        for view in reversed(operations):
+            op = view.operation
+            operands = {value for each in op.operands if (value := _image(each)) is not None}
+            if op in layouts:
+                read |= {op.operands[number] for number in layouts[op].inputs}
+            elif _is_convolution(view) or (_passes(view) and not read.isdisjoint(op.results)):
+                read |= operands
+        return Exchange(layouts, frozenset(computed), frozenset(read))
+
+    def of_call(self, call: ir.Operation) -> Layouts:
+        """Return the layouts of a call, of values whose other side may have them as well."""
+        may = self.layouts[call]
+        return Layouts(
+            {n: dim for n, dim in may.inputs.items() if call.operands[n] in self.computed},
+            {n: dim for n, dim in may.outputs.items() if call.results[n] in self.read},
+        )
+
+
+def _image(value: ir.Value) -> ir.Value | None:
+    """Return a value that has axes beside a batch and channels; None for others."""
+    is_image = isinstance(value.type, ir.RankedTensorType) and len(shape_of(value)) > _PRODUCT
+    return value if is_image else None
+
+
+def _is_convolution(op: ir.OpView) -> bool:
+    is_contraction = is_generic(op) and Structured(op).is_contraction
+    return is_contraction and _image(op.operation.results[0]) is not None
+
+
+def _passes(op: ir.OpView) -> bool:
+    """Whether an operation may compute in the layout of what it reads."""
+    return op.operation.name != "func.call" and not is_cloned(op)

@@ -1,0 +1,123 @@
+"""`rtask-layout-regions`: regions and the host agree on the layouts of what they exchange."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.ir.entry import CODEGEN, entry_block, functions, symbol_name
+from rammer_mlir.passes.ir.packs import blocked_type, pack, unpack
+from rammer_mlir.passes.regions.layouts import Exchange, layouts_of
+from rammer_mlir.passes.regions.region import Layouts, region_of
+
+
+@dataclass(frozen=True)
+class LayoutRegions(Pass):
+    """Exchange activations in blocks of channels with regions whose code generator takes them so.
+
+    Without it, regions read and write the layouts of the model, and convert them inside. The entry
+    function packs and unpacks what lies in blocks: between two regions both vanish, and beside the
+    host `rtask-block-channels` takes the blocks as they are. Functions of regions that are called
+    with different layouts are copied.
+    """
+
+    name: ClassVar[str] = "rtask-layout-regions"
+
+    def run(self, module: ir.Module) -> None:
+        """Ask the code generators, and rewrite regions and their calls."""
+        outlined = (f for f in functions(module) if CODEGEN in f.operation.attributes)
+        regions = {symbol_name(function): function for function in outlined}
+        layouts = {name: _layouts(module, function) for name, function in regions.items()}
+        operations = list(entry_block(module).operations)
+        calls = {
+            op.operation: layouts[name]
+            for op in operations
+            if (name := _callee(op)) in layouts and layouts[name]
+        }
+        exchange = Exchange.of(operations, calls)
+        chosen = {call: exchange.of_call(call) for call in calls}
+        changed = _Changed(module)
+        for call, layout in chosen.items():
+            if layout:
+                _exchange(call, layout, changed.function(regions[_callee(call.opview)], layout))
+        changed.erase_unused()
+
+
+def _layouts(module: ir.Module, function: ir.OpView) -> Layouts:
+    codegen = ir.StringAttr(function.operation.attributes[CODEGEN]).value
+    return layouts_of(function, codegen, region_of(module, function))
+
+
+def _callee(op: ir.OpView) -> str:
+    if op.operation.name != "func.call":
+        return ""
+    return ir.FlatSymbolRefAttr(op.operation.attributes["callee"]).value
+
+
+def _exchange(call: ir.Operation, layout: Layouts, function: ir.OpView) -> None:
+    """Call a function that reads and returns some values in blocks."""
+    with ir.InsertionPoint(call), call.location:
+        for number, dim in layout.inputs.items():
+            call.operands[number] = pack(call.operands[number], dim)
+    call.attributes["callee"] = ir.FlatSymbolRefAttr.get(symbol_name(function))
+    for number, dim in layout.outputs.items():
+        result = call.results[number]
+        kind = result.type
+        result.set_type(blocked_type(kind, dim))
+        with ir.InsertionPoint.after(call), call.location:
+            _read(result, kind, dim)
+
+
+def _read(value: ir.Value, kind: ir.Type, dim: int) -> None:
+    """Have all users of a value, which is in blocks now, read its plain form."""
+    plain = unpack(value, kind, dim)
+    owner = plain.owner
+    assert not isinstance(owner, ir.Block)
+    value.replace_all_uses_except(plain, owner.operation)
+
+
+class _Changed:
+    """Copies of regions' functions for other layouts."""
+
+    def __init__(self, module: ir.Module) -> None:
+        self._module, self._symbols = module, ir.SymbolTable(module.operation)
+        self._made: dict[tuple[str, str], ir.OpView] = {}
+        self._replaced: dict[str, ir.OpView] = {}
+
+    def function(self, function: ir.OpView, layout: Layouts) -> ir.OpView:
+        """Return the copy of a function for these layouts."""
+        key = symbol_name(function), str(layout)
+        if key not in self._made:
+            copy = function.operation.clone(ip=ir.InsertionPoint(function))
+            self._symbols.insert(copy)
+            _change(copy.operation, layout)
+            self._made[key] = copy
+            self._replaced[key[0]] = function
+        return self._made[key]
+
+    def erase_unused(self) -> None:
+        """Erase functions that nothing calls any more."""
+        called = {_callee(op) for op in entry_block(self._module).operations}
+        for name, function in self._replaced.items():
+            if name not in called:
+                function.operation.erase()
+
+
+def _change(function: ir.Operation, layout: Layouts) -> None:
+    """Read and return values in blocks; the function computes on plain ones as before."""
+    block = function.regions[0].blocks[0]
+    *_, end = block.operations
+    for number, dim in layout.inputs.items():
+        argument = block.arguments[number]
+        kind = argument.type
+        argument.set_type(blocked_type(kind, dim))
+        with ir.InsertionPoint.at_block_begin(block), function.location:
+            _read(argument, kind, dim)
+    for number, dim in layout.outputs.items():
+        with ir.InsertionPoint(end), function.location:
+            end.operation.operands[number] = pack(end.operation.operands[number], dim)
+    inputs = [argument.type for argument in block.arguments]
+    outputs = [value.type for value in end.operation.operands]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, outputs))
