@@ -29,17 +29,19 @@ def plan_tile(nest: LoopNest) -> TilePlan:
 def _cheapest(nest: LoopNest, plans: Sequence[TilePlan]) -> TilePlan:
     """Return the first of the cheapest plans.
 
-    Most plans cost more without their cache misses than the best one with them, and misses take
-    long to count.
+    The full micro tiles of most plans cost more in cache than all of the best one with its misses;
+    those at the edges, and misses, are counted for the others alone.
     """
     tiles = [tiles_of(nest, plan) for plan in plans]
-    bounds = [cost_in_cache(nest, *pair) for pair in zip(plans, tiles, strict=True)]
+    bounds = [cost_in_cache(nest, plan, cut[:1]) for plan, cut in zip(plans, tiles, strict=True)]
     best = math.inf, 0
     for number in sorted(range(len(plans)), key=bounds.__getitem__):
         if bounds[number] > best[0]:
             break
-        misses = miss_cost(nest, plans[number], tiles[number])
-        best = min(best, (bounds[number] + misses, number))
+        in_cache = cost_in_cache(nest, plans[number], tiles[number])
+        if in_cache <= best[0]:
+            misses = miss_cost(nest, plans[number], tiles[number])
+            best = min(best, (in_cache + misses, number))
     return plans[best[1]]
 
 
@@ -56,7 +58,8 @@ def _instance_order(nest: LoopNest, plan: TilePlan) -> tuple[tuple[int, int], ..
 
 
 def _candidates(nest: LoopNest) -> Iterator[TilePlan]:
-    yield _with_full(nest, TilePlan(None, 1))
+    scalar = TilePlan(None, 1)
+    yield _with_full(nest, scalar, _registers(nest, scalar))
     if not nest.vectorizable:
         return
     for vector, loop in enumerate(nest.loops):
@@ -66,8 +69,8 @@ def _candidates(nest: LoopNest) -> Iterator[TilePlan]:
         for vectors in sorted({min(v, needed) for v in _VECTORS}):
             if not loop.allows(vectors * nest.lanes):
                 continue
-            plan = _with_full(nest, TilePlan(vector, nest.lanes, vectors))
-            yield plan
+            plan = TilePlan(vector, nest.lanes, vectors)
+            yield _with_full(nest, plan, _registers(nest, plan))
             others = [loop for loop in nest.parallels if loop != vector]
             yield from _all_unrolled(nest, plan, others, _MOST_UNROLLED)
 
@@ -84,14 +87,14 @@ def _all_unrolled(
 
 def _unrolled(nest: LoopNest, plan: TilePlan, loop: int) -> Iterator[TilePlan]:
     trips = nest.loops[loop].trips
-    for factor in sorted({min(f, trips) for f in _FACTORS}):
-        wider = replace(plan, unroll=(*plan.unroll, (loop, factor)))
-        if (
-            factor > 1
-            and nest.loops[loop].allows(factor)
-            and _registers(nest, wider) <= nest.registers
-        ):
-            yield _with_full(nest, wider)
+    for factor in sorted({min(f, trips) for f in _FACTORS} - {1}):
+        unroll = (*plan.unroll, (loop, factor))
+        wider = TilePlan(plan.vector, plan.lanes, plan.vectors, unroll)
+        registers = _registers(nest, wider)
+        if registers > nest.registers:
+            return  # as larger factors do
+        if nest.loops[loop].allows(factor):
+            yield _with_full(nest, wider, registers)
 
 
 def _registers(nest: LoopNest, plan: TilePlan) -> int:
@@ -104,17 +107,18 @@ def _registers(nest: LoopNest, plan: TilePlan) -> int:
     return results + (min(operands) if nest.reductions and operands else 0)
 
 
-def _with_full(nest: LoopNest, plan: TilePlan) -> TilePlan:
-    return replace(plan, full=_unrolled_reductions(nest, plan))
+def _with_full(nest: LoopNest, plan: TilePlan, registers: int) -> TilePlan:
+    full = _unrolled_reductions(nest, plan, registers)
+    return TilePlan(plan.vector, plan.lanes, plan.vectors, plan.unroll, full=full)
 
 
-def _unrolled_reductions(nest: LoopNest, plan: TilePlan) -> tuple[int, ...]:
+def _unrolled_reductions(nest: LoopNest, plan: TilePlan, registers: int) -> tuple[int, ...]:
     """Choose the inner reduction loops to unroll completely, innermost first.
 
     None when registers are short: LLVM would keep what the unrolled steps share in registers, such
     as the columns that neighbouring windows of a convolution have in common, and spill.
     """
-    if _registers(nest, plan) > nest.registers * (1 - _SHARED_REGISTERS):
+    if registers > nest.registers * (1 - _SHARED_REGISTERS):
         return ()
     size = plan.accumulators * max(1.0, nest.work)
     chosen: list[int] = []

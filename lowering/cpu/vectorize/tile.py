@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from rammer_mlir.passes.ir.boxes import PANEL_WIDTH
 
@@ -64,12 +65,12 @@ class LoopNest:
     combinable: bool = False
     line: int = 16
 
-    @property
+    @cached_property
     def reductions(self) -> list[int]:
         """The reduction loops, outermost first."""
         return [i for i, loop in enumerate(self.loops) if loop.reduction]
 
-    @property
+    @cached_property
     def parallels(self) -> list[int]:
         """The parallel loops, outermost first."""
         return [i for i, loop in enumerate(self.loops) if not loop.reduction]
