@@ -1,0 +1,134 @@
+"""Calls of C functions as data, which compiled code makes from a vEU, without the interpreter.
+
+``RUN_CALLS``, a function of the compiled program, is what an engine enters in the table, with a
+list as its state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.programs.native_interface import BOUND, CALL, CALL_ARGUMENTS, CALL_LIST, COPIED
+from rammer_mlir.support.aligned import address_of
+
+ANY_BIT = (1 << 64) - 1
+"""A call fails if its result is not 0, as a pointer or a number of 64 bits."""
+
+LOW_HALF = (1 << 32) - 1
+"""A call fails if its result is not 0, as a number of 32 bits; above them may be anything."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A 64-bit word in memory, whose content is an argument.
+
+    Attributes:
+        address: of the word.
+        is_taken: whether the call leaves 0 in the word.
+    """
+
+    address: int
+    is_taken: bool = False
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a C function.
+
+    Attributes:
+        function: its address.
+        arguments: at most ``CALL_ARGUMENTS`` pointers and integers.
+        mask: bits of the result; the call fails if one of them is set, and never if there are none.
+    """
+
+    function: int
+    arguments: Sequence[int | Word]
+    mask: int = 0
+
+
+Bind = Callable[[Word], Sequence[Call]]
+"""Returns the calls that bind a buffer, of which a word holds the address."""
+
+
+_NONE: Mapping[int, NDArray[np.uint8]] = {}
+
+
+class CallList:
+    """What to call for one run of a function, in memory that compiled code reads."""
+
+    def __init__(
+        self,
+        calls: Sequence[Call],
+        bound: Mapping[int, Bind],
+        read: Mapping[int, NDArray[np.uint8]] = _NONE,
+        written: Mapping[int, NDArray[np.uint8]] = _NONE,
+    ) -> None:
+        """Lay the list out.
+
+        Args:
+            calls: what computes.
+            bound: of buffers that are bound when their address changes, by number.
+            read: memory that buffers are copied to before that, by the buffers' numbers.
+            written: memory that is copied to buffers behind that, by the buffers' numbers.
+        """
+        self._kept: list[object] = [read, written]
+        self._head: Any = np.zeros(1, CALL_LIST)
+        self._bind(bound)
+        self._enter("calls", self._rows(calls))
+        self._enter("read", _copies(read))
+        self._enter("written", _copies(written))
+
+    @property
+    def address(self) -> int:
+        """The state of ``RUN_CALLS``."""
+        return address_of(self._head)
+
+    def take_status(self) -> int:
+        """Return the result of the last call that failed, and forget it; 0 if there is none."""
+        found = int(self._head["status"][0])
+        self._head["status"] = 0
+        return found
+
+    def _bind(self, bound: Mapping[int, Bind]) -> None:
+        rows: Any = np.zeros(len(bound), BOUND)
+        self._enter("bound", rows)
+        for number, (buffer, bind) in enumerate(bound.items()):
+            row = rows[number]
+            calls = self._rows(bind(Word(rows["address"][number:].ctypes.data)))
+            row["buffer"], row["num_calls"] = buffer, len(calls)
+            row["calls"] = address_of(calls)
+
+    def _enter(self, name: str, rows: NDArray[np.void]) -> None:
+        self._head[f"num_{name}"], self._head[name] = len(rows), address_of(rows)
+        self._kept.append(rows)
+
+    def _rows(self, calls: Sequence[Call]) -> NDArray[np.void]:
+        rows: Any = np.zeros(len(calls), CALL)
+        for row, call in zip(rows, calls, strict=True):
+            _write(row, call)
+        self._kept.append(rows)
+        return rows
+
+
+def _write(row: Any, call: Call) -> None:
+    assert len(call.arguments) <= CALL_ARGUMENTS, "more arguments than a call can have"
+    row["function"], row["mask"] = call.function, call.mask
+    for number, argument in enumerate(call.arguments):
+        if isinstance(argument, Word):
+            row["arguments"][number] = argument.address
+            row["loaded"] |= 1 << number
+            row["taken"] |= argument.is_taken << number
+        else:
+            row["arguments"][number] = argument
+
+
+def _copies(memories: Mapping[int, NDArray[np.uint8]]) -> NDArray[np.void]:
+    rows: Any = np.zeros(len(memories), COPIED)
+    for row, (buffer, memory) in zip(rows, memories.items(), strict=True):
+        row["buffer"], row["memory"], row["size"] = buffer, address_of(memory), memory.nbytes
+    return rows
