@@ -138,7 +138,7 @@ llvm.func internal @rammer_copy_all(%rows: !llvm.ptr, %count: i64, %buffers: !ll
 }
 
 // Run the list that is the state.
-llvm.func internal @$run_calls(%state: !llvm.ptr, %rtask: i64, %buffers: !llvm.ptr) -> i32 {
+llvm.func @$run_calls(%state: !llvm.ptr, %rtask: i64, %buffers: !llvm.ptr) -> i32 {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %fine = llvm.mlir.constant(0 : i32) : i32
   %failed = llvm.mlir.constant(1 : i32) : i32

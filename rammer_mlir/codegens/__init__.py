@@ -7,6 +7,7 @@ have a folder each beside this file, which is imported when their name is asked 
 
 from __future__ import annotations
 
+from rammer_mlir.engines.call_list import Call, CallList, Word
 from rammer_mlir.engines.engine import Engine, register_engine
 from rammer_mlir.engines.host import EntryHost, OpenEntry
 from rammer_mlir.passes.ir.boxes_text import Box
@@ -27,6 +28,8 @@ from rammer_mlir.scheduling.device import Device
 
 __all__ = [
     "Box",
+    "Call",
+    "CallList",
     "Codegen",
     "CompositePattern",
     "Device",
@@ -42,6 +45,7 @@ __all__ = [
     "RegionFacts",
     "RegionOperation",
     "Requirement",
+    "Word",
     "alternatives",
     "constant",
     "op",

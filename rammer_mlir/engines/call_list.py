@@ -59,7 +59,10 @@ _NONE: Mapping[int, NDArray[np.uint8]] = {}
 
 
 class CallList:
-    """What to call for one run of a function, in memory that compiled code reads."""
+    """What to call for one run of a function, in memory that compiled code reads.
+
+    ``calls`` are those that compute.
+    """
 
     def __init__(
         self,
@@ -76,6 +79,7 @@ class CallList:
             read: memory that buffers are copied to before that, by the buffers' numbers.
             written: memory that is copied to buffers behind that, by the buffers' numbers.
         """
+        self.calls = tuple(calls)
         self._kept: list[object] = [read, written]
         self._head: Any = np.zeros(1, CALL_LIST)
         self._bind(bound)
