@@ -1,6 +1,6 @@
-"""What calling code from elsewhere costs: ``python -m rammer_mlir.benchmarks.calls [--size N]``.
+"""What calling code from elsewhere costs: ``python -m rammer_mlir.benchmarks.calls``.
 
-A program of one product, ``[1, N]`` times ``[N, N]``, calls it in each form. Launches follow each
+A program of one product, ``[M, N]`` times ``[N, N]``, calls it in each form. Launches follow each
 other in native code, so that no interpreter is between two of them; what the same inference takes
 in a loop of native code that calls the library alone is its own, and the rest is the call's cost.
 """
@@ -45,16 +45,13 @@ from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.repetition import Moving
 from rammer_mlir.support.aligned import address_of
 
-STEPS = 500
-"""Launches that are timed together; each sample is their mean."""
-
-SIZE = 4
+ROWS, SIZE = 1, 4
 """Of the product: so small that the call is what takes time."""
 
 CALLS = (
     "Calls of code from elsewhere, median [quartiles] in microseconds. Launch: a program of one "
-    "product in a loop of native code; moving: with its arrays elsewhere each time; added: what "
-    "remains behind the host's launch and the library's own call; run: `Executable.run`"
+    "product in a loop of native code; moving: with its arrays elsewhere each time; added: what a "
+    "launch takes beside the library's own call; run: `Executable.run`"
 )
 
 HOST = "host"
@@ -64,10 +61,10 @@ ENGINES_MEASURED = ("numpy", "onnxruntime", "openvino")
 SOURCE = """
 #include <stdint.h>
 __attribute__((noinline)) int32_t NAME(int64_t rtask, const float *x, const float *w, float *y) {
-  for (int64_t j = 0; j < SIZE; j++) {
-    float sum = 0;
-    for (int64_t k = 0; k < SIZE; k++) sum += x[k] * w[k * SIZE + j];
-    y[j] = sum;
+  for (int64_t i = 0; i < ROWS; i++) {
+    for (int64_t j = 0; j < SIZE; j++) y[i * SIZE + j] = 0;
+    for (int64_t k = 0; k < SIZE; k++)
+      for (int64_t j = 0; j < SIZE; j++) y[i * SIZE + j] += x[i * SIZE + k] * w[k * SIZE + j];
   }
   return 0;
 }
@@ -111,6 +108,7 @@ class _Products:
     name: str
     form: str
     has_state: bool
+    rows: int
     size: int
 
     def patterns(self) -> Sequence[CompositePattern]:
@@ -126,7 +124,7 @@ class _Products:
         return True
 
     def generate(self, region: Region) -> RegionCode:
-        code = source(region.name, self.size).encode()
+        code = source(region.name, self.rows, self.size).encode()
         if self.form == "object":
             code = compile_c(ForeignCode(self.name, "c", code), host_machine())
         return RegionCode(
@@ -134,9 +132,9 @@ class _Products:
         )
 
 
-def source(name: str, size: int) -> str:
+def source(name: str, rows: int, size: int) -> str:
     """Return C source of a product."""
-    return SOURCE.replace("NAME", name).replace("SIZE", str(size))
+    return SOURCE.replace("NAME", name).replace("ROWS", str(rows)).replace("SIZE", str(size))
 
 
 LINKED: Mapping[str, tuple[str, bool]] = {
@@ -158,10 +156,15 @@ class _Memory:
     y1: Any
 
     @classmethod
-    def of(cls, size: int) -> _Memory:
-        x0, x1, y0, y1 = (np.ones((1, size), np.float32) for _ in range(4))
+    def of(cls, rows: int, size: int) -> _Memory:
+        x0, x1, y0, y1 = (np.ones((rows, size), np.float32) for _ in range(4))
         w = np.arange(size * size, dtype=np.float32).reshape(size, size)
         return cls(x0, x1, w / size, y0, y1)
+
+    @property
+    def steps(self) -> int:
+        """Launches that are timed together, whose mean is a sample: fewer of a large product."""
+        return max(20, min(500, (1 << 22) // (len(self.x0) * self.w.size)))
 
     @property
     def buffers(self) -> ctypes.Array[ctypes.c_void_p]:
@@ -169,18 +172,19 @@ class _Memory:
         return (ctypes.c_void_p * 3)(*map(address_of, (self.x0, self.w, self.y0)))
 
 
-def measure_calls(size: int = SIZE, budget: float = 20.0) -> list[CallTime]:
+def measure_calls(rows: int = ROWS, size: int = SIZE, budget: float = 20.0) -> list[CallTime]:
     """Time all forms side by side.
 
     Args:
-        size: of the product.
+        rows: of the product.
+        size: columns of the product, and how many numbers are summed up.
         budget: seconds for all of them together.
     """
-    memory = _Memory.of(size)
+    memory = _Memory.of(rows, size)
     with ExitStack() as stack:
         forms: dict[str, Executable] = {HOST: _compiled(memory, None)}
         for form in (*LINKED, "onednn", *ENGINES_MEASURED):
-            name = stack.enter_context(_registered(form, size))
+            name = stack.enter_context(_registered(form, rows, size))
             forms[form] = _compiled(memory, name)
         owns = {form: _own(form, memory) for form in forms}
         turns: dict[str, Callable[[], list[float]]] = {}
@@ -188,7 +192,7 @@ def measure_calls(size: int = SIZE, budget: float = 20.0) -> list[CallTime]:
             stack.enter_context(executable)
             turns |= {f"{form} {what}": turn for what, turn in _turns(executable, memory).items()}
             if (own := owns[form]) is not None:
-                turns[f"{form} own"] = partial(_turn, own)
+                turns[f"{form} own"] = partial(_turn, own, memory.steps)
         found = take_turns(turns, budget)
     return [
         CallTime(
@@ -200,12 +204,12 @@ def measure_calls(size: int = SIZE, budget: float = 20.0) -> list[CallTime]:
 
 
 @contextmanager
-def _registered(form: str, size: int) -> Generator[str]:
+def _registered(form: str, rows: int, size: int) -> Generator[str]:
     """Give the name of the code generator of a form, which is registered for a while."""
     if form not in LINKED:
         yield form
         return
-    codegen: Any = _Products(f"calls_{form.lower()}".replace(" ", "_"), *LINKED[form], size)
+    codegen: Any = _Products(f"calls_{form.lower()}".replace(" ", "_"), *LINKED[form], rows, size)
     register_codegen(codegen)
     try:
         yield codegen.name
@@ -214,8 +218,7 @@ def _registered(form: str, size: int) -> Generator[str]:
 
 
 def _compiled(memory: _Memory, codegen: str | None) -> Executable:
-    size = memory.x0.shape[1]
-    kind = f"float[1,{size}]"
+    kind = "float[{},{}]".format(*memory.x0.shape)
     text = f'<ir_version: 10, opset_import: ["": 20]> g ({kind} x) => ({kind} y) {{'
     model: onnx.ModelProto = parser.parse_model(f"{text} y = MatMul(x, w) }}")
     model.graph.initializer.append(numpy_helper.from_array(memory.w, "w"))
@@ -233,27 +236,27 @@ def _turns(executable: Executable, memory: _Memory) -> dict[str, Callable[[], li
     feeds = {"x": memory.x0}
 
     def run() -> None:
-        for _ in range(STEPS):
+        for _ in range(memory.steps):
             executable.run(feeds)
 
     found = {
-        "fixed": lambda: executable.repeat(STEPS, *fixed),
-        "moving": lambda: executable.repeat(STEPS, *moving),
+        "fixed": lambda: executable.repeat(memory.steps, *fixed),
+        "moving": lambda: executable.repeat(memory.steps, *moving),
         "run": run,
     }
-    return {what: partial(_turn, launch) for what, launch in found.items()}
+    return {what: partial(_turn, launch, memory.steps) for what, launch in found.items()}
 
 
-def _turn(launch: Callable[[], object]) -> list[float]:
-    """Return the seconds of one of ``STEPS`` launches, after as many that are not timed."""
+def _turn(launch: Callable[[], object], steps: int) -> list[float]:
+    """Return the seconds of one of so many launches, after as many that are not timed."""
     launch()
     begin = time.thread_time()
     launch()
-    return [(time.thread_time() - begin) / STEPS]
+    return [(time.thread_time() - begin) / steps]
 
 
 def _own(form: str, memory: _Memory) -> Callable[[], object] | None:
-    """Return what makes ``STEPS`` calls of the library alone; None where there is none."""
+    """Return what makes a sample's calls of the library alone; None where there is none."""
     if form in LINKED:
         return _loop_in_c(memory)
     if form in ENGINES_MEASURED:
@@ -262,17 +265,17 @@ def _own(form: str, memory: _Memory) -> Callable[[], object] | None:
 
 
 def _loop_in_c(memory: _Memory) -> Callable[[], object]:
-    code = ForeignCode("product", "c", source("product", memory.x0.shape[1]).encode())
+    code = ForeignCode("product", "c", source("product", *memory.x0.shape).encode())
     library = load_object(compile_c(code, host_machine()))
     kind = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)
     function, buffers = kind(library.address("product_loop")), memory.buffers
-    return lambda: (function(STEPS, ctypes.addressof(buffers)), library)
+    return lambda: (function(memory.steps, ctypes.addressof(buffers)), library)
 
 
 def _loop_of_calls(engine: str, memory: _Memory) -> Callable[[], object] | None:
     """Return what makes an engine's calls without what is around them; None if it has no list."""
-    size = memory.x0.shape[1]
-    x, w, y = (GraphTensor(name, (n, size)) for name, n in (("x", 1), ("w", size), ("y", 1)))
+    named = (("x", memory.x0), ("w", memory.w), ("y", memory.y0))
+    x, w, y = (GraphTensor(name, array.shape) for name, array in named)
     graph = Graph("product", (x, w), (y,), (), (GraphNode("MatMul", ("x", "w"), ("y",)),))
     needs = getattr(CODEGENS.get(engine), "needs", ())
     module = CodeModule("product", "graph", engine, graph.to_json(), needs)
@@ -286,7 +289,7 @@ def _loop_of_calls(engine: str, memory: _Memory) -> Callable[[], object] | None:
     kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
     run, buffers = kind(address), memory.buffers
     assert not run(entry.state, 0, ctypes.addressof(buffers)), "bound"
-    repeated = CallList(entry.owner.calls * STEPS, {})
+    repeated = CallList(entry.owner.calls * memory.steps, {})
     return lambda: (run(repeated.address, 0, ctypes.addressof(buffers)), entry, library)
 
 
@@ -299,12 +302,10 @@ def _call_lists() -> Library:
 def call_table(times: Sequence[CallTime]) -> str:
     """One row for each form, in microseconds."""
     rows = [["form", "launch us", "moving", "library's own", "added", "added, moving", "run"]]
-    host = times[0]
     for each in times:
         added = ["-", "-"]
-        if each.own is not None:
-            base = host.fixed.median + each.own.median
-            added = [f"{1e6 * (t.median - base):.2f}" for t in (each.fixed, each.moving)]
+        if (own := each.own) is not None:
+            added = [f"{1e6 * (t.median - own.median):.2f}" for t in (each.fixed, each.moving)]
         latencies = map(_microseconds, (each.fixed, each.moving, each.own))
         rows.append([each.form, *latencies, *added, _microseconds(each.run)])
     return table(rows)
@@ -319,10 +320,11 @@ def _microseconds(time: Latency | None) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the time of a call for each form."""
     options = argparse.ArgumentParser(prog="python -m rammer_mlir.benchmarks.calls")
+    options.add_argument("--rows", type=int, default=ROWS, metavar="M")
     options.add_argument("--size", type=int, default=SIZE, metavar="N")
     options.add_argument("--seconds", type=float, default=20.0)
     given = options.parse_args(arguments)
-    print(call_table(measure_calls(given.size, given.seconds)))
+    print(call_table(measure_calls(given.rows, given.size, given.seconds)))
     return 0
 
 

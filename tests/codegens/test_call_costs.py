@@ -18,5 +18,5 @@ def test_calls_cost_little_more_than_their_libraries(capsys: pytest.CaptureFixtu
     assert set(with_own) == {*calls.LINKED, "onnxruntime", "openvino"}
     for form, own in with_own.items():
         for launch in (measured[form].fixed, measured[form].moving):
-            assert launch.low - host.fixed.low - own.low < 3e-6, form
+            assert launch.low - own.low < 3e-6, form
     assert "added, moving" in text(Report(calls=[host, *measured.values()]))
