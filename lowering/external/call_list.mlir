@@ -77,7 +77,8 @@ llvm.func internal @rammer_call_all(%calls: !llvm.ptr, %count: i64) -> i64 {
   llvm.return %result : i64
 }
 
-// Bind the buffers that are not where they were, until a call fails; return what it returned, else 0.
+// Bind the buffers that are not where they were; return what a call that failed returned, else 0.
+// A buffer that moves for the first time is copied from then on, if the list has memory for it.
 llvm.func internal @rammer_bind_all(%rows: !llvm.ptr, %count: i64, %buffers: !llvm.ptr) -> i64 {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
@@ -88,22 +89,36 @@ llvm.func internal @rammer_bind_all(%rows: !llvm.ptr, %count: i64, %buffers: !ll
 ^compare:
   %next = llvm.add %n, %one : i64
   %row = llvm.getelementptr %rows[%n] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.array<$bound_bytes x i8>
+  %address_at = llvm.getelementptr %row[$bound_address] : (!llvm.ptr) -> !llvm.ptr, i8
+  %memory_at = llvm.getelementptr %row[$bound_memory] : (!llvm.ptr) -> !llvm.ptr, i8
+  %copied_at = llvm.getelementptr %row[$bound_is_copied] : (!llvm.ptr) -> !llvm.ptr, i8
   %number = llvm.load %row : !llvm.ptr -> i64
   %buffer_at = llvm.getelementptr %buffers[%number] : (!llvm.ptr, i64) -> !llvm.ptr, i64
   %buffer = llvm.load %buffer_at : !llvm.ptr -> i64
-  %address_at = llvm.getelementptr %row[$bound_address] : (!llvm.ptr) -> !llvm.ptr, i8
   %before = llvm.load %address_at : !llvm.ptr -> i64
-  %is_bound = llvm.icmp "eq" %buffer, %before : i64
+  %copied = llvm.load %copied_at : !llvm.ptr -> i64
+  %is_copied = llvm.icmp "ne" %copied, %zero : i64
+  %is_same = llvm.icmp "eq" %buffer, %before : i64
+  %is_bound = llvm.or %is_copied, %is_same : i1
   llvm.cond_br %is_bound, ^test(%next : i64), ^bind
 ^bind:
-  llvm.store %buffer, %address_at : i64, !llvm.ptr
+  %memory = llvm.load %memory_at : !llvm.ptr -> i64
+  %has_memory = llvm.icmp "ne" %memory, %zero : i64
+  %was_bound = llvm.icmp "ne" %before, %zero : i64
+  %copy = llvm.and %has_memory, %was_bound : i1
+  %address = llvm.select %copy, %memory, %buffer : i1, i64
+  llvm.store %address, %address_at : i64, !llvm.ptr
   %count_at = llvm.getelementptr %row[$bound_num_calls] : (!llvm.ptr) -> !llvm.ptr, i8
   %calls_at = llvm.getelementptr %row[$bound_calls] : (!llvm.ptr) -> !llvm.ptr, i8
   %num_calls = llvm.load %count_at : !llvm.ptr -> i64
   %calls = llvm.load %calls_at : !llvm.ptr -> !llvm.ptr
   %failed = llvm.call @rammer_call_all(%calls, %num_calls) : (!llvm.ptr, i64) -> i64
   %is_fine = llvm.icmp "eq" %failed, %zero : i64
-  llvm.cond_br %is_fine, ^test(%next : i64), ^forget
+  llvm.cond_br %is_fine, ^keep, ^forget
+^keep:
+  %now_copied = llvm.zext %copy : i1 to i64
+  llvm.store %now_copied, %copied_at : i64, !llvm.ptr
+  llvm.br ^test(%next : i64)
 ^forget:
   llvm.store %zero, %address_at : i64, !llvm.ptr
   llvm.br ^done(%failed : i64)
@@ -111,27 +126,37 @@ llvm.func internal @rammer_bind_all(%rows: !llvm.ptr, %count: i64, %buffers: !ll
   llvm.return %result : i64
 }
 
-// Copy buffers to the list's memory, or back.
-llvm.func internal @rammer_copy_all(%rows: !llvm.ptr, %count: i64, %buffers: !llvm.ptr, %is_back: i1) {
+// Copy inputs to the list's memory, or outputs from there.
+llvm.func internal @rammer_copy_all(%rows: !llvm.ptr, %count: i64, %buffers: !llvm.ptr, %outputs: i64) {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
+  %are_outputs = llvm.icmp "ne" %outputs, %zero : i64
   llvm.br ^test(%zero : i64)
 ^test(%n: i64):
   %more = llvm.icmp "slt" %n, %count : i64
-  llvm.cond_br %more, ^copy, ^done
+  llvm.cond_br %more, ^check, ^done
+^check:
+  %next = llvm.add %n, %one : i64
+  %row = llvm.getelementptr %rows[%n] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.array<$bound_bytes x i8>
+  %copied_at = llvm.getelementptr %row[$bound_is_copied] : (!llvm.ptr) -> !llvm.ptr, i8
+  %output_at = llvm.getelementptr %row[$bound_is_output] : (!llvm.ptr) -> !llvm.ptr, i8
+  %copied = llvm.load %copied_at : !llvm.ptr -> i64
+  %output = llvm.load %output_at : !llvm.ptr -> i64
+  %is_copied = llvm.icmp "ne" %copied, %zero : i64
+  %is_wanted = llvm.icmp "eq" %output, %outputs : i64
+  %is_due = llvm.and %is_copied, %is_wanted : i1
+  llvm.cond_br %is_due, ^copy, ^test(%next : i64)
 ^copy:
-  %row = llvm.getelementptr %rows[%n] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.array<$copied_bytes x i8>
-  %memory_at = llvm.getelementptr %row[$copied_memory] : (!llvm.ptr) -> !llvm.ptr, i8
-  %size_at = llvm.getelementptr %row[$copied_size] : (!llvm.ptr) -> !llvm.ptr, i8
+  %memory_at = llvm.getelementptr %row[$bound_memory] : (!llvm.ptr) -> !llvm.ptr, i8
+  %size_at = llvm.getelementptr %row[$bound_size] : (!llvm.ptr) -> !llvm.ptr, i8
   %number = llvm.load %row : !llvm.ptr -> i64
   %memory = llvm.load %memory_at : !llvm.ptr -> !llvm.ptr
   %size = llvm.load %size_at : !llvm.ptr -> i64
   %buffer_at = llvm.getelementptr %buffers[%number] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.ptr
   %buffer = llvm.load %buffer_at : !llvm.ptr -> !llvm.ptr
-  %target = llvm.select %is_back, %buffer, %memory : i1, !llvm.ptr
-  %source = llvm.select %is_back, %memory, %buffer : i1, !llvm.ptr
+  %target = llvm.select %are_outputs, %buffer, %memory : i1, !llvm.ptr
+  %source = llvm.select %are_outputs, %memory, %buffer : i1, !llvm.ptr
   "llvm.intr.memcpy"(%target, %source, %size) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()
-  %next = llvm.add %n, %one : i64
   llvm.br ^test(%next : i64)
 ^done:
   llvm.return
@@ -140,36 +165,27 @@ llvm.func internal @rammer_copy_all(%rows: !llvm.ptr, %count: i64, %buffers: !ll
 // Run the list that is the state.
 llvm.func @$run_calls(%state: !llvm.ptr, %rtask: i64, %buffers: !llvm.ptr) -> i32 {
   %zero = llvm.mlir.constant(0 : i64) : i64
+  %one = llvm.mlir.constant(1 : i64) : i64
   %fine = llvm.mlir.constant(0 : i32) : i32
   %failed = llvm.mlir.constant(1 : i32) : i32
-  %no = llvm.mlir.constant(false) : i1
-  %yes = llvm.mlir.constant(true) : i1
   %num_bound_at = llvm.getelementptr %state[$list_num_bound] : (!llvm.ptr) -> !llvm.ptr, i8
   %bound_at = llvm.getelementptr %state[$list_bound] : (!llvm.ptr) -> !llvm.ptr, i8
-  %num_read_at = llvm.getelementptr %state[$list_num_read] : (!llvm.ptr) -> !llvm.ptr, i8
-  %read_at = llvm.getelementptr %state[$list_read] : (!llvm.ptr) -> !llvm.ptr, i8
   %num_calls_at = llvm.getelementptr %state[$list_num_calls] : (!llvm.ptr) -> !llvm.ptr, i8
   %calls_at = llvm.getelementptr %state[$list_calls] : (!llvm.ptr) -> !llvm.ptr, i8
-  %num_written_at = llvm.getelementptr %state[$list_num_written] : (!llvm.ptr) -> !llvm.ptr, i8
-  %written_at = llvm.getelementptr %state[$list_written] : (!llvm.ptr) -> !llvm.ptr, i8
   %num_bound = llvm.load %num_bound_at : !llvm.ptr -> i64
   %bound = llvm.load %bound_at : !llvm.ptr -> !llvm.ptr
-  %num_read = llvm.load %num_read_at : !llvm.ptr -> i64
-  %read = llvm.load %read_at : !llvm.ptr -> !llvm.ptr
   %num_calls = llvm.load %num_calls_at : !llvm.ptr -> i64
   %calls = llvm.load %calls_at : !llvm.ptr -> !llvm.ptr
-  %num_written = llvm.load %num_written_at : !llvm.ptr -> i64
-  %written = llvm.load %written_at : !llvm.ptr -> !llvm.ptr
   %not_bound = llvm.call @rammer_bind_all(%bound, %num_bound, %buffers) : (!llvm.ptr, i64, !llvm.ptr) -> i64
   %is_bound = llvm.icmp "eq" %not_bound, %zero : i64
   llvm.cond_br %is_bound, ^compute, ^fail(%not_bound : i64)
 ^compute:
-  llvm.call @rammer_copy_all(%read, %num_read, %buffers, %no) : (!llvm.ptr, i64, !llvm.ptr, i1) -> ()
+  llvm.call @rammer_copy_all(%bound, %num_bound, %buffers, %zero) : (!llvm.ptr, i64, !llvm.ptr, i64) -> ()
   %not_called = llvm.call @rammer_call_all(%calls, %num_calls) : (!llvm.ptr, i64) -> i64
   %is_called = llvm.icmp "eq" %not_called, %zero : i64
   llvm.cond_br %is_called, ^finish, ^fail(%not_called : i64)
 ^finish:
-  llvm.call @rammer_copy_all(%written, %num_written, %buffers, %yes) : (!llvm.ptr, i64, !llvm.ptr, i1) -> ()
+  llvm.call @rammer_copy_all(%bound, %num_bound, %buffers, %one) : (!llvm.ptr, i64, !llvm.ptr, i64) -> ()
   llvm.return %fine : i32
 ^fail(%status: i64):
   llvm.store %status, %state : i64, !llvm.ptr

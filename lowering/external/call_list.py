@@ -12,7 +12,6 @@ from rammer_mlir.programs.native_interface import (
     CALL,
     CALL_ARGUMENTS,
     CALL_LIST,
-    COPIED,
     RUN_CALLS,
 )
 
@@ -21,7 +20,7 @@ _TEXT = Path(__file__).with_suffix(".mlir")
 
 def call_list_module() -> ir.Module:
     """Return a module with the function ``RUN_CALLS`` and those that it needs."""
-    layouts = {"list": CALL_LIST, "bound": BOUND, "copied": COPIED, "call": CALL}
+    layouts = {"list": CALL_LIST, "bound": BOUND, "call": CALL}
     symbols = {"run_calls": RUN_CALLS, "num_arguments": CALL_ARGUMENTS}
     # Raises KeyError if the text has a name that is not defined here.
     return ir.Module.parse(Template(_TEXT.read_text()).substitute(symbols | layout_names(layouts)))

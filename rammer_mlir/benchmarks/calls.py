@@ -163,8 +163,11 @@ class _Memory:
 
     @property
     def steps(self) -> int:
-        """Launches that are timed together, whose mean is a sample: fewer of a large product."""
-        return max(20, min(500, (1 << 22) // (len(self.x0) * self.w.size)))
+        """Launches that are timed together, whose mean is a sample: fewer of a large product.
+
+        What Python does around them takes tens of microseconds, of which each gets a share.
+        """
+        return max(500, min(5000, (1 << 18) // (len(self.x0) * self.w.size)))
 
     @property
     def buffers(self) -> ctypes.Array[ctypes.c_void_p]:

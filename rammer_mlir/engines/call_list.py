@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rammer_mlir.programs.native_interface import BOUND, CALL, CALL_ARGUMENTS, CALL_LIST, COPIED
-from rammer_mlir.support.aligned import address_of
+from rammer_mlir.programs.native_interface import BOUND, CALL, CALL_ARGUMENTS, CALL_LIST
+from rammer_mlir.support.aligned import address_of, aligned_bytes
 
 ANY_BIT = (1 << 64) - 1
 """A call fails if its result is not 0, as a pointer or a number of 64 bits."""
@@ -51,11 +51,20 @@ class Call:
     mask: int = 0
 
 
-Bind = Callable[[Word], Sequence[Call]]
-"""Returns the calls that bind a buffer, of which a word holds the address."""
+@dataclass(frozen=True)
+class Bound:
+    """A buffer that is bound anew when it is elsewhere than in the run before.
 
+    Attributes:
+        bind: returns the calls that bind it; a word holds the address.
+        is_output: whether the calls that compute write it.
+        copied_bytes: its size, if it is to be bound to memory of the list for good when it moves
+            for the first time, and copied in each run from then on; else 0.
+    """
 
-_NONE: Mapping[int, NDArray[np.uint8]] = {}
+    bind: Callable[[Word], Sequence[Call]]
+    is_output: bool = False
+    copied_bytes: int = 0
 
 
 class CallList:
@@ -64,28 +73,22 @@ class CallList:
     ``calls`` are those that compute.
     """
 
-    def __init__(
-        self,
-        calls: Sequence[Call],
-        bound: Mapping[int, Bind],
-        read: Mapping[int, NDArray[np.uint8]] = _NONE,
-        written: Mapping[int, NDArray[np.uint8]] = _NONE,
-    ) -> None:
+    def __init__(self, calls: Sequence[Call], bound: Mapping[int, Bound]) -> None:
         """Lay the list out.
 
         Args:
             calls: what computes.
-            bound: of buffers that are bound when their address changes, by number.
-            read: memory that buffers are copied to before that, by the buffers' numbers.
-            written: memory that is copied to buffers behind that, by the buffers' numbers.
+            bound: by the numbers of the buffers.
         """
         self.calls = tuple(calls)
-        self._kept: list[object] = [read, written]
+        self._kept: list[object] = []
         self._head: Any = np.zeros(1, CALL_LIST)
-        self._bind(bound)
+        rows: Any = np.zeros(len(bound), BOUND)
+        for number, (buffer, each) in enumerate(bound.items()):
+            word = Word(rows["address"][number:].ctypes.data)
+            self._bind(rows[number], buffer, each, self._rows(each.bind(word)))
+        self._enter("bound", rows)
         self._enter("calls", self._rows(calls))
-        self._enter("read", _copies(read))
-        self._enter("written", _copies(written))
 
     @property
     def address(self) -> int:
@@ -98,14 +101,13 @@ class CallList:
         self._head["status"] = 0
         return found
 
-    def _bind(self, bound: Mapping[int, Bind]) -> None:
-        rows: Any = np.zeros(len(bound), BOUND)
-        self._enter("bound", rows)
-        for number, (buffer, bind) in enumerate(bound.items()):
-            row = rows[number]
-            calls = self._rows(bind(Word(rows["address"][number:].ctypes.data)))
-            row["buffer"], row["num_calls"] = buffer, len(calls)
-            row["calls"] = address_of(calls)
+    def _bind(self, row: Any, buffer: int, bound: Bound, calls: NDArray[np.void]) -> None:
+        row["buffer"], row["is_output"], row["size"] = buffer, bound.is_output, bound.copied_bytes
+        row["num_calls"], row["calls"] = len(calls), address_of(calls)
+        if bound.copied_bytes:
+            memory = aligned_bytes(bound.copied_bytes)
+            row["memory"] = address_of(memory)
+            self._kept.append(memory)
 
     def _enter(self, name: str, rows: NDArray[np.void]) -> None:
         self._head[f"num_{name}"], self._head[name] = len(rows), address_of(rows)
@@ -129,10 +131,3 @@ def _write(row: Any, call: Call) -> None:
             row["taken"] |= argument.is_taken << number
         else:
             row["arguments"][number] = argument
-
-
-def _copies(memories: Mapping[int, NDArray[np.uint8]]) -> NDArray[np.void]:
-    rows: Any = np.zeros(len(memories), COPIED)
-    for row, (buffer, memory) in zip(rows, memories.items(), strict=True):
-        row["buffer"], row["memory"], row["size"] = buffer, address_of(memory), memory.nbytes
-    return rows

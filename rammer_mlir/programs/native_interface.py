@@ -164,37 +164,39 @@ that both move on with each launch.
 """
 
 CALL_LIST = _layout(
-    9 * 8,
+    5 * 8,
     {
         "status": (0, "<u8"),
         "num_bound": (8, "<i8"),
         "bound": (16, "<u8"),
-        "num_read": (24, "<i8"),
-        "read": (32, "<u8"),
-        "num_calls": (40, "<i8"),
-        "calls": (48, "<u8"),
-        "num_written": (56, "<i8"),
-        "written": (64, "<u8"),
+        "num_calls": (24, "<i8"),
+        "calls": (32, "<u8"),
     },
 )
-"""CPU: a list of C calls, as the arrays of its parts in the order in which they are done.
-
-- ``bound``: buffers that are bound anew if they are at another address than before (``BOUND``).
-- ``read``: buffers that are copied into memory of the list (``COPIED``).
-- ``calls``: what computes (``CALL``).
-- ``written``: buffers that memory of the list is copied to (``COPIED``).
-- ``status`` is the list's: what the call that failed returned.
+"""CPU: a list of C calls: the buffers that are bound first (``BOUND``), then what computes
+(``CALL``). ``status`` is the list's: what the call that failed returned.
 """
 
 BOUND = _layout(
-    4 * 8,
-    {"buffer": (0, "<i8"), "address": (8, "<u8"), "num_calls": (16, "<i8"), "calls": (24, "<u8")},
+    CACHE_LINE,
+    {
+        "buffer": (0, "<i8"),
+        "address": (8, "<u8"),
+        "num_calls": (16, "<i8"),
+        "calls": (24, "<u8"),
+        "memory": (32, "<u8"),
+        "size": (40, "<i8"),
+        "is_output": (48, "<i8"),
+        "is_copied": (56, "<i8"),
+    },
 )
-"""CPU: the number of a buffer, the address that it had when it was bound, and the calls that bind
-it, which find its new address there."""
+"""CPU: a buffer that is bound anew when it is at another address than in the run before.
 
-COPIED = _layout(3 * 8, {"buffer": (0, "<i8"), "memory": (8, "<u8"), "size": (16, "<i8")})
-"""CPU: the number of a buffer, the memory that it is copied to or from, and its bytes."""
+- ``buffer``: its number; ``is_output``: 1 if it is written.
+- ``address``: where what is bound begins, 0 before the first run; the calls that bind find it here.
+- ``memory``: of ``size`` bytes, or null: what is bound from the first time on that the buffer
+  moves. ``is_copied`` is the list's: 1 since then, and the buffer is copied there or from there.
+"""
 
 CALL = _layout(
     (4 + CALL_ARGUMENTS) * 8,

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.engines.call_list import ANY_BIT, LOW_HALF, Bind, Call, CallList, Word
+from rammer_mlir.engines.call_list import ANY_BIT, LOW_HALF, Bound, Call, CallList, Word
 from rammer_mlir.lowering.external import call_list
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.machine import host_machine
-from rammer_mlir.programs.native_interface import BOUND, CALL, CALL_LIST, COPIED, RUN_CALLS
+from rammer_mlir.programs.native_interface import BOUND, CALL, CALL_LIST, RUN_CALLS
 
 Run = Callable[[CallList, Sequence[int]], int]
 
@@ -97,8 +97,8 @@ def test_the_first_failure_ends_a_run(run: Run) -> None:
 def test_buffers_are_bound_when_they_move(run: Run) -> None:
     recorder, computing = Recorder(), Recorder()
 
-    def binding(number: int) -> Bind:
-        return lambda address: [Call(recorder.address, (number, address), ANY_BIT)]
+    def binding(number: int) -> Bound:
+        return Bound(lambda address: [Call(recorder.address, (number, address), ANY_BIT)])
 
     bound = {number: binding(number) for number in (2, 0)}
     calls = CallList([Call(computing.address, ())], bound)
@@ -115,30 +115,60 @@ def test_buffers_are_bound_when_they_move(run: Run) -> None:
     assert [each[:2] for each in recorder.calls[6:]] == [(2, 16), (2, 16)]
 
 
-def test_buffers_are_copied(run: Run) -> None:
-    """Memory of the list is filled before the calls, and written to buffers behind them."""
-    inside, outside = np.zeros(5, np.uint8), np.zeros(3, np.uint8)
-    x, y = np.arange(5, dtype=np.uint8), np.zeros(3, np.uint8)
-    move = ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value or 0
-    copy = Call(move, (outside.ctypes.data, inside.ctypes.data + 1, 3))
-    calls = CallList([copy], {}, {0: inside}, {1: outside})
-    for _ in range(2):
-        x += 10
-        assert run(calls, [x.ctypes.data, y.ctypes.data]) == 0
-        assert y.tolist() == x[1:4].tolist()
+def test_buffers_that_move_are_copied(run: Run) -> None:
+    """The first address is bound; from the second on, memory of the list is."""
     recorder = Recorder()
+    words = (ctypes.c_uint64 * 2)()
+    move = ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value or 0
+
+    def binding(number: int) -> Bound:
+        word = ctypes.addressof(words) + 8 * number
+        return Bound(
+            lambda address: [
+                Call(move, (word, address.address, 8)),
+                Call(recorder.address, (number,), ANY_BIT),
+            ],
+            is_output=number == 1,
+            copied_bytes=5,
+        )
+
+    compute = Call(move, (Word(ctypes.addressof(words) + 8), Word(ctypes.addressof(words)), 5))
+    failing = Recorder()
+    calls = CallList(
+        [compute, Call(failing.address, (), ANY_BIT)], {n: binding(n) for n in range(2)}
+    )
+    x, y = (np.arange(40, dtype=np.uint8).reshape(4, 10) for _ in range(2))
+
+    def check(left: int, right: int, bound: Sequence[int]) -> None:
+        x[:] += 7
+        recorder.calls.clear()
+        assert run(calls, [x[left].ctypes.data, y[right].ctypes.data]) == 0
+        assert [each[0] for each in recorder.calls] == list(bound)
+        assert y[right, :5].tolist() == x[left, :5].tolist()
+        assert y[right, 5:].tolist() == list(range(10 * right + 5, 10 * right + 10))
+
+    check(0, 0, [0, 1])
+    assert list(words) == [x[0].ctypes.data, y[0].ctypes.data]
+    check(0, 0, [])
     recorder.result = 1
-    calls = CallList([copy, Call(recorder.address, (), ANY_BIT)], {}, {0: inside}, {1: outside})
-    y[:] = 0
-    assert run(calls, [x.ctypes.data, y.ctypes.data]) == 1
-    assert not y.any(), "a run that failed writes nothing"
+    assert run(calls, [x[0].ctypes.data, y[1].ctypes.data]) == 1
+    recorder.result = 0
+    check(0, 1, [1])
+    assert words[1] == y[1].ctypes.data, "what could not be bound is bound where it is"
+    check(0, 2, [1])
+    assert words[1] not in range(y.ctypes.data, y.ctypes.data + y.nbytes)
+    check(2, 3, [0])
+    check(1, 0, [])
+    failing.result, y[1, :5] = 1, 0
+    assert run(calls, [x[0].ctypes.data, y[1].ctypes.data]) == 1
+    assert not y[1, :5].any(), "a run that failed writes nothing"
 
 
 def test_the_text_has_no_name_too_few_or_too_many() -> None:
     text = Path(call_list.__file__).with_suffix(".mlir").read_text()
-    layouts = {"list": CALL_LIST, "bound": BOUND, "copied": COPIED, "call": CALL}
+    layouts = {"list": CALL_LIST, "bound": BOUND, "call": CALL}
     offsets = {f"{name}_{field}" for name, kind in layouts.items() for field in kind.names or ()}
-    first = {"list_status", "bound_buffer", "copied_buffer", "call_function"}  # at offset 0
-    rows = {"bound_bytes", "copied_bytes", "call_bytes"}
+    first = {"list_status", "bound_buffer", "call_function"}  # at offset 0
+    rows = {"bound_bytes", "call_bytes"}
     names = (offsets - first) | rows | {"run_calls", "num_arguments"}
     assert set(Template(text).get_identifiers()) == names

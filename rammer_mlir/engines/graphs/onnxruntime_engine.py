@@ -10,7 +10,7 @@ from functools import partial
 from math import prod
 from typing import ClassVar
 
-from rammer_mlir.engines.call_list import ANY_BIT, Bind, Call, CallList, Word
+from rammer_mlir.engines.call_list import ANY_BIT, Bound, Call, CallList, Word
 from rammer_mlir.engines.functions import Argument, call_function
 from rammer_mlir.engines.graphs.native_entry import native_entry, operands_of, read_native_graph
 from rammer_mlir.engines.graphs.onnxruntime_library import Function, OrtError, OrtLibrary
@@ -103,7 +103,7 @@ class Session:
         function = self.library.address(Function.RUN_WITH_BINDING)
         return Call(function, (self.session, self.options, self.binding), ANY_BIT)
 
-    def bind(self, tensor: GraphTensor, is_output: bool) -> Bind:
+    def bind(self, tensor: GraphTensor, is_output: bool) -> Bound:
         """Return what binds an input or output to an address."""
         address_of_function = self.library.address
         release = address_of_function(Function.RELEASE_VALUE)
@@ -123,7 +123,7 @@ class Session:
                 Call(bind, (self.binding, ctypes.addressof(name), Word(place)), ANY_BIT),
             )
 
-        return calls
+        return Bound(calls, is_output)
 
 
 def _make(

@@ -10,17 +10,13 @@ from functools import partial
 from math import prod
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from rammer_mlir.engines.call_list import LOW_HALF, Bind, Call, CallList, Word
+from rammer_mlir.engines.call_list import LOW_HALF, Bound, Call, CallList, Word
 from rammer_mlir.engines.functions import Argument, call_function
 from rammer_mlir.engines.graphs.native_entry import native_entry, operands_of, read_native_graph
 from rammer_mlir.engines.graphs.openvino_library import OpenVinoError, OpenVinoLibrary
 from rammer_mlir.engines.host import EntryHost, OpenEntry
 from rammer_mlir.errors import TargetError
 from rammer_mlir.programs.json_graph import GraphTensor
-from rammer_mlir.support.aligned import address_of, aligned_bytes
 
 _OPTIONS: Mapping[str, str] = {
     "INFERENCE_NUM_THREADS": "1",
@@ -32,9 +28,9 @@ _OPTIONS: Mapping[str, str] = {
     "INFERENCE_PRECISION_HINT": "f32",
 }
 
-_COPIED = 1 << 15
-"""Most bytes of an operand that is copied to memory of the request and back: to bind an operand to
-another address takes OpenVINO 2026.4.1 1.4 us, to copy so many bytes half of that."""
+_MOST_COPIED = 1 << 16
+"""Most bytes of an operand that is copied when it moves from run to run: to bind it to another
+address takes OpenVINO 2026.4.1 up to 4 us, to copy so many bytes half of that."""
 
 
 class OpenVinoEngine:
@@ -57,7 +53,9 @@ class OpenVinoEngine:
         try:
             with ExitStack() as made:
                 request = Request.open(library, made, content)
-                calls = _calls(request, operands, len(graph.inputs))
+                number = len(graph.inputs)
+                bound = {n: request.bind(t, n >= number) for n, t in operands.items()}
+                calls = CallList([request.run()], bound)
                 return native_entry(host, calls, made.pop_all(), library.message_of)
         except OpenVinoError as error:
             raise TargetError(
@@ -65,22 +63,6 @@ class OpenVinoEngine:
                 f"'{error}'; choose another code generator"
             ) from error
         raise AssertionError("the stack lets exceptions pass")
-
-
-def _calls(request: Request, operands: Mapping[int, GraphTensor], num_inputs: int) -> CallList:
-    bound: dict[int, Bind] = {}
-    read: dict[int, NDArray[np.uint8]] = {}
-    written: dict[int, NDArray[np.uint8]] = {}
-    for number, tensor in operands.items():
-        is_output, size = number >= num_inputs, 4 * prod(tensor.shape)
-        port = request.port(tensor.name, is_output)
-        if size > _COPIED:
-            bound[number] = request.bind(port, tensor.shape)
-        else:
-            memory = aligned_bytes(size)
-            request.bind_once(port, tensor.shape, memory)
-            (written if is_output else read)[number] = memory
-    return CallList([request.run()], bound, read, written)
 
 
 @dataclass(frozen=True)
@@ -116,32 +98,19 @@ class Request:
         """Return the call that computes."""
         return Call(self.library.address("infer_request_infer"), (self.request,), LOW_HALF)
 
-    def port(self, name: str, is_output: bool) -> int:
-        """Return an input or output."""
-        function = f"compiled_model_{'output' if is_output else 'input'}_by_name"
-        free = "output_const_port_free"
-        return _make(self.library, self.made, function, free, self.model, name.encode())
-
-    def bind_once(self, port: int, shape: Sequence[int], memory: NDArray[np.uint8]) -> None:
-        """Bind an input or output to memory for good."""
-        dims = (ctypes.c_int64 * len(shape))(*shape)
-        kind = self._kind(port)
-        given = (kind, len(shape), ctypes.addressof(dims), address_of(memory))
-        create = "tensor_create_from_host_ptr"
-        tensor = _make(self.library, self.made, create, "tensor_free", *given)
-        set_tensor = "infer_request_set_tensor_by_const_port"
-        self.library.call(set_tensor, self.request, port, tensor)
-
-    def bind(self, port: int, shape: Sequence[int]) -> Bind:
+    def bind(self, operand: GraphTensor, is_output: bool) -> Bound:
         """Return what binds an input or output to an address."""
+        port = self._port(operand.name, is_output)
         tensor = ctypes.c_uint64()
-        dims = (ctypes.c_int64 * len(shape))(*shape)
-        place = ctypes.addressof(tensor)
+        dims = (ctypes.c_int64 * len(operand.shape))(*operand.shape)
         free = self.library.address("tensor_free")
         self.made.callback(_end_tensor, free, tensor, dims)
         create = self.library.address("tensor_create_from_host_ptr")
         set_tensor = self.library.address("infer_request_set_tensor_by_const_port")
-        described = (self._kind(port), len(shape), ctypes.addressof(dims))
+        # The number of f32 is another one in other versions.
+        kind = self.library.make("port_get_element_type", port)
+        described = (kind, len(dims), ctypes.addressof(dims))
+        place = ctypes.addressof(tensor)
 
         def calls(address: Word) -> Sequence[Call]:
             return (
@@ -150,11 +119,14 @@ class Request:
                 Call(set_tensor, (self.request, port, Word(place)), LOW_HALF),
             )
 
-        return calls
+        size = 4 * prod(operand.shape)
+        return Bound(calls, is_output, size if size <= _MOST_COPIED else 0)
 
-    def _kind(self, port: int) -> int:
-        """Return the number of f32, which is another one in other versions."""
-        return self.library.make("port_get_element_type", port)
+    def _port(self, name: str, is_output: bool) -> int:
+        """Return an input or output of the model."""
+        function = f"compiled_model_{'output' if is_output else 'input'}_by_name"
+        free = "output_const_port_free"
+        return _make(self.library, self.made, function, free, self.model, name.encode())
 
 
 def _make(
