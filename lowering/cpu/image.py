@@ -26,6 +26,7 @@ from rammer_mlir.lowering.external.calls import (
 )
 from rammer_mlir.lowering.kernels.functions import KERNEL_PREFIX, find_kernels
 from rammer_mlir.lowering.llvm.machine import Machine
+from rammer_mlir.lowering.llvm.templates import append_functions
 from rammer_mlir.lowering.program.constants import pack_constants
 from rammer_mlir.lowering.program.proof import proof_of
 from rammer_mlir.lowering.program.records import SlotResolver, program_of
@@ -134,10 +135,7 @@ def lower_program(
     _hide_kernels(module)
     _erase_all(module, "memref.global")  # what kernels use has become an LLVM global
     with module.context, ir.Location.unknown():
-        runtime = runtime_module(machine.triple.split("-")[0])
-        for op in list(runtime.body.operations):
-            op.operation.detach_from_parent()
-            module.body.append(op)
+        append_functions(module, runtime_module(machine.triple.split("-")[0]))
         _define_entries(module, program, straight_line_limit)
 
 

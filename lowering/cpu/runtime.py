@@ -7,6 +7,7 @@ from string import Template
 
 from rammer_mlir.bindings import ir, llvm
 from rammer_mlir.errors import TargetError
+from rammer_mlir.lowering.llvm.templates import layout_names
 from rammer_mlir.passes.ir.entry import symbol_name
 from rammer_mlir.programs.native_interface import (
     LAUNCH,
@@ -63,11 +64,7 @@ def _definitions(architecture: str) -> dict[str, str | int]:
         "futex_syscall": _FUTEX_SYSCALL[architecture],
     }
     layouts = {"pool": POOL, "thread": THREAD, "repetition": REPETITION, "move": MOVE}
-    for name, layout in layouts.items():
-        found[f"{name}_bytes"] = layout.itemsize
-        for field, (_, offset, *_) in (layout.fields or {}).items():
-            found[f"{name}_{field}"] = offset
-    return found
+    return found | layout_names(layouts)
 
 
 def _insert_hint(module: ir.Module, intrinsic: str) -> None:

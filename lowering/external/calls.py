@@ -15,6 +15,7 @@ from rammer_mlir.bindings import ir, llvm
 from rammer_mlir.dialects.rtask.external import External, read_external
 from rammer_mlir.dialects.rtask.functions import signature
 from rammer_mlir.errors import PassError
+from rammer_mlir.lowering.external.call_list import call_list_module
 from rammer_mlir.lowering.external.code import functions_of
 from rammer_mlir.lowering.llvm.builders import (
     branch,
@@ -30,6 +31,7 @@ from rammer_mlir.lowering.llvm.builders import (
     pointer,
     store,
 )
+from rammer_mlir.lowering.llvm.templates import append_functions
 from rammer_mlir.passes.ir.code_modules import code_modules
 from rammer_mlir.passes.ir.entry import functions, symbol_name
 from rammer_mlir.passes.ir.kernels import described_kernels
@@ -37,6 +39,7 @@ from rammer_mlir.programs.modules import NATIVE
 from rammer_mlir.programs.native_interface import (
     MODULE_WORDS,
     MODULES,
+    RUN_CALLS,
     STATUS,
     STATUS_BITS,
     ModuleWord,
@@ -108,6 +111,8 @@ def define_external_kernels(
         i64_attribute = ir.IntegerAttr.get(i64(), 0)
         llvm.GlobalOp(i64(), STATUS, _external_linkage(), value=i64_attribute)
         _declare(kernels)
+        if not all(kernel.is_linked for kernel in kernels):
+            append_functions(module, call_list_module())
         if rows:
             _define_table(with_state(kernels))
         for kernel in kernels:
@@ -146,19 +151,24 @@ def _types(kernel: ExternalKernel) -> list[ir.Type]:
 
 
 def _define_table(kernels: Sequence[ExternalKernel]) -> None:
-    """Define the table, with the functions of linked code in it."""
+    """Define the table, with the functions of linked code in it, and what calls engines' lists."""
     kind = ir.Type.parse(f"!llvm.array<{MODULE_WORDS * len(kernels)} x ptr>")
     table = llvm.GlobalOp(kind, MODULES, _external_linkage())
     with ir.InsertionPoint(table.operation.regions[0].blocks.append()):
         value = llvm.ZeroOp(kind).result
         for row, kernel in enumerate(kernels):
-            if kernel.is_linked:
-                places = (ModuleWord.OPEN, ModuleWord.RUN, ModuleWord.CLOSE)
-                for place, symbol in zip(places, functions_of(kernel.external), strict=True):
-                    address = llvm.AddressOfOp(pointer(), symbol).result
-                    position = [row * MODULE_WORDS + place]
-                    value = llvm.InsertValueOp(value, address, position).result
+            for place, symbol in _table_functions(kernel).items():
+                address = llvm.AddressOfOp(pointer(), symbol).result
+                position = [row * MODULE_WORDS + place]
+                value = llvm.InsertValueOp(value, address, position).result
         llvm.ReturnOp(arg=value)
+
+
+def _table_functions(kernel: ExternalKernel) -> dict[ModuleWord, str]:
+    if not kernel.is_linked:
+        return {ModuleWord.RUN: RUN_CALLS}
+    places = (ModuleWord.OPEN, ModuleWord.RUN, ModuleWord.CLOSE)
+    return dict(zip(places, functions_of(kernel.external), strict=True))
 
 
 def _define(kernel: ExternalKernel, number: int, row: int | None, name: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rammer_mlir.benchmarks import report, this_cpu
 from rammer_mlir.benchmarks.bench import POLICIES, Request, measure
+from rammer_mlir.benchmarks.calls import measure_calls
 from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.contenders.table import CONTENDERS, REFERENCE
@@ -27,10 +28,11 @@ from rammer_mlir.benchmarks.prediction import PredictionRequest, predict_and_mea
 from rammer_mlir.benchmarks.roofline import measure_roofline
 from rammer_mlir.errors import OptionError
 
-PARTS = ("models", "launch", "nodes", "prediction", "offload")
+PARTS = ("models", "launch", "nodes", "prediction", "offload", "calls")
 DEFAULT_PARTS = ("models", "launch")
 """Latency and compile time of models, cost of an empty launch, share of ONNX's node tests,
-predicted against measured time, and code generators beside the compiler's own rKernels."""
+predicted against measured time, code generators beside the compiler's own rKernels, and the cost of
+calling code from elsewhere."""
 
 LAUNCH_VEUS = (1, 2, 3, 8)
 
@@ -97,6 +99,8 @@ def measure_all(options: argparse.Namespace) -> report.Report:
         _predict_models(options, found)
     if "offload" in parts:
         _measure_offload(options, found)
+    if "calls" in parts:
+        found.calls.extend(measure_calls())
     if "nodes" in parts:
         found.nodes.extend(run_all())
     report.write(found, options.output)

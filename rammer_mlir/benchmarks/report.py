@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rammer_mlir.benchmarks.bench import Result
+from rammer_mlir.benchmarks.calls import CALLS, CallTime, call_table
 from rammer_mlir.benchmarks.contenders.ours import CompileCost
 from rammer_mlir.benchmarks.decoding import decode
 from rammer_mlir.benchmarks.latencies import (
@@ -50,6 +51,7 @@ class Report:
     predictions: list[Prediction] = field(default_factory=list[Prediction])
     unpredicted: list[str] = field(default_factory=list[str])
     offloads: list[OffloadResult] = field(default_factory=list[OffloadResult])
+    calls: list[CallTime] = field(default_factory=list[CallTime])
     machine: dict[str, str | int | None] = field(default_factory=machine)
 
 
@@ -101,6 +103,8 @@ def text(report: Report) -> str:
             parts += ["Not measured", "\n".join(missing)]
     if report.launches:
         parts += ["Launch of an empty program, medians", launch_table(report.launches)]
+    if report.calls:
+        parts += [CALLS, call_table(report.calls)]
     if report.nodes:
         parts += ["ONNX's node tests through the whole compiler", summary(report.nodes)]
     return "\n\n".join(parts) + "\n"

@@ -7,6 +7,7 @@ have a folder each beside this file, which is imported when their name is asked 
 
 from __future__ import annotations
 
+from rammer_mlir.engines.call_list import Bound, Call, CallList, Word
 from rammer_mlir.engines.engine import Engine, register_engine
 from rammer_mlir.engines.host import EntryHost, OpenEntry
 from rammer_mlir.passes.ir.boxes_text import Box
@@ -26,7 +27,10 @@ from rammer_mlir.programs.modules import Requirement
 from rammer_mlir.scheduling.device import Device
 
 __all__ = [
+    "Bound",
     "Box",
+    "Call",
+    "CallList",
     "Codegen",
     "CompositePattern",
     "Device",
@@ -43,6 +47,7 @@ __all__ = [
     "RegionFacts",
     "RegionOperation",
     "Requirement",
+    "Word",
     "alternatives",
     "constant",
     "op",

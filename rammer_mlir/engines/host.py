@@ -19,12 +19,15 @@ class EntryHost:
             it is a weight, which keeps its place and content; else None.
         find: returns the address of a function of the libraries that the module needs, 0 if none
             has it.
+        run_calls: address of the compiled function that makes the calls of a ``CallList``, which
+            is its state; 0 if the module's code is linked with ours.
     """
 
     module: CodeModule
     symbol: str
     weights: Sequence[int | None]
     find: Callable[[str], int]
+    run_calls: int = 0
 
 
 @dataclass(frozen=True)
@@ -36,9 +39,11 @@ class OpenEntry:
         state: its first argument.
         close: ends the state.
         owner: keeps what both addresses point to.
+        explain: returns why the last run failed, in words; empty if that is not known.
     """
 
     function: int
     state: int
     close: Callable[[], None]
     owner: object = None
+    explain: Callable[[], str] = str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def library_path(need: Requirement) -> Path:
     """
     found = distribution(need.package)
     for file in found.files or ():
-        if file.as_posix().endswith(need.library):
+        if fnmatchcase(file.as_posix(), f"*{need.library}"):
             return Path(str(found.locate_file(file))).resolve()
     raise FileNotFoundError(f"the package {need.package} has no file {need.library}")
 

@@ -44,6 +44,7 @@ class OpenModules:
         """
         check_needs(modules)
         self._open: list[OpenEntry] = []
+        self._kernels = [entry.kernel for entry in entries]
         self._libraries = {module.name: open_libraries(module) for module in modules}
         self.seconds: dict[str, float] = {}
         by_name = {module.name: module for module in modules}
@@ -59,7 +60,8 @@ class OpenModules:
         self, module: CodeModule, entry: ModuleEntry, row: ctypes.Array[ctypes.c_uint64], w: Weights
     ) -> None:
         begin = time.perf_counter()
-        host = EntryHost(module, entry.symbol, w, partial(self._find, module.name))
+        find = partial(self._find, module.name)
+        host = EntryHost(module, entry.symbol, w, find, row[ModuleWord.RUN])
         if module.form in NATIVE:
             addresses = [row[ModuleWord[name]] for name in ("OPEN", "RUN", "CLOSE")]
             opened = open_native(host, *addresses)
@@ -72,6 +74,11 @@ class OpenModules:
 
     def _find(self, module: str, symbol: str) -> int:
         return find_function(self._libraries[module], symbol)
+
+    def explain(self, kernel: int) -> str:
+        """Return why the last run of an rKernel failed, in words; empty if that is not known."""
+        found = (e.explain() for k, e in zip(self._kernels, self._open, strict=True) if k == kernel)
+        return next(filter(None, found), "")
 
     def close(self) -> None:
         """End all states; the code must not run any more."""

@@ -16,7 +16,7 @@ class Requirement:
         package: the distribution's name, as ``pip install`` takes it.
         version: the only version that fits; empty if any does.
         library: a file of the package, by the end of its path, whose functions the code calls;
-            empty if it calls none.
+            ``*`` stands for any text; empty if it calls none.
         extra: the extra of this project that installs the package, empty if none does.
     """
 

@@ -46,7 +46,7 @@ class ModuleWord(IntEnum):
     """Places of the 64-bit words in a row of the table of functions with a state.
 
     FUNCTION and STATE are what is called, written by the runtime; OPEN, RUN and CLOSE are functions
-    in linked code, 0 where an engine runs the module.
+    in linked code. Where an engine runs the module, RUN is ``RUN_CALLS``, and the others are 0.
     """
 
     FUNCTION = 0
@@ -58,6 +58,14 @@ class ModuleWord(IntEnum):
 
 MODULE_WORDS = len(ModuleWord)
 """Words of a row."""
+
+RUN_CALLS = "rammer_run_calls"
+"""CPU: ``(state, rTask, buffers) -> i32``, in programs with modules that engines run: it calls the
+C functions of a list, which is its state, and returns 0, or 1 if one of them failed.
+"""
+
+CALL_ARGUMENTS = 8
+"""Arguments of each call of a list; a function of fewer ignores the others, as C's rules allow."""
 
 
 class ContextWord(IntEnum):
@@ -153,6 +161,57 @@ MOVE = _layout(
 )
 """CPU: the number of a pointer that moves, its addresses in even and odd launches, and the bytes
 that both move on with each launch.
+"""
+
+CALL_LIST = _layout(
+    5 * 8,
+    {
+        "status": (0, "<u8"),
+        "num_bound": (8, "<i8"),
+        "bound": (16, "<u8"),
+        "num_calls": (24, "<i8"),
+        "calls": (32, "<u8"),
+    },
+)
+"""CPU: a list of C calls: the buffers that are bound first (``BOUND``), then what computes
+(``CALL``). ``status`` is the list's: what the call that failed returned.
+"""
+
+BOUND = _layout(
+    CACHE_LINE,
+    {
+        "buffer": (0, "<i8"),
+        "address": (8, "<u8"),
+        "num_calls": (16, "<i8"),
+        "calls": (24, "<u8"),
+        "memory": (32, "<u8"),
+        "size": (40, "<i8"),
+        "is_output": (48, "<i8"),
+        "is_copied": (56, "<i8"),
+    },
+)
+"""CPU: a buffer that is bound anew when it is at another address than in the run before.
+
+- ``buffer``: its number; ``is_output``: 1 if it is written.
+- ``address``: where what is bound begins, 0 before the first run; the calls that bind find it here.
+- ``memory``: of ``size`` bytes, or null: what is bound from the first time on that the buffer
+  moves. ``is_copied`` is the list's: 1 since then, and the buffer is copied there or from there.
+"""
+
+CALL = _layout(
+    (4 + CALL_ARGUMENTS) * 8,
+    {
+        "function": (0, "<u8"),
+        "mask": (8, "<u8"),
+        "loaded": (16, "<u8"),
+        "taken": (24, "<u8"),
+        "arguments": (32, f"({CALL_ARGUMENTS},)<u8"),
+    },
+)
+"""CPU: a call of a C function, which fails if its result has one of the bits of ``mask``.
+
+An argument is a 64-bit word, or, where its bit is set in ``loaded``, the address of such a word;
+where it is set in ``taken`` too, the word is zero from then on.
 """
 
 GPU_ENTRY = "rammer_program"

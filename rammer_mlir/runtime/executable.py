@@ -169,7 +169,7 @@ class Executable(CompiledModel):
                 with caller_on(self._cores[0]):
                     pool.launch(entry, context.address)
             if code.status is not None:
-                check_status(code.status, self._image)
+                check_status(code.status, self._image, self._modules)
 
     def repeat(
         self,
@@ -198,7 +198,7 @@ class Executable(CompiledModel):
                 taken = pool.repeat(code.entry, context.address, address_of(found))
             del moves  # which native code has read
             if code.status is not None:
-                check_status(code.status, self._image)
+                check_status(code.status, self._image, self._modules)
             return taken
 
     def _prepare(self) -> tuple[NativeCode, ThreadPool, Context]:

@@ -11,11 +11,12 @@ from rammer_mlir.programs.native_interface import STATUS_BITS
 from rammer_mlir.programs.records import Slot
 
 
-def check_status(word: ctypes.c_int64, image: CpuImage) -> None:
+def check_status(word: ctypes.c_int64, image: CpuImage, modules: OpenModules | None) -> None:
     """Refuse the outputs of a run in which an external rKernel did not succeed; reset the word.
 
     Raises:
-        TargetError: naming the rKernel, the first rOperator that it computes, and its status.
+        TargetError: naming the rKernel, the first rOperator that it computes, and its status, or
+            what the library says.
     """
     if not word.value:
         return
@@ -23,9 +24,10 @@ def check_status(word: ctypes.c_int64, image: CpuImage) -> None:
     status = ctypes.c_int32(found & ((1 << STATUS_BITS) - 1)).value
     number = found >> STATUS_BITS
     operators = [each.name for each in image.program.operators if each.kernel == number]
+    message = modules.explain(number) if modules else ""
     raise TargetError(
         f"external rKernel '{image.program.kernels[number].name}' of rOperator '{operators[0]}': "
-        f"expected status 0, found {status}; the outputs of this run are not valid"
+        f"expected status 0, found {message or status}; the outputs of this run are not valid"
     )
 
 

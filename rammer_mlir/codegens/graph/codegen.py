@@ -66,7 +66,7 @@ class OnnxRuntimeGraphs(_Graphs):
 
     name: ClassVar[str] = "onnxruntime"
     needs: ClassVar[tuple[Requirement, ...]] = (
-        Requirement("onnxruntime", extra="offload-onnxruntime"),
+        Requirement("onnxruntime", library="/libonnxruntime.so.*", extra="offload-onnxruntime"),
         Requirement("onnx", extra="offload-onnxruntime"),
     )
 
@@ -76,6 +76,6 @@ class OpenVinoGraphs(_Graphs):
 
     name: ClassVar[str] = "openvino"
     needs: ClassVar[tuple[Requirement, ...]] = (
-        Requirement("openvino", extra="offload-openvino"),
+        Requirement("openvino", library="/libopenvino_c.so.*", extra="offload-openvino"),
         Requirement("onnx", extra="offload-openvino"),
     )

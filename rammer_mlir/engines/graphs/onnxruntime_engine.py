@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+import ctypes
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import ClassVar
 
-import numpy as np
-
-from rammer_mlir.engines.graphs.entry import opened, read_graph
+from rammer_mlir.engines.call_list import ANY_BIT, Bound, Call, CallList, Word
+from rammer_mlir.engines.functions import Argument, call_function
+from rammer_mlir.engines.graphs.native_entry import native_entry, operands_of, read_native_graph
+from rammer_mlir.engines.graphs.onnxruntime_library import Function, OrtError, OrtLibrary
 from rammer_mlir.engines.host import EntryHost, OpenEntry
 from rammer_mlir.errors import TargetError
-from rammer_mlir.support.packages import optional_package
+from rammer_mlir.programs.json_graph import GraphTensor
 
-_ADVICE = "install it with 'pip install rammer-mlir[offload-onnxruntime]'"
+_FLOAT = 1
+"""``ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT``."""
+
+_DEVICE_ALLOCATOR, _DEFAULT_MEMORY = 0, 0
+
+_ERRORS_ONLY = 3
+"""Logging level."""
 
 
 class OnnxRuntimeEngine:
@@ -26,32 +38,102 @@ class OnnxRuntimeEngine:
         Raises:
             TargetError: if ONNX Runtime refuses the graph.
         """
-        ort: Any = optional_package("onnxruntime", f"module '{host.module.name}'", _ADVICE)
         from rammer_mlir.engines.graphs.onnx_model import onnx_model
 
-        graph, weights = read_graph(host)
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 3
+        graph, weights = read_native_graph(host)
+        model = onnx_model(graph, weights).SerializeToString()
         try:
-            model = onnx_model(graph, weights).SerializeToString()
-            session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # its exceptions have no common class
+            library = OrtLibrary(host.find)
+            session = Session.open(library, model)
+        except OrtError as error:
             raise TargetError(
                 f"module '{host.module.name}': expected ONNX Runtime to take the graph, found "
-                f"'{' '.join(str(error).split())}'; choose another code generator"
+                f"'{error}'; choose another code generator"
             ) from error
-        binding = session.io_binding()
-        bind = {t.name: (binding.bind_input, t.shape) for t in graph.inputs}
-        bind |= {t.name: (binding.bind_output, t.shape) for t in graph.outputs}
-        before: dict[str, int] = {}
+        number = len(graph.inputs)
+        bound = {
+            n: session.bind(tensor, n >= number)
+            for n, tensor in operands_of(graph).items()
+            if tensor.name not in weights
+        }
+        return native_entry(
+            host, CallList([session.run()], bound), session.made, library.take_message
+        )
 
-        def run(addresses: Mapping[str, int]) -> None:
-            for name, address in addresses.items():
-                if before.get(name) != address:
-                    function, shape = bind[name]
-                    function(name, "cpu", 0, np.float32, shape, address)
-                    before[name] = address
-            session.run_with_iobinding(binding)
 
-        return opened(host, graph, weights, run)
+@dataclass(frozen=True)
+class Session:
+    """A session with a binding of its inputs and outputs to memory."""
+
+    library: OrtLibrary
+    made: ExitStack
+    session: int
+    memory: int
+    options: int
+    binding: int
+
+    @classmethod
+    def open(cls, library: OrtLibrary, model: bytes) -> Session:
+        """Read a model, for one thread.
+
+        Raises:
+            OrtError: if the library refuses it.
+        """
+        with ExitStack() as made:
+            make = partial(_make, library, made)
+            environment = make(Function.CREATE_ENV, Function.RELEASE_ENV, _ERRORS_ONLY, b"rammer")
+            options = make(Function.CREATE_SESSION_OPTIONS, Function.RELEASE_SESSION_OPTIONS)
+            library.call(Function.SET_INTRA_OP_NUM_THREADS, options, 1)
+            library.call(Function.SET_INTER_OP_NUM_THREADS, options, 1)
+            session = make(
+                Function.CREATE_SESSION_FROM_ARRAY, Function.RELEASE_SESSION,
+                environment, model, len(model), options,
+            )  # fmt: skip
+            memory = make(
+                Function.CREATE_CPU_MEMORY_INFO, Function.RELEASE_MEMORY_INFO,
+                _DEVICE_ALLOCATOR, _DEFAULT_MEMORY,
+            )  # fmt: skip
+            run_options = make(Function.CREATE_RUN_OPTIONS, Function.RELEASE_RUN_OPTIONS)
+            binding = make(Function.CREATE_IO_BINDING, Function.RELEASE_IO_BINDING, session)
+            return cls(library, made.pop_all(), session, memory, run_options, binding)
+        raise AssertionError("the stack lets exceptions pass")
+
+    def run(self) -> Call:
+        """Return the call that computes."""
+        function = self.library.address(Function.RUN_WITH_BINDING)
+        return Call(function, (self.session, self.options, self.binding), ANY_BIT)
+
+    def bind(self, tensor: GraphTensor, is_output: bool) -> Bound:
+        """Return what binds an input or output to an address."""
+        address_of_function = self.library.address
+        release = address_of_function(Function.RELEASE_VALUE)
+        value = ctypes.c_uint64()
+        name = ctypes.create_string_buffer(tensor.name.encode())
+        shape = (ctypes.c_int64 * len(tensor.shape))(*tensor.shape)
+        self.made.callback(_end_value, release, value, name, shape)
+        place = ctypes.addressof(value)
+        described = (4 * prod(tensor.shape), ctypes.addressof(shape), len(tensor.shape), _FLOAT)
+        create = address_of_function(Function.CREATE_TENSOR_WITH_DATA)
+        bind = address_of_function(Function.BIND_OUTPUT if is_output else Function.BIND_INPUT)
+
+        def calls(address: Word) -> Sequence[Call]:
+            return (
+                Call(release, (Word(place, is_taken=True),)),
+                Call(create, (self.memory, address, *described, place), ANY_BIT),
+                Call(bind, (self.binding, ctypes.addressof(name), Word(place)), ANY_BIT),
+            )
+
+        return Bound(calls, is_output)
+
+
+def _make(
+    library: OrtLibrary, made: ExitStack, create: Function, release: Function, *given: Argument
+) -> int:
+    """Make an object that ends with the stack."""
+    found = library.make(create, *given)
+    made.callback(call_function, library.address(release), found)
+    return found
+
+
+def _end_value(release: int, value: ctypes.c_uint64, *_kept: object) -> None:
+    call_function(release, value.value)

@@ -1,0 +1,26 @@
+"""What calls the C functions of a list: ``call_list.mlir`` with names of the native interface."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from string import Template
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.llvm.templates import layout_names
+from rammer_mlir.programs.native_interface import (
+    BOUND,
+    CALL,
+    CALL_ARGUMENTS,
+    CALL_LIST,
+    RUN_CALLS,
+)
+
+_TEXT = Path(__file__).with_suffix(".mlir")
+
+
+def call_list_module() -> ir.Module:
+    """Return a module with the function ``RUN_CALLS`` and those that it needs."""
+    layouts = {"list": CALL_LIST, "bound": BOUND, "call": CALL}
+    symbols = {"run_calls": RUN_CALLS, "num_arguments": CALL_ARGUMENTS}
+    # Raises KeyError if the text has a name that is not defined here.
+    return ir.Module.parse(Template(_TEXT.read_text()).substitute(symbols | layout_names(layouts)))

@@ -1,0 +1,26 @@
+"""Functions of the LLVM dialect as text, with names for offsets and sizes of structures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rammer_mlir.bindings import ir
+
+
+def layout_names(layouts: Mapping[str, np.dtype[np.void]]) -> dict[str, int]:
+    """Return ``NAME_bytes`` of each structure, and ``NAME_FIELD`` of each offset in it."""
+    found: dict[str, int] = {}
+    for name, layout in layouts.items():
+        found[f"{name}_bytes"] = layout.itemsize
+        for field, (_, offset, *_) in (layout.fields or {}).items():
+            found[f"{name}_{field}"] = offset
+    return found
+
+
+def append_functions(module: ir.Module, functions: ir.Module) -> None:
+    """Move all functions of another module of the same context behind those of a module."""
+    for op in list(functions.body.operations):
+        op.operation.detach_from_parent()
+        module.body.append(op)

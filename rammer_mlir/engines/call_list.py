@@ -1,0 +1,133 @@
+"""Calls of C functions as data, which compiled code makes from a vEU, without the interpreter.
+
+``RUN_CALLS``, a function of the compiled program, is what an engine enters in the table, with a
+list as its state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.programs.native_interface import BOUND, CALL, CALL_ARGUMENTS, CALL_LIST
+from rammer_mlir.support.aligned import address_of, aligned_bytes
+
+ANY_BIT = (1 << 64) - 1
+"""A call fails if its result is not 0, as a pointer or a number of 64 bits."""
+
+LOW_HALF = (1 << 32) - 1
+"""A call fails if its result is not 0, as a number of 32 bits; above them may be anything."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A 64-bit word in memory, whose content is an argument.
+
+    Attributes:
+        address: of the word.
+        is_taken: whether the call leaves 0 in the word.
+    """
+
+    address: int
+    is_taken: bool = False
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a C function.
+
+    Attributes:
+        function: its address.
+        arguments: at most ``CALL_ARGUMENTS`` pointers and integers.
+        mask: bits of the result; the call fails if one of them is set, and never if there are none.
+    """
+
+    function: int
+    arguments: Sequence[int | Word]
+    mask: int = 0
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A buffer that is bound anew when it is elsewhere than in the run before.
+
+    Attributes:
+        bind: returns the calls that bind it; a word holds the address.
+        is_output: whether the calls that compute write it.
+        copied_bytes: its size, if it is to be bound to memory of the list for good when it moves
+            for the first time, and copied in each run from then on; else 0.
+    """
+
+    bind: Callable[[Word], Sequence[Call]]
+    is_output: bool = False
+    copied_bytes: int = 0
+
+
+class CallList:
+    """What to call for one run of a function, in memory that compiled code reads.
+
+    ``calls`` are those that compute.
+    """
+
+    def __init__(self, calls: Sequence[Call], bound: Mapping[int, Bound]) -> None:
+        """Lay the list out.
+
+        Args:
+            calls: what computes.
+            bound: by the numbers of the buffers.
+        """
+        self.calls = tuple(calls)
+        self._kept: list[object] = []
+        self._head: Any = np.zeros(1, CALL_LIST)
+        rows: Any = np.zeros(len(bound), BOUND)
+        for number, (buffer, each) in enumerate(bound.items()):
+            word = Word(rows["address"][number:].ctypes.data)
+            self._bind(rows[number], buffer, each, self._rows(each.bind(word)))
+        self._enter("bound", rows)
+        self._enter("calls", self._rows(calls))
+
+    @property
+    def address(self) -> int:
+        """The state of ``RUN_CALLS``."""
+        return address_of(self._head)
+
+    def take_status(self) -> int:
+        """Return the result of the last call that failed, and forget it; 0 if there is none."""
+        found = int(self._head["status"][0])
+        self._head["status"] = 0
+        return found
+
+    def _bind(self, row: Any, buffer: int, bound: Bound, calls: NDArray[np.void]) -> None:
+        row["buffer"], row["is_output"], row["size"] = buffer, bound.is_output, bound.copied_bytes
+        row["num_calls"], row["calls"] = len(calls), address_of(calls)
+        if bound.copied_bytes:
+            memory = aligned_bytes(bound.copied_bytes)
+            row["memory"] = address_of(memory)
+            self._kept.append(memory)
+
+    def _enter(self, name: str, rows: NDArray[np.void]) -> None:
+        self._head[f"num_{name}"], self._head[name] = len(rows), address_of(rows)
+        self._kept.append(rows)
+
+    def _rows(self, calls: Sequence[Call]) -> NDArray[np.void]:
+        rows: Any = np.zeros(len(calls), CALL)
+        for row, call in zip(rows, calls, strict=True):
+            _write(row, call)
+        self._kept.append(rows)
+        return rows
+
+
+def _write(row: Any, call: Call) -> None:
+    assert len(call.arguments) <= CALL_ARGUMENTS, "more arguments than a call can have"
+    row["function"], row["mask"] = call.function, call.mask
+    for number, argument in enumerate(call.arguments):
+        if isinstance(argument, Word):
+            row["arguments"][number] = argument.address
+            row["loaded"] |= 1 << number
+            row["taken"] |= argument.is_taken << number
+        else:
+            row["arguments"][number] = argument

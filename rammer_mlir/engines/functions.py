@@ -1,0 +1,25 @@
+"""C functions by their addresses, called from Python while a module is opened or closed."""
+
+from __future__ import annotations
+
+import ctypes
+
+Argument = int | bytes | None
+"""A pointer, an integer, or memory that is read during the call."""
+
+
+def call_function(address: int, *arguments: Argument) -> int:
+    """Call a function that returns a pointer or a number of 64 bits, or nothing."""
+    kinds = [ctypes.c_void_p] * len(arguments)
+    return ctypes.CFUNCTYPE(ctypes.c_void_p, *kinds)(address)(*arguments) or 0
+
+
+def call_for_status(address: int, *arguments: Argument) -> int:
+    """Call a function that returns a number of 32 bits."""
+    kinds = [ctypes.c_void_p] * len(arguments)
+    return ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(address)(*arguments)
+
+
+def text_at(address: int) -> str:
+    """Return the text at an address, in one line."""
+    return " ".join(ctypes.string_at(address).decode(errors="replace").split())

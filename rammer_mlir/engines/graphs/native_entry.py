@@ -1,0 +1,59 @@
+"""Graphs whose runs are calls of a library's C functions: no interpreter is in the way."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from rammer_mlir.engines.call_list import CallList
+from rammer_mlir.engines.graphs.entry import Floats, read_graph
+from rammer_mlir.engines.host import EntryHost, OpenEntry
+from rammer_mlir.errors import TargetError
+from rammer_mlir.programs.json_graph import Graph, GraphTensor
+
+
+def read_native_graph(host: EntryHost) -> tuple[Graph, dict[str, Floats]]:
+    """Return the graph of a module, and its weights where they lie, by name.
+
+    Raises:
+        TargetError: if it is none, or the program has no function that makes the calls of a list.
+    """
+    if not host.run_calls:
+        raise TargetError(
+            f"module '{host.module.name}': expected a program that calls C functions, found one of "
+            "an earlier version; compile the model again"
+        )
+    return read_graph(host)
+
+
+def operands_of(graph: Graph) -> dict[int, GraphTensor]:
+    """Return inputs and outputs by the numbers of their buffers."""
+    return dict(enumerate((*graph.inputs, *graph.outputs)))
+
+
+def native_entry(
+    host: EntryHost, calls: CallList, made: ExitStack, message_of: Callable[[int], str]
+) -> OpenEntry:
+    """Return the entry of a list of calls.
+
+    Args:
+        host: of the module.
+        calls: that are made for one run.
+        made: ends what the calls use; closed with the entry, or when nobody has the entry any more.
+        message_of: returns what the library says of a status that is not 0.
+    """
+    close = weakref.finalize(calls, _close, made, os.getpid())
+    close.atexit = False  # the libraries end by themselves, and not always behind Python
+
+    def explain() -> str:
+        status = calls.take_status()
+        return f"'{message_of(status)}'" if status else ""
+
+    return OpenEntry(host.run_calls, calls.address, close, calls, explain)
+
+
+def _close(made: ExitStack, process: int) -> None:
+    if os.getpid() == process:  # a forked child has neither the library's threads nor its locks
+        made.close()

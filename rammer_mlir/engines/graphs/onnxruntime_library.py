@@ -1,0 +1,98 @@
+"""ONNX Runtime's C functions: places in a table that only grows, so each version has them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from enum import IntEnum
+
+from rammer_mlir.engines.functions import Argument, call_function, text_at
+
+API_VERSION = 12
+"""Of the table: the library returns none if it does not have that version any more."""
+
+
+class Function(IntEnum):
+    """Places of functions in the table, whose first version had 102 of them, and the fifth 150."""
+
+    GET_ERROR_MESSAGE = 2
+    CREATE_ENV = 3
+    CREATE_SESSION_FROM_ARRAY = 8
+    CREATE_SESSION_OPTIONS = 10
+    SET_INTRA_OP_NUM_THREADS = 24
+    SET_INTER_OP_NUM_THREADS = 25
+    CREATE_RUN_OPTIONS = 39
+    RUN_OPTIONS_SET_TERMINATE = 46
+    RUN_OPTIONS_UNSET_TERMINATE = 47
+    CREATE_TENSOR_WITH_DATA = 49
+    CREATE_CPU_MEMORY_INFO = 69
+    RELEASE_ENV = 92
+    RELEASE_STATUS = 93
+    RELEASE_MEMORY_INFO = 94
+    RELEASE_SESSION = 95
+    RELEASE_VALUE = 96
+    RELEASE_RUN_OPTIONS = 97
+    RELEASE_SESSION_OPTIONS = 100
+    RUN_WITH_BINDING = 133
+    CREATE_IO_BINDING = 134
+    RELEASE_IO_BINDING = 135
+    BIND_INPUT = 136
+    BIND_OUTPUT = 137
+
+
+class OrtError(Exception):
+    """What the library says about a call that failed, in one line."""
+
+
+class OrtLibrary:
+    """The functions of the library."""
+
+    def __init__(self, find: Callable[[str], int]) -> None:
+        """Ask the library for its table.
+
+        Raises:
+            OrtError: if it has none of this version.
+        """
+        base = find("OrtGetApiBase")
+        if not base:
+            raise OrtError("no function OrtGetApiBase")
+        get_table, get_version = _words(call_function(base), 2)
+        self.version = text_at(call_function(get_version))
+        table = call_function(get_table, API_VERSION)
+        if not table:
+            raise OrtError(f"version {self.version}, without functions of version {API_VERSION}")
+        self._table = _words(table, max(Function) + 1)
+
+    def address(self, function: Function) -> int:
+        """Return the address of a function."""
+        return self._table[function]
+
+    def call(self, function: Function, *arguments: Argument) -> None:
+        """Call a function that returns a status.
+
+        Raises:
+            OrtError: if the status is an error.
+        """
+        status = call_function(self.address(function), *arguments)
+        if status:
+            raise OrtError(self.take_message(status))
+
+    def make(self, function: Function, *arguments: Argument) -> int:
+        """Call a function that makes an object; return that.
+
+        Raises:
+            OrtError: if it fails.
+        """
+        made = ctypes.c_uint64()
+        self.call(function, *arguments, ctypes.addressof(made))
+        return made.value
+
+    def take_message(self, status: int) -> str:
+        """Return the message of a status, and end it."""
+        message = text_at(call_function(self.address(Function.GET_ERROR_MESSAGE), status))
+        call_function(self.address(Function.RELEASE_STATUS), status)
+        return message
+
+
+def _words(address: int, count: int) -> list[int]:
+    return list((ctypes.c_uint64 * count).from_address(address))

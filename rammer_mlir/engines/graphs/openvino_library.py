@@ -1,0 +1,65 @@
+"""OpenVINO's C functions, by their names."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+from rammer_mlir.engines.functions import Argument, call_for_status, call_function, text_at
+
+
+class OpenVinoError(Exception):
+    """What the library says about a call that failed, in one line."""
+
+
+class OpenVinoLibrary:
+    """The functions of the library."""
+
+    def __init__(self, find: Callable[[str], int]) -> None:
+        """Take what returns the address of a function, 0 if there is none."""
+        self._find = find
+
+    def address(self, function: str) -> int:
+        """Return the address of a function, whose name begins with ``ov_``.
+
+        Raises:
+            OpenVinoError: if the library has none.
+        """
+        found = self._find(f"ov_{function}")
+        if not found:
+            raise OpenVinoError(f"no function ov_{function}")
+        return found
+
+    def call(self, function: str, *arguments: Argument) -> None:
+        """Call a function that returns a status.
+
+        Raises:
+            OpenVinoError: if the status is an error.
+        """
+        status = call_for_status(self.address(function), *arguments)
+        if status:
+            raise OpenVinoError(self.message_of(status))
+
+    def make(self, function: str, *arguments: Argument, behind: tuple[Argument, ...] = ()) -> int:
+        """Call a function that makes an object; return that.
+
+        Args:
+            function: its name.
+            arguments: in front of the address of the object.
+            behind: arguments behind it.
+
+        Raises:
+            OpenVinoError: if it fails.
+        """
+        made = ctypes.c_uint64()
+        self.call(function, *arguments, ctypes.addressof(made), *behind)
+        return made.value
+
+    def message_of(self, status: int) -> str:
+        """Return what the library says of a status, and about the last exception in it."""
+        number = ctypes.c_int32(status).value
+        name = text_at(call_function(self.address("get_error_info"), number))
+        last = call_function(self.address("get_last_err_msg"))
+        message = text_at(last) if last else ""
+        call_function(self.address("free"), last)
+        return f"{name}: {message}" if message else name

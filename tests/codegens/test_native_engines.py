@@ -1,0 +1,383 @@
+"""ONNX Runtime and OpenVINO by their C functions: right ones, errors, threads, forks, memory."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper, parser
+
+import rammer_mlir
+from rammer_mlir.codegens import (
+    EntryHost,
+    OpenEntry,
+    Requirement,
+    register_codegen,
+    register_engine,
+)
+from rammer_mlir.codegens.graph.codegen import OnnxRuntimeGraphs, OpenVinoGraphs
+from rammer_mlir.engines.engine import ENGINES, Engine
+from rammer_mlir.engines.functions import call_function
+from rammer_mlir.engines.graphs.onnxruntime_engine import Session
+from rammer_mlir.engines.graphs.onnxruntime_library import Function, OrtError, OrtLibrary
+from rammer_mlir.engines.needs import find_function, open_libraries
+from rammer_mlir.errors import TargetError
+from rammer_mlir.passes.regions.codegen import CODEGENS
+from rammer_mlir.programs.modules import CodeModule
+from rammer_mlir.programs.native_interface import CALL, CALL_LIST
+from rammer_mlir.runtime.executable import Executable
+
+NAMES = ["onnxruntime", "openvino"]
+
+CODEGEN_OF = {"onnxruntime": OnnxRuntimeGraphs, "openvino": OpenVinoGraphs}
+
+RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+
+
+def two_branches(size: int) -> onnx.ModelProto:
+    """Return a model of two regions that do not wait for each other; host code joins them."""
+    kind = f"float[{size},{size}]"
+    model = parser.parse_model(f"""<ir_version: 10, opset_import: ["": 20]>
+      g ({kind} x, {kind} z) => ({kind} y, {kind} u) {{
+        y = MatMul(x, v)  u = MatMul(z, w) }}""")
+    rng = np.random.default_rng(7)
+    for name in ("v", "w"):
+        values = rng.standard_normal((size, size)).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(values, name))
+    return model
+
+
+def offloaded(model: onnx.ModelProto, name: str, **options: Any) -> Executable:
+    options = {"num_veus": 2, "policy": "list"} | options
+    found = rammer_mlir.compile(
+        model, offload=name, offload_choice="always", cache=False, **options
+    )
+    assert isinstance(found, Executable)
+    return found
+
+
+def feeds_of(size: int, seed: int = 1) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    return {name: rng.standard_normal((size, size)).astype(np.float32) for name in "xz"}
+
+
+def check(exe: Executable, model: onnx.ModelProto, feeds: dict[str, Any]) -> dict[str, Any]:
+    """Compare a run with products in double precision."""
+    found = exe.run(feeds)
+    weights = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+    for output, left, right in (("y", "x", "v"), ("u", "z", "w")):
+        wanted = feeds[left].astype(np.float64) @ weights[right].astype(np.float64)
+        np.testing.assert_allclose(found[output], wanted, rtol=1e-4, atol=1e-3)
+    return found
+
+
+@dataclass
+class Spy:
+    """An engine that remembers what another one was opened with, and what that returned."""
+
+    engine: Engine
+    name: ClassVar[str] = "spy"
+    hosts: list[EntryHost] = field(default_factory=list[EntryHost])
+    entries: list[OpenEntry] = field(default_factory=list[OpenEntry])
+
+    def open(self, host: EntryHost) -> OpenEntry:
+        self.hosts.append(host)
+        self.entries.append(self.engine.open(host))
+        return self.entries[-1]
+
+
+def nothing(_: object) -> int:
+    return 0
+
+
+@contextmanager
+def registered(spy: Spy) -> Generator[None]:
+    """Register a spy and a code generator for it, for a while."""
+    register_engine(spy)
+    codegen: Any = type("Graphs", (CODEGEN_OF[spy.engine.name],), {"name": spy.name})
+    register_codegen(codegen())
+    try:
+        yield
+    finally:
+        CODEGENS.unregister(spy.name)
+        ENGINES.unregister(spy.name)
+
+
+@pytest.fixture(params=NAMES)
+def spy(request: pytest.FixtureRequest) -> Iterator[Spy]:
+    """Return a spy on an engine, which is registered for a while."""
+    made = Spy(ENGINES.get(request.param))
+    with registered(made):
+        yield made
+
+
+@pytest.mark.parametrize("size", [8, 192])
+@pytest.mark.parametrize("name", NAMES)
+def test_two_regions_side_by_side(name: str, size: int, tmp_path: Path) -> None:
+    """Buffers move from run to run: OpenVINO's small ones are copied; 200 runs are equal."""
+    model = two_branches(size)
+    with offloaded(model, name) as exe:
+        assert len(exe.image.entries) == 2
+        assert exe.image.launch.busy_veus == 2, "a vEU each"
+        first = check(exe, model, feeds_of(size))
+        kept: list[Any] = []
+        for n in range(200):
+            kept.append({key: value.copy() for key, value in feeds_of(size).items()})
+            kept = kept[-(n % 3 + 1) :]
+            found = exe.run(kept[-1])
+            assert all(np.array_equal(found[key], value) for key, value in first.items())
+        check(exe, model, feeds_of(size, seed=2))
+        exe.save(tmp_path / "two.rammer")
+    with rammer_mlir.load(tmp_path / "two.rammer") as loaded:
+        found = loaded.run(feeds_of(size))
+        assert all(np.array_equal(found[key], value) for key, value in first.items())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_runs_take_no_lock_of_the_interpreter(name: str) -> None:
+    """The caller keeps the lock: a region on another vEU's thread would wait for it for ever."""
+    model, feeds = two_branches(8), feeds_of(8)
+    with offloaded(model, name) as exe:
+        known: Any = exe
+        launch = known._code.launch
+        kind: Any = ctypes.PYFUNCTYPE(None, *launch.argtypes)
+        known._code = replace(known._code, launch=kind(ctypes.cast(launch, ctypes.c_void_p).value))
+        for _ in range(20):
+            check(exe, model, feeds)
+
+
+@contextmanager
+def failing(spy: Spy) -> Generator[None]:
+    """Let all runs fail: ONNX Runtime's are to terminate, OpenVINO's are of no request."""
+    if spy.engine.name == "openvino":
+        calls = [arguments(entry) for entry in spy.entries]
+        requests = [call[0] for call in calls]
+        for call in calls:
+            call[0] = 0
+        yield
+        for call, request in zip(calls, requests, strict=True):
+            call[0] = request
+        return
+    library = OrtLibrary(spy.hosts[0].find)
+    all_options = [int(arguments(entry)[1]) for entry in spy.entries]
+    for options in all_options:
+        library.call(Function.RUN_OPTIONS_SET_TERMINATE, options)
+    yield
+    for options in all_options:
+        library.call(Function.RUN_OPTIONS_UNSET_TERMINATE, options)
+
+
+def arguments(entry: OpenEntry) -> Any:
+    """Return the arguments of the call that computes, in the memory of the list."""
+    head = memory_at(entry.state, CALL_LIST)
+    calls = memory_at(int(head["calls"]), CALL)
+    return calls["arguments"]
+
+
+def memory_at(address: int, layout: np.dtype[np.void]) -> Any:
+    """Return a structure in memory."""
+    memory: Any = (ctypes.c_char * layout.itemsize).from_address(address)
+    return np.frombuffer(memory, layout)[0]
+
+
+def test_errors_of_a_run(spy: Spy) -> None:
+    """What the library says is the error, in one line; the next run is fine."""
+    model, feeds = two_branches(8), feeds_of(8)
+    with offloaded(model, spy.name) as exe:
+        first = check(exe, model, feeds)
+        said = "terminate" if spy.engine.name == "onnxruntime" else "parameter"
+        message = (
+            rf"rKernel 'spy_\w+' of rOperator '.*': expected status 0, found '.*{said}.*'; the"
+        )
+        for _ in range(3):
+            with failing(spy), pytest.raises(TargetError, match=message) as raised:
+                exe.run(feeds)
+            assert "\n" not in str(raised.value)
+        found = exe.run(feeds)
+        assert all(np.array_equal(found[key], value) for key, value in first.items())
+
+
+def test_a_buffer_that_cannot_be_bound() -> None:
+    """It is bound when it can be; the run before fails with the library's words."""
+    spy = Spy(ENGINES.get("openvino"))
+    with registered(spy), offloaded(two_branches(192), spy.name) as exe:
+        exe.prepare()
+        entry = spy.entries[0]
+        arrays = [np.ones((192, 192), np.float32) for _ in range(3)]
+        for size in (192, 0, 192, 0, 192):
+            buffers = (ctypes.c_void_p * 3)(*(size and array.ctypes.data for array in arrays))
+            failed = RUN(entry.function)(entry.state, 0, ctypes.addressof(buffers))
+            assert failed == (not size)
+            assert bool(entry.explain()) == bool(failed)
+
+
+def test_a_graph_that_is_refused(spy: Spy) -> None:
+    with offloaded(two_branches(8), spy.name) as exe:
+        exe.prepare()
+        host, _ = spy.hosts
+        content = host.module.content.replace(b'"MatMul"', b'"NoOperator"')
+        assert content != host.module.content
+        with pytest.raises(TargetError, match=r"to take the graph, found '.*NoOperator.*'; choose"):
+            spy.engine.open(replace(host, module=replace(host.module, content=content)))
+        with pytest.raises(TargetError, match="found one of an earlier version; compile the model"):
+            spy.engine.open(replace(host, run_calls=0))
+        with pytest.raises(TargetError, match=r"found 'no function \w+'; choose another"):
+            spy.engine.open(replace(host, find=nothing))
+
+
+def test_opened_and_closed_again_and_again(spy: Spy) -> None:
+    """Memory does not grow, whether an entry is closed or dropped."""
+    with offloaded(two_branches(128), spy.name) as exe:
+        exe.prepare()
+        (host, _) = spy.hosts
+        arrays = [np.zeros((128, 128), np.float32) for _ in range(3)]
+        buffers = (ctypes.c_void_p * 3)(*(array.ctypes.data for array in arrays))
+
+        def turn(is_closed: bool) -> None:
+            entry = spy.engine.open(host)
+            assert RUN(entry.function)(entry.state, 0, ctypes.addressof(buffers)) == 0
+            if is_closed:
+                entry.close()
+
+        for n in range(20):
+            turn(bool(n % 2))
+        gc.collect()
+        before = resident()
+        for n in range(100):
+            turn(bool(n % 2))
+        gc.collect()
+        assert resident() - before < 8 << 20  # a session with its weights has 130 KB
+
+
+def resident() -> int:
+    """Return the bytes of memory that the process has."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_forked_child(name: str) -> None:
+    """A child opens its own, and leaves its parent's alone."""
+    model, feeds = two_branches(8), feeds_of(8)
+    exe = offloaded(model, name)
+    check(exe, model, feeds)
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            check(exe, model, feeds)
+            exe.close()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    check(exe, model, feeds)
+    exe.close()
+
+
+ENDING = """
+import sys
+for name in ("torch_mlir", "mlir", "llvmlite", "onnxruntime", "openvino"):
+    sys.modules[name] = None
+import numpy as np, rammer_mlir
+exe = rammer_mlir.load(sys.argv[1])
+found = exe.run({name: np.ones((8, 8), np.float32) for name in "xz"})
+print(sorted(found))
+"""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_neither_the_compiler_nor_the_package_is_imported(name: str, tmp_path: Path) -> None:
+    """The process ends with what is open, too."""
+    with offloaded(two_branches(8), name) as exe:
+        exe.save(tmp_path / "two.rammer")
+    command = [sys.executable, "-c", ENDING, str(tmp_path / "two.rammer")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "['u', 'y']\n")
+
+
+def ort() -> OrtLibrary:
+    (need, _) = OnnxRuntimeGraphs.needs
+    libraries = open_libraries(CodeModule("test", "graph", needs=(need,)))
+    return OrtLibrary(lambda symbol: find_function(libraries, symbol))
+
+
+def test_places_in_the_table_of_onnx_runtime() -> None:
+    """Each function that a message names says it where we look for it."""
+    library = ort()
+    assert library.version == version("onnxruntime")
+    environment = library.make(Function.CREATE_ENV, 3, b"test")
+    options = library.make(Function.CREATE_SESSION_OPTIONS)
+    with pytest.raises(OrtError, match="rotobuf"):
+        library.make(Function.CREATE_SESSION_FROM_ARRAY, environment, b"no model", 8, options)
+    model = two_branches(8).SerializeToString()
+    session = Session.open(library, model)
+    with session.made:
+        memory = (ctypes.c_float * 64)()
+        shape = (ctypes.c_int64 * 2)(8, 8)
+        where = (ctypes.addressof(memory), 256, ctypes.addressof(shape), 2)
+        with pytest.raises(OrtError, match="expected 256, got 8"):
+            library.make(
+                Function.CREATE_TENSOR_WITH_DATA, session.memory, where[0], 8, *where[2:], 1
+            )
+        value = library.make(Function.CREATE_TENSOR_WITH_DATA, session.memory, *where, 1)
+        binding = library.make(Function.CREATE_IO_BINDING, session.session)
+        with pytest.raises(OrtError, match="input name in the mapping: nobody"):
+            library.call(Function.BIND_INPUT, binding, b"nobody", value)
+        call_function(library.address(Function.RELEASE_IO_BINDING), binding)
+        binding = library.make(Function.CREATE_IO_BINDING, session.session)
+        library.call(Function.BIND_OUTPUT, binding, b"nobody", value)
+        with pytest.raises(OrtError, match=r"nobody|[iI]nput"):
+            library.call(Function.RUN_WITH_BINDING, session.session, session.options, binding)
+        call_function(library.address(Function.RELEASE_IO_BINDING), binding)
+        result = (ctypes.c_float * 64)()
+        described = (256, ctypes.addressof(shape), 2, 1)
+        output = library.make(
+            Function.CREATE_TENSOR_WITH_DATA, session.memory, ctypes.addressof(result), *described
+        )
+        run = (Function.RUN_WITH_BINDING, session.session, session.options, session.binding)
+        for names, function, given in (
+            (b"xz", Function.BIND_INPUT, value), (b"yu", Function.BIND_OUTPUT, output)
+        ):  # fmt: skip
+            for name in names:
+                library.call(function, session.binding, bytes([name]), given)
+        memory[0] = 1
+        library.call(Function.RUN_OPTIONS_SET_TERMINATE, session.options)
+        with pytest.raises(OrtError, match="terminate"):
+            library.call(*run)
+        assert not any(result)
+        library.call(Function.RUN_OPTIONS_UNSET_TERMINATE, session.options)
+        library.call(*run)
+        assert any(result[:8]) and not any(result[8:]), "a product with the first row alone"
+
+
+def test_a_version_without_these_functions() -> None:
+    """A library that does not have the table's version is refused by its own version."""
+    text = ctypes.create_string_buffer(b"9.9.9")
+    get_table = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)(nothing)
+    get_version = ctypes.CFUNCTYPE(ctypes.c_void_p)(lambda: ctypes.addressof(text))
+    base = (ctypes.c_void_p * 2)(
+        *(ctypes.cast(each, ctypes.c_void_p) for each in (get_table, get_version))
+    )
+    get_base = ctypes.CFUNCTYPE(ctypes.c_void_p)(lambda: ctypes.addressof(base))
+    with pytest.raises(OrtError, match=r"version 9\.9\.9, without functions of version 12"):
+        OrtLibrary(lambda _: ctypes.cast(get_base, ctypes.c_void_p).value or 0)
+
+
+def test_a_package_without_the_library() -> None:
+    need = Requirement("onnxruntime", library="/libonnxruntime.so.0.*")
+    with pytest.raises(TargetError, match=r"library /libonnxruntime.so.0.\* of the package"):
+        open_libraries(CodeModule("test", "graph", needs=(need,)))
