@@ -141,6 +141,17 @@ class Options(TypedDict, total=False):
             only_for="the CPU",
         ),
     ]
+    fallback: Annotated[
+        str,
+        Option(
+            "refuse",
+            "on a CPU, what is done where code from elsewhere lacks something that it needs, when "
+            "it is compiled or loaded: refuse the program, or warn and let the host's rKernels "
+            "compute the model, which are compiled too",
+            metavar="refuse|host",
+            only_for="the CPU",
+        ),
+    ]
     watchdog: Annotated[
         int,
         Option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rammer_mlir.errors import OptionError
-from rammer_mlir.runtime.compiled import RunnableModel
+from rammer_mlir.runtime.compiled import REPLACED, RunnableModel
 from rammer_mlir.runtime.executable import Executable
 
 
@@ -35,6 +35,8 @@ def listed_modules(model: RunnableModel, path: str) -> str:
 
 
 def _lines(model: Executable) -> Iterator[str]:
+    for name in model.stats.get(REPLACED, {}):
+        yield f"module '{name}'  replaced by the host's rKernels"
     image, total = model.image, model.stats.get("operations", 0)
     operators = [each.kernel for each in image.program.operators]
     for module in image.modules:
@@ -44,6 +46,8 @@ def _lines(model: Executable) -> Iterator[str]:
     foreign = sum(kernel in image.module_names for kernel in operators)
     share = _share(sum(module.operations for module in image.modules), total)
     yield f"foreign code     {foreign} of {len(operators)} rOperators{share}"
+    if model.fallback is not None:
+        yield "fallback         the host's rKernels, where code from elsewhere cannot run"
 
 
 def _share(operations: int, total: int) -> str:

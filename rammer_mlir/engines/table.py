@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from rammer_mlir.engines.engine import ENGINES
@@ -77,6 +77,19 @@ class OpenModules:
         """End all states; the code must not run any more."""
         while self._open:
             self._open.pop().close()
+
+
+def check_available(modules: Iterable[CodeModule]) -> None:
+    """Look for all that modules need before they are opened: packages, libraries, engines.
+
+    Raises:
+        RammerError: naming the first module that lacks something.
+    """
+    for module in modules:
+        check_needs([module])
+        open_libraries(module)
+        if module.engine:
+            ENGINES.get(module.engine)
 
 
 def weights_of(

@@ -19,7 +19,7 @@ from tests.cli.tools import save_layer
 OTHER: dict[str, Any] = {
     "policy": "sequential", "num_veus": 7, "costs": "h100", "merge": 2.0, "winograd": False,
     "watchdog": 9, "per_operator": True, "offload_seconds": 5.0,
-    "offload_check": True,
+    "offload_check": True, "fallback": "host",
 }  # fmt: skip
 """For each option a value that is not its default."""
 

@@ -27,6 +27,7 @@ class OnnxRuntimeEngine:
             TargetError: if ONNX Runtime refuses the graph.
         """
         ort: Any = optional_package("onnxruntime", f"module '{host.module.name}'", _ADVICE)
+        optional_package("onnx", f"module '{host.module.name}'", _ADVICE)
         from rammer_mlir.engines.graphs.onnx_model import onnx_model
 
         graph, weights = read_graph(host)

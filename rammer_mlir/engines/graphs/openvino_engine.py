@@ -35,6 +35,7 @@ class OpenVinoEngine:
             TargetError: if OpenVINO refuses it.
         """
         openvino: Any = optional_package("openvino", f"module '{host.module.name}'", _ADVICE)
+        optional_package("onnx", f"module '{host.module.name}'", _ADVICE)
         from rammer_mlir.engines.graphs.onnx_model import onnx_model
 
         graph, weights = read_graph(host)
