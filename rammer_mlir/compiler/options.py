@@ -22,6 +22,7 @@ from rammer_mlir.options import (
     with_defaults,
 )
 from rammer_mlir.passes.regions.codegen import CODEGENS, find_codegen
+from rammer_mlir.passes.regions.declared_options import check_module_options
 from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS
 from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
 from rammer_mlir.scheduling.devices.catalog import find_device
@@ -43,6 +44,7 @@ _EXPECTED: Mapping[type, tuple[type, str]] = {
     int: (Integral, "a whole number"),
     float: (Real, "a number"),
     bool: (bool, "True or False"),
+    Mapping: (Mapping, "a mapping"),
 }
 """What a value of each type may be in Python, and in words."""
 
@@ -71,7 +73,7 @@ class CheckedOptions(CompileOptions):
 
     def without_foreign_code(self) -> CheckedOptions:
         """Return the options for the same program of the compiler's own rKernels alone."""
-        own = with_defaults({**self.given, "offload": "", "rkernels": "", "fallback": "refuse"})
+        own = with_defaults({**self.given, "offload": "", "rkernels": "", "module_options": {}})
         return replace(self, given=own, offload=(), rkernels=())
 
     def key(self) -> dict[str, object]:
@@ -107,6 +109,7 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
         backend.device.device(num_veus)
     vdevice = described.device(num_veus)
     _check_taken(target, options, backend)
+    options["module_options"] = _check_module_options(options)
     checked = CheckedOptions(
         target=target, backend=backend, given=options, num_veus=num_veus,
         device=costs or described.name, measured=measured, costs="" if measured else asked,
@@ -256,6 +259,15 @@ def _check_offload(options: Options) -> tuple[str, ...]:
         raise OptionError(f"fallback: expected 'refuse' or 'host', found {options['fallback']!r}")
     found = _check_names(options["offload"], CODEGENS)
     return tuple(name for name in found if _is_there(name, fallback=options["fallback"] == "host"))
+
+
+def _check_module_options(options: Options) -> dict[str, str | int | float | bool]:
+    if options["module_options"] and not options["offload"]:
+        raise OptionError(
+            "module_options: expected code generators in offload, found none; name them, or leave "
+            "it out"
+        )
+    return dict(check_module_options(options["module_options"]))
 
 
 def _is_there(name: str, *, fallback: bool) -> bool:

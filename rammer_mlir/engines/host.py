@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from rammer_mlir.programs.module_options import Value
 from rammer_mlir.programs.modules import CodeModule
 
 
@@ -19,12 +20,14 @@ class EntryHost:
             it is a weight, which keeps its place and content; else None.
         find: returns the address of a function of the libraries that the module needs, 0 if none
             has it.
+        options: values of the options that the engine declares.
     """
 
     module: CodeModule
     symbol: str
     weights: Sequence[int | None]
     find: Callable[[str], int]
+    options: Mapping[str, Value] = field(default_factory=dict[str, Value])
 
 
 @dataclass(frozen=True)

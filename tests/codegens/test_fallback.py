@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx
@@ -66,7 +66,7 @@ def mlp() -> onnx.ModelProto:
 
 
 def compiled(model: Any, offload: str, fallback: str = "host", **options: Any) -> Executable:
-    given = {"offload_choice": "always", "num_veus": 2, "cache": False, **options}
+    given: dict[str, Any] = {"offload_choice": "always", "num_veus": 2, "cache": False, **options}
     found = rammer_mlir.compile(model, offload=offload, fallback=fallback, **given)
     assert isinstance(found, Executable)
     return found
@@ -111,7 +111,7 @@ def test_a_fresh_process_that_cannot_import_it(
     offload: str, mlp: onnx.ModelProto, tmp_path: Path
 ) -> None:
     feeds, paths = random_feeds(mlp, 0), [tmp_path / n for n in ("m.rammer", "x.npz", "y.npz")]
-    np.savez(paths[1], **feeds)
+    np.savez(paths[1], allow_pickle=False, **feeds)
     with compiled(mlp, offload) as exe:
         exe.save(paths[0])
         wanted, modules = exe.run(feeds), [module.name for module in exe.image.modules]
@@ -204,7 +204,7 @@ def test_an_engine_that_is_not_known(
     packed: PackedProducts, mlp: onnx.ModelProto, tmp_path: Path
 ) -> None:
     class Engine:
-        name = "no-such-engine"
+        name: ClassVar[str] = "no-such-engine"
 
         def open(self, host: EntryHost) -> OpenEntry:
             raise TargetError("there is none")
@@ -251,7 +251,11 @@ def test_a_code_generator_that_is_missing_when_compiling(
     mlp: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feeds = random_feeds(mlp, 0)
-    monkeypatch.setattr(OnnxRuntimeGraphs, "missing", lambda _: "the package onnxruntime")
+
+    def missing(_: OnnxRuntimeGraphs) -> str:
+        return "the package onnxruntime"
+
+    monkeypatch.setattr(OnnxRuntimeGraphs, "missing", missing)
     message = "code generator 'onnxruntime': expected the package onnxruntime; the host computes"
     with pytest.warns(FallbackWarning, match=message) as shown, compiled(mlp, "onnxruntime") as exe:
         assert exe.image.modules == ()
@@ -339,6 +343,18 @@ def test_the_cache_keeps_both(
             assert ("cache" in exe.stats["seconds"]) == is_found
             assert exe.fallback is not None
             assert_equal(exe.fallback.run(feeds), on_the_host(mlp, feeds))
+
+
+def test_a_processor_that_is_named(
+    mlp: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with compiled(mlp, "onnxruntime", target="cpu:x86-64-v3") as exe:
+        exe.save(tmp_path / "mlp.rammer")
+    hide(monkeypatch, "onnxruntime")
+    with loaded_with_a_warning(tmp_path / "mlp.rammer", "package onnxruntime, found") as loaded:
+        assert loaded.target == "cpu:x86-64-v3"
+        wanted = on_the_host(mlp, random_feeds(mlp, 0), target="cpu:x86-64-v3")
+        assert_equal(loaded.run(random_feeds(mlp, 0)), wanted)
 
 
 def test_pickled(mlp: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 def test_every_option_is_tried_here() -> None:
     # Providers of rKernels and code generators come from outside: they are tried with these.
-    outside = {"rkernels", "offload", "offload_choice"}
+    outside = {"rkernels", "offload", "offload_choice", "module_options"}
     assert {*OTHER, *outside} == {declared.name for declared in declared_options()}
     assert all(with_defaults({})[name] != value for name, value in OTHER.items())  # type: ignore[literal-required]
 

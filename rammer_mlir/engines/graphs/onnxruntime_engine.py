@@ -10,15 +10,30 @@ import numpy as np
 from rammer_mlir.engines.graphs.entry import opened, read_graph
 from rammer_mlir.engines.host import EntryHost, OpenEntry
 from rammer_mlir.errors import TargetError
+from rammer_mlir.programs.module_options import ModuleOption
 from rammer_mlir.support.packages import optional_package
 
 _ADVICE = "install it with 'pip install rammer-mlir[offload-onnxruntime]'"
+
+_LEVELS = {
+    "all": "ORT_ENABLE_ALL",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "basic": "ORT_ENABLE_BASIC",
+    "none": "ORT_DISABLE_ALL",
+}
+"""ONNX Runtime's levels by the names that users give."""
 
 
 class OnnxRuntimeEngine:
     """A session for each region."""
 
     name: ClassVar[str] = "onnxruntime"
+    options: ClassVar[tuple[ModuleOption, ...]] = (
+        ModuleOption(
+            "threads", 1, "threads that compute a region, that of its vEU included", least=1
+        ),
+        ModuleOption("optimization", "all", "how far it optimises", choices=tuple(_LEVELS)),
+    )
 
     def open(self, host: EntryHost) -> OpenEntry:
         """Make a session.
@@ -32,7 +47,10 @@ class OnnxRuntimeEngine:
 
         graph, weights = read_graph(host)
         options = ort.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.intra_op_num_threads = host.options["threads"]
+        options.inter_op_num_threads = 1
+        level = _LEVELS[str(host.options["optimization"])]
+        options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
         options.log_severity_level = 3
         try:
             model = onnx_model(graph, weights).SerializeToString()
