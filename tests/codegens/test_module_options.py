@@ -201,7 +201,7 @@ def test_numbers(offload: str, mlp: onnx.ModelProto, tmp_path: Path) -> None:
         exe.save(tmp_path / "mlp.rammer")
         found = exe.run(feeds)
         with rammer_mlir.load(tmp_path / "mlp.rammer") as loaded:
-            again = loaded.run(feeds)
+            again: dict[str, Any] = loaded.run(feeds)
     for name, value in wanted.items():
         np.testing.assert_allclose(found[name], value, rtol=tolerance, atol=tolerance)
         np.testing.assert_allclose(again[name], value, rtol=tolerance, atol=tolerance)
