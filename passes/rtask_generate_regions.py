@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -15,11 +15,13 @@ from rammer_mlir.passes.ir.boxes_text import accesses_of
 from rammer_mlir.passes.ir.code_modules import adopt_module, emit_module
 from rammer_mlir.passes.ir.entry import CODEGEN, entry_block, functions, symbol_name
 from rammer_mlir.passes.regions.codegen import CODEGENS, Codegen, ask
+from rammer_mlir.passes.regions.declared_options import check_module_options, declared_by
 from rammer_mlir.passes.regions.region import Region, RegionCode, region_of
 from rammer_mlir.passes.regions.region_text import region_text, standalone
 from rammer_mlir.passes.tiling.choice import TileCost
 from rammer_mlir.passes.tiling.generated import GENERATED
 from rammer_mlir.passes.tiling.kernel import Computation, whole_cost
+from rammer_mlir.programs.module_options import Value, complete, of_owner, read_written
 from rammer_mlir.scheduling.memory import aligned
 
 
@@ -30,30 +32,37 @@ class GenerateRegions(Pass):
     A code generator without a function ``generate``, or that returns None, leaves the region to the
     host. The code lies in an ``rtask.module``; ``rtask.generated`` on the region's function is what
     `rtask-tile` makes a candidate of, beside the host's own rKernels. ``target`` is what the code
-    is for, as ``--target`` names it.
+    is for, as ``--target`` names it. ``options`` are for code generators and engines, as
+    ``openvino.threads=2&iree.seconds=60``.
     """
 
     name: ClassVar[str] = "rtask-generate-regions"
 
     target: str = "cpu"
+    options: str = ""
 
     def run(self, module: ir.Module) -> None:
         """Give the functions of regions their code."""
-        outlined: dict[str, list[ir.OpView]] = {}
+        given = check_module_options(read_written(self.options))
+        regions: dict[str, list[ir.OpView]] = {}
         for function in functions(module):
             if CODEGEN in function.operation.attributes:
                 name = ir.StringAttr(function.operation.attributes[CODEGEN]).value
-                outlined.setdefault(name, []).append(function)
-        for name, found in outlined.items():
+                regions.setdefault(name, []).append(function)
+        for name, found in regions.items():
             codegen = CODEGENS.get(name)
             if _optional(codegen, "generate") is not None:
-                _generate(module, codegen, [self._read(module, function) for function in found])
+                own = complete(declared_by(codegen), of_owner(given, name))
+                outlined = [self._read(module, function, own) for function in found]
+                _generate(module, codegen, outlined, given)
 
-    def _read(self, module: ir.Module, function: ir.OpView) -> _Outlined:
+    def _read(
+        self, module: ir.Module, function: ir.OpView, options: Mapping[str, Value]
+    ) -> _Outlined:
         alone = standalone(module, function)
         region = region_of(module, function, region_text(alone), self.target)
         (copy,) = functions(alone)
-        return _Outlined(function, region, whole_cost(Computation(copy)))
+        return _Outlined(function, replace(region, options=options), whole_cost(Computation(copy)))
 
 
 @dataclass(frozen=True)
@@ -65,7 +74,9 @@ class _Outlined:
     cost: TileCost
 
 
-def _generate(module: ir.Module, codegen: Codegen, outlined: list[_Outlined]) -> None:
+def _generate(
+    module: ir.Module, codegen: Codegen, outlined: list[_Outlined], given: Mapping[str, str]
+) -> None:
     """Ask a code generator for the code of its regions, after it was told of all of them."""
     prepare, generate = (_optional(codegen, name) for name in ("prepare", "generate"))
     assert generate is not None
@@ -77,7 +88,7 @@ def _generate(module: ir.Module, codegen: Codegen, outlined: list[_Outlined]) ->
             checked = _checked(each.function, codegen.name, code)
             is_shared = not checked.holds_weights
             for function in [each.function] if is_shared else _for_each_call(module, each.function):
-                _attach(replace(each, function=function), checked)
+                _attach(replace(each, function=function), checked, of_owner(given, checked.engine))
 
 
 def _optional(codegen: Codegen, name: str) -> Callable[..., object] | None:
@@ -133,14 +144,14 @@ def _check_numbers(function: ir.OpView, codegen: str, code: RegionCode) -> None:
         )
 
 
-def _attach(outlined: _Outlined, code: RegionCode) -> None:
+def _attach(outlined: _Outlined, code: RegionCode, options: Mapping[str, str]) -> None:
     function, region = outlined.function, outlined.region
     holder = ir.Module.create()
     i64 = ir.IntegerType.get_signless(64)
     with ir.InsertionPoint(holder.body):
         made = emit_module(
             f"{region.name}_code", code.form, code.code, engine=code.engine, needs=code.needs,
-            objects=code.objects,
+            objects=code.objects, options=options,
         )  # fmt: skip
     name = adopt_module(made, ir.InsertionPoint(function))
     has_state = code.has_state or code.form not in LINKED

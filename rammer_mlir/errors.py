@@ -80,3 +80,7 @@ class MissingPackageError(RammerError, ModuleNotFoundError):
 
 class ModelWarning(UserWarning):
     """The model says of itself what its nodes contradict, and is compiled all the same."""
+
+
+class FallbackWarning(UserWarning):
+    """Code from elsewhere lacks what it needs, and the host's rKernels compute its regions."""

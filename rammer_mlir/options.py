@@ -10,8 +10,8 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from types import UnionType
-from typing import Annotated, TypedDict, Union, get_args, get_origin, get_type_hints
+from types import MappingProxyType, UnionType
+from typing import Annotated, TypedDict, Union, cast, get_args, get_origin, get_type_hints
 
 DEFAULT_TARGET = "cpu"
 """What models are compiled for where nobody names a target."""
@@ -141,6 +141,30 @@ class Options(TypedDict, total=False):
             only_for="the CPU",
         ),
     ]
+    fallback: Annotated[
+        str,
+        Option(
+            "refuse",
+            "on a CPU, what is done where code from elsewhere lacks something that it needs, when "
+            "it is compiled or loaded: refuse the program, or warn and let the host's rKernels "
+            "compute the model, which are compiled too",
+            metavar="refuse|host",
+            only_for="the CPU",
+        ),
+    ]
+    module_options: Annotated[
+        Mapping[str, str | int | float | bool],
+        Option(
+            MappingProxyType[str, object]({}),
+            "on a CPU, values of options that code generators and engines declare "
+            "(--list-codegens shows them), as openvino.threads=2; on the command line once for "
+            "each",
+            flag="--module-option",
+            metavar="NAME.OPTION=VALUE",
+            words="a mapping from names to values, as {'openvino.threads': 2}",
+            only_for="the CPU",
+        ),
+    ]
     watchdog: Annotated[
         int,
         Option(
@@ -167,7 +191,7 @@ class Declared:
 
     Attributes:
         name: in Python.
-        kind: ``str``, ``int``, ``float`` or ``bool``.
+        kind: ``str``, ``int``, ``float``, ``bool``, or ``Mapping``.
         may_be_none: whether None is a value too.
         option: the rest.
     """
@@ -194,7 +218,7 @@ def _declared(name: str, hint: object) -> Declared:
     kind, option = get_args(hint)
     alternatives = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     plain = [each for each in alternatives if each is not type(None)]
-    return Declared(name, plain[0], len(plain) < len(alternatives), option)
+    return Declared(name, get_origin(plain[0]) or plain[0], len(plain) < len(alternatives), option)
 
 
 def with_defaults(given: Mapping[str, object]) -> Options:
@@ -207,8 +231,11 @@ def as_plain_values(options: Options) -> Options:
     """Return options with Python's own numbers in place of NumPy's and the like."""
     values: dict[str, object] = dict(options)
     for declared in declared_options():
-        if values[declared.name] is not None:
-            values[declared.name] = declared.kind(values[declared.name])
+        value = values[declared.name]
+        if declared.kind is Mapping:
+            values[declared.name] = dict(cast("Mapping[str, object]", value))
+        elif value is not None:
+            values[declared.name] = declared.kind(value)
     return Options(**values)  # type: ignore[typeddict-item]
 
 

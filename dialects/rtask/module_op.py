@@ -17,6 +17,9 @@ _NEED = ("package", "version", "library", "extra")
 OBJECTS = "objects"
 """Attribute, where there are any: relocatable objects that the code calls."""
 
+OPTIONS = "options"
+"""Attribute, where users gave any: values of options that the engine declares."""
+
 
 class ModuleOp(RTask.Operation, name="module"):
     """Code from elsewhere, which functions of external rKernels are linked with.
@@ -26,7 +29,7 @@ class ModuleOp(RTask.Operation, name="module"):
     ``engine`` of that name. Its symbol is what ``external`` of an ``rtask.kernel`` names. The
     optional ``objects`` are relocatable objects that the code calls. ``needs`` lists packages that
     have to be installed where the code runs, each a dictionary of the strings ``package``,
-    ``version``, ``library`` and ``extra``.
+    ``version``, ``library`` and ``extra``. ``options`` is a dictionary of strings for the engine.
     """
 
     sym_name: ir.StringAttr
@@ -52,9 +55,18 @@ def _check(op: ir.Operation) -> None:
     objects = attribute(op, OBJECTS, ir.ArrayAttr) if OBJECTS in op.attributes else ()
     if not all(isinstance(each, ir.StringAttr) for each in objects):
         raise Broken(op, "strings in objects", "others", "each holds the bytes of an object")
+    if OPTIONS in op.attributes:
+        _check_options(op)
     if NEEDS in op.attributes:
         for entry in attribute(op, NEEDS, ir.ArrayAttr):
             _check_need(op, entry)
+
+
+def _check_options(op: ir.Operation) -> None:
+    options = attribute(op, OPTIONS, ir.DictAttr)
+    if ENGINE not in op.attributes or not all(isinstance(o.attr, ir.StringAttr) for o in options):
+        expected = "options of strings, beside an engine"
+        raise Broken(op, expected, str(options), "the engine reads them")
 
 
 def _check_need(op: ir.Operation, entry: ir.Attribute) -> None:

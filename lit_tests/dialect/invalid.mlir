@@ -1082,6 +1082,16 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
 
 // -----
 
+// expected-error@below {{'rtask.module' op expected options of strings, beside an engine, got {threads = 2 : i64}: the engine reads them}}
+"rtask.module"() {sym_name = "code", form = "graph", engine = "numpy", code = "{}", options = {threads = 2 : i64}} : () -> ()
+
+// -----
+
+// expected-error@below {{'rtask.module' op expected options of strings, beside an engine, got {threads = "2"}: the engine reads them}}
+"rtask.module"() {sym_name = "code", form = "c", code = "int k;", options = {threads = "2"}} : () -> ()
+
+// -----
+
 // expected-error@below {{'rtask.kernel' op expected an alignment of 1, 2, 4, 8, 16, 32, 64 bytes in external, got 3 : i64: buffers begin on cache lines at most}}
 "rtask.kernel"() {function = @k, num_rtasks = 1 : i64, threads = 1 : i64,
   shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64, reads = [],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.external import External, read_external
-from rammer_mlir.dialects.rtask.module_op import ENGINE, NEEDS
+from rammer_mlir.dialects.rtask.module_op import ENGINE, NEEDS, OPTIONS
 from rammer_mlir.passes.ir.code_modules import code_modules, objects_of
 from rammer_mlir.passes.ir.kernels import described_kernels
 from rammer_mlir.programs.modules import NATIVE, CodeModule, Requirement
@@ -25,6 +25,7 @@ class ForeignCode:
         engine: what runs a graph or binary, else empty.
         needs: packages that it needs where it runs.
         objects: relocatable objects that it calls.
+        options: values that users gave for its engine, by name.
     """
 
     name: str
@@ -34,6 +35,7 @@ class ForeignCode:
     engine: str = ""
     needs: tuple[Requirement, ...] = ()
     objects: tuple[bytes, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_linked(self) -> bool:
@@ -44,7 +46,9 @@ class ForeignCode:
     def module(self) -> CodeModule:
         """The module as a program holds it: without content that is linked."""
         content = b"" if self.is_linked else self.content
-        return CodeModule(self.name, self.form, self.engine, content, self.needs)
+        return CodeModule(
+            self.name, self.form, self.engine, content, self.needs, options=self.options
+        )
 
     @property
     def text(self) -> str:
@@ -75,11 +79,16 @@ def _read(op: ir.Operation, called: Mapping[str, Iterable[str]]) -> ForeignCode:
     engine = ir.StringAttr(op.attributes[ENGINE]).value if ENGINE in op.attributes else ""
     needs = ir.ArrayAttr(op.attributes[NEEDS]) if NEEDS in op.attributes else ()
     wanted = tuple(map(_requirement, needs))
+    options = _strings(op.attributes[OPTIONS]) if OPTIONS in op.attributes else {}
     return ForeignCode(
-        name.value, form.value, code.value_bytes, symbols, engine, wanted, objects_of(op)
-    )
+        name.value, form.value, code.value_bytes, symbols, engine, wanted, objects_of(op),
+        tuple(options.items()),
+    )  # fmt: skip
+
+
+def _strings(dictionary: ir.Attribute) -> dict[str, str]:
+    return {item.name: ir.StringAttr(item.attr).value for item in ir.DictAttr(dictionary)}
 
 
 def _requirement(entry: ir.Attribute) -> Requirement:
-    found = {item.name: ir.StringAttr(item.attr).value for item in ir.DictAttr(entry)}
-    return Requirement(**found)
+    return Requirement(**_strings(entry))

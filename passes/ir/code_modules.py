@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.external import read_external
-from rammer_mlir.dialects.rtask.module_op import ENGINE, NEEDS, OBJECTS
+from rammer_mlir.dialects.rtask.module_op import ENGINE, NEEDS, OBJECTS, OPTIONS
 from rammer_mlir.passes.ir.kernels import described_kernels
 from rammer_mlir.programs.modules import Requirement
 
@@ -27,6 +27,7 @@ def emit_module(
     engine: str = "",
     needs: Sequence[Requirement] = (),
     objects: Sequence[bytes] = (),
+    options: Mapping[str, str] | None = None,
 ) -> ir.Operation:
     """Emit an ``rtask.module`` with code from elsewhere at the current insertion point.
 
@@ -37,6 +38,7 @@ def emit_module(
         engine: what runs a graph or other bytes.
         needs: packages that have to be installed where it runs.
         objects: relocatable objects that it calls.
+        options: values for the engine.
     """
     strings = {"sym_name": name, "form": form, "code": code}
     if engine:
@@ -46,6 +48,9 @@ def emit_module(
         attributes[NEEDS] = ir.ArrayAttr.get([_need(need) for need in needs])
     if objects:
         attributes[OBJECTS] = ir.ArrayAttr.get([ir.StringAttr.get(each) for each in objects])
+    if options:
+        values = {name: ir.StringAttr.get(value) for name, value in options.items()}
+        attributes[OPTIONS] = ir.DictAttr.get(values)
     return ir.Operation.create("rtask.module", attributes=attributes)
 
 

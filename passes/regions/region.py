@@ -11,6 +11,7 @@ from rammer_mlir.passes.ir.entry import COMPOSITE, functions, symbol_name
 from rammer_mlir.passes.regions.reading import Reading
 from rammer_mlir.passes.regions.readings import read_all
 from rammer_mlir.passes.regions.units import Unit, units_of
+from rammer_mlir.programs.module_options import Value
 from rammer_mlir.programs.modules import Requirement
 
 
@@ -46,6 +47,7 @@ class Region:
         text: a module of MLIR's own dialects with one public function of the region's name, which
             computes the results from the inputs.
         target: what the code is for, as ``--target`` names it: ``cpu`` is this machine.
+        options: values of the options that the code generator declares.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Region:
     results: tuple[int, ...]
     text: str = ""
     target: str = "cpu"
+    options: Mapping[str, Value] = field(default_factory=dict[str, Value])
 
     @property
     def macs(self) -> int:

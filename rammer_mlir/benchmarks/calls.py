@@ -39,6 +39,7 @@ from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.passes.regions.codegen import CODEGENS, register_codegen
 from rammer_mlir.passes.regions.patterns import CompositePattern
 from rammer_mlir.programs.json_graph import Graph, GraphNode, GraphTensor
+from rammer_mlir.programs.module_options import complete
 from rammer_mlir.programs.modules import CodeModule
 from rammer_mlir.programs.native_interface import RUN_CALLS
 from rammer_mlir.runtime.executable import Executable
@@ -286,7 +287,9 @@ def _loop_of_calls(engine: str, memory: _Memory) -> Callable[[], object] | None:
     library = _call_lists()
     address = library.address(RUN_CALLS)
     weights = (None, address_of(memory.w), None)
-    entry = ENGINES.get(engine).open(EntryHost(module, "product", weights, find, address))
+    found = ENGINES.get(engine)
+    options = complete(getattr(found, "options", ()), {})
+    entry = found.open(EntryHost(module, "product", weights, find, address, options))
     if not isinstance(entry.owner, CallList):
         return None
     kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)

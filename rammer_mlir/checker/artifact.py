@@ -206,8 +206,8 @@ class Artifact:
 def artifacts(file: zipfile.ZipFile) -> Iterator[Artifact]:
     """Read all programs of a file: in its manifest, each names the folder of its members."""
     manifest = json.loads(bytes(_read(file, "", "manifest.json")))
-    if manifest["format"] != "rammer-mlir" or manifest["version"] not in (5, 6, 7):
-        raise ArtifactError("manifest.json: expected an artifact of version 5, 6 or 7")
+    if manifest["format"] != "rammer-mlir" or manifest["version"] not in (5, 6, 7, 8):
+        raise ArtifactError("manifest.json: expected an artifact of version 5, 6, 7 or 8")
     if manifest["version"] == 5:
         constants = [[0, file.getinfo("constants.bin").file_size]]
         manifest |= {"folder": "", "constants": constants}
@@ -215,4 +215,5 @@ def artifacts(file: zipfile.ZipFile) -> Iterator[Artifact]:
     for node in pending:
         yield from [Artifact(file, node)] if "folder" in node else []
         inner = [] if "folder" in node else chain(*(v for v in node.values() if type(v) is list))
-        pending += [each for each in (*inner, node.get("model")) if type(each) is dict]
+        single = node.get("model"), node.get("fallback")
+        pending += [each for each in (*inner, *single) if type(each) is dict]

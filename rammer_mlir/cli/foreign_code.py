@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rammer_mlir.errors import OptionError
-from rammer_mlir.runtime.compiled import RunnableModel
+from rammer_mlir.programs.module_options import text_of
+from rammer_mlir.runtime.compiled import REPLACED, RunnableModel
 from rammer_mlir.runtime.executable import Executable
 
 
 def listed_codegens() -> str:
-    """Return a line for each code generator: its name, where it comes from, what it lacks."""
+    """Return a line for each code generator, with what it lacks, and one for each option."""
     from rammer_mlir.passes.regions.codegen import described_codegens
+    from rammer_mlir.passes.regions.declared_options import all_options
 
     lines = [
         f"  {found.name:<20}{found.origin}{': ' if found.problem else ''}{found.problem}"
         for found in described_codegens()
     ]
-    return "\n".join(("Code generators:", *(lines or ["  none is registered or installed"]), ""))
+    options = [
+        f"  {name:<28}{option.help} ({option.expected}; default: {text_of(option.default)})"
+        for name, option in all_options().items()
+    ]
+    listed = "Code generators:", *(lines or ["  none is registered or installed"])
+    return "\n".join((*listed, *(["Options (--module-option):", *options] if options else []), ""))
 
 
 def listed_modules(model: RunnableModel, path: str) -> str:
@@ -35,15 +42,20 @@ def listed_modules(model: RunnableModel, path: str) -> str:
 
 
 def _lines(model: Executable) -> Iterator[str]:
+    for name in model.stats.get(REPLACED, {}):
+        yield f"module '{name}'  replaced by the host's rKernels"
     image, total = model.image, model.stats.get("operations", 0)
     operators = [each.kernel for each in image.program.operators]
     for module in image.modules:
         count = sum(kernel in module.kernels for kernel in operators)
         share = _share(module.operations, total)
-        yield f"module '{module.name}'  {module.form}, {count} rOperators{share}"
+        given = "".join(f", {name}={value}" for name, value in module.options)
+        yield f"module '{module.name}'  {module.form}, {count} rOperators{share}{given}"
     foreign = sum(kernel in image.module_names for kernel in operators)
     share = _share(sum(module.operations for module in image.modules), total)
     yield f"foreign code     {foreign} of {len(operators)} rOperators{share}"
+    if model.fallback is not None:
+        yield "fallback         the host's rKernels, where code from elsewhere cannot run"
 
 
 def _share(operations: int, total: int) -> str:

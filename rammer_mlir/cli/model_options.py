@@ -118,6 +118,12 @@ def _add(parser: ArgumentParser, declared: Declared) -> None:
             declared.flag, dest=declared.name, action="store_const", const=change, help=words
         )
         return
+    if declared.kind is Mapping:
+        words = f"{words}; may be repeated"
+        parser.add_argument(
+            declared.flag, dest=declared.name, action="append", metavar=option.metavar, help=words
+        )
+        return
     shown = "" if option.default is None else f" (default: {option.default})"
     parser.add_argument(
         declared.flag,
@@ -131,7 +137,28 @@ def _add(parser: ArgumentParser, declared: Declared) -> None:
 def given_options(options: argparse.Namespace) -> Options:
     """Return what the user gave, for ``rammer_mlir.compile``."""
     values = {declared.name: getattr(options, declared.name) for declared in declared_options()}
-    return Options(**{name: value for name, value in values.items() if value is not None})
+    found = {name: value for name, value in values.items() if value is not None}
+    for declared in declared_options():
+        if declared.kind is Mapping and declared.name in found:
+            found[declared.name] = _parse_pairs(declared, found[declared.name])
+    return Options(**found)
+
+
+def _parse_pairs(declared: Declared, given: Sequence[str]) -> dict[str, str]:
+    """Parse ``NAME=VALUE`` options.
+
+    Raises:
+        OptionError: if one is not of that form, or a name is given twice.
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise OptionError(f"{declared.flag} '{text}': expected {declared.option.metavar}")
+        if name in found:
+            raise OptionError(f"{declared.flag} '{text}': '{name}' has a value; give it once")
+        found[name] = value
+    return found
 
 
 def add_timeline_options(parser: ArgumentParser, what: str) -> None:

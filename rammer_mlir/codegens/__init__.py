@@ -23,6 +23,7 @@ from rammer_mlir.passes.regions.patterns import (
 )
 from rammer_mlir.passes.regions.reading import Operand, Reading
 from rammer_mlir.passes.regions.region import Layouts, Region, RegionCode, RegionOperation
+from rammer_mlir.programs.module_options import ModuleOption
 from rammer_mlir.programs.modules import Requirement
 from rammer_mlir.scheduling.device import Device
 
@@ -39,6 +40,7 @@ __all__ = [
     "Layouts",
     "Limits",
     "Match",
+    "ModuleOption",
     "OpenEntry",
     "Operand",
     "Reading",

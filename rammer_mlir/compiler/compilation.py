@@ -23,12 +23,14 @@ from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.lowering.profiling.profiler import profile_kernels
+from rammer_mlir.open_models.sharing import ConstantStore
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.program.program_ir import ScheduledModule, read_plan
 from rammer_mlir.passes.program.task_graph import graph_of_operators
 from rammer_mlir.programs.dimensions import Shapes
 from rammer_mlir.programs.signature import Signature
 from rammer_mlir.runtime.compiled import CompiledModel
+from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.planning import executed_plan
@@ -104,7 +106,8 @@ class Compilation:
         options: CheckedOptions,
     ) -> None:
         """Begin with IR at the `linalg` stage and the values of its weights."""
-        self._backend = options.backend
+        self._begin = bytecode, constants, signature
+        self._options, self._backend = options, options.backend
         self._stages = options.backend.stages(options)
         context = ir.Context()
         dialects.register(context)
@@ -204,7 +207,23 @@ class Compilation:
         loaded.stats["seconds"] = {**self.seconds, "load": time.perf_counter() - begin}
         loaded.stats["policy"] = self._work.options.policy
         log_seconds("load", loaded.stats["seconds"]["load"])
+        self._add_fallback(loaded, device)
         return loaded
+
+    def _add_fallback(self, loaded: CompiledModel, device: int) -> None:
+        """Compile the model for the host alone too, if that is wanted and makes a difference."""
+        wanted = self._options.given["fallback"] == "host"
+        if not wanted or not isinstance(loaded, Executable) or not loaded.image.may_lack:
+            return
+        LOGGER.info("fallback: compiling for the host alone")
+        other = Compilation(*self._begin, self._options.without_foreign_code())
+        other.use_known(self._work.known)
+        other._work.executor = self._work.executor
+        fallback = other.executable(device)
+        assert isinstance(fallback, Executable)
+        loaded.keep_fallback(fallback)
+        ConstantStore().share(loaded)
+        loaded.stats["seconds"]["fallback"] = sum(fallback.stats["seconds"].values())
 
     def profile(self, executor: Executor | None = None) -> int:
         """Measure the rKernels that no measurement is known of; return their number.

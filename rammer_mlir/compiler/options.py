@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from rammer_mlir.compiler.backends.registry import find_backend
 from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.stage_names import PORTABLE_STAGES, REGIONS
-from rammer_mlir.errors import OptionError
+from rammer_mlir.errors import FallbackWarning, OptionError, TargetError
 from rammer_mlir.options import (
     DEFAULT_TARGET,
     Declared,
@@ -22,6 +22,7 @@ from rammer_mlir.options import (
     with_defaults,
 )
 from rammer_mlir.passes.regions.codegen import CODEGENS, find_codegen
+from rammer_mlir.passes.regions.declared_options import check_module_options
 from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS
 from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
 from rammer_mlir.scheduling.devices.catalog import find_device
@@ -29,6 +30,7 @@ from rammer_mlir.scheduling.devices.catalog import names as device_names
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.policies.ios import Ios
 from rammer_mlir.support.plugins import Registry
+from rammer_mlir.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from rammer_mlir.compiler.backends.backend import Backend
@@ -42,6 +44,7 @@ _EXPECTED: Mapping[type, tuple[type, str]] = {
     int: (Integral, "a whole number"),
     float: (Real, "a number"),
     bool: (bool, "True or False"),
+    Mapping: (Mapping, "a mapping"),
 }
 """What a value of each type may be in Python, and in words."""
 
@@ -67,6 +70,11 @@ class CheckedOptions(CompileOptions):
 
         emulator = EmulatorBackend.of_backend(self.backend, checked=checked, traced=traced)
         return replace(self, backend=emulator)
+
+    def without_foreign_code(self) -> CheckedOptions:
+        """Return the options for the same program of the compiler's own rKernels alone."""
+        own = with_defaults({**self.given, "offload": "", "rkernels": "", "module_options": {}})
+        return replace(self, given=own, offload=(), rkernels=())
 
     def key(self) -> dict[str, object]:
         """Return all that decides what a model is compiled to, for JSON."""
@@ -101,6 +109,7 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
         backend.device.device(num_veus)
     vdevice = described.device(num_veus)
     _check_taken(target, options, backend)
+    options["module_options"] = _check_module_options(options)
     checked = CheckedOptions(
         target=target, backend=backend, given=options, num_veus=num_veus,
         device=costs or described.name, measured=measured, costs="" if measured else asked,
@@ -246,10 +255,31 @@ def _check_offload(options: Options) -> tuple[str, ...]:
         raise OptionError(f"offload_choice: expected 'cost' or 'always', found {choice!r}")
     if not seconds >= 0:
         raise OptionError(f"offload_seconds: expected at least 0, found {seconds:g}")
+    if options["fallback"] not in ("refuse", "host"):
+        raise OptionError(f"fallback: expected 'refuse' or 'host', found {options['fallback']!r}")
     found = _check_names(options["offload"], CODEGENS)
-    for name in found:
+    return tuple(name for name in found if _is_there(name, fallback=options["fallback"] == "host"))
+
+
+def _check_module_options(options: Options) -> dict[str, str | int | float | bool]:
+    if options["module_options"] and not options["offload"]:
+        raise OptionError(
+            "module_options: expected code generators in offload, found none; name them, or leave "
+            "it out"
+        )
+    return dict(check_module_options(options["module_options"]))
+
+
+def _is_there(name: str, *, fallback: bool) -> bool:
+    """Whether a code generator has all that it needs; with a fallback, warn if not."""
+    try:
         find_codegen(name)
-    return found
+    except TargetError as problem:
+        if not fallback:
+            raise
+        warn_user(f"{problem}; the host computes what it would", FallbackWarning)
+        return False
+    return True
 
 
 def _split_costs(costs: str | None, target: str, backend: Backend) -> tuple[str, str | None]:

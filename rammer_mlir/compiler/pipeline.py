@@ -15,6 +15,7 @@ from rammer_mlir.compiler.stage import Stage
 from rammer_mlir.compiler.stage_names import REGIONS
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.llvm.named_machines import NamedMachine
+from rammer_mlir.programs.module_options import text_of, written
 from rammer_mlir.programs.residency import Multiprocessors
 from rammer_mlir.scheduling.policies.ios import Ios
 from rammer_mlir.scheduling.policies.sequential import Sequential
@@ -189,10 +190,17 @@ def _formed_regions(
         f"rtask-split-regions{{{where}}}",
         "rtask-outline-regions",
         "rtask-layout-regions",
-        "rtask-generate-regions" + (f"{{target=cpu:{named.name}}}" if named else ""),
+        _generated_regions(options, named),
         "rtask-inline-regions",
         *_SIMPLIFIED,
     )
+
+
+def _generated_regions(options: CompileOptions, named: NamedMachine | None) -> str:
+    given = written({k: text_of(v) for k, v in options.given["module_options"].items()})
+    fields = [f"target=cpu:{named.name}"] if named else []
+    fields += [f"options={given}"] if given else []
+    return "rtask-generate-regions" + (f"{{{' '.join(fields)}}}" if fields else "")
 
 
 def _merged(options: CompileOptions) -> tuple[str, ...]:

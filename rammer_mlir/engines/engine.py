@@ -9,7 +9,10 @@ from rammer_mlir.support.plugins import Registry, check_name, refuse
 
 
 class Engine(Protocol):
-    """Runs what an ``rtask.module`` of the form ``graph`` or ``binary`` holds."""
+    """Runs what an ``rtask.module`` of the form ``graph`` or ``binary`` holds.
+
+    It may have ``options``, a sequence of ``ModuleOption``: what users decide about it.
+    """
 
     name: ClassVar[str]
     """Name by which modules choose it."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from rammer_mlir.programs.module_options import Value
 from rammer_mlir.programs.modules import CodeModule
 
 
@@ -21,6 +22,7 @@ class EntryHost:
             has it.
         run_calls: address of the compiled function that makes the calls of a ``CallList``, which
             is its state; 0 if the module's code is linked with ours.
+        options: values of the options that the engine declares.
     """
 
     module: CodeModule
@@ -28,6 +30,7 @@ class EntryHost:
     weights: Sequence[int | None]
     find: Callable[[str], int]
     run_calls: int = 0
+    options: Mapping[str, Value] = field(default_factory=dict[str, Value])
 
 
 @dataclass(frozen=True)

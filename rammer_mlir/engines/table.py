@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
-from rammer_mlir.engines.engine import ENGINES
+from rammer_mlir.engines.engine import ENGINES, Engine
 from rammer_mlir.engines.host import EntryHost, OpenEntry
 from rammer_mlir.engines.native import open_native
 from rammer_mlir.engines.needs import check_needs, find_function, open_libraries
+from rammer_mlir.errors import TargetError
+from rammer_mlir.programs.module_options import Value, complete
 from rammer_mlir.programs.modules import NATIVE, CodeModule, ModuleEntry
 from rammer_mlir.programs.native_interface import MODULE_WORDS, ModuleWord
 
@@ -66,7 +69,8 @@ class OpenModules:
             addresses = [row[ModuleWord[name]] for name in ("OPEN", "RUN", "CLOSE")]
             opened = open_native(host, *addresses)
         else:
-            opened = ENGINES.get(module.engine).open(host)
+            engine = ENGINES.get(module.engine)
+            opened = engine.open(replace(host, options=_options(module, engine)))
         self._open.append(opened)
         row[ModuleWord.FUNCTION], row[ModuleWord.STATE] = opened.function, opened.state
         spent = self.seconds.get(module.name, 0.0) + time.perf_counter() - begin
@@ -84,6 +88,34 @@ class OpenModules:
         """End all states; the code must not run any more."""
         while self._open:
             self._open.pop().close()
+
+
+def _options(module: CodeModule, engine: Engine) -> dict[str, Value]:
+    """Return the values of an engine's options for a module.
+
+    Raises:
+        TargetError: if the engine, which may be another version, does not take a value.
+    """
+    try:
+        return complete(getattr(engine, "options", ()), dict(module.options))
+    except ValueError as error:
+        raise TargetError(
+            f"module '{module.name}': expected options that engine '{engine.name}' takes, found "
+            f"{dict(module.options)}; compile the model again"
+        ) from error
+
+
+def check_available(modules: Iterable[CodeModule]) -> None:
+    """Look for all that modules need before they are opened: packages, libraries, engines.
+
+    Raises:
+        RammerError: naming the first module that lacks something.
+    """
+    for module in modules:
+        check_needs([module])
+        open_libraries(module)
+        if module.engine:
+            ENGINES.get(module.engine)
 
 
 def weights_of(

@@ -16,7 +16,7 @@ from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.open_models.pool import Key
 from rammer_mlir.open_models.specializer import Made
 from rammer_mlir.open_models.tree import TREE_VERSION, Node
-from rammer_mlir.programs.constants import Bytes, Constants
+from rammer_mlir.programs.constants import Bytes
 from rammer_mlir.programs.dimensions import OpenSignature
 from rammer_mlir.runtime.artifact import Archive, Artifact
 from rammer_mlir.runtime.compiled import RunnableModel
@@ -36,13 +36,8 @@ def read_tree(archive: Archive, device: int) -> Callable[[], OpenModel | HostedM
         archive.check_machine(node)
     archive.check_seal()
     blob = archive.constants()
-    artifacts = {node["folder"]: _artifact(archive, node, blob) for node in programs}
+    artifacts = {node["folder"]: archive.entry(node, blob) for node in programs}
     return partial(_Reader(archive.path, artifacts, blob, device).composed, root)
-
-
-def _artifact(archive: Archive, node: Node, blob: Bytes) -> Artifact:
-    parts = tuple(blob[start : start + size] for start, size in node["constants"])
-    return archive.program(node, Constants(parts), node["folder"])
 
 
 def _programs(node: Node) -> list[Node]:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from rammer_mlir.errors import ArtifactError
-from rammer_mlir.open_models.sharing import digest, each_weight
 from rammer_mlir.programs.constants import Bytes, Constants
 from rammer_mlir.programs.dimensions import OpenSignature, OpenTensor, Shapes
 from rammer_mlir.runtime.artifact import (
@@ -23,10 +22,11 @@ from rammer_mlir.runtime.artifact import (
     Archive,
     Artifact,
     Pieces,
-    described,
+    entry_of,
     write_members,
 )
 from rammer_mlir.runtime.parts import read_dtype
+from rammer_mlir.runtime.shared_weights import Weights
 from rammer_mlir.runtime.signatures import Signer
 
 SEVERAL_VERSION = 6
@@ -64,10 +64,9 @@ def write_specializations(
     entries: list[dict[str, Any]] = []
     members: dict[str, Pieces] = {}
     for number, program in enumerate(programs):
-        folder = f"{number}/"
-        manifest, own = described(program.artifact)
-        members |= {f"{folder}{name}": pieces for name, pieces in own.items()}
-        entries.append({"folder": folder, "constants": weights.add(program.artifact), **manifest})
+        entry, own = entry_of(program.artifact, f"{number}/", weights)
+        entries.append(entry)
+        members |= own
     manifest = {
         "format": FORMAT,
         "version": SEVERAL_VERSION,
@@ -77,32 +76,6 @@ def write_specializations(
     }
     constants = Constants(tuple(weights.parts)).pieces
     write_members(path, manifest, {**members, CONSTANTS: constants}, sign)
-
-
-class Weights:
-    """Collects weights; equal ones are written once."""
-
-    def __init__(self) -> None:
-        """Begin without any."""
-        self.parts: list[Bytes] = []
-        self._size = 0
-        self._known: dict[bytes, int] = {}
-
-    def add(self, artifact: Artifact) -> list[tuple[int, int]]:
-        """Return where each weight of a program begins, and its bytes."""
-        constants = artifact.image.constants
-        if len(constants.parts) == 1:
-            constants = each_weight(constants, artifact.image.proof)
-        return [(self.place(part), part.nbytes) for part in constants.parts]
-
-    def place(self, part: Bytes) -> int:
-        """Return where a piece begins."""
-        name = digest(part)
-        if name not in self._known:
-            self._known[name] = self._size
-            self.parts.append(part)
-            self._size += part.nbytes
-        return self._known[name]
 
 
 def described_tensor(tensor: OpenTensor) -> dict[str, Any]:
@@ -133,8 +106,7 @@ def read_specializations(archive: Archive) -> Specializations:
 
 
 def _program(archive: Archive, entry: Mapping[str, Any], blob: Bytes) -> Specialization:
-    constants = Constants(tuple(blob[start : start + size] for start, size in entry["constants"]))
-    artifact = archive.program(entry, constants, entry["folder"])
+    artifact = archive.entry(entry, blob)
     shapes = {spec.name: spec.shape for spec in artifact.image.signature.inputs}
     return Specialization(shapes, artifact)
 

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import weakref
 
 import numpy as np
 
 from rammer_mlir.programs.constants import Bytes, Constants
-from rammer_mlir.programs.proof import Proof
 from rammer_mlir.runtime.compiled import CompiledModel
+from rammer_mlir.runtime.shared_weights import digest, each_weight
 from rammer_mlir.support.aligned import aligned_bytes
-
-
-def each_weight(constants: Constants, proof: Proof) -> Constants:
-    """Return weights in one piece as a part for each weight of the program."""
-    starts = {value.place.offset for value in proof.values if value.kind == "constant"}
-    return constants.divided(sorted({0, *starts}))
-
-
-def digest(part: Bytes) -> bytes:
-    """Return what identifies the content of a part."""
-    return hashlib.sha256(part.data).digest()
 
 
 class ConstantStore:
@@ -34,7 +22,12 @@ class ConstantStore:
         self._lock = threading.Lock()
 
     def share(self, model: CompiledModel) -> None:
-        """Let a program, before its first run, use the memory of equal weights of other ones."""
+        """Let a program, before its first run, use the memory of equal weights of other ones.
+
+        What runs in its place where it cannot shares them too.
+        """
+        if model.fallback is not None:
+            self.share(model.fallback)
         weights = each_weight(model.image.constants, model.image.proof)
         model.use_constants(self._shared(weights))
 

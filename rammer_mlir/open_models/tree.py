@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from rammer_mlir.errors import OptionError
-from rammer_mlir.open_models.artifact import Weights, described_tensor
+from rammer_mlir.open_models.artifact import described_tensor
 from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.dimensions import OpenSignature
-from rammer_mlir.runtime.artifact import CONSTANTS, FORMAT, Pieces, described, write_members
-from rammer_mlir.runtime.compiled import CompiledModel, RunnableModel
+from rammer_mlir.runtime.artifact import CONSTANTS, FORMAT, Pieces, entry_of, write_members
+from rammer_mlir.runtime.compiled import REPLACED, CompiledModel, RunnableModel
+from rammer_mlir.runtime.shared_weights import Weights
 from rammer_mlir.runtime.signatures import Signer
 
 TREE_VERSION = 7
@@ -52,12 +53,14 @@ class ComposedModel(RunnableModel):
 
 
 def summed_stats(models: Iterable[RunnableModel]) -> dict[str, Any]:
-    """Return what the compiler measured of several models: seconds by stage, summed."""
+    """Return seconds by stage, summed, and the modules of all models that the host replaces."""
     seconds: dict[str, float] = {}
-    for model in models:
-        for stage, time in model.stats.get("seconds", {}).items():
+    replaced: dict[str, str] = {}
+    for found in (model.stats for model in models):
+        replaced |= found.get(REPLACED, {})
+        for stage, time in found.get("seconds", {}).items():
             seconds[stage] = seconds.get(stage, 0.0) + time
-    return {"seconds": seconds}
+    return {"seconds": seconds, **({REPLACED: replaced} if replaced else {})}
 
 
 def write_tree(path: Path, model: ComposedModel, sign: Signer | None = None) -> None:
@@ -95,10 +98,7 @@ class TreeWriter:
         if isinstance(model, ComposedModel):
             return model.node(self)
         assert isinstance(model, CompiledModel), "there is no other kind"
-        artifact = model.artifact()
-        folder = f"{self._programs}/"
+        entry, own = entry_of(model.artifact(), f"{self._programs}/", self.weights)
         self._programs += 1
-        manifest, own = described(artifact)
-        self.members |= {f"{folder}{name}": pieces for name, pieces in own.items()}
-        weights = self.weights.add(artifact)
-        return {"kind": "program", "folder": folder, "constants": weights, **manifest}
+        self.members |= own
+        return {"kind": "program", **entry}

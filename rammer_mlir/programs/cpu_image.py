@@ -51,6 +51,11 @@ class CpuImage:
         """Threads that run it, the caller's included."""
         return self.program.num_veus
 
+    @property
+    def may_lack(self) -> bool:
+        """Whether a machine may lack what its code from elsewhere needs to be opened there."""
+        return bool(self.entries) or any(module.needs for module in self.modules)
+
     @cached_property
     def module_names(self) -> Mapping[int, str]:
         """The module of each rKernel that is code from elsewhere, by the rKernel's number."""

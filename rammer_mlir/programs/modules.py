@@ -39,6 +39,7 @@ class CodeModule:
         needs: packages that it needs where it runs.
         kernels: numbers of the program's rKernels that it is.
         operations: arithmetic operations of a run that it does.
+        options: values that users gave for its engine, as text, by name.
     """
 
     name: str
@@ -48,6 +49,7 @@ class CodeModule:
     needs: tuple[Requirement, ...] = ()
     kernels: tuple[int, ...] = ()
     operations: int = 0
+    options: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

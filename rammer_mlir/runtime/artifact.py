@@ -15,7 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -24,21 +24,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.errors import ArtifactError
-from rammer_mlir.programs.constants import Constants
+from rammer_mlir.programs.constants import Bytes, Constants
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.runtime import cpu_parts, gpu_parts
 from rammer_mlir.runtime.archive import Pieces, add_member, is_as_written, map_member, size_of
 from rammer_mlir.runtime.parts import Members
 from rammer_mlir.runtime.seal import SEAL, Content, seal_of
+from rammer_mlir.runtime.shared_weights import Weights
 from rammer_mlir.runtime.signatures import SIGNATURE, Signer, Verifier, message_of
 from rammer_mlir.support.atomic_file import open_atomically
 
 FORMAT, VERSION = "rammer-mlir", 5
 
+FALLBACK_VERSION = 8
+"""Format version of a file of one program that has the host's beside it."""
+
 Image = CpuImage | GpuImage
 
 _MANIFEST, CONSTANTS = "manifest.json", "constants.bin"
+
+_FALLBACK = "fallback"
+"""The entry of a program's manifest for the host's program that takes its place."""
 
 _DAMAGE = (
     zipfile.BadZipFile, zlib.error, LookupError, ValueError, TypeError, AttributeError, EOFError,
@@ -74,11 +81,13 @@ class Artifact:
         image: the program's data.
         code: what a processor executes.
         stats: what the compiler measured.
+        fallback: the same model without code from elsewhere, where the file has that.
     """
 
     image: Image
     code: bytes
     stats: Mapping[str, Any]
+    fallback: Artifact | None = None
 
 
 def write_artifact(path: Path, artifact: Artifact, sign: Signer | None = None) -> None:
@@ -87,12 +96,37 @@ def write_artifact(path: Path, artifact: Artifact, sign: Signer | None = None) -
     Raises:
         ArtifactError: if the file cannot be written.
     """
-    manifest, members = described(artifact)
-    manifest = {"format": FORMAT, "version": VERSION, **manifest}
-    write_members(path, manifest, {**members, CONSTANTS: artifact.image.constants.pieces}, sign)
+    if artifact.fallback is None:
+        version, weights = VERSION, artifact.image.constants
+        manifest, members = _described(artifact)
+    else:
+        version, collected = FALLBACK_VERSION, Weights()
+        manifest, members = entry_of(artifact, "", collected)
+        weights = Constants(tuple(collected.parts))
+    manifest = {"format": FORMAT, "version": version, **manifest}
+    write_members(path, manifest, {**members, CONSTANTS: weights.pieces}, sign)
 
 
-def described(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
+def entry_of(
+    artifact: Artifact, folder: str, weights: Weights
+) -> tuple[dict[str, Any], dict[str, Pieces]]:
+    """Return the manifest's entry for a program among others, and its members.
+
+    Args:
+        artifact: the program.
+        folder: how the names of its members begin.
+        weights: of all programs, to which its own are added.
+    """
+    manifest, own = _described(artifact)
+    members = {f"{folder}{name}": pieces for name, pieces in own.items()}
+    entry = {"folder": folder, "constants": weights.add(artifact.image), **manifest}
+    if artifact.fallback is not None:
+        entry[_FALLBACK], others = entry_of(artifact.fallback, f"{folder}fallback/", weights)
+        members |= others
+    return entry, members
+
+
+def _described(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
     """Return the manifest's entries for a program, and its members but for the constants."""
     image = artifact.image
     if isinstance(image, CpuImage):
@@ -154,9 +188,12 @@ def read_program(archive: Archive) -> Artifact:
         ArtifactError: if it is of another version, made for a machine that this is not, or not
             what was written.
     """
-    archive.require_version(VERSION)
+    has_fallback = archive.manifest["version"] == FALLBACK_VERSION
+    archive.require_version(FALLBACK_VERSION if has_fallback else VERSION)
     archive.check_machine(archive.manifest)
     archive.check_seal()
+    if has_fallback:
+        return archive.entry(archive.manifest, archive.constants())
     return archive.program(archive.manifest, Constants((archive.constants(),)))
 
 
@@ -245,6 +282,22 @@ class Archive:
 
         image = _CODE_KINDS[manifest["code"]].read(Members(manifest, read, constants))
         return Artifact(image, read(f"code.{manifest['code']}"), dict(manifest["stats"]))
+
+    def entry(self, entry: Mapping[str, Any], blob: Bytes) -> Artifact:
+        """Read a program among others, with the host's that takes its place if it has one.
+
+        Args:
+            entry: of the manifest, as ``entry_of`` makes it.
+            blob: the weights of all programs.
+        """
+        parts = tuple(blob[start : start + size] for start, size in entry["constants"])
+        found = self.program(entry, Constants(parts), entry["folder"])
+        if _FALLBACK not in entry:
+            return found
+        fallback = self.entry(entry[_FALLBACK], blob)
+        if fallback.image.signature != found.image.signature:
+            raise ArtifactError(_changed(self.path))
+        return replace(found, fallback=fallback)
 
 
 def _changed(path: Path) -> str:

@@ -23,6 +23,9 @@ from rammer_mlir.support.paths import path_of
 
 Array = NDArray[np.generic]
 
+REPLACED = "replaced"
+"""Entry of the statistics: modules that the host's rKernels replace here, and why, by name."""
+
 
 class RunnableModel(ABC):
     """Calls on arrays, and the life of a model's resources.
@@ -145,6 +148,11 @@ class CompiledModel(RunnableModel):
     def image(self) -> CpuImage | GpuImage:
         """The program's data."""
         return self._description
+
+    @property
+    def fallback(self) -> CompiledModel | None:
+        """The same model without code from elsewhere, where that may be missing."""
+        return None
 
     @property
     def policy(self) -> str | None:

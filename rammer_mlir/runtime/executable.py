@@ -7,19 +7,20 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.engines.table import OpenModules
-from rammer_mlir.errors import TargetError
+from rammer_mlir.errors import RammerError, TargetError
 from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.runtime.artifact import Artifact
-from rammer_mlir.runtime.compiled import Array, CompiledModel
+from rammer_mlir.runtime.compiled import REPLACED, Array, CompiledModel
 from rammer_mlir.runtime.context import Context
-from rammer_mlir.runtime.external import check_status, open_modules
+from rammer_mlir.runtime.external import check_status, open_modules, warn_of_fallback
 from rammer_mlir.runtime.feeds import check_inputs, check_outputs
 from rammer_mlir.runtime.pinning import caller_on, check_cores, pin_threads
 from rammer_mlir.runtime.pool import NativeCode, ThreadPool
@@ -69,7 +70,45 @@ class Executable(CompiledModel):
         self._context: Context | None = None
         self._modules: OpenModules | None = None
         self._cores: tuple[int, ...] | None = None
+        self._fallback: Executable | None = None
+        self._offloaded: Callable[[], Artifact] | None = None
         renew_in_children(self)
+
+    @property
+    def fallback(self) -> Executable | None:
+        """The same model without code from elsewhere, where that may be missing."""
+        return self._fallback
+
+    def keep_fallback(self, fallback: Executable) -> None:
+        """Run another program of the same signature where code from elsewhere cannot run."""
+        self._fallback = fallback
+
+    def fall_back(self, problem: Exception) -> None:
+        """Run the host's program from now on, and warn.
+
+        Args:
+            problem: why code from elsewhere cannot run.
+
+        Raises:
+            Exception: the problem, if there is no other program.
+        """
+        other = self._fallback
+        if other is None:
+            raise problem
+        warn_of_fallback(problem, len(self._image.modules))
+        self._end_threads()
+        replaced = {module.name: str(problem) for module in self._image.modules}
+        self._offloaded = partial(_saved, self._image, self._link, self._stats, other)
+        self._image = self._description = other._image
+        self._code = other._code
+        self._stats = {**other._stats, REPLACED: replaced}
+
+    def _end_threads(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
+        if self._modules is not None:
+            self._modules.close()
+        self._pool = self._context = self._modules = None
 
     @property
     def target(self) -> str:
@@ -152,6 +191,7 @@ class Executable(CompiledModel):
         """Run once and return what each vEU did when, under a title for people."""
         inputs = check_inputs(self.signature, feeds)
         outputs = check_outputs(self.signature, {}, inputs)
+        self.prepare()  # which may put another program in place
         recorder = Recorder(self._image)
         self._execute(inputs, outputs, recorder)
         return recorder.timeline(title)
@@ -215,7 +255,11 @@ class Executable(CompiledModel):
                 self._bind(self._pool)
             self._context = Context(self._image, self._pool.spins)
         if self._image.entries and self._modules is None:
-            self._modules = open_modules(self._image, self._code.modules)
+            try:
+                self._modules = open_modules(self._image, self._code.modules)
+            except (RammerError, ImportError, OSError) as problem:
+                self.fall_back(problem)
+                return self._prepare()
             self.stats["module_seconds"] = self._modules.seconds
         return self._code, self._pool, self._context
 
@@ -225,7 +269,9 @@ class Executable(CompiledModel):
         Raises:
             TargetError: if no linker is found.
         """
-        return Artifact(self._image, self._link(), self.stats)
+        if self._offloaded is not None:
+            return self._offloaded()
+        return _saved(self._image, self._link, self.stats, self._fallback)
 
     def use_constants(self, constants: Constants) -> None:
         """Read weights from other memory with the same content; only before the first run."""
@@ -238,13 +284,20 @@ class Executable(CompiledModel):
         Waits for a run of another thread.
         """
         with self._lock:
-            if self._pool is not None:
-                self._pool.close()
-            if self._modules is not None:
-                self._modules.close()
-            self._code = self._pool = self._context = self._modules = None
+            self._end_threads()
+            self._code = None
+        if self._fallback is not None:
+            self._fallback.close()
 
     def forget_threads(self) -> None:
         """Start afresh in a forked child: neither threads nor the holder of the lock came along."""
         self._lock = threading.Lock()
         self._pool = self._context = self._modules = None
+
+
+def _saved(
+    image: CpuImage, link: Linker, stats: Mapping[str, Any], fallback: Executable | None
+) -> Artifact:
+    """Return what a file holds of a program, and of the one that may take its place."""
+    other = None if fallback is None else fallback.artifact()
+    return Artifact(image, link(), stats, other)

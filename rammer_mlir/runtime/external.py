@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes
 
 from rammer_mlir.engines.table import OpenModules, Weights, weights_of
-from rammer_mlir.errors import TargetError
+from rammer_mlir.errors import FallbackWarning, TargetError
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.native_interface import STATUS_BITS
 from rammer_mlir.programs.records import Slot
+from rammer_mlir.support.user_warnings import warn_user
 
 
 def check_status(word: ctypes.c_int64, image: CpuImage, modules: OpenModules | None) -> None:
@@ -48,3 +49,9 @@ def open_modules(image: CpuImage, table: int) -> OpenModules:
 def _weight(image: CpuImage, slot: Slot) -> int | None:
     """Return the address of a buffer that is a weight."""
     return image.constants.addresses([slot.offset])[0] if slot.base == "constant" else None
+
+
+def warn_of_fallback(problem: Exception, modules: int) -> None:
+    """Warn in one line that the host's rKernels run, on behalf of the caller of this package."""
+    what = "a module" if modules == 1 else f"{modules} modules"
+    warn_user(f"the host's rKernels run in place of {what}: {problem}", FallbackWarning)

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from rammer_mlir.engines.needs import check_needs
-from rammer_mlir.errors import ArtifactError
+from rammer_mlir.engines.table import check_available
+from rammer_mlir.errors import ArtifactError, RammerError
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.runtime.artifact import Artifact
@@ -33,7 +34,21 @@ def open_artifact(path: Path, found: Artifact, device: int = 0) -> Executable | 
 
 
 def _load_for_cpu(path: Path, image: CpuImage, found: Artifact) -> Executable:
-    check_needs(image.modules)
+    if found.fallback is None:
+        check_needs(image.modules)
+        return _executable(path, image, found)
+    other = found.fallback
+    assert isinstance(other.image, CpuImage)
+    executable = _executable(path, image, found)
+    executable.keep_fallback(_executable(path, other.image, other))
+    try:
+        check_available(image.modules)
+    except RammerError as problem:
+        executable.fall_back(problem)
+    return executable
+
+
+def _executable(path: Path, image: CpuImage, found: Artifact) -> Executable:
     library = _open_library(path, found.code)
 
     def address_of(symbol: str) -> int:

@@ -8,7 +8,7 @@ from dataclasses import asdict, astuple
 from rammer_mlir.programs.modules import CodeModule, ModuleEntry, Requirement
 from rammer_mlir.runtime.parts import Members, Parts
 
-_MODULES, _ENTRIES = "modules", "entries"
+_MODULES, _ENTRIES, _OPTIONS = "modules", "entries", "options"
 
 
 def write_modules(modules: Sequence[CodeModule], entries: Sequence[ModuleEntry]) -> Parts:
@@ -23,6 +23,7 @@ def write_modules(modules: Sequence[CodeModule], entries: Sequence[ModuleEntry])
             "needs": [asdict(need) for need in module.needs],
             "kernels": module.kernels,
             "operations": module.operations,
+            **({_OPTIONS: dict(module.options)} if module.options else {}),
         }
         for module in modules
     ]
@@ -38,7 +39,8 @@ def read_modules(members: Members) -> tuple[CodeModule, ...]:
         needs = tuple(Requirement(**need) for need in module["needs"])
         given = (module["name"], module["form"], module["engine"])
         does = (tuple(module["kernels"]), module["operations"])
-        found.append(CodeModule(*given, content, needs, *does))
+        options = tuple(module.get(_OPTIONS, {}).items())
+        found.append(CodeModule(*given, content, needs, *does, options))
     return tuple(found)
 
 

@@ -36,6 +36,7 @@ from rammer_mlir.engines.graphs.onnxruntime_library import Function, OrtError, O
 from rammer_mlir.engines.needs import find_function, open_libraries
 from rammer_mlir.errors import TargetError
 from rammer_mlir.passes.regions.codegen import CODEGENS
+from rammer_mlir.programs.module_options import ModuleOption
 from rammer_mlir.programs.modules import CodeModule
 from rammer_mlir.programs.native_interface import CALL, CALL_LIST
 from rammer_mlir.runtime.executable import Executable
@@ -92,6 +93,10 @@ class Spy:
     name: ClassVar[str] = "spy"
     hosts: list[EntryHost] = field(default_factory=list[EntryHost])
     entries: list[OpenEntry] = field(default_factory=list[OpenEntry])
+
+    @property
+    def options(self) -> Sequence[ModuleOption]:
+        return getattr(self.engine, "options", ())
 
     def open(self, host: EntryHost) -> OpenEntry:
         self.hosts.append(host)
@@ -324,7 +329,7 @@ def test_places_in_the_table_of_onnx_runtime() -> None:
     with pytest.raises(OrtError, match="rotobuf"):
         library.make(Function.CREATE_SESSION_FROM_ARRAY, environment, b"no model", 8, options)
     model = two_branches(8).SerializeToString()
-    session = Session.open(library, model)
+    session = Session.open(library, model, {"threads": 1, "optimization": "all"})
     with session.made:
         memory = (ctypes.c_float * 64)()
         shape = (ctypes.c_int64 * 2)(8, 8)

@@ -313,8 +313,8 @@ def test_a_status(name: str, layer: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     source_of = library.source_of
     call = f"return {name}_region("
 
-    def failing(symbol: str, table: list[int]) -> str:
-        return source_of(symbol, table).replace(call, f"return 7 + 0 * {name}_region(")
+    def failing(symbol: str, table: list[int], settings: str) -> str:
+        return source_of(symbol, table, settings).replace(call, f"return 7 + 0 * {name}_region(")
 
     monkeypatch.setattr(library, "source_of", failing)
     with pytest.raises(TargetError, match="found 7; ") as found:

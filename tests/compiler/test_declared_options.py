@@ -19,7 +19,7 @@ from tests.cli.tools import save_layer
 OTHER: dict[str, Any] = {
     "policy": "sequential", "num_veus": 7, "costs": "h100", "merge": 2.0, "winograd": False,
     "watchdog": 9, "per_operator": True, "offload_seconds": 5.0,
-    "offload_check": True,
+    "offload_check": True, "fallback": "host",
 }  # fmt: skip
 """For each option a value that is not its default."""
 
@@ -32,7 +32,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 def test_every_option_is_tried_here() -> None:
     # Providers of rKernels and code generators come from outside: they are tried with these.
-    outside = {"rkernels", "offload", "offload_choice"}
+    outside = {"rkernels", "offload", "offload_choice", "module_options"}
     assert {*OTHER, *outside} == {declared.name for declared in declared_options()}
     assert all(with_defaults({})[name] != value for name, value in OTHER.items())  # type: ignore[literal-required]
 

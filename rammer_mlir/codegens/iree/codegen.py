@@ -11,12 +11,13 @@ from typing import ClassVar
 from rammer_mlir.codegens.iree.compiler import VERSION, flags_of, missing_package
 from rammer_mlir.codegens.iree.object_code import ObjectCode, machine_of, make_object
 from rammer_mlir.codegens.iree.operations import PATTERNS, efficiency, is_supported, is_worth
-from rammer_mlir.codegens.iree.program import Program, program_of
+from rammer_mlir.codegens.iree.program import SECONDS, Program, program_of
 from rammer_mlir.passes.regions.codegen import RegionFacts
 from rammer_mlir.passes.regions.cuts import Limits
 from rammer_mlir.passes.regions.patterns import CompositePattern
 from rammer_mlir.passes.regions.reading import Reading
 from rammer_mlir.passes.regions.region import Region, RegionCode
+from rammer_mlir.programs.module_options import ModuleOption
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.support.log import LOGGER
 
@@ -33,6 +34,10 @@ class Iree:
     """
 
     name: ClassVar[str] = "iree"
+    options: ClassVar[tuple[ModuleOption, ...]] = (
+        ModuleOption("seconds", SECONDS, "most seconds for compiling a region", least=0),
+        ModuleOption("flags", "", "further flags of iree-compile, with spaces between them"),
+    )
 
     min_macs: ClassVar[int] = 0
     """Poolings, reductions and softmax have no products."""
@@ -105,6 +110,6 @@ class Iree:
 
 def _key(program: Program) -> str:
     """Identify a region, whatever its name is, with all that its code depends on."""
-    flags = " ".join(flags_of(machine_of(program.target)))
+    flags = " ".join((*flags_of(machine_of(program.target)), *program.flags))
     text = f"{VERSION} {program.target} {flags}\n{program.lines}"
     return hashlib.sha256(text.encode()).hexdigest()[:24]

@@ -6,6 +6,7 @@ import importlib.metadata
 import importlib.util
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,10 +16,9 @@ from rammer_mlir.lowering.llvm.machine import Machine
 PACKAGE, VERSION = "iree-base-compiler", "3.13.0"
 """The interface between its objects and their callers changes with releases."""
 
-_ADVICE = "install it with 'pip install rammer-mlir[offload-iree]'"
+_UNKNOWN_FLAG = "Unknown command line argument"
 
-_TIME_LIMIT = 120
-"""Seconds for one region: some inputs keep IREE's compiler busy for very long."""
+_ADVICE = "install it with 'pip install rammer-mlir[offload-iree]'"
 
 _FLAGS = (
     "--iree-hal-target-backends=llvm-cpu",
@@ -71,21 +71,29 @@ def flags_of(machine: Machine) -> tuple[str, ...]:
     )
 
 
-def compile_text(text: str, machine: Machine) -> Compiled | None:
+def compile_text(
+    text: str, machine: Machine, flags: Sequence[str], seconds: float
+) -> Compiled | None:
     """Compile a module to a static library; None if IREE cannot.
 
+    Args:
+        text: the module.
+        machine: that the code is for.
+        flags: further ones, which users give.
+        seconds: most time: some inputs keep IREE's compiler busy for very long.
+
     Raises:
-        TargetError: if the compiler cannot be started.
+        TargetError: if the compiler cannot be started, or does not know a flag.
     """
     with tempfile.TemporaryDirectory(prefix="rammer-iree-") as folder:
         source, library = Path(folder, "region.mlir"), Path(folder, "region.o")
         source.write_text(text, encoding="utf-8")
         output = f"--iree-llvmcpu-static-library-output-path={library}"
         program = str((_folder() or Path()) / "_mlir_libs" / "iree-compile")
-        command = [program, str(source), *flags_of(machine), output, "-o", "-"]
+        command = [program, str(source), *flags_of(machine), *flags, output, "-o", "-"]
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, check=False, timeout=_TIME_LIMIT
+                command, capture_output=True, text=True, check=False, timeout=seconds
             )
         except subprocess.TimeoutExpired:
             return None
@@ -94,6 +102,11 @@ def compile_text(text: str, machine: Machine) -> Compiled | None:
                 f"code generator 'iree': expected '{program}' to start, found '{error.strerror}'; "
                 f"{_ADVICE}"
             ) from error
+        if flags and _UNKNOWN_FLAG in done.stderr:
+            raise TargetError(
+                f"code generator 'iree': expected iree.flags that iree-compile takes, found "
+                f"'{' '.join(flags)}'; see '{program} --help'"
+            )
         if done.returncode or not library.exists():
             return None
         return Compiled(library.read_bytes(), done.stdout)

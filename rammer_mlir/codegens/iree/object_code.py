@@ -44,7 +44,8 @@ def machine_of(target: str) -> Machine:
 def make_object(program: Program, symbol: str) -> ObjectCode | None:
     """Return the objects of a region; None if it does not become one call of a function."""
     machine = machine_of(program.target)
-    compiled = compile_text(program.text(f"{symbol}_region"), machine)
+    text = program.text(f"{symbol}_region")
+    compiled = compile_text(text, machine, program.flags, program.seconds)
     if compiled is None:
         return None
     operands = (*program.inputs, *program.outputs)

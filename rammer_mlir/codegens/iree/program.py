@@ -17,6 +17,9 @@ _OUTPUT = "iree.abi.output"
 
 _NAME = "NAME"
 
+SECONDS = 120.0
+"""Most time for one region, unless users say more: some keep IREE's compiler busy for very long."""
+
 
 @dataclass(frozen=True)
 class Tensor:
@@ -46,13 +49,16 @@ class Tensor:
 class Program:
     """A region with its outputs behind its inputs as arguments, and where it is to run.
 
-    ``NAME`` stands for the function's name in ``lines``.
+    ``NAME`` stands for the function's name in ``lines``. ``flags`` are further ones of
+    ``iree-compile``, which may take so many ``seconds``.
     """
 
     lines: str
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     target: str
+    flags: tuple[str, ...] = ()
+    seconds: float = SECONDS
 
     def text(self, name: str) -> str:
         """Return the module with a function of this name."""
@@ -70,7 +76,8 @@ def program_of(region: Region) -> Program | None:
         text = module.operation.get_asm(enable_debug_info=False, use_local_scope=True)
     if inputs is None or outputs is None:
         return None
-    return Program(text, inputs, outputs, region.target)
+    flags, seconds = region.options.get("flags", ""), region.options.get("seconds", SECONDS)
+    return Program(text, inputs, outputs, region.target, tuple(str(flags).split()), float(seconds))
 
 
 def _with_outputs(function: ir.Operation) -> tuple[list[ir.Type], list[ir.Type]]:

@@ -21,7 +21,17 @@ typedef const int64_t *words;
 
 struct argument { int32_t name; object memory; };
 
+#ifndef THREADS
+#define THREADS 1
+#endif
+#ifdef MATH /* how far products may be rounded; strictly, if it is not defined */
+#define MATH_FUNCTION(F) F(int32_t, dnnl_primitive_attr_set_fpmath_mode, (object, int32_t))
+#else
+#define MATH_FUNCTION(F)
+#endif
+
 #define FUNCTIONS(F) \
+  MATH_FUNCTION(F) \
   F(int32_t, omp_get_max_threads, (void)) \
   F(void, omp_set_num_threads, (int32_t)) \
   F(int32_t, dnnl_engine_create, (object *, int32_t, size_t)) \
@@ -171,6 +181,9 @@ static int32_t attributes(struct state *s, const struct node *n, object *attr) {
   TRY(s->dnnl_primitive_attr_create(attr));
   /* The library's own scratchpad makes a primitive one for a single thread. */
   int32_t status = s->dnnl_primitive_attr_set_scratchpad_mode(*attr, USER_SCRATCHPAD);
+#ifdef MATH
+  if (!status) status = s->dnnl_primitive_attr_set_fpmath_mode(*attr, MATH);
+#endif
   if (!status) status = s->dnnl_post_ops_create(&posts);
   for (const struct post *p = n->posts; n && p < n->posts + n->num_posts && !status; p++)
     status = p->algorithm == SUM

@@ -10,6 +10,7 @@ from rammer_mlir.codegens import (
     Device,
     Limits,
     Match,
+    ModuleOption,
     Reading,
     Region,
     RegionCode,
@@ -35,11 +36,21 @@ from rammer_mlir.passes.regions.patterns import Pattern
 class OneDnn:
     """Convolutions and products of f32 with what follows on them, by oneDNN 3.2.
 
-    A region is one rTask, which runs on its vEU's thread alone. Between its primitives, values keep
-    the layouts that the library asks for. Weights are packed when the region is opened.
+    A region is one rTask, which runs on its vEU's thread, alone unless users ask for more threads.
+    Between its primitives, values keep the layouts that the library asks for. Weights are packed
+    when the region is opened.
     """
 
     name: ClassVar[str] = "onednn"
+    options: ClassVar[tuple[ModuleOption, ...]] = (
+        ModuleOption("threads", 1, "threads that compute a region, by OpenMP", least=1),
+        ModuleOption(
+            "math",
+            "strict",
+            "how products of f32 may be rounded, where the processor is faster with that",
+            choices=tuple(library.MATH),
+        ),
+    )
 
     def patterns(self) -> Sequence[CompositePattern]:
         """Return convolutions, products with weights and without, and averages."""
@@ -83,12 +94,12 @@ class OneDnn:
 
     def generate(self, region: Region) -> RegionCode | None:
         """Return C that calls the library, None for what it does not compute well."""
-        table = table_of(region)
-        scratch = None if table is None else library.scratch_bytes(table.words(0))
+        table, settings = table_of(region), library.settings_of(region.options)
+        scratch = None if table is None else library.scratch_bytes(table.words(0), settings)
         if table is None or scratch is None:
             return None
         return RegionCode(
-            library.source_of(region.name, table.words(scratch)),
+            library.source_of(region.name, table.words(scratch), settings),
             region.name,
             has_state=True,
             holds_weights=table.is_packed,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from rammer_mlir.lowering.external.c_compiler import compile_c
 from rammer_mlir.lowering.external.code import ForeignCode
 from rammer_mlir.lowering.llvm.jit import Library, load_object
 from rammer_mlir.lowering.llvm.machine import host_machine
+from rammer_mlir.programs.module_options import Value
 from rammer_mlir.programs.modules import CodeModule, Requirement
 
 NEED = Requirement("onednn-cpu-gomp", "2023.2.0", "/libdnnl.so.3", "offload-onednn")
@@ -21,6 +22,9 @@ NEED = Requirement("onednn-cpu-gomp", "2023.2.0", "/libdnnl.so.3", "offload-oned
 MODULE = CodeModule("onednn", "c", needs=(NEED,))
 
 _NO_FUNCTION = 100
+
+MATH = {"strict": 0, "bf16": 1, "f16": 2, "any": 3, "tf32": 4}
+"""The library's numbers of the ways in which products of f32 may be rounded."""
 
 _ENTRIES = """
 static const int64_t table_of_{name}[] = {{{table}}};
@@ -53,9 +57,16 @@ def _runtime() -> str:
     return "".join(Path(folder, name).read_text(encoding="utf-8") for name in ("build.c", "run.c"))
 
 
-def source_of(name: str, table: Sequence[int]) -> str:
+def settings_of(options: Mapping[str, Value]) -> str:
+    """Return the C macros of the options; none for their defaults."""
+    threads, math = options.get("threads", 1), MATH[str(options.get("math", "strict"))]
+    lines = f"#define THREADS {threads}\n" if threads != 1 else ""
+    return lines + (f"#define MATH {math}\n" if math else "")
+
+
+def source_of(name: str, table: Sequence[int], settings: str = "") -> str:
     """Return C source of the functions of a region."""
-    return _runtime() + _ENTRIES.format(name=name, table=", ".join(map(str, table)))
+    return settings + _runtime() + _ENTRIES.format(name=name, table=", ".join(map(str, table)))
 
 
 def missing() -> str | None:
@@ -69,20 +80,20 @@ def missing() -> str | None:
 
 
 @cache
-def asking() -> tuple[Library, list[ctypes.CDLL]]:
+def asking(settings: str = "") -> tuple[Library, list[ctypes.CDLL]]:
     check_needs([MODULE])
     libraries = open_libraries(MODULE)
-    code = ForeignCode("onednn", "c", (_runtime() + _ASK).encode())
+    code = ForeignCode("onednn", "c", (settings + _runtime() + _ASK).encode())
     return load_object(compile_c(code, host_machine())), libraries
 
 
-def scratch_bytes(table: Sequence[int]) -> int | None:
+def scratch_bytes(table: Sequence[int], settings: str = "") -> int | None:
     """Ask the library for the scratch of a region; None if it does not compute the region well.
 
     Raises:
         RammerError: if the library is missing, or is another one.
     """
-    asked, libraries = asking()
+    asked, libraries = asking(settings)
     kind = ctypes.CFUNCTYPE(ctypes.c_int64, _FIND, ctypes.c_void_p)
     find = _FIND(partial(_found, libraries))
     words = (ctypes.c_int64 * len(table))(*table)

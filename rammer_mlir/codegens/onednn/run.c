@@ -41,7 +41,7 @@ static int32_t execute(struct state *s, void *const *buffers, char *scratch, int
   int32_t before = s->omp_get_max_threads(), status = 0;
   struct context *c = take(s);
   if (!c) return NO_MEMORY;
-  if (before != 1) s->omp_set_num_threads(1); /* of the calling thread */
+  if (before != THREADS) s->omp_set_num_threads(THREADS); /* of the calling thread */
   for (int32_t n = 0; n < s->num_slots && !status; n++) {
     const struct slot *slot = &s->slots[n];
     if (slot->kind == OWNED) continue;
@@ -52,7 +52,7 @@ static int32_t execute(struct state *s, void *const *buffers, char *scratch, int
     if (s->steps[n].when == when)
       status = s->dnnl_primitive_execute(s->steps[n].primitive, c->stream, s->steps[n].count,
                                          c->arguments[n]);
-  if (before != 1) s->omp_set_num_threads(before);
+  if (before != THREADS) s->omp_set_num_threads(before);
   give(s, c);
   return status;
 }
@@ -87,7 +87,7 @@ static int32_t open_region(struct state **out, const struct rammer_host *host, w
   s->weights = host->weights;
   if (connect(s, host)) return free(s), NO_FUNCTION;
   int32_t before = s->omp_get_max_threads();
-  s->omp_set_num_threads(1); /* primitives are made for as many threads as there are now */
+  s->omp_set_num_threads(THREADS); /* primitives are made for as many threads as there are now */
   int32_t status = build(s, table);
   s->omp_set_num_threads(before);
   if (!status && s->weights) status = execute_apart(s, s->weights, OPENING);

@@ -31,7 +31,15 @@ class CpuBackend(Backend):
     spelling: ClassVar[str] = "cpu[:CPU]"
     lacks: ClassVar[tuple[str, ...]] = ("Code is for Linux; that for aarch64 was never run.",)
     takes: ClassVar[frozenset[str]] = frozenset(
-        {"rkernels", "offload", "offload_choice", "offload_seconds", "offload_check"}
+        {
+            "rkernels",
+            "offload",
+            "offload_choice",
+            "offload_seconds",
+            "offload_check",
+            "fallback",
+            "module_options",
+        }
     )
     measures: ClassVar[bool] = True
     has_supersteps: ClassVar[bool] = True

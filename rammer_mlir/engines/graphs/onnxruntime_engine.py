@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +17,10 @@ from rammer_mlir.engines.graphs.onnxruntime_library import Function, OrtError, O
 from rammer_mlir.engines.host import EntryHost, OpenEntry
 from rammer_mlir.errors import TargetError
 from rammer_mlir.programs.json_graph import GraphTensor
+from rammer_mlir.programs.module_options import ModuleOption, Value
+from rammer_mlir.support.packages import optional_package
+
+_ADVICE = "install it with 'pip install rammer-mlir[offload-onnxruntime]'"
 
 _FLOAT = 1
 """``ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT``."""
@@ -26,11 +30,20 @@ _DEVICE_ALLOCATOR, _DEFAULT_MEMORY = 0, 0
 _ERRORS_ONLY = 3
 """Logging level."""
 
+_LEVELS = {"all": 99, "extended": 2, "basic": 1, "none": 0}
+"""``GraphOptimizationLevel`` by the names that users give."""
+
 
 class OnnxRuntimeEngine:
     """A session for each region."""
 
     name: ClassVar[str] = "onnxruntime"
+    options: ClassVar[tuple[ModuleOption, ...]] = (
+        ModuleOption(
+            "threads", 1, "threads that compute a region, that of its vEU included", least=1
+        ),
+        ModuleOption("optimization", "all", "how far it optimises", choices=tuple(_LEVELS)),
+    )
 
     def open(self, host: EntryHost) -> OpenEntry:
         """Make a session.
@@ -38,13 +51,14 @@ class OnnxRuntimeEngine:
         Raises:
             TargetError: if ONNX Runtime refuses the graph.
         """
+        optional_package("onnx", f"module '{host.module.name}'", _ADVICE)
         from rammer_mlir.engines.graphs.onnx_model import onnx_model
 
         graph, weights = read_native_graph(host)
         model = onnx_model(graph, weights).SerializeToString()
         try:
             library = OrtLibrary(host.find)
-            session = Session.open(library, model)
+            session = Session.open(library, model, host.options)
         except OrtError as error:
             raise TargetError(
                 f"module '{host.module.name}': expected ONNX Runtime to take the graph, found "
@@ -73,8 +87,8 @@ class Session:
     binding: int
 
     @classmethod
-    def open(cls, library: OrtLibrary, model: bytes) -> Session:
-        """Read a model, for one thread.
+    def open(cls, library: OrtLibrary, model: bytes, given: Mapping[str, Value]) -> Session:
+        """Read a model, with the values of the engine's options.
 
         Raises:
             OrtError: if the library refuses it.
@@ -83,8 +97,10 @@ class Session:
             make = partial(_make, library, made)
             environment = make(Function.CREATE_ENV, Function.RELEASE_ENV, _ERRORS_ONLY, b"rammer")
             options = make(Function.CREATE_SESSION_OPTIONS, Function.RELEASE_SESSION_OPTIONS)
-            library.call(Function.SET_INTRA_OP_NUM_THREADS, options, 1)
+            library.call(Function.SET_INTRA_OP_NUM_THREADS, options, int(given["threads"]))
             library.call(Function.SET_INTER_OP_NUM_THREADS, options, 1)
+            level = _LEVELS[str(given["optimization"])]
+            library.call(Function.SET_SESSION_GRAPH_OPTIMIZATION_LEVEL, options, level)
             session = make(
                 Function.CREATE_SESSION_FROM_ARRAY, Function.RELEASE_SESSION,
                 environment, model, len(model), options,

@@ -17,16 +17,24 @@ from rammer_mlir.engines.graphs.openvino_library import OpenVinoError, OpenVinoL
 from rammer_mlir.engines.host import EntryHost, OpenEntry
 from rammer_mlir.errors import TargetError
 from rammer_mlir.programs.json_graph import GraphTensor
+from rammer_mlir.programs.module_options import ModuleOption, Value
+from rammer_mlir.support.packages import optional_package
 
-_OPTIONS: Mapping[str, str] = {
-    "INFERENCE_NUM_THREADS": "1",
-    # Without a stream the caller's thread computes; one stream of one thread crashes OpenVINO
-    # 2026.4.1 while it compiles attention in f32.
-    "NUM_STREAMS": "0",
-    "ENABLE_CPU_PINNING": "NO",
-    # By itself it computes in 16 bits where the processor can.
-    "INFERENCE_PRECISION_HINT": "f32",
-}
+_ADVICE = "install it with 'pip install rammer-mlir[offload-openvino]'"
+
+
+def _properties(options: Mapping[str, Value]) -> dict[str, str]:
+    threads = options["threads"]
+    return {
+        "INFERENCE_NUM_THREADS": str(threads),
+        # Without a stream the caller's thread computes; one stream of one thread crashes OpenVINO
+        # 2026.4.1 while it compiles attention in f32.
+        "NUM_STREAMS": "0" if threads == 1 else "1",
+        "ENABLE_CPU_PINNING": "NO",
+        # By itself it computes in 16 bits where the processor can.
+        "INFERENCE_PRECISION_HINT": str(options["precision"]),
+    }
+
 
 _MOST_COPIED = 1 << 16
 """Most bytes of an operand that is copied when it moves from run to run: to bind it to another
@@ -37,6 +45,17 @@ class OpenVinoEngine:
     """A compiled model and one request for each region."""
 
     name: ClassVar[str] = "openvino"
+    options: ClassVar[tuple[ModuleOption, ...]] = (
+        ModuleOption(
+            "threads",
+            1,
+            "threads that compute a region: with one, the thread of its vEU; with more, OpenVINO's",
+            least=1,
+        ),
+        ModuleOption(
+            "precision", "f32", "type in which OpenVINO computes", choices=("f32", "bf16", "f16")
+        ),
+    )
 
     def open(self, host: EntryHost) -> OpenEntry:
         """Compile the graph.
@@ -44,6 +63,7 @@ class OpenVinoEngine:
         Raises:
             TargetError: if OpenVINO refuses it.
         """
+        optional_package("onnx", f"module '{host.module.name}'", _ADVICE)
         from rammer_mlir.engines.graphs.onnx_model import onnx_model
 
         graph, weights = read_native_graph(host)
@@ -52,7 +72,7 @@ class OpenVinoEngine:
         operands = {n: t for n, t in operands_of(graph).items() if t.name not in weights}
         try:
             with ExitStack() as made:
-                request = Request.open(library, made, content)
+                request = Request.open(library, made, content, host.options)
                 number = len(graph.inputs)
                 bound = {n: request.bind(t, n >= number) for n, t in operands.items()}
                 calls = CallList([request.run()], bound)
@@ -75,8 +95,14 @@ class Request:
     request: int
 
     @classmethod
-    def open(cls, library: OpenVinoLibrary, made: ExitStack, content: bytes) -> Request:
-        """Compile a model of ONNX.
+    def open(
+        cls,
+        library: OpenVinoLibrary,
+        made: ExitStack,
+        content: bytes,
+        options: Mapping[str, Value],
+    ) -> Request:
+        """Compile a model of ONNX, with the values of the engine's options.
 
         Raises:
             OpenVinoError: if the library refuses it.
@@ -86,10 +112,11 @@ class Request:
         with ExitStack() as source:
             read = "core_read_model_from_memory_buffer"
             model = _make(library, source, read, "model_free", core, content, len(content), None)
-            options = tuple(word.encode() for option in _OPTIONS.items() for word in option)
+            properties = _properties(options).items()
+            words = tuple(word.encode() for each in properties for word in each)
             compiled = make(
-                "core_compile_model", "compiled_model_free", core, model, b"CPU", len(options),
-                behind=options,
+                "core_compile_model", "compiled_model_free", core, model, b"CPU", len(words),
+                behind=words,
             )  # fmt: skip
         request = make("compiled_model_create_infer_request", "infer_request_free", compiled)
         return cls(library, made, compiled, request)

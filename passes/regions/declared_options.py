@@ -1,0 +1,54 @@
+"""Options of code generators and engines: which there are, and whether given ones fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rammer_mlir.engines.engine import ENGINES
+from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.regions.codegen import CODEGENS
+from rammer_mlir.programs.module_options import ModuleOption, text_of
+
+
+def declared_by(owner: object) -> tuple[ModuleOption, ...]:
+    """Return the options that a code generator or an engine declares as ``options``."""
+    return tuple(getattr(owner, "options", ()))
+
+
+def options_of(owner: str) -> dict[str, ModuleOption]:
+    """Return the options of the code generator and of the engine of a name, by full name."""
+    found = (registry.find(owner) for registry in (CODEGENS, ENGINES))
+    return {f"{owner}.{each.name}": each for one in found for each in declared_by(one)}
+
+
+def all_options() -> dict[str, ModuleOption]:
+    """Return the options of all code generators and engines that can be loaded, by full name."""
+    found: dict[str, ModuleOption] = {}
+    for owner in sorted({*CODEGENS.names(), *ENGINES.names()}):
+        try:
+            found |= options_of(owner)
+        except OptionError:  # a broken entry point
+            continue
+    return found
+
+
+def check_module_options(given: Mapping[str, object]) -> dict[str, str]:
+    """Return given values as text, by full name, in the order of names.
+
+    Raises:
+        OptionError: if an option is unknown, or does not take its value.
+    """
+    return {name: _checked(name, value) for name, value in sorted(given.items())}
+
+
+def _checked(name: str, value: object) -> str:
+    option = options_of(name.partition(".")[0]).get(name)
+    if option is None:
+        known = ", ".join(all_options()) or "none"
+        raise OptionError(f"module_options: unknown option '{name}', expected one of {known}")
+    try:
+        return text_of(option.read(value))
+    except ValueError as error:
+        raise OptionError(
+            f"module_options: '{name}': expected {option.expected}, found {value!r}"
+        ) from error

@@ -1,0 +1,47 @@
+"""Weights of several programs in one file, equal ones once."""
+
+from __future__ import annotations
+
+import hashlib
+
+from rammer_mlir.programs.constants import Bytes, Constants
+from rammer_mlir.programs.cpu_image import CpuImage
+from rammer_mlir.programs.gpu_image import GpuImage
+from rammer_mlir.programs.proof import Proof
+
+
+def each_weight(constants: Constants, proof: Proof) -> Constants:
+    """Return weights in one piece as a part for each weight of the program; others are so."""
+    if len(constants.parts) != 1:
+        return constants
+    starts = {value.place.offset for value in proof.values if value.kind == "constant"}
+    return constants.divided(sorted({0, *starts}))
+
+
+def digest(part: Bytes) -> bytes:
+    """Return what identifies the content of a part."""
+    return hashlib.sha256(part.data).digest()
+
+
+class Weights:
+    """Collects weights; equal ones are written once."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self.parts: list[Bytes] = []
+        self._size = 0
+        self._known: dict[bytes, int] = {}
+
+    def add(self, image: CpuImage | GpuImage) -> list[tuple[int, int]]:
+        """Return where each weight of a program begins, and its bytes."""
+        parts = each_weight(image.constants, image.proof).parts
+        return [(self.place(part), part.nbytes) for part in parts]
+
+    def place(self, part: Bytes) -> int:
+        """Return where a piece begins."""
+        name = digest(part)
+        if name not in self._known:
+            self._known[name] = self._size
+            self.parts.append(part)
+            self._size += part.nbytes
+        return self._known[name]
