@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from rammer_mlir.engines.needs import package_file
 from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.llvm.machine import Machine
+from rammer_mlir.programs.modules import Requirement
 
-PACKAGE, VERSION = "iree-base-compiler", "3.13.0"
+VERSION = "3.13.0"
 """The interface between its objects and their callers changes with releases."""
 
-_ADVICE = "install it with 'pip install rammer-mlir[offload-iree]'"
+NEEDS = (Requirement("iree-base-compiler", VERSION, extra="offload-iree"),)
+
+_PROGRAM = "/_mlir_libs/iree-compile"
 
 _TIME_LIMIT = 120
 """Seconds for one region: some inputs keep IREE's compiler busy for very long."""
@@ -42,25 +44,6 @@ class Compiled:
     text: str
 
 
-def missing_package() -> str | None:
-    """Return what is expected and found instead; None if the compiler is there."""
-    try:
-        found = importlib.metadata.version(PACKAGE)
-    except importlib.metadata.PackageNotFoundError:
-        found = "none"
-    if found == VERSION and _folder() is not None:
-        return None
-    return f"the package {PACKAGE} {VERSION}, found {found}; {_ADVICE}"
-
-
-def _folder() -> Path | None:
-    try:
-        spec = importlib.util.find_spec("iree.compiler")
-    except (ImportError, ValueError):  # its parent is not there, or is hidden
-        return None
-    return Path(spec.origin).parent if spec is not None and spec.origin else None
-
-
 def flags_of(machine: Machine) -> tuple[str, ...]:
     """Return the options that decide what code becomes."""
     return (
@@ -81,9 +64,9 @@ def compile_text(text: str, machine: Machine) -> Compiled | None:
         source, library = Path(folder, "region.mlir"), Path(folder, "region.o")
         source.write_text(text, encoding="utf-8")
         output = f"--iree-llvmcpu-static-library-output-path={library}"
-        program = str((_folder() or Path()) / "_mlir_libs" / "iree-compile")
-        command = [program, str(source), *flags_of(machine), output, "-o", "-"]
+        options = [str(source), *flags_of(machine), output, "-o", "-"]
         try:
+            command = [str(package_file(NEEDS[0].package, _PROGRAM)), *options]
             done = subprocess.run(
                 command, capture_output=True, text=True, check=False, timeout=_TIME_LIMIT
             )
@@ -91,8 +74,8 @@ def compile_text(text: str, machine: Machine) -> Compiled | None:
             return None
         except OSError as error:
             raise TargetError(
-                f"code generator 'iree': expected '{program}' to start, found '{error.strerror}'; "
-                f"{_ADVICE}"
+                f"code generator 'iree': expected its compiler to start, found '{error}'; install "
+                f"{NEEDS[0].package} {VERSION} again"
             ) from error
         if done.returncode or not library.exists():
             return None
