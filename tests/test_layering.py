@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -56,6 +56,14 @@ BELOW_LOWERING = (
     {"registry"},
 )
 """The rooms of the lowering from the bottom up: what both targets use is beneath both."""
+
+BELOW_CODEGENS = (
+    {"inexpressible"},
+    {"primitives"},
+    {"table_code"},
+    {"graph", "iree", "onednn"},
+)
+"""The rooms of the code generators from the bottom up: no integration uses another one."""
 
 RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}
 
@@ -121,16 +129,19 @@ def test_concepts_of_passes_import_downwards() -> None:
             assert all(other in ranks and ranks[other] < rank for other in found), (file, found)
 
 
-def test_rooms_of_the_lowering_import_downwards() -> None:
-    """Neither target is made from the other one."""
-    ranks = {room: rank for rank, layer in enumerate(BELOW_LOWERING) for room in layer}
-    root = PACKAGE / "lowering"
+@pytest.mark.parametrize(
+    ("unit", "layers"), [("lowering", BELOW_LOWERING), ("codegens", BELOW_CODEGENS)]
+)
+def test_rooms_import_downwards(unit: str, layers: Sequence[set[str]]) -> None:
+    """Neither target is made from the other one, and no integration from another one."""
+    ranks = {room: rank for rank, layer in enumerate(layers) for room in layer}
+    root = PACKAGE / unit
     entries = {p.stem for p in root.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
     assert entries == set(ranks) | {"__init__"}
     for file in sorted(root.rglob("*.py")):
         room = file.relative_to(root).parts[0].removesuffix(".py")
         parts = [name.split(".") for name in imported_modules(file)]
-        found = {p[2] for p in parts if p[:2] == ["rammer_mlir", "lowering"]} - {room}
+        found = {p[2] for p in parts if p[:2] == ["rammer_mlir", unit] and p[2] in ranks} - {room}
         assert all(ranks[other] < ranks[room] for other in found), (file, found)
 
 

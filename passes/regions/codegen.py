@@ -55,6 +55,8 @@ class Codegen(Protocol):
     - ``missing()`` says what is expected and not installed, None if all is there;
     - ``version()`` says what decides its code besides this project;
     - ``min_macs`` stands for that option of `rtask-split-regions`;
+    - ``converted_bytes(region)`` says how many bytes of inputs and outputs a run copies between
+      layouts, for reports;
     - with ``pads_apart``, the host pads what regions read;
     - ``options``, a sequence of ``ModuleOption``, are what users decide: ``Region.options``.
     """

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.boxes_text import Box
-from rammer_mlir.passes.ir.entry import COMPOSITE, functions, symbol_name
+from rammer_mlir.passes.ir.constants import ConstantArgument
+from rammer_mlir.passes.ir.entry import COMPOSITE, entry_block, functions, symbol_name
 from rammer_mlir.passes.regions.reading import Reading
 from rammer_mlir.passes.regions.readings import read_all
 from rammer_mlir.passes.regions.units import Unit, units_of
+from rammer_mlir.passes.regions.weights import Weights, weights_of
 from rammer_mlir.programs.module_options import Value
 from rammer_mlir.programs.modules import Requirement
 
@@ -143,10 +145,11 @@ def region_of(
     callees = {symbol_name(each): each for each in functions(module)}
     numbers: dict[Hashable, int] = {value: n for n, value in enumerate(block.arguments)}
     operations: list[RegionOperation] = []
-    for unit in units_of(block, {}):
+    known = _agreed_weights(module, function)
+    for unit in units_of(block, known):
         for value in unit.outputs:
             numbers[value] = len(numbers)
-        operations.append(_operation(unit, numbers, callees))
+        operations.append(_operation(unit, numbers, callees, known))
     *_, end = block.operations
     returned = list(end.operation.operands)
     return Region(
@@ -160,8 +163,34 @@ def region_of(
     )
 
 
+def _agreed_weights(module: ir.Module, function: ir.OpView) -> Weights:
+    """Return the arguments of a region that are the same small constant in all of its calls."""
+    entry = weights_of(module)
+    name = symbol_name(function)
+    arguments = list(function.operation.regions[0].blocks[0].arguments)
+    found: dict[ir.Value, ConstantArgument] = {}
+    calls = [
+        list(op.operation.operands)
+        for op in entry_block(module).operations
+        if op.operation.name == "func.call"
+        and ir.FlatSymbolRefAttr(op.operation.attributes["callee"]).value == name
+    ]
+    for number, values in enumerate(zip(*calls, strict=True)):
+        weights = [entry.get(value) for value in values]
+        first = weights[0]
+        is_agreed = all(
+            w is not None and first and w.attributes == first.attributes for w in weights
+        )
+        if first is not None and is_agreed and first.held is not None:
+            found[arguments[number]] = replace(first, number=number, value=arguments[number])
+    return found
+
+
 def _operation(
-    unit: Unit, numbers: Mapping[Hashable, int], callees: Mapping[str, ir.OpView]
+    unit: Unit,
+    numbers: Mapping[Hashable, int],
+    callees: Mapping[str, ir.OpView],
+    weights: Weights,
 ) -> RegionOperation:
     inputs = tuple(numbers[value] for value in unit.inputs)
     outputs = tuple(numbers[value] for value in unit.outputs)
@@ -176,4 +205,8 @@ def _operation(
     values = dict(zip(body.arguments, (numbers[v] for v in unit.root.operands), strict=True))
     values |= dict(zip(end.operation.operands, outputs, strict=True))
     name = ir.StringAttr(callee.attributes[COMPOSITE]).value
-    return RegionOperation(name, tuple(read_all(computed, {})), values, inputs, outputs)
+    pairs = zip(body.arguments, unit.root.operands, strict=True)
+    inner: dict[ir.Value, ConstantArgument] = {
+        a: replace(weights[v], value=a) for a, v in pairs if v in weights
+    }
+    return RegionOperation(name, tuple(read_all(computed, inner)), values, inputs, outputs)

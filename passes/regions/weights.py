@@ -42,6 +42,14 @@ def _is_known(value: ir.Value, weights: Weights) -> bool:
     return _is_known(owner.operands[0], weights)
 
 
+def number_of(operand: Operand) -> float | None:
+    """Return the number that an operand without dimensions is, None for tensors."""
+    if operand.shape or not isinstance(operand.value, ir.Value):
+        return None
+    value: ir.Value = operand.value
+    return scalar_constant(value)
+
+
 def array_of(value: ir.Value, weights: Weights) -> NDArray[np.generic] | None:
     """Return the value of a constant that the IR holds, None for all others."""
     number = scalar_constant(value)

@@ -28,15 +28,18 @@ from rammer_mlir.errors import TargetError
 
 _VERSION = 1
 
-_FIND = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)
+FIND = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)
+"""The type of the function that finds others."""
 
 
-class _Host(ctypes.Structure):
+class HostRecord(ctypes.Structure):
+    """A ``struct rammer_host``."""
+
     _fields_: ClassVar = [
         ("version", ctypes.c_int32),
         ("num_buffers", ctypes.c_int32),
         ("weights", ctypes.POINTER(ctypes.c_void_p)),
-        ("find", _FIND),
+        ("find", FIND),
     ]
 
 
@@ -55,8 +58,8 @@ def open_native(host: EntryHost, opening: int, run: int, closing: int) -> OpenEn
     state = ctypes.c_void_p()
     count = len(host.weights)
     weights = (ctypes.c_void_p * max(count, 1))(*host.weights)
-    find = _FIND(partial(_found, host.find))
-    described = _Host(_VERSION, count, weights, find)
+    find = FIND(partial(_found, host.find))
+    described = HostRecord(_VERSION, count, weights, find)
     function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(opening)
     status = function(ctypes.addressof(state), ctypes.addressof(described))
     if status:

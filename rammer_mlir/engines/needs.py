@@ -37,6 +37,13 @@ def unmet(need: Requirement) -> str:
     return f"the package {wanted}, found {found or 'none'}; install it with 'pip install {install}'"
 
 
+def missing(needs: Sequence[Requirement]) -> str | None:
+    """Return what is expected of the first package or library that cannot be used, else None."""
+    opened = (_open(need) for need in needs if need.library and not unmet(need))
+    problems = (*map(unmet, needs), *(each for each in opened if isinstance(each, str)))
+    return next(filter(None, problems), None)
+
+
 def _check(module: CodeModule, need: Requirement) -> None:
     problem = unmet(need)
     if problem:
@@ -52,7 +59,11 @@ def open_libraries(module: CodeModule) -> list[ctypes.CDLL]:
     Raises:
         TargetError: if one cannot be opened.
     """
-    return [_open(module, need) for need in module.needs if need.library]
+    found = [_open(need) for need in module.needs if need.library]
+    for problem in found:
+        if isinstance(problem, str):
+            raise TargetError(f"module '{module.name}': expected {problem}")
+    return [library for library in found if not isinstance(library, str)]
 
 
 def library_path(need: Requirement) -> Path:
@@ -61,22 +72,35 @@ def library_path(need: Requirement) -> Path:
     Raises:
         FileNotFoundError: if the package has none of this name.
     """
-    found = distribution(need.package)
+    return package_file(need.package, need.library)
+
+
+def package_file(package: str, ending: str) -> Path:
+    """Return a file of a package by the end of its path, in which ``*`` stands for any text.
+
+    Raises:
+        FileNotFoundError: if the package is not installed, or has none.
+    """
+    try:
+        found = distribution(package)
+    except PackageNotFoundError as error:
+        raise FileNotFoundError(f"the package {package} is not installed") from error
     for file in found.files or ():
-        if fnmatchcase(file.as_posix(), f"*{need.library}"):
+        if fnmatchcase(file.as_posix(), f"*{ending}"):
             return Path(str(found.locate_file(file))).resolve()
-    raise FileNotFoundError(f"the package {need.package} has no file {need.library}")
+    raise FileNotFoundError(f"the package {package} has no file {ending}")
 
 
-def _open(module: CodeModule, need: Requirement) -> ctypes.CDLL:
+def _open(need: Requirement) -> ctypes.CDLL | str:
+    """Open the library of a package; return what is expected and found where that fails."""
     try:
         # Local, and bound to its own symbols: another copy may be in the process, as in PyTorch.
         return ctypes.CDLL(str(library_path(need)), mode=os.RTLD_LOCAL | os.RTLD_NOW | _DEEP)
     except (OSError, PackageNotFoundError) as error:
-        raise TargetError(
-            f"module '{module.name}': expected the library {need.library} of the package "
-            f"{need.package} to load, found '{error}'; {_advice(str(error))}"
-        ) from error
+        return (
+            f"the library {need.library} of the package {need.package} to load, found '{error}'; "
+            f"{_advice(str(error))}"
+        )
 
 
 def _advice(problem: str) -> str:

@@ -6,7 +6,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -348,12 +350,12 @@ def test_other_processors(target: str, seen: Seen) -> None:
 def test_the_package_is_missing_or_another(
     version: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def found(package: str) -> str:
+    def found(package: str) -> SimpleNamespace:
         if version is None:
-            raise compiler.importlib.metadata.PackageNotFoundError(package)
-        return version
+            raise PackageNotFoundError(package)
+        return SimpleNamespace(version=version)
 
-    monkeypatch.setattr(compiler.importlib.metadata, "version", found)
+    monkeypatch.setattr("rammer_mlir.engines.needs.distribution", found)
     with pytest.raises(TargetError) as raised:
         compiled(model_of(TWICE, SQUARES))
     assert str(raised.value) == (

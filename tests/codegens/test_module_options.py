@@ -26,7 +26,7 @@ from rammer_mlir.codegens import (
     register_engine,
 )
 from rammer_mlir.codegens.iree import compiler as iree_compiler
-from rammer_mlir.codegens.onednn import library
+from rammer_mlir.codegens.onednn import codegen as onednn
 from rammer_mlir.compiler.cache import compile_key
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.engines.engine import ENGINES
@@ -211,10 +211,10 @@ def test_the_library_is_told_how_to_round(
     mlp: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It refuses numbers that it does not know, and so all regions."""
-    monkeypatch.setitem(library.MATH, "tf32", 99)
+    monkeypatch.setitem(onednn.MATH, "tf32", 99)
     with compiled(mlp, "onednn", {"onednn.math": "tf32"}) as exe:
         assert exe.image.modules == ()
-    assert library.settings_of({"threads": 1, "math": "strict"}) == ""
+    assert onednn.code_for({"threads": 1, "math": "strict"}).settings == ""
 
 
 def test_flags_of_iree(mlp: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,12 @@ def test_the_hosts_candidates_need_none(summed: SummedApart) -> None:
     assert exe.stats["arena_bytes"] - plain.stats["arena_bytes"] < 1 << 20
 
 
+def test_the_check_leaves_its_content_free(summed: SummedApart) -> None:
+    exe = rammer_mlir.compile(two_products(), offload="packed", offload_check=True, cache=False)
+    assert isinstance(exe, Executable)
+    check(exe)
+
+
 def test_fewer_than_no_bytes(summed: SummedApart) -> None:
     summed.scratch_bytes = -1
     with pytest.raises(PassError, match="expected scratch of 0 or more bytes, found -1; mend"):

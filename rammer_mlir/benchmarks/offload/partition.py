@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +57,8 @@ class Partition:
         merged: regions before cost-based partitioning.
         split: regions behind it.
         generated: regions that it made code of.
+        converted: bytes that these regions copy between layouts of their own and those of what they
+            read and return, in each run; 0 where the code generator does not say it.
         seconds: for making it.
         lines: of code of the code generator.
     """
@@ -69,6 +71,7 @@ class Partition:
     merged: int = 0
     split: int = 0
     generated: int = 0
+    converted: int = 0
     seconds: float = 0.0
     lines: int = 0
 
@@ -147,7 +150,10 @@ def _count(program: ImportedModel, passes: Sequence[str]) -> tuple[Counter[str],
         begin = time.perf_counter()
         run_pipeline(module, generate)
         seconds = time.perf_counter() - begin
-        for region in _left(module):
+        for codegen, region, is_generated in _called(module):
+            if is_generated:
+                total["converted"] += _converted_bytes(codegen, region)
+                continue
             total["taken"] -= sum(
                 reading.kind != _COPIED for each in region.operations for reading in each.readings
             )
@@ -156,14 +162,26 @@ def _count(program: ImportedModel, passes: Sequence[str]) -> tuple[Counter[str],
     return total, seconds
 
 
-def _left(module: ir.Module) -> Iterator[Region]:
-    """Yield the region of each call of a function that the code generator made no code of."""
+def _called(module: ir.Module) -> Iterator[tuple[str, Region, bool]]:
+    """Yield the code generator and the region of each call, and whether it has made code of it."""
     own = [f for f in functions(module) if CODEGEN in f.operation.attributes]
-    left = {
-        symbol_name(f): region_of(module, f) for f in own if GENERATED not in f.operation.attributes
+    known = {
+        symbol_name(f): (
+            ir.StringAttr(f.operation.attributes[CODEGEN]).value,
+            region_of(module, f),
+            GENERATED in f.operation.attributes,
+        )
+        for f in own
     }
     for op in entry_block(module).operations:
         if op.operation.name == "func.call":
             callee = ir.FlatSymbolRefAttr(op.operation.attributes["callee"]).value
-            if callee in left:
-                yield left[callee]
+            if callee in known:
+                yield known[callee]
+
+
+def _converted_bytes(codegen: str, region: Region) -> int:
+    """Return the bytes that a region converts at its boundary, if its code generator says it."""
+    count: Callable[[Region], int] | None
+    count = getattr(CODEGENS.get(codegen), "converted_bytes", None)
+    return 0 if count is None else count(region)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rammer_mlir.codegens.graph.translate import graph_of, is_expressible
-from rammer_mlir.codegens.graph.writer import NotExpressibleError
-from rammer_mlir.engines.needs import unmet
+from rammer_mlir.codegens.inexpressible import NotExpressibleError
+from rammer_mlir.engines import needs
 from rammer_mlir.passes.regions.codegen import RegionFacts
 from rammer_mlir.passes.regions.cuts import Limits
 from rammer_mlir.passes.regions.patterns import CompositePattern
@@ -52,7 +52,7 @@ class _Graphs:
 
     def missing(self) -> str | None:
         """Return what to install, in words; None if everything is."""
-        return next(filter(None, map(unmet, self.needs)), None)
+        return needs.missing(self.needs)
 
 
 class NumPyGraphs(_Graphs):

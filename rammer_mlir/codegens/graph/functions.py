@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rammer_mlir.codegens.graph.writer import GraphWriter, NotExpressibleError
+from rammer_mlir.codegens.graph.writer import GraphWriter
+from rammer_mlir.codegens.inexpressible import NotExpressibleError
 from rammer_mlir.passes.regions.expressions import Apply, Constant, Expression, Input
 
 _OPERATORS: Mapping[str, str] = {

@@ -9,11 +9,13 @@ from typing import Any
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.codegens.graph.functions import write_function
-from rammer_mlir.codegens.graph.writer import GraphWriter, NotExpressibleError
+from rammer_mlir.codegens.graph.writer import GraphWriter
+from rammer_mlir.codegens.inexpressible import NotExpressibleError
+from rammer_mlir.codegens.primitives.convolutions import has_known_windows, spatial_letters
 from rammer_mlir.passes.regions.elementwise import FIRST_ELEMENT
-from rammer_mlir.passes.regions.expressions import scalar_constant
 from rammer_mlir.passes.regions.reading import Operand, Reading
 from rammer_mlir.passes.regions.region import Region
+from rammer_mlir.passes.regions.weights import number_of
 from rammer_mlir.programs.json_graph import Graph, GraphTensor
 
 Namer = Callable[[Hashable], str]
@@ -75,7 +77,7 @@ def write_reading(writer: GraphWriter, reading: Reading, name_of: Namer) -> None
     if write is None:
         raise NotExpressibleError(reading.kind)
     # A zero may be read from any scalar: only tensors have names.
-    tensors = [o for o in reading.inputs if _number(o) is None]
+    tensors = [o for o in reading.inputs if number_of(o) is None]
     write(writer, reading, [name_of(o.value) for o in tensors], name_of(reading.output.value))
 
 
@@ -84,15 +86,11 @@ def _write_convolution(
 ) -> None:
     given: Mapping[str, Any] = reading.attributes
     image, weight = reading.inputs
-    space = given["layout"][-len(given["kernel"]) :]
+    space = spatial_letters(reading)
     kernel = given["weight_layout"].removesuffix(space)
-    is_known = given["layout"] in ("NC" + space, "NGC" + space) and kernel in (
-        "FC", "GFC", "GF", "G"
-    )  # fmt: skip
-    if not is_known or given["output_layout"] not in ("NF" + space, "NGF" + space):
-        raise NotExpressibleError("a layout of a convolution")
+    if kernel not in ("FC", "GFC", "GF", "G") or not has_known_windows(reading):
+        raise NotExpressibleError("a layout or the windows of a convolution")
     extents = image.shape[-len(space) :]
-    _check_windows(given, extents, reading.output.shape[-len(space) :])
     channels = weight.shape[kernel.index("C")] if "C" in kernel else 1
     features = prod(weight.shape[: len(kernel)]) // channels
     x, w = inputs
@@ -110,23 +108,12 @@ def _write_convolution(
         writer.node("Reshape", [y, writer.integers(*reading.output.shape)], out)
 
 
-def _check_windows(given: Mapping[str, Any], extents: Sequence[int], found: Sequence[int]) -> None:
-    """Refuse windows whose number is another one than the operators compute."""
-    rank = len(extents)
-    for axis in range(rank):
-        reach = (given["kernel"][axis] - 1) * given["dilations"][axis] + 1
-        padded = extents[axis] + given["pads"][axis] + given["pads"][rank + axis]
-        if (padded - reach) // given["strides"][axis] + 1 != found[axis] or padded < reach:
-            raise NotExpressibleError("windows beyond the padding")
-
-
 def _write_pool(writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str) -> None:
     given: Mapping[str, Any] = reading.attributes
-    rank = len(given["kernel"])
     is_padded = any(p >= k for p, k in zip(given["pads"], given["kernel"] * 2, strict=True))
-    if not given["layout"].startswith("NC") or given["layout"].endswith("c") or is_padded:
-        raise NotExpressibleError("a layout or the padding of a pool")
-    _check_windows(given, reading.inputs[0].shape[-rank:], reading.output.shape[-rank:])
+    spatial_letters(reading)
+    if is_padded or not has_known_windows(reading):
+        raise NotExpressibleError("the windows or the padding of a pool")
     kind = "MaxPool" if reading.kind == "max_pool" else "AveragePool"
     more = (
         {"count_include_pad": int(given.get("count_include_pad", True))} if kind[0] == "A" else {}
@@ -230,7 +217,7 @@ def _aligned(writer: GraphWriter, reading: Reading, inputs: Sequence[str]) -> li
     """Return inputs with their dimensions where the result has them, so that they broadcast."""
     indexing: Any = reading.attributes["indexing"]
     pairs = zip(reading.inputs, indexing, strict=True)
-    tensors = [(o, dims) for o, dims in pairs if _number(o) is None]
+    tensors = [(o, dims) for o, dims in pairs if number_of(o) is None]
     return [
         _align(writer, name, operand, dims, reading.output.rank)
         for name, (operand, dims) in zip(inputs, tensors, strict=True)
@@ -251,14 +238,6 @@ def _align(
     for place in order:
         shape[dims[place]] = operand.shape[place]
     return writer.reshape(name, shape)
-
-
-def _number(operand: Operand) -> float | None:
-    """Return the number that an operand without dimensions is, None for tensors."""
-    if operand.shape or not isinstance(operand.value, ir.Value):
-        return None
-    value: ir.Value = operand.value
-    return scalar_constant(value)
 
 
 def _tuple(reading: Reading, key: str) -> tuple[int, ...]:

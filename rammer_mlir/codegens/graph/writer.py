@@ -8,10 +8,6 @@ from dataclasses import replace
 from rammer_mlir.programs.json_graph import Graph, GraphConstant, GraphNode, GraphTensor, Value
 
 
-class NotExpressibleError(Exception):
-    """An operation that the graph's operators cannot say, or that engines refuse."""
-
-
 class GraphWriter:
     """A graph in the making."""
 

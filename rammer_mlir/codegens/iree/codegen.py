@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
-from rammer_mlir.codegens.iree.compiler import VERSION, flags_of, missing_package
+from rammer_mlir.codegens.iree.compiler import NEEDS, VERSION, flags_of
 from rammer_mlir.codegens.iree.object_code import ObjectCode, machine_of, make_object
 from rammer_mlir.codegens.iree.operations import PATTERNS, efficiency, is_supported, is_worth
 from rammer_mlir.codegens.iree.program import SECONDS, Program, program_of
+from rammer_mlir.engines import needs
 from rammer_mlir.passes.regions.codegen import RegionFacts
 from rammer_mlir.passes.regions.cuts import Limits
 from rammer_mlir.passes.regions.patterns import CompositePattern
@@ -51,7 +52,7 @@ class Iree:
 
     def missing(self) -> str | None:
         """Say what is expected and not installed."""
-        return missing_package()
+        return needs.missing(NEEDS)
 
     def version(self) -> str:
         """Return the version of the compiler that it needs."""

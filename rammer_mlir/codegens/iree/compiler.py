@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rammer_mlir.engines.needs import package_file
 from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.llvm.machine import Machine
+from rammer_mlir.programs.modules import Requirement
 
-PACKAGE, VERSION = "iree-base-compiler", "3.13.0"
+VERSION = "3.13.0"
 """The interface between its objects and their callers changes with releases."""
 
-_UNKNOWN_FLAG = "Unknown command line argument"
+NEEDS = (Requirement("iree-base-compiler", VERSION, extra="offload-iree"),)
 
-_ADVICE = "install it with 'pip install rammer-mlir[offload-iree]'"
+_PROGRAM = "/_mlir_libs/iree-compile"
+
+_UNKNOWN_FLAG = "Unknown command line argument"
 
 _FLAGS = (
     "--iree-hal-target-backends=llvm-cpu",
@@ -40,25 +42,6 @@ class Compiled:
 
     content: bytes
     text: str
-
-
-def missing_package() -> str | None:
-    """Return what is expected and found instead; None if the compiler is there."""
-    try:
-        found = importlib.metadata.version(PACKAGE)
-    except importlib.metadata.PackageNotFoundError:
-        found = "none"
-    if found == VERSION and _folder() is not None:
-        return None
-    return f"the package {PACKAGE} {VERSION}, found {found}; {_ADVICE}"
-
-
-def _folder() -> Path | None:
-    try:
-        spec = importlib.util.find_spec("iree.compiler")
-    except (ImportError, ValueError):  # its parent is not there, or is hidden
-        return None
-    return Path(spec.origin).parent if spec is not None and spec.origin else None
 
 
 def flags_of(machine: Machine) -> tuple[str, ...]:
@@ -89,9 +72,9 @@ def compile_text(
         source, library = Path(folder, "region.mlir"), Path(folder, "region.o")
         source.write_text(text, encoding="utf-8")
         output = f"--iree-llvmcpu-static-library-output-path={library}"
-        program = str((_folder() or Path()) / "_mlir_libs" / "iree-compile")
-        command = [program, str(source), *flags_of(machine), *flags, output, "-o", "-"]
+        options = [str(source), *flags_of(machine), *flags, output, "-o", "-"]
         try:
+            command = [str(package_file(NEEDS[0].package, _PROGRAM)), *options]
             done = subprocess.run(
                 command, capture_output=True, text=True, check=False, timeout=seconds
             )
@@ -99,13 +82,13 @@ def compile_text(
             return None
         except OSError as error:
             raise TargetError(
-                f"code generator 'iree': expected '{program}' to start, found '{error.strerror}'; "
-                f"{_ADVICE}"
+                f"code generator 'iree': expected its compiler to start, found '{error}'; install "
+                f"{NEEDS[0].package} {VERSION} again"
             ) from error
         if flags and _UNKNOWN_FLAG in done.stderr:
             raise TargetError(
                 f"code generator 'iree': expected iree.flags that iree-compile takes, found "
-                f"'{' '.join(flags)}'; see '{program} --help'"
+                f"'{' '.join(flags)}'; see 'iree-compile --help'"
             )
         if done.returncode or not library.exists():
             return None

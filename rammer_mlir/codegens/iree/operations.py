@@ -6,14 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from rammer_mlir.codegens.primitives.chains import with_steps
 from rammer_mlir.passes.regions.match import Match
-from rammer_mlir.passes.regions.patterns import (
-    CompositePattern,
-    Pattern,
-    alternatives,
-    op,
-    wildcard,
-)
+from rammer_mlir.passes.regions.patterns import CompositePattern, op
 from rammer_mlir.passes.regions.reading import Reading
 
 ELEMENT_TYPES = {"f32": np.float32, "i32": np.int32, "i8": np.int8}
@@ -35,9 +30,6 @@ _UNARY = tuple(
 )
 _BINARY = tuple("add sub mul div maximum minimum prelu elementwise".split())
 _ELEMENTWISE = tuple(dict.fromkeys((*_UNARY, *_BINARY)))
-
-_MOST_STEPS = 4
-"""Element-wise functions behind the main operation."""
 
 _EFFICIENCY = {
     **dict.fromkeys(_CONVOLUTIONS, 0.3),
@@ -74,16 +66,6 @@ def _is_one_dispatch(match: Match) -> bool:
     return has_shape and all(map(is_supported, match.readings))
 
 
-def _step(value: Pattern) -> Pattern:
-    return alternatives(op(_UNARY, value), op(_BINARY, value, wildcard()))
-
-
-def _chain(main: Pattern) -> Pattern:
-    for _ in range(_MOST_STEPS):
-        main = main.optional(_step)
-    return main
-
-
 _COMPOSITES = (
     ("convolution", op((*_CONVOLUTIONS, *_DEPTHWISE)), 1),
     ("product", op(_PRODUCTS), 1),
@@ -95,6 +77,6 @@ _COMPOSITES = (
 """Names, main operations and priorities: element-wise neighbours belong to contractions first."""
 
 PATTERNS = tuple(
-    CompositePattern(f"iree.{name}", _chain(main), _is_one_dispatch, priority)
+    CompositePattern(f"iree.{name}", with_steps(main, _UNARY, _BINARY), _is_one_dispatch, priority)
     for name, main, priority in _COMPOSITES
 )

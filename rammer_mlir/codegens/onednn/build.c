@@ -4,17 +4,10 @@
    and no other copy of it in the process is met. `table.py` writes the table. */
 #pragma GCC optimize("O1") /* the time is spent in the library */
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TRY(call) do { int32_t status_ = (call); if (status_) return status_; } while (0)
-
-struct rammer_host {
-  int32_t version, num_buffers;
-  void *const *weights;
-  void *(*find)(const char *);
-};
 
 typedef struct dnnl_object *object; /* any of the library's opaque pointers */
 typedef const int64_t *words;
@@ -47,7 +40,7 @@ struct argument { int32_t name; object memory; };
   F(int32_t, dnnl_memory_desc_equal, (object, object)) \
   F(size_t, dnnl_memory_desc_get_size, (object)) \
   F(int32_t, dnnl_post_ops_create, (object *)) \
-  F(int32_t, dnnl_post_ops_append_sum, (object, float, int32_t, int32_t)) \
+  F(int32_t, dnnl_post_ops_append_binary, (object, int32_t, object)) \
   F(int32_t, dnnl_post_ops_append_eltwise, (object, int32_t, float, float)) \
   F(int32_t, dnnl_post_ops_destroy, (object)) \
   F(int32_t, dnnl_primitive_attr_create, (object *)) \
@@ -66,6 +59,12 @@ struct argument { int32_t name; object memory; };
     object, object, int32_t, object)) \
   F(int32_t, dnnl_binary_primitive_desc_create, (object *, object, int32_t, object, object, object, \
     object)) \
+  F(int32_t, dnnl_concat_primitive_desc_create, (object *, object, object, int32_t, int32_t, \
+    const object *, object)) \
+  F(int32_t, dnnl_resampling_forward_primitive_desc_create, (object *, object, int32_t, int32_t, \
+    const float *, object, object, object)) \
+  F(int32_t, dnnl_reduction_primitive_desc_create, (object *, object, int32_t, object, object, \
+    float, float, object)) \
   F(int32_t, dnnl_reorder_primitive_desc_create, (object *, object, object, object, object, object)) \
   F(object, dnnl_primitive_desc_query_md, (object, int32_t, int32_t)) \
   F(int32_t, dnnl_primitive_desc_query, (object, int32_t, int32_t, void *)) \
@@ -79,44 +78,57 @@ struct argument { int32_t name; object memory; };
   if (!(s->name = (type (*) parameters)host->find(#name))) return NO_FUNCTION;
 
 /* Statuses below 100 are the library's. */
-enum { NO_MEMORY = 1, NO_FUNCTION = 100, NO_WEIGHTS, TOO_LARGE, REFUSED, OTHER_TABLE };
-enum { F32 = 3, ANY = 1, CPU = 1, INFERENCE = 96, AUTO = 3, USER_SCRATCHPAD = 1, IN_ORDER = 1 };
-enum { INFO = 8, SRC_MD = 129, WEIGHTS_MD = 131, DST_MD = 133, SCRATCHPAD_MD = 136 };
-enum { SRC = 1, SRC_1 = 2, DST = 17, WEIGHTS = 33, BIAS = 41, SCRATCHPAD = 80 };
-enum { CONVOLUTION, MATMUL, POOLING, ELTWISE, SOFTMAX, BINARY };
+enum { NO_MEMORY = 1, NO_FUNCTION = 100, NO_WEIGHTS, REFUSED, OTHER_TABLE };
+enum { F32 = 3, ANY_TAG = 1, CPU = 1, INFERENCE = 96, AUTO = 3, USER_SCRATCHPAD = 1, IN_ORDER = 1 };
+enum { INFO = 8, ARGUMENT_MD = 255 };
+enum { SRC = 1, DST = 17, SCRATCHPAD = 80 };
+enum { FIRST_BINARY = 131056 };
 enum { BUFFER, SCRATCH, OWNED };
 enum { RUNNING, OPENING };
-enum { MOST_SLOTS = 256, MOST_STEPS = 128, MOST_ARGUMENTS = 6, MOST_KEPT = 640, MOST_IDLE = 32 };
-enum { ALIGNMENT = 64, SUM = 0 };
+enum { MOST_ARGUMENTS = 32, MOST_IDLE = 32, ALIGNMENT = 64 };
 
-struct header { int64_t words, num_values, num_nodes, scratch_bytes, scratch_buffer; };
-struct value { int64_t rank, dims[6], strides[6], buffer, is_input; };
+/* What `table.py` writes: primitives whose reference code is too slow come first. */
+enum { CONVOLUTION, MATMUL, POOLING, ELTWISE, SOFTMAX, BINARY, CONCAT, RESAMPLING, REDUCTION,
+       REORDER };
+enum { NOW, ANY, PLAIN, PACKED };
+struct header { int64_t words, num_values, num_nodes, num_inputs, scratch_buffer, scratch_bytes; };
+struct value { int64_t rank, dims[6], strides[6], buffer, source, rtask_bytes; };
 struct post { int64_t algorithm, alpha, beta; };
+struct operand { int64_t name, value, layout; };
 struct node {
-  int64_t kind, algorithm, src, weights, is_packed, bias, sum, dst, axis, alpha, beta;
-  int64_t strides[3], dilations[3], low[3], high[3], kernel[3], num_posts;
-  struct post posts[4];
+  int64_t kind, algorithm, axis, alpha, beta;
+  int64_t strides[3], dilations[3], low[3], high[3], kernel[3];
+  int64_t num_posts, num_main, num_operands; /* what post operations read follows the main ones */
+  struct post posts[5];
+  struct operand operands[MOST_ARGUMENTS];
 };
 
-/* Memory of a run: a buffer, a part of the scratch, or weights that the state holds. */
-struct slot { object desc; int32_t kind, first, last; int64_t place, bytes; void *memory; };
-struct step { object primitive; int32_t when, count, names[MOST_ARGUMENTS], slots[MOST_ARGUMENTS]; };
-
-/* What one run at a time may use. */
-struct context {
-  object stream, memories[MOST_SLOTS];
-  struct argument arguments[MOST_STEPS][MOST_ARGUMENTS];
+/* Memory of a run: a buffer, a part of the scratch, or weights that the state holds. Slots of one
+   `base` are views of the same memory. */
+struct slot {
+  object desc;
+  int32_t kind, base, first, last;
+  int64_t place, bytes, rtask_bytes;
+  void *memory;
 };
+struct use { int32_t name, slot; };
+struct step { object primitive; int32_t when, first, count; };
+
+/* What one run at a time may use: a memory of each slot, and an argument of each use. */
+struct context { object stream, *memories; struct argument *arguments; };
 
 struct state {
   FUNCTIONS(DECLARE)
-  object engine, kept[MOST_KEPT], descriptors[MOST_STEPS];
+  object engine, *kept, *descriptors;
   const struct value *values;
   void *const *weights; /* null while the library is only asked */
-  int32_t num_slots, num_steps, num_kept, num_descriptors, slot_of[MOST_SLOTS];
+  struct slot *slots;
+  struct step *steps;
+  struct use *uses;
+  int32_t num_slots, num_steps, num_uses, num_kept, num_descriptors;
+  int32_t *slot_of; /* of each value, -1 for none */
   int64_t needed, planned, scratch_buffer;
-  struct slot slots[MOST_SLOTS];
-  struct step steps[MOST_STEPS];
+  int64_t converted; /* bytes of buffers that a run copies into other layouts, or from them */
   struct context *_Atomic idle[MOST_IDLE];
 };
 
@@ -126,10 +138,19 @@ static float number(int64_t bits) {
   return (float)value;
 }
 
+/* Make room for one more element behind `count`; room doubles at each power of two. */
+static int32_t grow(void *list, int32_t count, size_t size) {
+  void *old, *more;
+  if (count & (count - 1)) return 0;
+  memcpy(&old, list, sizeof old);
+  if (!(more = realloc(old, (count ? 2 * count : 1) * size))) return NO_MEMORY;
+  return memcpy(list, &more, sizeof more), 0;
+}
+
 static int32_t keep(struct state *s, object desc) {
-  if (s->num_kept == MOST_KEPT) return s->dnnl_memory_desc_destroy(desc), TOO_LARGE;
-  s->kept[s->num_kept++] = desc;
-  return 0;
+  if (grow(&s->kept, s->num_kept, sizeof desc))
+    return s->dnnl_memory_desc_destroy(desc), NO_MEMORY;
+  return s->kept[s->num_kept++] = desc, 0;
 }
 
 static int32_t plain(struct state *s, int64_t value, object *desc) {
@@ -140,43 +161,49 @@ static int32_t plain(struct state *s, int64_t value, object *desc) {
 
 static int32_t any(struct state *s, int64_t value, object *desc) {
   const struct value *v = &s->values[value];
-  TRY(s->dnnl_memory_desc_create_with_tag(desc, v->rank, v->dims, F32, ANY));
+  TRY(s->dnnl_memory_desc_create_with_tag(desc, v->rank, v->dims, F32, ANY_TAG));
   return keep(s, *desc);
 }
 
-static int32_t add_slot(struct state *s, object desc, int32_t kind, int64_t place, int32_t *slot) {
-  if (s->num_slots == MOST_SLOTS) return TOO_LARGE;
+static int32_t add_slot(struct state *s, object desc, int32_t kind, int64_t value, int32_t *slot) {
+  const struct value *v = &s->values[value];
   int64_t bytes = (s->dnnl_memory_desc_get_size(desc) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-  s->slots[*slot = s->num_slots++] =
-      (struct slot){desc, kind, s->num_steps, s->num_steps, place, bytes, NULL};
+  TRY(grow(&s->slots, s->num_slots, sizeof *s->slots));
+  s->slots[*slot = s->num_slots++] = (struct slot){desc, kind, *slot, s->num_steps, s->num_steps,
+      kind == BUFFER ? v->buffer : 0, bytes, kind == BUFFER ? v->rtask_bytes : 0, NULL};
   return 0;
 }
 
+static int32_t add_use(struct state *s, int32_t name, int32_t slot) {
+  TRY(grow(&s->uses, s->num_uses, sizeof *s->uses));
+  s->slots[s->slots[slot].base].last = s->num_steps;
+  return s->uses[s->num_uses++] = (struct use){name, slot}, 0;
+}
+
 /* Add a primitive of a descriptor, which the state holds already. */
-static int32_t add_step(struct state *s, object pd, int32_t count, const int32_t *names,
-                        const int32_t *slots) {
-  struct step *step = &s->steps[s->num_steps];
-  memcpy(step->names, names, count * sizeof *names);
-  memcpy(step->slots, slots, count * sizeof *slots);
-  object pad = s->dnnl_primitive_desc_query_md(pd, SCRATCHPAD_MD, 0);
-  if (pad && s->dnnl_memory_desc_get_size(pad)) {
-    step->names[count] = SCRATCHPAD;
-    TRY(add_slot(s, pad, SCRATCH, 0, &step->slots[count++]));
+static int32_t add_step(struct state *s, object pd, int32_t count, const struct use *uses) {
+  int32_t pad, first = s->num_uses;
+  object scratchpad = s->dnnl_primitive_desc_query_md(pd, ARGUMENT_MD, SCRATCHPAD), primitive;
+  for (int32_t n = 0; n < count; n++) TRY(add_use(s, uses[n].name, uses[n].slot));
+  if (scratchpad && s->dnnl_memory_desc_get_size(scratchpad)) {
+    TRY(add_slot(s, scratchpad, SCRATCH, 0, &pad));
+    TRY(add_use(s, SCRATCHPAD, pad));
   }
-  for (int32_t n = 0; n < count; n++) s->slots[step->slots[n]].last = s->num_steps;
-  step->count = count;
-  TRY(s->dnnl_primitive_create(&step->primitive, pd));
-  s->num_steps++;
+  TRY(grow(&s->steps, s->num_steps, sizeof *s->steps));
+  TRY(s->dnnl_primitive_create(&primitive, pd));
+  s->steps[s->num_steps++] = (struct step){primitive, RUNNING, first, s->num_uses - first};
   return 0;
 }
 
 static int32_t add_descriptor(struct state *s, object pd) {
-  if (s->num_descriptors == MOST_STEPS) return s->dnnl_primitive_desc_destroy(pd), TOO_LARGE;
-  s->descriptors[s->num_descriptors++] = pd;
-  return 0;
+  if (grow(&s->descriptors, s->num_descriptors, sizeof pd))
+    return s->dnnl_primitive_desc_destroy(pd), NO_MEMORY;
+  return s->descriptors[s->num_descriptors++] = pd, 0;
 }
 
-static int32_t attributes(struct state *s, const struct node *n, object *attr) {
+/* Make attributes; `read` are the descriptors of what binary post operations read. */
+static int32_t attributes(struct state *s, const struct post *p, int64_t count, const object *read,
+                          object *attr) {
   object posts = NULL;
   TRY(s->dnnl_primitive_attr_create(attr));
   /* The library's own scratchpad makes a primitive one for a single thread. */
@@ -185,9 +212,9 @@ static int32_t attributes(struct state *s, const struct node *n, object *attr) {
   if (!status) status = s->dnnl_primitive_attr_set_fpmath_mode(*attr, MATH);
 #endif
   if (!status) status = s->dnnl_post_ops_create(&posts);
-  for (const struct post *p = n->posts; n && p < n->posts + n->num_posts && !status; p++)
-    status = p->algorithm == SUM
-        ? s->dnnl_post_ops_append_sum(posts, 1, 0, F32)
+  for (const struct post *end = p + count; p < end && !status; p++)
+    status = p->algorithm >= FIRST_BINARY
+        ? s->dnnl_post_ops_append_binary(posts, p->algorithm, *read++)
         : s->dnnl_post_ops_append_eltwise(posts, p->algorithm, number(p->alpha), number(p->beta));
   if (!status) status = s->dnnl_primitive_attr_set_post_ops(*attr, posts);
   if (posts) s->dnnl_post_ops_destroy(posts);
@@ -196,33 +223,54 @@ static int32_t attributes(struct state *s, const struct node *n, object *attr) {
 }
 
 static int32_t reorder(struct state *s, int32_t from, int32_t to) {
-  static const struct node nothing;
   object attr, pd, e = s->engine;
-  TRY(attributes(s, &nothing, &attr));
+  TRY(attributes(s, NULL, 0, NULL, &attr));
   int32_t status = s->dnnl_reorder_primitive_desc_create(
       &pd, s->slots[from].desc, e, s->slots[to].desc, e, attr);
   s->dnnl_primitive_attr_destroy(attr);
   TRY(status);
   TRY(add_descriptor(s, pd));
-  return add_step(s, pd, 2, (int32_t[]){SRC, DST}, (int32_t[]){from, to});
+  const struct slot *a = &s->slots[from], *b = &s->slots[to];
+  if (b->kind != OWNED && (a->kind == BUFFER || b->kind == BUFFER))
+    s->converted += a->kind == BUFFER ? a->bytes : b->bytes;
+  return add_step(s, pd, 2, (struct use[]){{SRC, from}, {DST, to}});
 }
+
+static int32_t slot_of(struct state *s, int64_t value, int32_t *slot);
 
 /* Bring a value into a layout, where it is not in it. */
 static int32_t converted(struct state *s, int64_t value, object desc, int32_t *slot) {
-  *slot = s->slot_of[value];
-  if (s->dnnl_memory_desc_equal(s->slots[*slot].desc, desc)) return 0;
-  int32_t from = *slot;
-  TRY(add_slot(s, desc, SCRATCH, 0, slot));
+  int32_t from;
+  TRY(slot_of(s, value, slot));
+  if (s->dnnl_memory_desc_equal(s->slots[from = *slot].desc, desc)) return 0;
+  TRY(add_slot(s, desc, SCRATCH, value, slot));
   s->slot_of[value] = *slot;
   return reorder(s, from, *slot);
 }
 
+/* Find a value; what is another view of a value begins where that lies in row-major order. */
+static int32_t slot_of(struct state *s, int64_t value, int32_t *slot) {
+  object desc;
+  int32_t base;
+  if ((*slot = s->slot_of[value]) >= 0) return 0;
+  if (s->values[value].source < 0) return OTHER_TABLE;
+  TRY(plain(s, s->values[value].source, &desc));
+  TRY(converted(s, s->values[value].source, desc, &base));
+  TRY(plain(s, value, &desc));
+  TRY(add_slot(s, desc, SCRATCH, value, slot));
+  s->slots[*slot] = s->slots[base];
+  s->slots[*slot].desc = desc;
+  s->slot_of[value] = *slot;
+  return 0;
+}
+
 /* Weights in the layout of a primitive: as they are given, or a copy that is made when opening. */
 static int32_t pack(struct state *s, int64_t value, object desc, int32_t *slot) {
-  int32_t from = *slot = s->slot_of[value];
+  int32_t from;
+  TRY(slot_of(s, value, slot));
   if (s->weights && !s->weights[s->values[value].buffer]) return NO_WEIGHTS;
-  if (s->dnnl_memory_desc_equal(s->slots[from].desc, desc)) return 0;
-  TRY(add_slot(s, desc, OWNED, 0, slot));
+  if (s->dnnl_memory_desc_equal(s->slots[from = *slot].desc, desc)) return 0;
+  TRY(add_slot(s, desc, OWNED, value, slot));
   struct slot *to = &s->slots[*slot];
   if (s->weights && !(to->memory = aligned_alloc(ALIGNMENT, to->bytes))) return NO_MEMORY;
   TRY(reorder(s, from, *slot));
@@ -232,115 +280,98 @@ static int32_t pack(struct state *s, int64_t value, object desc, int32_t *slot) 
 
 /* Make a place for a result in a layout: its buffer, if that has it, else a part of the scratch. */
 static int32_t result(struct state *s, int64_t value, object desc, int32_t *slot) {
-  int64_t buffer = s->values[value].buffer;
   object wanted;
-  if (buffer >= 0) {
-    TRY(plain(s, value, &wanted));
-    if (s->dnnl_memory_desc_equal(wanted, desc)) {
-      TRY(add_slot(s, wanted, BUFFER, buffer, slot));
-      return s->slot_of[value] = *slot, 0;
-    }
-  }
-  TRY(add_slot(s, desc, SCRATCH, 0, slot));
+  TRY(plain(s, value, &wanted));
+  int is_there = s->values[value].buffer >= 0 && s->dnnl_memory_desc_equal(wanted, desc);
+  TRY(add_slot(s, desc, is_there ? BUFFER : SCRATCH, value, slot));
   return s->slot_of[value] = *slot, 0;
 }
 
 /* Copy a result into its buffer, if it was computed elsewhere. */
 static int32_t deliver(struct state *s, int64_t value) {
-  int64_t buffer = s->values[value].buffer;
   int32_t from = s->slot_of[value], to;
   object wanted;
-  if (buffer < 0 || s->slots[from].kind == BUFFER) return 0;
+  if (s->values[value].buffer < 0 || s->slots[from].kind == BUFFER) return 0;
   TRY(plain(s, value, &wanted));
-  TRY(add_slot(s, wanted, BUFFER, buffer, &to));
+  TRY(add_slot(s, wanted, BUFFER, value, &to));
   return reorder(s, from, to);
 }
 
-/* Add a convolution or a product, with what its bias and its post operations read. */
-static int32_t add_weighted(struct state *s, const struct node *n, object pd) {
-  int32_t names[] = {SRC, WEIGHTS, DST, BIAS}, slots[4], other;
-  TRY(converted(s, n->src, s->dnnl_primitive_desc_query_md(pd, SRC_MD, 0), &slots[0]));
-  object weights = s->dnnl_primitive_desc_query_md(pd, WEIGHTS_MD, 0);
-  if (n->is_packed) TRY(pack(s, n->weights, weights, &slots[1]));
-  else TRY(converted(s, n->weights, weights, &slots[1]));
-  if (n->sum >= 0) other = s->slot_of[n->sum];
-  TRY(result(s, n->dst, s->dnnl_primitive_desc_query_md(pd, DST_MD, 0), &slots[2]));
-  if (n->sum >= 0) TRY(reorder(s, other, slots[2]));
-  if (n->bias >= 0) slots[3] = s->slot_of[n->bias];
-  return add_step(s, pd, n->bias >= 0 ? 4 : 3, names, slots);
+/* Return the descriptors that a primitive is made from; its own layouts may be others. */
+static int32_t wanted(struct state *s, const struct operand *o, object *desc) {
+  int32_t slot;
+  if (o->layout == PLAIN) return plain(s, o->value, desc);
+  if (o->layout != NOW) return any(s, o->value, desc);
+  TRY(slot_of(s, o->value, &slot));
+  return *desc = s->slots[slot].desc, 0;
 }
 
-static int32_t add_simple(struct state *s, const struct node *n, object pd) {
-  int32_t names[] = {SRC, DST, SRC_1}, slots[3];
-  TRY(converted(s, n->src, s->dnnl_primitive_desc_query_md(pd, SRC_MD, 0), &slots[0]));
-  if (n->kind == BINARY)
-    TRY(converted(s, n->weights, s->slots[slots[0]].desc, &slots[2]));
-  TRY(result(s, n->dst, s->dnnl_primitive_desc_query_md(pd, DST_MD, 0), &slots[1]));
-  return add_step(s, pd, n->kind == BINARY ? 3 : 2, names, slots);
-}
-
-/* Between buffers, a product of the channels is faster as it lies than with copies in blocks; any
-   other convolution is not. */
-static int stays_plain(const struct state *s, const struct node *n) {
-  for (int32_t d = 0; d < 3; d++)
-    if (n->kernel[d] > 1 || n->strides[d] > 1 || n->low[d] || n->high[d]) return 0;
-  return s->slots[s->slot_of[n->src]].kind == BUFFER && s->values[n->dst].buffer >= 0 &&
-         s->values[n->weights].rank == s->values[n->src].rank;
-}
-
-static int32_t describe(struct state *s, const struct node *n, object attr, object *pd) {
-  object e = s->engine, src, weights, bias = NULL, dst, now = s->slots[s->slot_of[n->src]].desc;
-  TRY(any(s, n->dst, &dst));
-  if (n->bias >= 0) TRY(plain(s, n->bias, &bias));
+static int32_t describe(struct state *s, const struct node *n, const object *d, object attr,
+                        object *pd) {
+  object e = s->engine, bias = n->num_main > 3 ? d[3] : NULL;
+  float alpha = number(n->alpha), beta = number(n->beta);
   switch (n->kind) {
   case CONVOLUTION:
-    TRY((stays_plain(s, n) ? plain : any)(s, n->src, &src));
-    if (stays_plain(s, n)) TRY(plain(s, n->dst, &dst));
-    TRY(any(s, n->weights, &weights));
-    return s->dnnl_convolution_forward_primitive_desc_create(pd, e, INFERENCE, AUTO, src, weights,
-        bias, dst, n->strides, n->dilations, n->low, n->high, attr);
-  case MATMUL:
-    TRY(plain(s, n->src, &src));
-    TRY(plain(s, n->dst, &dst));
-    TRY((n->is_packed ? any : plain)(s, n->weights, &weights));
-    return s->dnnl_matmul_primitive_desc_create(pd, e, src, weights, bias, dst, attr);
+    return s->dnnl_convolution_forward_primitive_desc_create(pd, e, INFERENCE, AUTO, d[1], d[2],
+        bias, d[0], n->strides, n->dilations, n->low, n->high, attr);
+  case MATMUL: return s->dnnl_matmul_primitive_desc_create(pd, e, d[1], d[2], bias, d[0], attr);
   case POOLING:
-    return s->dnnl_pooling_forward_primitive_desc_create(pd, e, INFERENCE, n->algorithm, now, dst,
+    return s->dnnl_pooling_forward_primitive_desc_create(pd, e, INFERENCE, n->algorithm, d[1], d[0],
         n->strides, n->kernel, n->dilations, n->low, n->high, attr);
   case ELTWISE:
-    return s->dnnl_eltwise_forward_primitive_desc_create(pd, e, INFERENCE, n->algorithm, now, dst,
-        number(n->alpha), number(n->beta), attr);
+    return s->dnnl_eltwise_forward_primitive_desc_create(pd, e, INFERENCE, n->algorithm, d[1], d[0],
+        alpha, beta, attr);
   case SOFTMAX:
-    return s->dnnl_softmax_forward_primitive_desc_create(pd, e, INFERENCE, n->algorithm, now, dst,
+    return s->dnnl_softmax_forward_primitive_desc_create(pd, e, INFERENCE, n->algorithm, d[1], d[0],
         n->axis, attr);
-  default:
-    return s->dnnl_binary_primitive_desc_create(pd, e, n->algorithm, now, now, dst, attr);
+  case BINARY:
+    return s->dnnl_binary_primitive_desc_create(pd, e, n->algorithm, d[1], d[2], d[0], attr);
+  case CONCAT:
+    return s->dnnl_concat_primitive_desc_create(pd, e, d[0], n->num_main - 1, n->axis, d + 1, attr);
+  case RESAMPLING:
+    return s->dnnl_resampling_forward_primitive_desc_create(pd, e, INFERENCE, n->algorithm, NULL,
+        d[1], d[0], attr);
+  case REDUCTION:
+    return s->dnnl_reduction_primitive_desc_create(pd, e, n->algorithm, d[1], d[0], alpha, beta,
+        attr);
+  default: return s->dnnl_reorder_primitive_desc_create(pd, d[1], e, d[0], e, attr);
   }
 }
 
 static int32_t add_node(struct state *s, const struct node *n) {
-  object attr, pd;
+  object attr, pd, descs[MOST_ARGUMENTS];
+  struct use uses[MOST_ARGUMENTS];
   const char *name = NULL;
-  if (s->num_steps + 8 > MOST_STEPS) return TOO_LARGE;
-  TRY(attributes(s, n, &attr));
-  int32_t status = describe(s, n, attr, &pd);
+  for (int64_t o = 0; o < n->num_operands; o++) TRY(wanted(s, &n->operands[o], &descs[o]));
+  TRY(attributes(s, n->posts, n->num_posts, descs + n->num_main, &attr));
+  int32_t status = describe(s, n, descs, attr, &pd);
   s->dnnl_primitive_attr_destroy(attr);
   TRY(status);
   TRY(add_descriptor(s, pd));
   TRY(s->dnnl_primitive_desc_query(pd, INFO, 0, &name));
   /* The library's reference code is right, but slower than any other. */
   if (n->kind <= POOLING && !strncmp(name, "ref", 3)) return REFUSED;
-  TRY((n->kind <= MATMUL ? add_weighted : add_simple)(s, n, pd));
-  return deliver(s, n->dst);
+  for (int64_t o = n->num_operands - 1; o >= 0; o--) { /* the result behind what it is made of */
+    const struct operand *each = &n->operands[o];
+    object desc = s->dnnl_primitive_desc_query_md(pd, ARGUMENT_MD, each->name);
+    uses[o].name = each->name;
+    TRY((!o ? result : each->layout == PACKED ? pack : converted)(s, each->value, desc,
+                                                                  &uses[o].slot));
+  }
+  TRY(add_step(s, pd, n->num_operands, uses));
+  return deliver(s, n->operands[0].value);
 }
 
 /* Place what lies in the scratch: what is used at the same time lies apart. */
 static void place(struct state *s) {
-  for (struct slot *a = s->slots; a < s->slots + s->num_slots; a++) {
-    if (a->kind != SCRATCH) continue;
+  for (int32_t n = 0; n < s->num_slots; n++) {
+    struct slot *a = &s->slots[n];
+    if (a->base != n) a->place = s->slots[a->base].place;
+    if (a->kind != SCRATCH || a->base != n) continue;
     for (struct slot *b = s->slots; b < a; b++)
       if (b->kind == SCRATCH && b->first <= a->last && a->first <= b->last &&
-          b->place < a->place + a->bytes && a->place < b->place + b->bytes) {
+          s->slots + b->base == b && b->place < a->place + a->bytes &&
+          a->place < b->place + b->bytes) {
         a->place = b->place + b->bytes;
         b = s->slots - 1;
       }
@@ -357,17 +388,19 @@ static int32_t build(struct state *s, words table) {
   const struct header *h = (const struct header *)table;
   const struct node *nodes;
   int64_t bytes = sizeof *h + h->num_values * sizeof *s->values + h->num_nodes * sizeof *nodes;
-  if (8 * h->words != bytes || h->num_values > MOST_SLOTS) return OTHER_TABLE;
+  object desc;
+  if (8 * h->words != bytes) return OTHER_TABLE;
   s->values = (const struct value *)(h + 1);
   nodes = (const struct node *)(s->values + h->num_values);
   s->planned = h->scratch_bytes;
   s->scratch_buffer = h->scratch_buffer;
+  if (!(s->slot_of = malloc(h->num_values * sizeof *s->slot_of))) return NO_MEMORY;
   TRY(s->dnnl_engine_create(&s->engine, CPU, 0));
   for (int64_t n = 0; n < h->num_values; n++) {
-    object desc;
-    if (!s->values[n].is_input) continue;
+    s->slot_of[n] = -1;
+    if (s->values[n].buffer < 0 || s->values[n].buffer >= h->num_inputs) continue;
     TRY(plain(s, n, &desc));
-    TRY(add_slot(s, desc, BUFFER, s->values[n].buffer, &s->slot_of[n]));
+    TRY(add_slot(s, desc, BUFFER, n, &s->slot_of[n]));
   }
   for (int64_t n = 0; n < h->num_nodes; n++) TRY(add_node(s, &nodes[n]));
   place(s);

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
 
+from rammer_mlir.bindings import ir
 from rammer_mlir.codegens import (
+    Box,
     CompositePattern,
     Device,
     Limits,
@@ -15,30 +19,51 @@ from rammer_mlir.codegens import (
     Region,
     RegionCode,
     RegionFacts,
+    Requirement,
     alternatives,
     constant,
     op,
     wildcard,
 )
-from rammer_mlir.codegens.onednn import library
-from rammer_mlir.codegens.onednn.chains import (
-    ACTIVATIONS,
-    CONVOLUTIONS,
-    PRODUCTS,
-    chain_of,
-    is_plain,
-)
-from rammer_mlir.codegens.onednn.nodes import BINARIES, table_of
-from rammer_mlir.codegens.onednn.table import Dims
+from rammer_mlir.codegens.inexpressible import NotExpressibleError
+from rammer_mlir.codegens.onednn.table import words_of
+from rammer_mlir.codegens.primitives.builder import PRODUCTS, is_expressible, table_of
+from rammer_mlir.codegens.primitives.chains import with_steps
+from rammer_mlir.codegens.primitives.convolutions import CONVOLUTIONS
+from rammer_mlir.codegens.primitives.functions import BINARY_KINDS, UNARY_KINDS
+from rammer_mlir.codegens.primitives.node import Table
+from rammer_mlir.codegens.table_code import Needs, TableCode
+from rammer_mlir.engines import needs
+from rammer_mlir.errors import TargetError
 from rammer_mlir.passes.regions.patterns import Pattern
+from rammer_mlir.programs.module_options import Value
+from rammer_mlir.programs.modules import CodeModule
+
+NEED = Requirement("onednn-cpu-gomp", "2023.2.0", "/libdnnl.so.3", "offload-onednn")
+"""The C code has numbers of this version's enumerations."""
+
+_FILES = tuple(Path(__file__).with_name(name) for name in ("build.c", "run.c"))
+
+CODE = TableCode(CodeModule("onednn", "c", needs=(NEED,)), _FILES)
+
+_NO_FUNCTION = 100
+
+MATH = {"strict": 0, "bf16": 1, "f16": 2, "any": 3, "tf32": 4}
+"""The library's numbers of the ways in which products of f32 may be rounded."""
+
+_MOST_JOINED = 2
+"""Parts of a concatenation: those of more are branches, which vEUs can compute side by side."""
+
+_MOST_PARTS, _LEAST_MACS = 8, 1 << 20
+"""Of rTasks of a region: how many there are, and the multiplications of one of several."""
 
 
 class OneDnn:
-    """Convolutions and products of f32 with what follows on them, by oneDNN 3.2.
+    """Operations of f32 on images, matrices and elements, by oneDNN 3.2.
 
-    A region is one rTask, which runs on its vEU's thread, alone unless users ask for more threads.
-    Between its primitives, values keep the layouts that the library asks for. Weights are packed
-    when the region is opened.
+    A region is one rTask for each part of the batch, which runs on its vEU's thread, alone unless
+    users ask for more threads. Between its primitives, values keep the layouts that the library
+    asks for. Weights are packed when the region is opened.
     """
 
     name: ClassVar[str] = "onednn"
@@ -48,37 +73,40 @@ class OneDnn:
             "math",
             "strict",
             "how products of f32 may be rounded, where the processor is faster with that",
-            choices=tuple(library.MATH),
+            choices=tuple(MATH),
         ),
     )
 
     def patterns(self) -> Sequence[CompositePattern]:
-        """Return convolutions, products with weights and without, and averages."""
-        weighted = {
+        """Return what is one primitive: an operation with those behind it, and repetitions."""
+        main = {
             "onednn.convolution": op(CONVOLUTIONS, wildcard("x"), constant("w")),
             "onednn.layer": op(PRODUCTS, wildcard("x"), constant("w")),
             "onednn.product": op(PRODUCTS, wildcard("x"), wildcard("w")),
+            "onednn.elements": alternatives(
+                op(BINARY_KINDS, wildcard("x"), wildcard("y")), op(UNARY_KINDS, wildcard("x"))
+            ),
         }
+        priorities = dict(zip(main, (3, 3, 2, 0), strict=True))
         chains = [
-            CompositePattern(name, _with_steps(main), _is_chain, priority=name != "onednn.product")
-            for name, main in weighted.items()
+            CompositePattern(
+                name, with_steps(each, UNARY_KINDS, BINARY_KINDS), _is_one, priorities[name]
+            )
+            for name, each in main.items()
         ]
-        average = op("average_pool", wildcard("x"))
-        return [*chains, CompositePattern("onednn.average_pool", average, _is_float)]
+        repeated = _repetition(alternatives(_repetition(wildcard("x")), wildcard("x")))
+        return [*chains, CompositePattern("onednn.resize", repeated, _is_one, 1)]
 
     def supports(self, reading: Reading) -> bool:
-        """Take functions of elements, sums, maxima of windows and softmax beside them."""
-        if not _are_floats(reading):
+        """Take what is a primitive beside those; convolutions and products are composites."""
+        if reading.kind in (*CONVOLUTIONS, *PRODUCTS) or reading.inputs[0].is_constant:
             return False
-        if reading.kind in ACTIVATIONS or reading.kind in BINARIES:
-            return is_plain(reading)
-        if reading.kind == "max_pool":
-            return set(cast("Dims", reading.attributes["dilations"])) == {1}
-        return reading.kind == "softmax"
+        is_join = reading.kind == "concat" and len(reading.inputs) > _MOST_JOINED
+        return not is_join and is_expressible([reading])
 
     def limits(self) -> Limits:
-        """Return the most operations of a region, for which the C code has room."""
-        return Limits(operations=16)
+        """Return the most operations of a region, which is computed by one vEU."""
+        return Limits(operations=64)
 
     def worth(self, facts: RegionFacts, device: Device) -> bool:
         """Take all regions; the policy chooses by cost."""
@@ -86,49 +114,79 @@ class OneDnn:
 
     def missing(self) -> str | None:
         """Return what is expected and what is found, None if all is installed."""
-        return library.missing()
+        return needs.missing(CODE.module.needs)
 
     def version(self) -> str:
         """Return the library's version."""
-        return library.NEED.version
+        return NEED.version
 
     def generate(self, region: Region) -> RegionCode | None:
         """Return C that calls the library, None for what it does not compute well."""
-        table, settings = table_of(region), library.settings_of(region.options)
-        scratch = None if table is None else library.scratch_bytes(table.words(0), settings)
-        if table is None or scratch is None:
+        asked = _asked(region)
+        if asked is None:
             return None
+        table, found = asked
+        boxes = {
+            number: _piece(kind.shape, table.parts)
+            for number, kind in enumerate(map(ir.ShapedType, (*region.inputs, *region.outputs)))
+            if number in table.split_buffers()
+        }
         return RegionCode(
-            library.source_of(region.name, table.words(scratch), settings),
+            code_for(region.options).source_of(region.name, words_of(table, found.scratch_bytes)),
             region.name,
+            num_rtasks=table.parts,
+            reads={n: box for n, box in boxes.items() if n < table.num_inputs},
+            writes={n - table.num_inputs: b for n, b in boxes.items() if n >= table.num_inputs},
             has_state=True,
             holds_weights=table.is_packed,
-            scratch_bytes=scratch,
-            needs=(library.NEED,),
+            scratch_bytes=found.scratch_bytes,
+            needs=CODE.module.needs,
         )
 
-
-def _with_steps(main: Pattern) -> Pattern:
-    """Match a bias, an activation and a tensor that is added, in both orders, where they follow."""
-
-    def added(value: Pattern) -> Pattern:
-        return op("add", value, wildcard("r"))
-
-    def activated(value: Pattern) -> Pattern:
-        return op(tuple(ACTIVATIONS), value)
-
-    biased = main.optional(lambda value: op("add", value, wildcard("b")))
-    one = biased.optional(added).optional(activated)
-    return alternatives(one, biased.optional(activated).optional(added))
+    def converted_bytes(self, region: Region) -> int:
+        """Return the bytes of inputs and outputs that a run copies from or into other layouts."""
+        asked = _asked(region)
+        return 0 if asked is None else asked[0].parts * asked[1].converted_bytes
 
 
-def _is_chain(match: Match) -> bool:
-    return chain_of(match.readings) is not None
+def code_for(options: Mapping[str, Value]) -> TableCode:
+    """Return the C code with the macros of these options; none for defaults."""
+    threads, math = options.get("threads", 1), MATH[str(options.get("math", "strict"))]
+    lines = f"#define THREADS {threads}\n" if threads != 1 else ""
+    return replace(CODE, settings=lines + (f"#define MATH {math}\n" if math else ""))
 
 
-def _is_float(match: Match) -> bool:
-    return _are_floats(match.root)
+def _asked(region: Region) -> tuple[Table, Needs] | None:
+    """Return a table of a part of the batch for each rTask, and what it needs; None for the host's.
+
+    Raises:
+        RammerError: if the library is missing, or is another one.
+    """
+    try:
+        table = table_of(region)
+    except NotExpressibleError:
+        return None
+    sizes = (n for n in range(1, _MOST_PARTS + 1) if table.batch % n == 0)
+    parts = max(n for n in sizes if n == 1 or region.macs >= n * _LEAST_MACS)
+    divided = replace(table, parts=parts)
+    found = code_for(region.options).ask(words_of(divided))
+    if found.status == _NO_FUNCTION:
+        raise TargetError(
+            f"code generator 'onednn': expected all functions of {NEED.library} {NEED.version}, "
+            f"found fewer; install it again with 'pip install rammer-mlir[{NEED.extra}]'"
+        )
+    return None if found.status else (divided, found)
 
 
-def _are_floats(reading: Reading) -> bool:
-    return all(each.element_type == "f32" for each in (*reading.inputs, reading.output))
+def _piece(shape: Sequence[int], parts: int) -> Box:
+    """Return the rows of a buffer that an rTask reads or writes."""
+    rows = shape[0] // parts
+    return [(f"d0 * {rows}", rows), *((0, size) for size in shape[1:])]
+
+
+def _repetition(value: Pattern) -> Pattern:
+    return op("reshape", op("broadcast", value))
+
+
+def _is_one(match: Match) -> bool:
+    return is_expressible(match.readings)

@@ -8,15 +8,16 @@ static void release(struct state *s, struct context *c) {
 }
 
 static struct context *make_context(struct state *s) {
-  struct context *c = calloc(1, sizeof *c);
+  int64_t memories = s->num_slots * sizeof(object);
+  struct context *c = calloc(1, sizeof *c + memories + s->num_uses * sizeof(struct argument));
   if (!c) return NULL;
+  c->memories = (object *)(c + 1);
+  c->arguments = (struct argument *)((char *)(c + 1) + memories);
   int32_t status = s->dnnl_stream_create(&c->stream, s->engine, IN_ORDER);
   for (int32_t n = 0; n < s->num_slots && !status; n++)
     status = s->dnnl_memory_create(&c->memories[n], s->slots[n].desc, s->engine, s->slots[n].memory);
-  for (int32_t n = 0; n < s->num_steps && !status; n++)
-    for (int32_t a = 0; a < s->steps[n].count; a++)
-      c->arguments[n][a] =
-          (struct argument){s->steps[n].names[a], c->memories[s->steps[n].slots[a]]};
+  for (int32_t n = 0; n < s->num_uses && !status; n++)
+    c->arguments[n] = (struct argument){s->uses[n].name, c->memories[s->uses[n].slot]};
   return status ? release(s, c), NULL : c;
 }
 
@@ -37,7 +38,8 @@ static void give(struct state *s, struct context *c) {
 }
 
 /* Run the steps of a time; a primitive has ended when its execution returns. */
-static int32_t execute(struct state *s, void *const *buffers, char *scratch, int32_t when) {
+static int32_t execute(struct state *s, int64_t rtask, void *const *buffers, char *scratch,
+                       int32_t when) {
   int32_t before = s->omp_get_max_threads(), status = 0;
   struct context *c = take(s);
   if (!c) return NO_MEMORY;
@@ -45,29 +47,30 @@ static int32_t execute(struct state *s, void *const *buffers, char *scratch, int
   for (int32_t n = 0; n < s->num_slots && !status; n++) {
     const struct slot *slot = &s->slots[n];
     if (slot->kind == OWNED) continue;
-    void *start = slot->kind == BUFFER ? buffers[slot->place] : scratch + slot->place;
-    status = s->dnnl_memory_set_data_handle(c->memories[n], start);
+    char *start = slot->kind == BUFFER ? buffers[slot->place] : scratch + slot->place;
+    status = s->dnnl_memory_set_data_handle(c->memories[n], start + rtask * slot->rtask_bytes);
   }
   for (int32_t n = 0; n < s->num_steps && !status; n++)
     if (s->steps[n].when == when)
       status = s->dnnl_primitive_execute(s->steps[n].primitive, c->stream, s->steps[n].count,
-                                         c->arguments[n]);
+                                         c->arguments + s->steps[n].first);
   if (before != THREADS) s->omp_set_num_threads(before);
   give(s, c);
   return status;
 }
 
-static int32_t execute_apart(struct state *s, void *const *buffers, int32_t when) {
+static int32_t execute_apart(struct state *s, int64_t rtask, void *const *buffers, int32_t when) {
   char *own = s->needed ? aligned_alloc(ALIGNMENT, s->needed) : NULL;
-  int32_t status = own || !s->needed ? execute(s, buffers, own, when) : NO_MEMORY;
+  int32_t status = own || !s->needed ? execute(s, rtask, buffers, own, when) : NO_MEMORY;
   free(own);
   return status;
 }
 
-static int32_t run_region(struct state *s, void *const *buffers) {
+static int32_t run_region(struct state *s, int64_t rtask, void *const *buffers) {
   /* Planned by the machine that compiled: another processor may take more. */
-  if (s->needed > s->planned) return execute_apart(s, buffers, RUNNING);
-  return execute(s, buffers, s->needed ? buffers[s->scratch_buffer] : NULL, RUNNING);
+  if (s->needed > s->planned) return execute_apart(s, rtask, buffers, RUNNING);
+  char *scratch = s->needed ? (char *)buffers[s->scratch_buffer] + rtask * s->planned : NULL;
+  return execute(s, rtask, buffers, scratch, RUNNING);
 }
 
 static void close_region(struct state *s) {
@@ -78,7 +81,8 @@ static void close_region(struct state *s) {
   for (int32_t n = 0; n < s->num_kept; n++) s->dnnl_memory_desc_destroy(s->kept[n]);
   for (int32_t n = 0; n < s->num_slots; n++) free(s->slots[n].memory);
   if (s->engine) s->dnnl_engine_destroy(s->engine);
-  free(s);
+  void *lists[] = {s->slots, s->steps, s->uses, s->kept, s->descriptors, s->slot_of, s};
+  for (size_t n = 0; n < sizeof lists / sizeof *lists; n++) free(lists[n]);
 }
 
 static int32_t open_region(struct state **out, const struct rammer_host *host, words table) {
@@ -90,8 +94,16 @@ static int32_t open_region(struct state **out, const struct rammer_host *host, w
   s->omp_set_num_threads(THREADS); /* primitives are made for as many threads as there are now */
   int32_t status = build(s, table);
   s->omp_set_num_threads(before);
-  if (!status && s->weights) status = execute_apart(s, s->weights, OPENING);
+  if (!status && s->weights) status = execute_apart(s, 0, s->weights, OPENING);
   if (status) close_region(s);
   else *out = s;
   return status;
+}
+
+/* Say how much scratch a region needs, and how many bytes each of its rTasks converts. */
+static int32_t ask_region(const struct rammer_host *host, words table, int64_t *answers) {
+  struct state *s;
+  TRY(open_region(&s, host, table));
+  answers[0] = s->needed, answers[1] = s->converted;
+  return close_region(s), 0;
 }

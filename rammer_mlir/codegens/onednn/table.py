@@ -1,140 +1,95 @@
-"""A region as the table that its C code reads: values and primitives, in 64-bit numbers."""
+"""A region's table as its C code reads it: 64-bit numbers, those of oneDNN 3.2 among them."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 
-Dims = tuple[int, ...]
+from rammer_mlir.codegens.primitives.builder import MOST_DIMS, MOST_MAIN, MOST_POSTS
+from rammer_mlir.codegens.primitives.node import Function, Kind, Node, Operand, Role, Table, Windows
 
-CONVOLUTION, MATMUL, POOLING, ELTWISE, SOFTMAX, BINARY = range(6)
-"""Kinds of primitives, as ``build.c`` numbers them."""
+_MOST_AXES = 3
 
-MOST_DIMS, _MOST_AXES, MOST_POSTS = 6, 3, 4
+_ALGORITHMS: Mapping[str, tuple[int, *tuple[float, ...]]] = {
+    "": (0,),
+    "relu": (32,), "leaky_relu": (32,), "tanh": (33,), "elu": (34,), "square": (35,),
+    "abs": (36,), "sqrt": (37,), "linear": (38,), "neg": (38, -1.0), "softplus": (39, 1.0),
+    "hard_sigmoid": (40,), "sigmoid": (41,), "exp": (42,), "swish": (44, 1.0), "log": (45,),
+    "clip": (46,), "power": (48, 1.0), "reciprocal": (48, 1.0, -1.0), "rsqrt": (48, 1.0, -0.5),
+    "gelu": (49,), "mish": (51,), "hard_swish": (52, 1 / 6, 0.5),
+    "max_pool": (511,), "average_pool": (767,), "inner_average_pool": (1023,),
+    "add": (131056,), "mul": (131057,), "maximum": (131058,), "minimum": (131059,),
+    "div": (131060,), "sub": (131061,),
+    "nearest": (196592,),
+    "reduce_max": (196594,), "reduce_min": (196595,), "reduce_sum": (196596,),
+    "reduce_prod": (196597,), "reduce_mean": (196598,), "reduce_l1": (196602, 1.0),
+    "reduce_sum_square": (196602, 2.0),
+    "softmax": (196608,),
+}  # fmt: skip
+"""Functions with the numbers of ``dnnl_alg_kind_t``, and the first of their parameters."""
 
+_NAMES = {
+    Role.RESULT: 17, Role.SOURCE: 1, Role.WEIGHTS: 33, Role.BIAS: 41, Role.PART: 1024,
+    Role.POST: 32770,
+}  # fmt: skip
+"""Operands with the numbers of arguments; parts and those of post operations count up."""
 
-def dense(dims: Sequence[int]) -> Dims:
-    """Return the strides of a tensor that lies in row-major order."""
-    strides = [1]
-    for size in reversed(dims[1:]):
-        strides.append(strides[-1] * max(size, 1))
-    return tuple(reversed(strides))
-
-
-@dataclass(frozen=True)
-class Value:
-    """A tensor: the number of its buffer, or -1 if it lies in the scratch, and its strides."""
-
-    dims: Dims
-    strides: Dims
-    buffer: int = -1
-    is_input: bool = False
-
-    def words(self) -> list[int]:
-        """Return a ``struct value``."""
-        dims, strides = (_padded(given, MOST_DIMS) for given in (self.dims, self.strides))
-        return [len(self.dims), *dims, *strides, self.buffer, int(self.is_input)]
-
-
-@dataclass(frozen=True)
-class Post:
-    """What is done with each element of a result: a function of it, or (0) a tensor is added."""
-
-    algorithm: int
-    alpha: float = 0.0
-    beta: float = 0.0
-
-    def words(self) -> list[int]:
-        """Return a ``struct post``."""
-        return [self.algorithm, _bits(self.alpha), _bits(self.beta)]
+_SECOND, _NEXT_POST = 2, 32768
+"""The second operand of a binary primitive; between what two post operations read."""
 
 
-SUM = Post(0)
+def words_of(table: Table, scratch_bytes: int = 0) -> list[int]:
+    """Return a table for a scratch of so many bytes."""
+    rows = [word for n in range(len(table.values)) for word in _value_words(table, n)]
+    rows += [word for node in table.nodes for word in _node_words(node)]
+    header = [len(table.values), len(table.nodes), table.num_inputs, table.num_buffers]
+    return [2 + len(header) + len(rows), *header, scratch_bytes, *rows]
 
 
-@dataclass(frozen=True)
-class Windows:
-    """Steps, dilation from 0 up, padding and sizes of windows along each axis."""
-
-    strides: Dims = ()
-    dilations: Dims = ()
-    low: Dims = ()
-    high: Dims = ()
-    kernel: Dims = ()
-
-    def words(self) -> list[int]:
-        """Return these fields of a ``struct node``."""
-        fields = (self.strides, self.dilations, self.low, self.high, self.kernel)
-        return [word for given in fields for word in _padded(given, _MOST_AXES)]
+def _value_words(table: Table, number: int) -> list[int]:
+    """Return a ``struct value``."""
+    value = table.values[number]
+    dims, strides = value.view.dims, value.view.strides
+    parts = 1 if number in table.whole else table.parts
+    dims = (dims[0] // parts, *dims[1:])
+    step = 4 * strides[0] * dims[0] if parts > 1 else 0
+    sizes = (*_padded(dims, MOST_DIMS), *_padded(strides, MOST_DIMS))
+    return [len(dims), *sizes, value.buffer, value.source, step]
 
 
-@dataclass(frozen=True)
-class Node:
-    """A primitive. ``src``, ``weights``, ``bias``, ``sum`` and ``dst`` are numbers of values.
-
-    Attributes:
-        kind: one of the kinds above.
-        src: what it reads.
-        dst: what it computes.
-        weights: the second operand, -1 if there is none.
-        algorithm: the library's number.
-        is_packed: whether the weights are constant, so that they are packed when opening.
-        bias: -1 if there is none.
-        sum: what a post operation adds, -1 if none does.
-        axis: of softmax.
-        function: of element-wise primitives.
-        windows: of convolutions and pools.
-        posts: in their order.
-    """
-
-    kind: int
-    src: int
-    dst: int
-    weights: int = -1
-    algorithm: int = 0
-    is_packed: bool = False
-    bias: int = -1
-    sum: int = -1
-    axis: int = 0
-    function: Post = SUM
-    windows: Windows = field(default_factory=Windows)
-    posts: tuple[Post, ...] = ()
-
-    def words(self) -> list[int]:
-        """Return a ``struct node``."""
-        _, alpha, beta = self.function.words()
-        found = [self.kind, self.algorithm or self.function.algorithm, self.src, self.weights]
-        found += [int(self.is_packed), self.bias, self.sum, self.dst, self.axis, alpha, beta]
-        found += [*self.windows.words(), len(self.posts)]
-        unused = (SUM,) * (MOST_POSTS - len(self.posts))
-        return found + [word for post in (*self.posts, *unused) for word in post.words()]
+def _node_words(node: Node) -> list[int]:
+    """Return a ``struct node``."""
+    operands = [word for n, each in enumerate(node.operands) for word in _operand(node, n, each)]
+    places = [n for n, post in enumerate(node.posts) if _ALGORITHMS[post.name][0] >= 131056]
+    for place, each in zip(places, node.read, strict=True):
+        operands += [_NAMES[Role.POST] + _NEXT_POST * place, each.value, each.layout]
+    algorithm, *numbers = _function(node.function)
+    found = [node.kind, algorithm, node.axis, *numbers, *_window_words(node.windows)]
+    found += [len(node.posts), len(node.operands), len(operands) // 3]
+    posts = [word for post in node.posts for word in _function(post)]
+    most = 3 * (MOST_POSTS + MOST_MAIN)
+    return [*found, *_padded(posts, 3 * MOST_POSTS), *_padded(operands, most)]
 
 
-@dataclass(frozen=True)
-class Table:
-    """The values and primitives of a region; ``scratch_buffer`` is behind all other buffers."""
-
-    values: tuple[Value, ...]
-    nodes: tuple[Node, ...]
-    scratch_buffer: int
-
-    @property
-    def is_packed(self) -> bool:
-        """Whether the state holds packed weights."""
-        return any(node.is_packed for node in self.nodes)
-
-    def words(self, scratch_bytes: int) -> list[int]:
-        """Return the table, for a scratch of so many bytes."""
-        rows = [word for row in (*self.values, *self.nodes) for word in row.words()]
-        header = [len(self.values), len(self.nodes), scratch_bytes, self.scratch_buffer]
-        return [1 + len(header) + len(rows), *header, *rows]
+def _operand(node: Node, place: int, operand: Operand) -> list[int]:
+    """Return a ``struct operand``."""
+    name = _NAMES[operand.role] + (place - 1 if operand.role == Role.PART else 0)
+    is_second = operand.role == Role.WEIGHTS and node.kind > Kind.MATMUL
+    return [_SECOND if is_second else name, operand.value, operand.layout]
 
 
-def _padded(given: Dims, size: int) -> Dims:
+def _function(function: Function) -> list[int]:
+    """Return the number and two parameters of a function."""
+    algorithm, *first = _ALGORITHMS[function.name]
+    numbers = (*first, function.alpha, function.beta)[:2]
+    return [algorithm, *struct.unpack("<2q", struct.pack("<2d", *numbers))]
+
+
+def _window_words(windows: Windows) -> list[int]:
+    fields = (windows.strides, windows.dilations, windows.low, windows.high, windows.kernel)
+    return [word for given in fields for word in _padded(given, _MOST_AXES)]
+
+
+def _padded(given: Sequence[int], size: int) -> Sequence[int]:
+    assert len(given) <= size
     return (*given, *(0,) * (size - len(given)))
-
-
-def _bits(number: float) -> int:
-    """Return a number's 64 bits, as a signed integer."""
-    return int(struct.unpack("<q", struct.pack("<d", number))[0])

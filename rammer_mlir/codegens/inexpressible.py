@@ -1,0 +1,7 @@
+"""The exception by which code generators leave an operation to the host."""
+
+from __future__ import annotations
+
+
+class NotExpressibleError(Exception):
+    """An operation that a library or a graph's operators cannot say, or that engines refuse."""

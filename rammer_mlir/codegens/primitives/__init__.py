@@ -1,0 +1,1 @@
+"""Regions as primitives of a library: what integrations of several libraries have in common."""

@@ -1,0 +1,69 @@
+"""Operands of convolutions as libraries know them: (groups,) filters, channels, spatial axes."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from rammer_mlir.codegens.inexpressible import NotExpressibleError
+from rammer_mlir.codegens.primitives.views import Dims, View, dense
+from rammer_mlir.passes.regions.reading import Reading
+
+CONVOLUTIONS = tuple(f"{prefix}conv{n}d" for prefix in ("", "depthwise_") for n in (1, 2, 3))
+
+
+def spatial_letters(conv: Reading) -> str:
+    """Return the letters of the spatial axes of a convolution or pool with the channels in front.
+
+    Raises:
+        NotExpressibleError: if its images have another layout.
+    """
+    layout = str(conv.attributes["layout"])
+    space = layout[-len(cast("Dims", conv.attributes["kernel"])) :]
+    out = str(conv.attributes.get("output_layout", f"NF{space}"))
+    if layout not in (f"NC{space}", f"NGC{space}") or out not in (f"NF{space}", f"NGF{space}"):
+        raise NotExpressibleError("a layout of images")
+    return space
+
+
+def image_view(conv: Reading, *, is_output: bool = False) -> View:
+    """Return an image or a result as batch, channels, and spatial axes; groups are joined.
+
+    Raises:
+        NotExpressibleError: if it has another layout.
+    """
+    spatial_letters(conv)
+    name, operand = ("output_layout", conv.output) if is_output else ("layout", conv.inputs[0])
+    view = dense(operand.shape)
+    return view.joined(1) if "G" in str(conv.attributes.get(name, "")) else view
+
+
+def weight_view(conv: Reading) -> View:
+    """Return weights as (groups,) filters, channels, and spatial axes.
+
+    Raises:
+        NotExpressibleError: if they, or the images, have another layout.
+    """
+    space = spatial_letters(conv)
+    letters, is_grouped = str(conv.attributes["weight_layout"]), conv.attributes["groups"] != 1
+    wanted = f"{'G' * is_grouped}FC{space}"
+    if not set(letters) <= set(wanted) or is_grouped != ("G" in letters):
+        raise NotExpressibleError("a layout of weights")
+    view = dense(conv.inputs[1].shape)
+    return view.spread([wanted.index(letter) for letter in letters], len(wanted))
+
+
+def has_known_windows(reading: Reading) -> bool:
+    """Whether a convolution or pool has as many windows as its padding has room for."""
+    names = ("kernel", "strides", "dilations", "pads")
+    kernel, strides, dilations, pads = (cast("Dims", reading.attributes[name]) for name in names)
+    rank = len(kernel)
+    padded = [
+        extent + low + high
+        for extent, low, high in zip(
+            reading.inputs[0].shape[-rank:], pads[:rank], pads[rank:], strict=True
+        )
+    ]
+    reaches = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    steps = zip(padded, reaches, strides, strict=True)
+    counts = [(extent - reach) // stride + 1 for extent, reach, stride in steps]
+    return min(counts) > 0 and tuple(counts) == reading.output.shape[-rank:]

@@ -1,0 +1,83 @@
+"""Element-wise operations as functions of a library."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from rammer_mlir.codegens.inexpressible import NotExpressibleError
+from rammer_mlir.codegens.primitives.node import Function
+from rammer_mlir.passes.regions.reading import Reading
+from rammer_mlir.passes.regions.weights import number_of
+
+_PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        "relu tanh square abs sqrt neg softplus sigmoid exp swish log reciprocal rsqrt gelu mish "
+        "hard_swish".split(),
+        (),
+    ),
+    "leaky_relu": ("alpha",),
+    "elu": ("alpha",),
+    "hard_sigmoid": ("alpha", "beta"),
+    "clip": ("minimum", "maximum"),
+}  # fmt: skip
+"""Functions of one tensor, and the attributes of their readings that are parameters."""
+
+_WITH_NUMBER: Mapping[str, Callable[[float], Function]] = {
+    "add": lambda c: linear(1.0, c),
+    "mul": lambda c: linear(c),
+    "sub": lambda c: linear(1.0, -c),
+    "div": lambda c: linear(1.0 / c),
+    "maximum": lambda c: Function("clip", c, math.inf),
+    "minimum": lambda c: Function("clip", -math.inf, c),
+    "pow": lambda c: Function("power", c),
+}
+"""Functions of a tensor and a number behind it."""
+
+_BINARY = ("add", "mul", "maximum", "minimum", "div", "sub")
+
+_LEAST_DIVISOR = 1e-37
+"""Reciprocals of smaller numbers are infinite in 32 bits."""
+
+_ORDERED = ("div", "sub", "pow")
+
+UNARY_KINDS = tuple(_PARAMETERS)
+
+BINARY_KINDS = tuple(dict.fromkeys((*_BINARY, *_WITH_NUMBER)))
+
+
+def linear(factor: float, offset: float = 0.0) -> Function:
+    """Return the function ``factor * x + offset``."""
+    return Function("linear", factor, offset)
+
+
+def unary_function(reading: Reading) -> Function | None:
+    """Return a function of one tensor, None for other operations."""
+    if reading.kind in _PARAMETERS:
+        values = (reading.attributes.get(name, 1.0) for name in _PARAMETERS[reading.kind])
+        return Function(reading.kind, *(float(cast("float", value)) for value in values))
+    numbers = [number_of(operand) for operand in reading.inputs]
+    if len(numbers) != 2 or reading.kind not in _WITH_NUMBER:
+        return None
+    if reading.kind not in _ORDERED and numbers[1] is None:
+        numbers = numbers[::-1]
+    number = numbers[1]
+    if number is None or (reading.kind == "div" and abs(number) < _LEAST_DIVISOR):
+        return None
+    return _WITH_NUMBER[reading.kind](number)
+
+
+def binary_function(reading: Reading, *, is_first: bool = True) -> Function:
+    """Return a function of two tensors.
+
+    Args:
+        reading: of the operation.
+        is_first: whether the tensor that decides the shape is the first operand.
+
+    Raises:
+        NotExpressibleError: if there is none.
+    """
+    if reading.kind not in _BINARY or not (is_first or reading.kind not in _ORDERED):
+        raise NotExpressibleError(reading.kind)
+    return Function(reading.kind)

@@ -1,0 +1,172 @@
+"""Primitives of a library, and tables of them, in terms that no library's numbers are in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+from math import prod
+
+from rammer_mlir.codegens.primitives.region_values import Value
+from rammer_mlir.codegens.primitives.views import Dims
+
+
+class Kind(IntEnum):
+    """Kinds of primitives; the first three are most of a network's time."""
+
+    CONVOLUTION = 0
+    MATMUL = 1
+    POOLING = 2
+    ELTWISE = 3
+    SOFTMAX = 4
+    BINARY = 5
+    CONCAT = 6
+    RESAMPLING = 7
+    REDUCTION = 8
+    REORDER = 9
+
+
+class Layout(IntEnum):
+    """How an operand lies: as it happens to, as the library likes, in row-major order, packed."""
+
+    NOW = 0
+    ANY = 1
+    PLAIN = 2
+    PACKED = 3
+
+
+class Role(IntEnum):
+    """What an operand is of its primitive; weights are also any other second operand."""
+
+    RESULT = 0
+    SOURCE = 1
+    WEIGHTS = 2
+    BIAS = 3
+    PART = 4
+    POST = 5
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of each element, of an element and another tensor's, or of windows.
+
+    ``alpha`` and ``beta`` are the parameters of its reading in their order. ``linear`` is
+    ``alpha * x + beta``, ``power`` is ``x ** alpha``.
+    """
+
+    name: str = ""
+    alpha: float = 0.0
+    beta: float = 0.0
+
+
+@dataclass(frozen=True)
+class Operand:
+    """The role of an operand, the number of a value, and its layout.
+
+    ``is_whole`` says that all images of a batch read all of it.
+    """
+
+    role: Role
+    value: int
+    layout: Layout = Layout.NOW
+    is_whole: bool = False
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Steps, dilation from 0 up, padding and sizes of windows along each axis."""
+
+    strides: Dims = ()
+    dilations: Dims = ()
+    low: Dims = ()
+    high: Dims = ()
+    kernel: Dims = ()
+
+    @property
+    def are_points(self) -> bool:
+        """Whether each window is the element at its place."""
+        return set((*self.strides, *self.kernel)) <= {1} and not any((*self.low, *self.high))
+
+
+@dataclass(frozen=True)
+class Node:
+    """A primitive.
+
+    Attributes:
+        kind: of the primitive.
+        operands: the result, then what it reads: weights or the second operand third, a bias
+            fourth.
+        function: that it computes, where its kind has several.
+        axis: of softmax and concatenations.
+        windows: of convolutions and pools.
+        posts: functions behind it, in their order.
+        read: what these read, in their order.
+    """
+
+    kind: Kind
+    operands: tuple[Operand, ...]
+    function: Function = field(default_factory=Function)
+    axis: int = 0
+    windows: Windows = field(default_factory=Windows)
+    posts: tuple[Function, ...] = ()
+    read: tuple[Operand, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """The values and primitives of a region, of which each rTask computes a part of the batch.
+
+    Attributes:
+        values: by their numbers.
+        nodes: in their order.
+        num_inputs: buffers that the region reads.
+        num_buffers: that it reads and writes; its scratch is behind them.
+        parts: how many rTasks there are.
+    """
+
+    values: tuple[Value, ...]
+    nodes: tuple[Node, ...]
+    num_inputs: int
+    num_buffers: int
+    parts: int = 1
+
+    @property
+    def operands(self) -> Iterator[Operand]:
+        """Yield what primitives read and write."""
+        for node in self.nodes:
+            yield from (*node.operands, *node.read)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether weights are packed."""
+        return any(each.layout == Layout.PACKED for each in self.operands)
+
+    @cached_property
+    def whole(self) -> set[int]:
+        """The values that every rTask reads all of."""
+        return {each.value for each in self.operands if each.is_whole}
+
+    @property
+    def batch(self) -> int:
+        """The size of the first dimension, if parts of it can be computed apart; else 1."""
+        parts = {each.value for each in self.operands if not each.is_whole}
+        first = {self.values[number].view.dims[0] for number in parts}
+        along = (Kind.SOFTMAX, Kind.CONCAT)
+        is_along = any(not node.axis for node in self.nodes if node.kind in along)
+        views = [n for n, value in enumerate(self.values) if value.source >= 0]
+        is_moved = any(n in self.whole or not self._is_piece(n) for n in views)
+        is_apart = not (parts & self.whole or is_along or is_moved) and len(first) == 1
+        return first.pop() if is_apart else 1
+
+    def split_buffers(self) -> set[int]:
+        """Return the buffers of which each rTask reads or writes one piece, in their order."""
+        pieces = {n for n in range(len(self.values)) if n not in self.whole and self._is_piece(n)}
+        buffers = {value.buffer for value in self.values if value.buffer >= 0}
+        whole = {value.buffer for n, value in enumerate(self.values) if n not in pieces}
+        return buffers - whole if self.parts > 1 else set()
+
+    def _is_piece(self, number: int) -> bool:
+        """Whether a part of a value along the first dimension lies in one piece."""
+        view = self.values[number].view
+        return view.strides[0] * view.dims[0] == prod(view.dims)

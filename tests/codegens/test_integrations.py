@@ -1,0 +1,15 @@
+"""Code generators of this project are small; what they share is in rooms of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from rammer_mlir.benchmarks.offload.integration import integration_lines
+from rammer_mlir.passes.regions.codegen import CODEGENS
+
+MOST_LINES = 800
+
+
+@pytest.mark.parametrize("name", [n for n in CODEGENS.names() if CODEGENS.is_built_in(n)])
+def test_integrations_are_small(name: str) -> None:
+    assert 0 < integration_lines(CODEGENS.get(name)) <= MOST_LINES
