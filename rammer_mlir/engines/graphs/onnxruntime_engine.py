@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-
-from rammer_mlir.engines.graphs.entry import opened, read_graph
+from rammer_mlir.engines.graphs.entry import dtype_of, opened, read_graph
 from rammer_mlir.engines.host import EntryHost, OpenEntry
 from rammer_mlir.errors import TargetError
 from rammer_mlir.support.packages import optional_package
@@ -42,15 +40,15 @@ class OnnxRuntimeEngine:
                 f"'{' '.join(str(error).split())}'; choose another code generator"
             ) from error
         binding = session.io_binding()
-        bind = {t.name: (binding.bind_input, t.shape) for t in graph.inputs}
-        bind |= {t.name: (binding.bind_output, t.shape) for t in graph.outputs}
+        bind = {t.name: (binding.bind_input, t) for t in graph.inputs}
+        bind |= {t.name: (binding.bind_output, t) for t in graph.outputs}
         before: dict[str, int] = {}
 
         def run(addresses: Mapping[str, int]) -> None:
             for name, address in addresses.items():
                 if before.get(name) != address:
-                    function, shape = bind[name]
-                    function(name, "cpu", 0, np.float32, shape, address)
+                    function, tensor = bind[name]
+                    function(name, "cpu", 0, dtype_of(tensor), tensor.shape, address)
                     before[name] = address
             session.run_with_iobinding(binding)
 
