@@ -41,7 +41,7 @@ CONCEPTS = (
     {"weights", "tiling", "program"},
     {"contractions", "fusion"},
     {"channels", "regions"},
-    {"winograd", "merging"},
+    {"winograd", "merging", "quantization"},
 )
 """The folders of the passes from the bottom up; the passes themselves are above all of them."""
 
