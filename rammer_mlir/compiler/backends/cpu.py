@@ -31,8 +31,11 @@ class CpuBackend(Backend):
     spelling: ClassVar[str] = "cpu[:CPU]"
     lacks: ClassVar[tuple[str, ...]] = ("Code is for Linux; that for aarch64 was never run.",)
     takes: ClassVar[frozenset[str]] = frozenset(
-        {"rkernels", "offload", "offload_choice", "offload_seconds", "offload_check"}
-    )
+        {
+            "rkernels", "offload", "offload_choice", "offload_seconds", "offload_check",
+            "quantize", "calibration", "quantize_bound", "quantize_method", "quantize_dynamic",
+        }
+    )  # fmt: skip
     measures: ClassVar[bool] = True
     has_supersteps: ClassVar[bool] = True
 
