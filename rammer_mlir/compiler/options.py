@@ -119,6 +119,19 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
     return checked
 
 
+def refuse_samples(options: CheckedOptions) -> None:
+    """Refuse to quantize a model whose parts the host runs: samples are not of the parts' inputs.
+
+    Raises:
+        OptionError: if there are samples.
+    """
+    if options.samples is not None:
+        raise OptionError(
+            "quantize: expected a model that is one program, found one of several that the host "
+            "runs; leave it out"
+        )
+
+
 def check_shapes(shapes: object) -> dict[str, tuple[int, ...]]:
     """Return the shapes of inputs by name, with plain integers; none for None.
 
