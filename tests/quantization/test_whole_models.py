@@ -83,6 +83,18 @@ def test_a_code_generator_without_integers() -> None:
         np.testing.assert_allclose(exe.run(feeds_of(samples))["y"], exact, rtol=1e-4, atol=1e-4)
 
 
+def test_the_host_computes_quantized_regions_without_code() -> None:
+    """IREE makes no code of several dispatches, which quantizing in front of a product is."""
+    model = model_of(LENET)
+    samples = samples_of(model)
+    given = {"offload": "iree", "offload_choice": "always", "quantize_bound": 20}
+    with quantized(model, samples, **given) as exe, quantized(model, samples) as host:
+        bits = [r["bits"] for r in exe.stats["quantize"] if "no product" not in r["reason"]]
+        assert bits == [8] * LAYERS["lenet"]
+        found = exe.run(feeds_of(samples))["y"]
+        np.testing.assert_allclose(found, host.run(feeds_of(samples))["y"], rtol=1e-4, atol=1e-4)
+
+
 def test_the_choice_by_cost() -> None:
     """Regions that are given back to the host are quantized there."""
     model = model_of(LENET)
