@@ -109,19 +109,25 @@ def _add_candidate(
     block = body_of(function)
     rewrite = RegionRewrite(block, precision, weights_of_call(call.op, arrays), ranges)
     rewrite.run()
-    operands = list(call.op.operands)
-    for number, weight in enumerate(rewrite.added):
-        attributes = {
-            CONSTANT: ir.StringAttr.get(f"{symbol_name(function)}.{number}"),
-            VALUE: ir.DenseElementsAttr.get(weight.array),
-        }
-        operands.append(arguments.add(weight.value.type, attributes))
+    operands = [*call.op.operands, *_new_weights(symbol_name(function), rewrite, arguments)]
     used = [any(True for _ in argument.uses) for argument in block.arguments]
     for number in reversed([n for n, is_used in enumerate(used) if not is_used]):
         block.erase_argument(number)
     set_type(function)
     kept = [value for value, is_used in zip(operands, used, strict=True) if is_used]
     return Candidate(call, call_of(function, kept, call.op), function)
+
+
+def _new_weights(
+    region: str, rewrite: RegionRewrite, arguments: ArgumentList
+) -> Iterator[ir.Value]:
+    """Add the constants of a rewritten region to the entry function."""
+    for number, weight in enumerate(rewrite.added):
+        attributes = {
+            CONSTANT: ir.StringAttr.get(f"{region}.{number}"),
+            VALUE: ir.DenseElementsAttr.get(weight.array),
+        }
+        yield arguments.add(weight.value.type, attributes)
 
 
 def erase_uncalled(module: ir.Module) -> None:

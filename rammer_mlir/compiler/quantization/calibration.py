@@ -99,24 +99,28 @@ def signal_to_noise(
     The ratio is that of the sums of squares of the results of f32, and of the differences, over
     all results and samples.
     """
-    places = {op.operation: place for place, op in enumerate(entry_block(module).operations)}
+    if not candidates:
+        return []
     copy = copy_module(module)
-    copied = list(entry_block(copy).operations)
-    both = [
-        list(copied[places[call]].operation.results)
-        for each in candidates
-        for call in (each.call.op, each.made)
-    ]
-    values = [value for results in both for value in results]
-    return_more(entry_function(copy), values)
+    count = _return_both(module, copy, candidates)
     energies = np.zeros((len(candidates), 2))
-    with observer.observe(copy, len(values)) as observations:
+    with observer.observe(copy, count) as observations:
         for outputs in observations:
             rest = iter(outputs)
             for number, each in enumerate(candidates):
                 exact, found = ([next(rest) for _ in each.made.results] for _ in range(2))
                 energies[number] += _energies(exact, found)
     return [_decibels(float(signal), float(noise)) for signal, noise in energies]
+
+
+def _return_both(module: ir.Module, copy: ir.Module, candidates: Sequence[Candidate]) -> int:
+    """Let a module's copy return the results of f32 and quantized; return their number."""
+    places = {op.operation: place for place, op in enumerate(entry_block(module).operations)}
+    copied = list(entry_block(copy).operations)
+    calls = (call for each in candidates for call in (each.call.op, each.made))
+    values = [value for call in calls for value in copied[places[call]].operation.results]
+    return_more(entry_function(copy), values)
+    return len(values)
 
 
 def _energies(exact: Sequence[Array], found: Sequence[Array]) -> NDArray[np.float64]:
