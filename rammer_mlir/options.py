@@ -6,6 +6,7 @@ them from here: a new option is one entry of ``Options`` and its use.
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -162,6 +163,56 @@ class Options(TypedDict, total=False):
             flag="--module-option",
             metavar="NAME.OPTION=VALUE",
             words="a mapping from names to values, as {'openvino.threads': 2}",
+            only_for="the CPU",
+        ),
+    ]
+    quantize: Annotated[
+        int,
+        Option(
+            0,
+            "on a CPU, bits of what products and convolutions of regions read, 8 or 16, where that "
+            "is good enough on the calibration data; regions are those of offload, or each layer "
+            "for the host; 0 for 32",
+            metavar="8|16",
+            only_for="the CPU",
+        ),
+    ]
+    calibration: Annotated[
+        str | os.PathLike[str] | Mapping[str, object] | None,
+        Option(
+            None,
+            "samples of the inputs for quantize: an .npz file with an array for each input, which "
+            "holds the samples one behind the other; in Python also the arrays by name",
+            metavar="FILE.npz",
+            words="the name of an .npz file, or arrays by name",
+            only_for="the CPU",
+        ),
+    ]
+    quantize_bound: Annotated[
+        float,
+        Option(
+            25.0,
+            "least ratio of signal to noise, in decibels, of a region with fewer bits; below it, "
+            "the region stays f32",
+            metavar="DECIBELS",
+            only_for="the CPU",
+        ),
+    ]
+    quantize_method: Annotated[
+        str,
+        Option(
+            "minmax",
+            "how the range of 8 bits is chosen: all values of the samples, 99.99% of them, or "
+            "those whose clipping diverges least",
+            metavar="minmax|percentile|entropy",
+            only_for="the CPU",
+        ),
+    ]
+    quantize_dynamic: Annotated[
+        bool,
+        Option(
+            False,
+            "take the range of 8 bits from the data of each run, not from the samples",
             only_for="the CPU",
         ),
     ]

@@ -41,7 +41,7 @@ CONCEPTS = (
     {"weights", "tiling", "program"},
     {"contractions", "fusion"},
     {"channels", "regions"},
-    {"winograd", "merging"},
+    {"winograd", "merging", "quantization"},
 )
 """The folders of the passes from the bottom up; the passes themselves are above all of them."""
 
@@ -61,7 +61,7 @@ BELOW_CODEGENS = (
     {"inexpressible"},
     {"primitives"},
     {"table_code"},
-    {"graph", "iree", "onednn"},
+    {"graph", "host", "iree", "onednn"},
 )
 """The rooms of the code generators from the bottom up: no integration uses another one."""
 

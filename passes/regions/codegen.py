@@ -92,7 +92,11 @@ def _check(name: str, value: object) -> Codegen:
     return cast("Codegen", given)
 
 
+HOST = "host"
+"""The code generator whose regions have no code: they are changed, and the host's again."""
+
 _OWN: dict[str, str] = {
+    HOST: "rammer_mlir.codegens.host.codegen:Host",
     "iree": "rammer_mlir.codegens.iree.codegen:Iree",
     "numpy": "rammer_mlir.codegens.graph.codegen:NumPyGraphs",
     "onednn": "rammer_mlir.codegens.onednn.codegen:OneDnn",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.structured import Structured, plain_dim
-from rammer_mlir.passes.regions.expressions import Input, apply, body_expression
+from rammer_mlir.passes.regions.expressions import Expression, Input, apply, body_expression
 from rammer_mlir.passes.regions.reading import Attribute, Reading
 from rammer_mlir.passes.regions.reductions import starts_at
 from rammer_mlir.passes.regions.weights import Weights, operand_of
@@ -20,7 +20,15 @@ from rammer_mlir.passes.regions.windows import (
     window_attributes,
 )
 
-_PRODUCTS = apply("add", apply("mul", Input(0), Input(1)), Input(2))
+
+def _sum_of(widen: str) -> Expression:
+    """Return the body of a sum of products of elements that are widened first, if ``widen``."""
+    first, second = (apply(widen, Input(n)) if widen else Input(n) for n in range(2))
+    return apply("add", apply("mul", first, second), Input(2))
+
+
+_PRODUCTS = (_sum_of(""), _sum_of("cast_i32"), _sum_of("cast_f32"))
+"""Bodies of contractions: of one type, of integers added in i32, of halves added in f32."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ class _Roles:
 
 def read_contraction(op: Structured, weights: Weights) -> Reading | None:
     """Read a sum of products of two inputs that starts at zero."""
-    if len(op.inputs) != 2 or op.num_outputs != 1 or body_expression(op) != _PRODUCTS:
+    if len(op.inputs) != 2 or op.num_outputs != 1 or body_expression(op) not in _PRODUCTS:
         return None
     if not starts_at(op, 0.0):
         return None

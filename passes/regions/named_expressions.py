@@ -103,6 +103,12 @@ def _gelu(x: Expression) -> Expression:
     return _call("mul", _call("mul", x, 0.5), inner)
 
 
+def _quantize(x: Expression) -> Expression:
+    """Return what passes/quantization writes for 8 bits with a scale and zero point."""
+    rounded = _call("roundeven", _call("div", x, _parameter("scale")))
+    return _call("cast_i8", _clip(_call("add", rounded, _parameter("zero")), -128, 127))
+
+
 _X, _Y = Input(0), Input(1)
 _LINEAR = _call("add", _call("mul", _X, _parameter("alpha")), _parameter("beta"))
 
@@ -113,6 +119,7 @@ _TEMPLATES: tuple[tuple[str, Expression], ...] = (
         "clip",
         _call("maximum", _call("minimum", _X, _parameter("maximum")), _parameter("minimum")),
     ),
+    ("quantize", _quantize(_X)),
     ("sigmoid", _sigmoid(_X)),
     ("swish", _call("mul", _X, _sigmoid(_X))),
     ("gelu", _gelu(_X)),

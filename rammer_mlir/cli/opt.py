@@ -30,6 +30,7 @@ from rammer_mlir.cli.model_options import (
     single_sizes,
     source_of,
 )
+from rammer_mlir.compiler.registry import COMPILER_PASSES
 from rammer_mlir.errors import OptionError, PassError, RammerError
 from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.passes.manager import AfterPass, check_pipeline, pipeline_of_flags, run_pipeline
@@ -40,8 +41,9 @@ from rammer_mlir.programs.dimensions import COMMAND_LINE
 from rammer_mlir.support.log import logged_seconds, shown_on_stderr
 from rammer_mlir.support.plugins import load_plugins
 
-ALL_PASSES = (*PASSES, *LOWERING_PASSES)
-"""The passes from the `linalg` stage to the `program` stage, then those that lower rKernels."""
+ALL_PASSES = (*PASSES, *LOWERING_PASSES, *COMPILER_PASSES)
+"""The passes from the `linalg` stage to the `program` stage, those that lower rKernels, those that
+run whole programs."""
 
 _BYTECODE = b"ML\xefR"
 _ONNX = b"\x08"  # the first field of a ModelProto; no IR begins with this control character

@@ -27,7 +27,7 @@ from rammer_mlir.bindings import PACKAGE
 from rammer_mlir.compiler.backends.registry import is_own_target
 from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.known_code import KnownCode
-from rammer_mlir.compiler.options import CheckedOptions
+from rammer_mlir.compiler.options import CheckedOptions, refuse_samples
 from rammer_mlir.errors import OptionError, RammerError
 from rammer_mlir.frontends.onnx.digest import model_digest
 from rammer_mlir.frontends.onnx.given import Source
@@ -218,7 +218,10 @@ class CachedCompiler:
         """Return the host program that serves all sizes of open dimensions; None without one."""
         from rammer_mlir.frontends.onnx import import_open
 
-        return import_open(model)
+        found = import_open(model)
+        if found is not None:
+            refuse_samples(self._options)
+        return found
 
 
 def compile_key(source: Source, options: CheckedOptions, shapes: Shapes | None) -> str | None:

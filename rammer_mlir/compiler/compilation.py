@@ -14,7 +14,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.backends.backend import Code
 from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.known_code import KnownCode
-from rammer_mlir.compiler.options import CheckedOptions
+from rammer_mlir.compiler.options import CheckedOptions, refuse_samples
 from rammer_mlir.compiler.pipeline import applied_costs
 from rammer_mlir.compiler.stage import Image, Work, run_stages
 from rammer_mlir.compiler.stage_names import PORTABLE_STAGES
@@ -76,6 +76,7 @@ def compile_any_model(
     begin = time.perf_counter()
     imported = import_any(source, given.shapes, given.values, is_repeated=given.is_repeated)
     if isinstance(imported, HostedGraph):
+        refuse_samples(options)
         return imported
     compilation = Compilation.of_import(imported, options, begin)
     compilation.use_known(known)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rammer_mlir.compiler.quantization.samples import Samples
 from rammer_mlir.options import Options
 
 
@@ -20,6 +21,7 @@ class CompileOptions:
         costs: name of the cost function that is asked first; empty for none.
         rkernels: names of the providers that may offer rKernels.
         offload: names of the code generators that may compile regions.
+        samples: calibration data, where regions are quantized; else None.
         merge_growth: how much merged operators may multiply the arithmetic; 0 merges none.
         tile_bytes: most bytes that an rTask touches, for a bulk-synchronous device; else 0.
         fold_to: vEUs that execute what was scheduled for ``num_veus`` of a bulk-synchronous device;
@@ -34,6 +36,7 @@ class CompileOptions:
     costs: str
     rkernels: tuple[str, ...]
     offload: tuple[str, ...]
+    samples: Samples | None
     merge_growth: float
     tile_bytes: int
     fold_to: int

@@ -16,6 +16,8 @@ from functools import cached_property
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.offload_decision import OffloadDecision
 from rammer_mlir.compiler.offload_search import HOST, Choice, Search
+from rammer_mlir.compiler.quantization.decisions import QuantizationReport
+from rammer_mlir.compiler.region_forming import FormRegions
 from rammer_mlir.compiler.stage import Step, Work
 from rammer_mlir.lowering.profiling.profiler import profile_kernels
 from rammer_mlir.lowering.registry import LOWERING_PASSES
@@ -39,12 +41,12 @@ class TrialPasses:
 
     Attributes:
         regions: for each partition, what forms its regions and asks for their code; the first is
-            that of the order of priority.
+            that of the order of priority. Regions that were quantized are so for the host too.
         kernels: from regions to rKernels on buffers.
         costs: write costs on rKernels.
     """
 
-    regions: Sequence[Sequence[str]]
+    regions: Sequence[FormRegions]
     kernels: Sequence[str]
     costs: Sequence[str]
 
@@ -62,6 +64,7 @@ def choose_regions(passes: TrialPasses) -> Step:
         )
         chosen = search.run()
         work.module = trials.module(chosen)
+        work.quantized = trials.partitions[chosen.partition].quantized
         work.decision = _decision(work.module, trials, search, chosen)
         if search.untried:
             LOGGER.warning(
@@ -105,6 +108,7 @@ class _Partition:
     """A module in which all regions that some code generators take have code."""
 
     module: ir.Module
+    quantized: QuantizationReport | None
 
     @cached_property
     def calls(self) -> Counter[str]:
@@ -136,13 +140,13 @@ class _Trials:
     def __init__(self, work: Work, passes: TrialPasses) -> None:
         self._work, self._passes = work, passes
         self._device = find_device(work.options.device).device(work.options.num_veus)
-        self.partitions = [_formed(work.module, regions) for regions in passes.regions]
+        self.partitions = [_formed(work, form) for form in passes.regions]
 
     def module(self, choice: Choice) -> ir.Module:
         """Return a program at the stage of regions."""
-        if not choice.kept:
-            return copy_module(self._work.module)
         partition = self.partitions[choice.partition]
+        if not choice.kept and partition.quantized is None:
+            return copy_module(self._work.module)
         return partition.without([n for n in partition.names if n not in choice.kept])
 
     def seconds(self, choice: Choice) -> float:
@@ -162,10 +166,9 @@ class _Trials:
         return graph_of_operators(module).graph()
 
 
-def _formed(module: ir.Module, passes: Sequence[str]) -> _Partition:
-    formed = copy_module(module)
-    _run(formed, passes)
-    return _Partition(formed)
+def _formed(work: Work, form: FormRegions) -> _Partition:
+    module = copy_module(work.module)
+    return _Partition(module, form(work, module))
 
 
 def _run(module: ir.Module, passes: Sequence[str]) -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from rammer_mlir.compiler.backends.registry import find_backend
 from rammer_mlir.compiler.compile_options import CompileOptions
+from rammer_mlir.compiler.quantization.quantize import quantization_of
+from rammer_mlir.compiler.quantization.samples import Samples
 from rammer_mlir.compiler.stage_names import PORTABLE_STAGES, REGIONS
 from rammer_mlir.errors import FallbackWarning, OptionError, TargetError
 from rammer_mlir.options import (
@@ -21,7 +23,7 @@ from rammer_mlir.options import (
     declared_options,
     with_defaults,
 )
-from rammer_mlir.passes.regions.codegen import CODEGENS, find_codegen
+from rammer_mlir.passes.regions.codegen import CODEGENS, HOST, find_codegen
 from rammer_mlir.passes.regions.declared_options import check_module_options
 from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS
 from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
@@ -74,11 +76,15 @@ class CheckedOptions(CompileOptions):
     def without_foreign_code(self) -> CheckedOptions:
         """Return the options for the same program of the compiler's own rKernels alone."""
         own = with_defaults({**self.given, "offload": "", "rkernels": "", "module_options": {}})
-        return replace(self, given=own, offload=(), rkernels=())
+        offload = (HOST,) if own["quantize"] else ()
+        return replace(self, given=own, offload=offload, rkernels=())
 
     def key(self) -> dict[str, object]:
         """Return all that decides what a model is compiled to, for JSON."""
-        decided: dict[str, object] = {**vars(self), "backend": repr(self.backend)}
+        samples = None if self.samples is None else self.samples.digest
+        decided: dict[str, object] = {
+            **vars(self), "backend": repr(self.backend), "samples": samples
+        }  # fmt: skip
         return {**decided, "tools": self.backend.tools()}
 
 
@@ -90,7 +96,7 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
             option does not fit the target.
         TargetError: if the target's chip is unknown or too old.
     """
-    options = with_defaults(given)
+    samples, options = _read_samples(with_defaults(given))
     _check_kinds(options)
     options = as_plain_values(options)
     backend = find_backend(_check_target(target))
@@ -114,13 +120,26 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
         target=target, backend=backend, given=options, num_veus=num_veus,
         device=costs or described.name, measured=measured, costs="" if measured else asked,
         rkernels=_check_names(options["rkernels"], KERNEL_PROVIDERS),
-        offload=_check_offload(options),
+        offload=_check_offload(options), samples=_check_quantize(options, samples),
         merge_growth=_check_merge(options["merge"], options["policy"]),
         tile_bytes=vdevice.max_shared_memory if vdevice.is_bulk_synchronous else 0,
         fold_to=cores if vdevice.is_bulk_synchronous else 0,
     )  # fmt: skip
     backend.check(checked)
     return checked
+
+
+def refuse_samples(options: CheckedOptions) -> None:
+    """Refuse to quantize a model whose parts the host runs: samples are not of the parts' inputs.
+
+    Raises:
+        OptionError: if there are samples.
+    """
+    if options.samples is not None:
+        raise OptionError(
+            "quantize: expected a model that is one program, found one of several that the host "
+            "runs; leave it out"
+        )
 
 
 def check_shapes(shapes: object) -> dict[str, tuple[int, ...]]:
@@ -249,6 +268,41 @@ def _check_names(names: str, registry: Registry[Any]) -> tuple[str, ...]:
     return found
 
 
+def _read_samples(options: Options) -> tuple[Samples | None, Options]:
+    """Return the calibration data, and options in which its digest stands for it.
+
+    Raises:
+        OptionError: if it is neither arrays nor the name of a file.
+        InputError: if there are no arrays of numbers.
+    """
+    given = cast("object", options["calibration"])
+    if given is None:
+        return None, options
+    if given == "" or not isinstance(given, str | os.PathLike | Mapping):
+        raise OptionError(
+            f"calibration: expected the name of an .npz file, or arrays by name, found {given!r}"
+        )
+    samples = Samples.of(given)
+    digested = options.copy()
+    digested["calibration"] = samples.digest
+    return samples, digested
+
+
+def _check_quantize(options: Options, samples: Samples | None) -> Samples | None:
+    bits = options["quantize"]
+    if not bits:
+        if samples is not None or options["quantize_dynamic"]:
+            raise OptionError("quantize: expected 8 or 16 with calibration data, found 0")
+        return None
+    quantization_of(options, ()).check()
+    if samples is None:
+        raise OptionError(
+            "calibration: expected samples of the inputs for quantize, found none; give an .npz "
+            "file"
+        )
+    return samples
+
+
 def _check_offload(options: Options) -> tuple[str, ...]:
     choice, seconds = options["offload_choice"], options["offload_seconds"]
     if choice not in ("cost", "always"):
@@ -258,7 +312,9 @@ def _check_offload(options: Options) -> tuple[str, ...]:
     if options["fallback"] not in ("refuse", "host"):
         raise OptionError(f"fallback: expected 'refuse' or 'host', found {options['fallback']!r}")
     found = _check_names(options["offload"], CODEGENS)
-    return tuple(name for name in found if _is_there(name, fallback=options["fallback"] == "host"))
+    has_fallback = options["fallback"] == "host"
+    there = tuple(name for name in found if _is_there(name, fallback=has_fallback))
+    return there or ((HOST,) if options["quantize"] else ())
 
 
 def _check_module_options(options: Options) -> dict[str, str | int | float | bool]:

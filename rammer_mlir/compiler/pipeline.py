@@ -11,10 +11,13 @@ from collections.abc import Sequence
 from rammer_mlir.compiler import steps
 from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.offload_choice import TrialPasses, choose_regions
+from rammer_mlir.compiler.quantization.quantize import quantization_of
+from rammer_mlir.compiler.region_forming import FormRegions, all_regions, form_regions
 from rammer_mlir.compiler.stage import Stage
 from rammer_mlir.compiler.stage_names import REGIONS
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.llvm.named_machines import NamedMachine
+from rammer_mlir.passes.regions.codegen import HOST
 from rammer_mlir.programs.module_options import text_of, written
 from rammer_mlir.programs.residency import Multiprocessors
 from rammer_mlir.scheduling.policies.ios import Ios
@@ -159,12 +162,12 @@ def _regions(options: CompileOptions, named: NamedMachine | None) -> tuple[Stage
     """Return the stage that finds regions for code generators, and keeps those that are chosen."""
     if not options.offload:
         return ()
-    if options.given["offload_choice"] == "always":
+    if options.given["offload_choice"] == "always" or options.offload == (HOST,):
         return (
-            Stage(REGIONS, (*_GENERAL_GRAPH, *_formed_regions(options, options.offload, named))),
+            Stage(REGIONS, _GENERAL_GRAPH, all_regions(_formed(options, options.offload, named))),
         )
     passes = TrialPasses(
-        [_formed_regions(options, names, named) for names in _priorities(options.offload)],
+        [_formed(options, names, named) for names in _priorities(options.offload)],
         (*_cpu_operators(options), *_cpu_tasks(options), *_cpu_buffers(options, checked=False)),
         applied_costs(options),
     )
@@ -177,23 +180,27 @@ def _priorities(names: Sequence[str]) -> list[tuple[str, ...]]:
     return list(dict.fromkeys([*rotated, *((name,) for name in names)]))
 
 
-def _formed_regions(
-    options: CompileOptions, codegens: Sequence[str], named: NamedMachine | None
-) -> tuple[str, ...]:
-    """Return the passes that form regions for code generators, and ask these for their code."""
+def _formed(
+    options: CompileOptions, codegens: tuple[str, ...], named: NamedMachine | None
+) -> FormRegions:
+    """Return what forms regions for code generators, and asks for their code."""
     names = ",".join(codegens)
     where = f'device="{options.device}" num-veus={options.num_veus}'
-    return (
+    outlined = (
         f"rtask-match-composites{{table={names}}}",
         f"rtask-annotate-regions{{codegens={names}}}",
         "rtask-merge-regions",
         f"rtask-split-regions{{{where}}}",
         "rtask-outline-regions",
+    )
+    generated = (
         "rtask-layout-regions",
         _generated_regions(options, named),
         "rtask-inline-regions",
         *_SIMPLIFIED,
     )
+    quantization = quantization_of(options.given, codegens) if options.samples else None
+    return form_regions(outlined, generated, quantization)
 
 
 def _generated_regions(options: CompileOptions, named: NamedMachine | None) -> str:

@@ -16,6 +16,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.known_code import KnownCode
 from rammer_mlir.compiler.offload_decision import OffloadDecision
+from rammer_mlir.compiler.quantization.decisions import QuantizationReport
 from rammer_mlir.emulation.codegen.kernel import KernelCode
 from rammer_mlir.lowering.external.code import ForeignCode
 from rammer_mlir.lowering.registry import LOWERING_PASSES
@@ -56,6 +57,7 @@ class Work:
         identity: of the program's code, where ``known`` is given and has none of it.
         executor: where rKernels are measured; here, one by one, if None.
         decision: which regions foreign code generators compile, where that was chosen by cost.
+        quantized: what became of regions that were to be quantized.
     """
 
     module: ir.Module
@@ -75,6 +77,7 @@ class Work:
     identity: bytes = b""
     executor: Executor | None = None
     decision: OffloadDecision | None = None
+    quantized: QuantizationReport | None = None
 
     @contextmanager
     def timed(self, part: str) -> Generator[None]:

@@ -66,8 +66,9 @@ def _lower_to_threads(work: Work, machine: Machine) -> None:
         work.stats["operations"] = _operations(read_plan(work.module))
     modules = [code.module for code in work.foreign]
     image = build_image(work.module, weights, work.signature, options.launched_veus, modules)
-    if work.decision is not None:
-        image = replace(image, summary=f"{image.summary}\n{work.decision.summary}")
+    for decided in (work.decision, work.quantized):
+        if decided is not None:
+            image = replace(image, summary=f"{image.summary}\n{decided.summary}")
     work.image = image
     if work.known is not None and not work.foreign:
         identity = code_identity(work.module, image.program, machine)

@@ -1,7 +1,7 @@
 """Graphs of operators as JSON: what engines run that know operators, and no code.
 
 Operators, their attributes and the order of their inputs are ONNX's, of one version of its default
-domain. All tensors are f32 and of static shape, unless an operator says else.
+domain. All tensors are of static shape, and of f32 unless they say else.
 """
 
 from __future__ import annotations
@@ -11,7 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-FORMAT, VERSION = "rammer-graph", 1
+FORMAT, VERSION = "rammer-graph", 2
+
+_READABLE = (1, VERSION)
+"""Versions that are read: the first has f32 alone."""
+
+ELEMENT_TYPES: Mapping[str, str] = {
+    "f32": "float32", "f16": "float16", "i8": "int8", "i32": "int32", "i64": "int64"
+}  # fmt: skip
+"""Element types of tensors, and NumPy's names of them; integers are signed."""
 
 OPSET = 20
 """The version of ONNX's operators."""
@@ -22,24 +30,24 @@ Value = int | float | str | Sequence[int] | Sequence[float]
 
 @dataclass(frozen=True)
 class GraphTensor:
-    """A tensor that the graph reads or computes: its name, and its static shape."""
+    """A tensor that the graph reads or computes: its name, its static shape and element type."""
 
     name: str
     shape: tuple[int, ...]
+    element_type: str = "f32"
 
 
 @dataclass(frozen=True)
 class GraphConstant:
-    """Numbers that belong to the graph, not to the model's weights; integers are i64."""
+    """Numbers that belong to the graph, not to the model's weights: i64, as shapes and axes are.
+
+    Others name their element type.
+    """
 
     name: str
     shape: tuple[int, ...]
     values: tuple[float, ...] | tuple[int, ...]
-
-    @property
-    def is_integer(self) -> bool:
-        """Whether it holds integers, as shapes and axes are."""
-        return all(isinstance(value, int) for value in self.values)
+    element_type: str = "i64"
 
 
 @dataclass(frozen=True)
@@ -84,18 +92,33 @@ class Graph:
         """
         found: Any = json.loads(content)
         head = (found.get("format"), found.get("version"), found.get("opset"))
-        if head != (FORMAT, VERSION, OPSET):
+        if head not in [(FORMAT, version, OPSET) for version in _READABLE]:
             raise ValueError(f"expected a graph {(FORMAT, VERSION, OPSET)}, found {head}")
         return cls(
             found["name"],
-            tuple(GraphTensor(t["name"], tuple(t["shape"])) for t in found["inputs"]),
-            tuple(GraphTensor(t["name"], tuple(t["shape"])) for t in found["outputs"]),
-            tuple(
-                GraphConstant(c["name"], tuple(c["shape"]), tuple(c["values"]))
-                for c in found["constants"]
-            ),
+            tuple(map(_tensor, found["inputs"])),
+            tuple(map(_tensor, found["outputs"])),
+            tuple(map(_constant, found["constants"])),
             tuple(
                 GraphNode(n["op"], tuple(n["inputs"]), tuple(n["outputs"]), n["attributes"])
                 for n in found["nodes"]
             ),
         )
+
+
+def _tensor(given: Mapping[str, Any]) -> GraphTensor:
+    return GraphTensor(given["name"], tuple(given["shape"]), _type(given, "f32"))
+
+
+def _constant(given: Mapping[str, Any]) -> GraphConstant:
+    values = tuple(given["values"])
+    # The first version has integers of i64 and f32 alone.
+    default = "i64" if all(isinstance(value, int) for value in values) else "f32"
+    return GraphConstant(given["name"], tuple(given["shape"]), values, _type(given, default))
+
+
+def _type(given: Mapping[str, Any], default: str) -> str:
+    found = given.get("element_type", default)
+    if found not in ELEMENT_TYPES:
+        raise ValueError(f"expected elements of {', '.join(ELEMENT_TYPES)}, found {found}")
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rammer_mlir
@@ -20,8 +21,13 @@ OTHER: dict[str, Any] = {
     "policy": "sequential", "num_veus": 7, "costs": "h100", "merge": 2.0, "winograd": False,
     "watchdog": 9, "per_operator": True, "offload_seconds": 5.0,
     "offload_check": True, "fallback": "host",
+    "quantize": 16, "calibration": {"x": np.ones((1, 4, 8), np.float32)},
+    "quantize_bound": 40.0, "quantize_method": "entropy", "quantize_dynamic": True,
 }  # fmt: skip
 """For each option a value that is not its default."""
+
+QUANTIZED: dict[str, Any] = {"quantize": 8, "calibration": {"x": np.zeros((1, 4, 8), np.float32)}}
+"""What the options of quantization need."""
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +61,9 @@ def test_the_docstring_names_every_option() -> None:
 @pytest.mark.parametrize("name", OTHER)
 def test_every_option_is_in_the_key_of_the_cache(name: str, model: bytes) -> None:
     target = "nvvm" if name in ("watchdog", "per_operator") else "cpu"
-    plain = compile_key(model, check_options(target), None)
-    other = compile_key(model, check_options(target, **{name: OTHER[name]}), None)
+    given = QUANTIZED if name in QUANTIZED or name.startswith("quantize") else {}
+    plain = compile_key(model, check_options(target, **given), None)
+    other = compile_key(model, check_options(target, **{**given, name: OTHER[name]}), None)
     assert plain is not None and other is not None and plain != other
 
 

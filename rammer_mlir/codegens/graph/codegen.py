@@ -79,3 +79,11 @@ class OpenVinoGraphs(_Graphs):
         Requirement("openvino", library="/libopenvino_c.so.*", extra="offload-openvino"),
         Requirement("onnx", extra="offload-openvino"),
     )
+
+    def supports(self, reading: Reading) -> bool:
+        """Whether a graph can say an operation, and OpenVINO computes it as it is said.
+
+        It leaves out conversions to f16 and back.
+        """
+        operands = (*reading.inputs, reading.output)
+        return super().supports(reading) and all(o.element_type != "f16" for o in operands)

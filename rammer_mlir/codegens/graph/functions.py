@@ -33,6 +33,20 @@ _NAMED: Mapping[str, tuple[str, Mapping[str, float]]] = {
 }
 """Names of expressions of one input: the operator, and its attributes where they are left out."""
 
+CASTS: Mapping[str, int] = {"f32": 1, "i8": 3, "i32": 6, "f16": 10}
+"""Numbers of element types in ONNX's attributes."""
+
+
+def write_cast(writer: GraphWriter, value: str, element_type: str, out: str = "") -> str:
+    """Write a conversion of elements.
+
+    Raises:
+        NotExpressibleError: if graphs do not have the type.
+    """
+    if element_type not in CASTS:
+        raise NotExpressibleError(element_type)
+    return writer.node("Cast", [value], out, to=CASTS[element_type])
+
 
 def write_function(
     writer: GraphWriter,
@@ -56,6 +70,9 @@ def write_function(
     Raises:
         NotExpressibleError: if a function has no operator.
     """
+    if kind == "quantize":
+        scale, zero = writer.number(parameters["scale"]), writer.number(parameters["zero"], "i8")
+        return writer.node("QuantizeLinear", [*inputs, scale, zero])
     if kind in _NAMED and len(inputs) == 1:
         name, defaults = _NAMED[kind]
         given = {key: parameters.get(key, 1.0 if kind == "elu" else 0.0) for key in defaults}
@@ -70,6 +87,8 @@ def _write(writer: GraphWriter, expression: Expression, inputs: Sequence[str]) -
         return writer.number(expression.value)
     assert isinstance(expression, Apply)
     operands = [_write(writer, operand, inputs) for operand in expression.operands]
+    if expression.function.startswith("cast_"):
+        return write_cast(writer, operands[0], expression.function.removeprefix("cast_"))
     if expression.function == "rsqrt":
         return writer.node("Reciprocal", [writer.node("Sqrt", operands)])
     if expression.function not in _OPERATORS:

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.codegens.graph.functions import write_function
+from rammer_mlir.codegens.graph.functions import CASTS, write_cast, write_function
 from rammer_mlir.codegens.graph.writer import GraphWriter
 from rammer_mlir.codegens.inexpressible import NotExpressibleError
 from rammer_mlir.codegens.primitives.convolutions import has_known_windows, spatial_letters
@@ -16,7 +16,7 @@ from rammer_mlir.passes.regions.elementwise import FIRST_ELEMENT
 from rammer_mlir.passes.regions.reading import Operand, Reading
 from rammer_mlir.passes.regions.region import Region
 from rammer_mlir.passes.regions.weights import number_of
-from rammer_mlir.programs.json_graph import Graph, GraphTensor
+from rammer_mlir.programs.json_graph import ELEMENT_TYPES, Graph, GraphTensor, Value
 
 Namer = Callable[[Hashable], str]
 """Returns the name of a tensor."""
@@ -26,6 +26,9 @@ _REDUCTIONS = {
     "reduce_min": "ReduceMin", "reduce_prod": "ReduceProd", "reduce_l1": "ReduceL1",
     "reduce_sum_square": "ReduceSumSquare",
 }  # fmt: skip
+
+_ANY_TYPE = ("transpose", "reshape", "slice", "concat", "pad", "broadcast")
+"""Kinds that move elements of any type."""
 
 
 def graph_of(region: Region) -> Graph:
@@ -40,12 +43,19 @@ def graph_of(region: Region) -> Graph:
             raise NotExpressibleError(operation.name)
         for reading in operation.readings:
             write_reading(writer, reading, partial(_numbered, operation.values))
-    inputs = [GraphTensor(f"v{n}", _shape(kind)) for n, kind in enumerate(region.inputs)]
+    inputs = [_tensor(n, kind) for n, kind in enumerate(region.inputs)]
     pairs = zip(region.results, region.outputs, strict=True)
-    outputs = [GraphTensor(f"v{number}", _shape(kind)) for number, kind in pairs]
+    outputs = [_tensor(number, kind) for number, kind in pairs]
     if len({tensor.name for tensor in (*inputs, *outputs)}) < len(inputs) + len(outputs):
         raise NotExpressibleError("a result that is given as it is, or twice")
     return writer.graph(region.name, inputs, outputs)
+
+
+def _tensor(number: int, kind: ir.Type) -> GraphTensor:
+    tensor = ir.RankedTensorType(kind)
+    if str(tensor.element_type) not in ELEMENT_TYPES:
+        raise NotExpressibleError(str(tensor.element_type))
+    return GraphTensor(f"v{number}", tuple(tensor.shape), str(tensor.element_type))
 
 
 def _numbered(values: Mapping[Hashable, int], value: Hashable) -> str:
@@ -67,8 +77,13 @@ def write_reading(writer: GraphWriter, reading: Reading, name_of: Namer) -> None
     Raises:
         NotExpressibleError: if it cannot be said.
     """
-    if any(o.element_type != "f32" or 0 in o.shape for o in (*reading.inputs, reading.output)):
-        raise NotExpressibleError("other elements than f32, or none")
+    operands = (*reading.inputs, reading.output)
+    if any(0 in operand.shape for operand in operands):
+        raise NotExpressibleError("no elements")
+    types = {operand.element_type for operand in operands}
+    is_mixed = reading.kind in _ANY_TYPE or "expression" in reading.attributes
+    if types != {"f32"} and not (types <= set(CASTS) and (is_mixed or _is_contraction(reading))):
+        raise NotExpressibleError(f"{reading.kind} of {', '.join(sorted(types))}")
     write = _WRITERS.get(reading.kind)
     if write is None and "expression" in reading.attributes:
         write = _write_elementwise
@@ -99,8 +114,8 @@ def _write_convolution(
     if weight.shape != (features, channels, *given["kernel"]):
         w = writer.reshape(w, (features, channels, *given["kernel"]))
     is_split = "G" in given["output_layout"]
-    y = writer.node(
-        "Conv", [x, w], "" if is_split else out,
+    y = _multiply(
+        writer, "Conv", reading, [x, w], "" if is_split else out,
         strides=list(given["strides"]), dilations=list(given["dilations"]),
         pads=list(given["pads"]), group=given["groups"],
     )  # fmt: skip
@@ -135,7 +150,25 @@ def _write_product(writer: GraphWriter, reading: Reading, inputs: Sequence[str],
             order = [*range(reading.inputs[place].rank)]
             order[-2:] = order[-1], order[-2]
             operands[place] = writer.node("Transpose", [operands[place]], perm=order)
-    writer.node("MatMul", operands, out)
+    _multiply(writer, "MatMul", reading, operands, out)
+
+
+def _is_contraction(reading: Reading) -> bool:
+    """Whether a reading sums products of integers in i32, or of halves in f32."""
+    types = [operand.element_type for operand in (*reading.inputs, reading.output)]
+    is_known = reading.kind in ("matmul", "batch_matmul") or "weight_layout" in reading.attributes
+    return is_known and types in (["i8", "i8", "i32"], ["f16", "f16", "f32"])
+
+
+def _multiply(
+    writer: GraphWriter, op: str, reading: Reading, factors: Sequence[str], out: str,
+    **attributes: Value,
+) -> str:  # fmt: skip
+    """Write a contraction: of integers by its own operator, of halves in f32."""
+    kind = reading.inputs[0].element_type
+    if kind == "f16":
+        factors = [write_cast(writer, factor, "f32") for factor in factors]
+    return writer.node(f"{op}Integer" if kind == "i8" else op, factors, out, **attributes)
 
 
 def _write_reduction(
@@ -181,7 +214,8 @@ def _write_pad(writer: GraphWriter, reading: Reading, inputs: Sequence[str], out
     value = reading.attributes["value"]
     assert isinstance(value, float)
     widths = writer.integers(*_tuple(reading, "low"), *_tuple(reading, "high"))
-    writer.node("Pad", [*inputs, widths, writer.number(value)], out)
+    border = writer.number(value, reading.output.element_type)
+    writer.node("Pad", [*inputs, widths, border], out)
 
 
 def _write_fill(writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str) -> None:
@@ -243,10 +277,6 @@ def _align(
 def _tuple(reading: Reading, key: str) -> tuple[int, ...]:
     found: Any = reading.attributes[key]
     return found
-
-
-def _shape(kind: ir.Type) -> tuple[int, ...]:
-    return tuple(ir.RankedTensorType(kind).shape)
 
 
 _WRITERS: Mapping[str, Callable[[GraphWriter, Reading, Sequence[str], str], None]] = {

@@ -35,11 +35,12 @@ class GraphWriter:
         )
         return found.name
 
-    def number(self, value: float) -> str:
+    def number(self, value: float, element_type: str = "f32") -> str:
         """Return the name of a number without dimensions."""
         name = f"c{len(self._constants)}"
+        values = (float(value),) if element_type[0] == "f" else (int(value),)
         return self._constants.setdefault(
-            ("number", repr(value)), GraphConstant(name, (), (float(value),))
+            ("number", repr(value), element_type), GraphConstant(name, (), values, element_type)
         ).name
 
     def reshape(self, value: str, shape: Sequence[int]) -> str:

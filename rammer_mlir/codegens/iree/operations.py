@@ -26,7 +26,7 @@ _MAIN = (*_PRODUCTS, *_CONVOLUTIONS, *_DEPTHWISE, *_REDUCTIONS, *_POOLS, "softma
 
 _UNARY = tuple(
     "relu clip sigmoid swish gelu hard_sigmoid hard_swish leaky_relu elu softplus mish softsign "
-    "reciprocal square exp tanh erf sqrt rsqrt neg abs elementwise".split()
+    "reciprocal square quantize exp tanh erf sqrt rsqrt neg abs elementwise".split()
 )
 _BINARY = tuple("add sub mul div maximum minimum prelu elementwise".split())
 _ELEMENTWISE = tuple(dict.fromkeys((*_UNARY, *_BINARY)))

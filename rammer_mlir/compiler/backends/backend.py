@@ -101,7 +101,8 @@ class Backend(ABC):
         run_stages(work, self.stages(work.options), self.last_stage(work.options))
         assert work.image is not None
         offload = {} if work.decision is None else {"offload": work.decision.stats()}
-        stats = {"seconds": work.seconds, **work.stats, **offload}
+        quantized = {} if work.quantized is None else {"quantize": work.quantized.stats()}
+        stats = {"seconds": work.seconds, **work.stats, **offload, **quantized}
         return Code(work.image, work.binary or work.text.encode(), stats, work.kernel, work.objects)
 
     @abstractmethod

@@ -32,15 +32,11 @@ class CpuBackend(Backend):
     lacks: ClassVar[tuple[str, ...]] = ("Code is for Linux; that for aarch64 was never run.",)
     takes: ClassVar[frozenset[str]] = frozenset(
         {
-            "rkernels",
-            "offload",
-            "offload_choice",
-            "offload_seconds",
-            "offload_check",
-            "fallback",
-            "module_options",
+            "rkernels", "offload", "offload_choice", "offload_seconds", "offload_check", "fallback",
+            "module_options", "quantize", "calibration", "quantize_bound", "quantize_method",
+            "quantize_dynamic",
         }
-    )
+    )  # fmt: skip
     measures: ClassVar[bool] = True
     has_supersteps: ClassVar[bool] = True
 

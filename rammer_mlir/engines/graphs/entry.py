@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from rammer_mlir.engines.host import EntryHost, OpenEntry
 from rammer_mlir.errors import TargetError
-from rammer_mlir.programs.json_graph import Graph, GraphTensor
+from rammer_mlir.programs.json_graph import ELEMENT_TYPES, Graph, GraphConstant, GraphTensor
 
-Floats = NDArray[np.float32]
+Numbers = NDArray[Any]
+"""The elements of a tensor, of any of the graph's types."""
 
 Run = Callable[[Mapping[str, int]], None]
 """Runs a graph once: it gets the address of each input that is no weight, and of each output."""
@@ -27,13 +28,28 @@ _RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.
 _log = logging.getLogger("rammer_mlir")
 
 
-def array_at(tensor: GraphTensor, address: int) -> Floats:
+def dtype_of(tensor: GraphTensor | GraphConstant) -> np.dtype[Any]:
+    """Return NumPy's type of a tensor's elements."""
+    return np.dtype(ELEMENT_TYPES[tensor.element_type])
+
+
+def num_bytes(tensor: GraphTensor) -> int:
+    """Return the size of a tensor in memory."""
+    return prod(tensor.shape) * dtype_of(tensor).itemsize
+
+
+def constant_array(constant: GraphConstant) -> Numbers:
+    """Return a constant as an array."""
+    return np.array(constant.values, dtype_of(constant)).reshape(constant.shape)
+
+
+def array_at(tensor: GraphTensor, address: int) -> Numbers:
     """Return the memory of a tensor as an array."""
-    memory: Any = (ctypes.c_float * prod(tensor.shape)).from_address(address)
-    return np.ctypeslib.as_array(memory).reshape(tensor.shape)
+    memory: Any = (ctypes.c_uint8 * num_bytes(tensor)).from_address(address)
+    return np.ctypeslib.as_array(memory).view(dtype_of(tensor)).reshape(tensor.shape)
 
 
-def read_graph(host: EntryHost) -> tuple[Graph, dict[str, Floats]]:
+def read_graph(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
     """Return the graph of a module, and its weights where they lie, by name.
 
     Raises:

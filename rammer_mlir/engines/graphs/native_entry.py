@@ -8,13 +8,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from rammer_mlir.engines.call_list import CallList
-from rammer_mlir.engines.graphs.entry import Floats, read_graph
+from rammer_mlir.engines.graphs.entry import Numbers, read_graph
 from rammer_mlir.engines.host import EntryHost, OpenEntry
 from rammer_mlir.errors import TargetError
 from rammer_mlir.programs.json_graph import Graph, GraphTensor
 
 
-def read_native_graph(host: EntryHost) -> tuple[Graph, dict[str, Floats]]:
+def read_native_graph(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
     """Return the graph of a module, and its weights where they lie, by name.
 
     Raises:

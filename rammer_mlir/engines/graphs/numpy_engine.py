@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rammer_mlir.engines.graphs.entry import array_at, opened, read_graph
+from rammer_mlir.engines.graphs.entry import array_at, constant_array, opened, read_graph
 from rammer_mlir.engines.graphs.numpy_operators import OPERATORS
 from rammer_mlir.engines.host import EntryHost, OpenEntry
 from rammer_mlir.errors import TargetError
@@ -57,8 +57,7 @@ def evaluate(graph: Graph, values: Mapping[str, Any]) -> dict[str, Any]:
     """
     found = dict(values)
     for constant in graph.constants:
-        kind = np.int64 if constant.is_integer else np.float32
-        found[constant.name] = np.array(constant.values, kind).reshape(constant.shape)
+        found[constant.name] = constant_array(constant)
     for node in graph.nodes:
         found[node.outputs[0]] = _evaluate(node, found)
     return found

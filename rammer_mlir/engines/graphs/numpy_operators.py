@@ -44,6 +44,31 @@ def _conv(op: Operation) -> Array:
     return np.concatenate(parts, 1)
 
 
+def _conv_integer(op: Operation) -> Array:
+    inputs = [op.input(number).astype(np.int32) for number in range(2)]
+    return _conv(Operation(op.kind, op.attributes, inputs))
+
+
+def _matmul_integer(op: Operation) -> Array:
+    return np.matmul(op.input(0).astype(np.int32), op.input(1).astype(np.int32))
+
+
+def _quantize(op: Operation) -> Array:
+    """Round to even, and limit to the range of the zero point's type."""
+    zero = op.input(2)
+    limits = np.iinfo(zero.dtype)
+    moved = np.rint(op.input(0) / op.input(1)) + zero.astype(np.float32)
+    return np.clip(moved, limits.min, limits.max).astype(zero.dtype)
+
+
+_CASTS = {1: np.float32, 3: np.int8, 6: np.int32, 10: np.float16}
+"""NumPy's types by their numbers in ONNX's attributes."""
+
+
+def _cast(op: Operation) -> Array:
+    return op.input(0).astype(_CASTS[op.attribute("to")])
+
+
 def _max_pool(op: Operation) -> Array:
     kernel: Sequence[int] = op.attribute("kernel_shape")
     found = _windows(op, op.input(0), kernel, -math.inf)
@@ -111,7 +136,11 @@ def _function(compute: Callable[..., Array], *names: str) -> Evaluator:
 
 
 OPERATORS: dict[str, Evaluator] = {
+    "Cast": single(_cast),
     "Conv": single(_conv),
+    "ConvInteger": single(_conv_integer),
+    "MatMulInteger": single(_matmul_integer),
+    "QuantizeLinear": single(_quantize),
     "MaxPool": single(_max_pool),
     "AveragePool": single(_average_pool),
     "Softmax": single(_softmax),

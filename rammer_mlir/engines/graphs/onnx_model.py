@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
-from rammer_mlir.engines.graphs.entry import Floats
+from rammer_mlir.engines.graphs.entry import Numbers, constant_array, dtype_of
 from rammer_mlir.programs.json_graph import OPSET, Graph, GraphNode, GraphTensor
 
 _IR_VERSION = 10
 
 
-def onnx_model(graph: Graph, weights: Mapping[str, Floats]) -> onnx.ModelProto:
+def onnx_model(graph: Graph, weights: Mapping[str, Numbers]) -> onnx.ModelProto:
     """Return a graph as a model.
 
     Args:
@@ -24,10 +23,7 @@ def onnx_model(graph: Graph, weights: Mapping[str, Floats]) -> onnx.ModelProto:
     """
     nodes = [_node(node) for node in graph.nodes]
     given = [_info(tensor) for tensor in graph.inputs if tensor.name not in weights]
-    numbers = {
-        c.name: np.array(c.values, np.int64 if c.is_integer else np.float32).reshape(c.shape)
-        for c in graph.constants
-    }
+    numbers = {constant.name: constant_array(constant) for constant in graph.constants}
     arrays = {**numbers, **weights}
     initializers = [numpy_helper.from_array(array, name) for name, array in arrays.items()]
     made = helper.make_graph(
@@ -43,4 +39,5 @@ def _node(node: GraphNode) -> onnx.NodeProto:
 
 
 def _info(tensor: GraphTensor) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(tensor.name, TensorProto.FLOAT, tensor.shape)
+    kind = helper.np_dtype_to_tensor_dtype(dtype_of(tensor))
+    return helper.make_tensor_value_info(tensor.name, kind, tensor.shape)

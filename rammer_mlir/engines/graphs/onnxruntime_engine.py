@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from math import prod
 from typing import ClassVar
 
 from rammer_mlir.engines.call_list import ANY_BIT, Bound, Call, CallList, Word
 from rammer_mlir.engines.functions import Argument, call_function
+from rammer_mlir.engines.graphs.entry import num_bytes
 from rammer_mlir.engines.graphs.native_entry import native_entry, operands_of, read_native_graph
 from rammer_mlir.engines.graphs.onnxruntime_library import Function, OrtError, OrtLibrary
 from rammer_mlir.engines.host import EntryHost, OpenEntry
@@ -22,8 +22,8 @@ from rammer_mlir.support.packages import optional_package
 
 _ADVICE = "install it with 'pip install rammer-mlir[offload-onnxruntime]'"
 
-_FLOAT = 1
-"""``ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT``."""
+_TYPES = {"f32": 1, "i8": 3, "i32": 6, "i64": 7, "f16": 10}
+"""``ONNXTensorElementDataType`` by the element types of graphs."""
 
 _DEVICE_ALLOCATOR, _DEFAULT_MEMORY = 0, 0
 
@@ -128,7 +128,8 @@ class Session:
         shape = (ctypes.c_int64 * len(tensor.shape))(*tensor.shape)
         self.made.callback(_end_value, release, value, name, shape)
         place = ctypes.addressof(value)
-        described = (4 * prod(tensor.shape), ctypes.addressof(shape), len(tensor.shape), _FLOAT)
+        size, kind = num_bytes(tensor), _TYPES[tensor.element_type]
+        described = (size, ctypes.addressof(shape), len(tensor.shape), kind)
         create = address_of_function(Function.CREATE_TENSOR_WITH_DATA)
         bind = address_of_function(Function.BIND_OUTPUT if is_output else Function.BIND_INPUT)
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from math import prod
 from typing import ClassVar
 
 from rammer_mlir.engines.call_list import LOW_HALF, Bound, Call, CallList, Word
 from rammer_mlir.engines.functions import Argument, call_function
+from rammer_mlir.engines.graphs.entry import num_bytes
 from rammer_mlir.engines.graphs.native_entry import native_entry, operands_of, read_native_graph
 from rammer_mlir.engines.graphs.openvino_library import OpenVinoError, OpenVinoLibrary
 from rammer_mlir.engines.host import EntryHost, OpenEntry
@@ -134,7 +134,7 @@ class Request:
         self.made.callback(_end_tensor, free, tensor, dims)
         create = self.library.address("tensor_create_from_host_ptr")
         set_tensor = self.library.address("infer_request_set_tensor_by_const_port")
-        # The number of f32 is another one in other versions.
+        # Types have other numbers in other versions.
         kind = self.library.make("port_get_element_type", port)
         described = (kind, len(dims), ctypes.addressof(dims))
         place = ctypes.addressof(tensor)
@@ -146,7 +146,7 @@ class Request:
                 Call(set_tensor, (self.request, port, Word(place)), LOW_HALF),
             )
 
-        size = 4 * prod(operand.shape)
+        size = num_bytes(operand)
         return Bound(calls, is_output, size if size <= _MOST_COPIED else 0)
 
     def _port(self, name: str, is_output: bool) -> int:

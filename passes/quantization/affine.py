@@ -1,0 +1,66 @@
+"""Numbers of 8 bits: ``real = (integer - zero) * scale``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.passes.quantization.ranges import Range
+
+LOWEST, HIGHEST = -128, 127
+"""The integers of 8 bits."""
+
+TINIEST = float(np.finfo(np.float32).tiny)
+"""The scale of a tensor of zeros: no number is divided by zero."""
+
+
+@dataclass(frozen=True)
+class Affine:
+    """How the numbers of a tensor are represented: scale, and the integer that stands for 0."""
+
+    scale: float
+    zero: int
+
+
+def affine_of(found: Range, *, is_symmetric: bool = False) -> Affine:
+    """Spread 8 bits over a range that holds 0; a symmetric one has the zero point 0."""
+    if is_symmetric:
+        return Affine(_scale(max(-found.low, found.high), HIGHEST), 0)
+    scale = _scale(found.high - found.low, HIGHEST - LOWEST)
+    zero = round(LOWEST - found.low / scale)
+    return Affine(scale, min(max(zero, LOWEST), HIGHEST))
+
+
+def _scale(extent: float, steps: int) -> float:
+    """Return the size of a step, as f32 holds it."""
+    return float(np.float32(max(extent / steps, TINIEST)))
+
+
+@dataclass(frozen=True)
+class QuantizedWeight:
+    """A weight in 8 bits, symmetric, with a scale for each channel.
+
+    Attributes:
+        values: i8, of the weight's shape.
+        scales: f32, of the channels' shape.
+        sums: i32, of the channels' shape: of the values of each channel.
+    """
+
+    values: NDArray[np.int8]
+    scales: NDArray[np.float32]
+    sums: NDArray[np.int32]
+
+
+def quantize_weight(weight: NDArray[Any], channels: Sequence[int]) -> QuantizedWeight:
+    """Quantize a weight with a scale for each index of some of its dimensions."""
+    others = tuple(dim for dim in range(weight.ndim) if dim not in channels)
+    largest = np.abs(weight).max(axis=others, keepdims=True, initial=0.0).astype(np.float64)
+    scales = np.maximum(largest / HIGHEST, TINIEST).astype(np.float32)
+    rounded = np.rint(weight.astype(np.float64) / scales.astype(np.float64))
+    values = np.clip(rounded, -HIGHEST, HIGHEST).astype(np.int8)
+    sums = values.sum(axis=others, dtype=np.int32)
+    return QuantizedWeight(values, scales.reshape(sums.shape), sums)

@@ -1,0 +1,103 @@
+"""The contractions of a region: where its values are quantized."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.constant_pad import PAD, find_constant_pad
+from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim
+from rammer_mlir.passes.regions.contraction_readings import read_contraction
+
+_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One of the two tensors that a contraction multiplies.
+
+    Attributes:
+        operand: the tensor.
+        source: what it is a view of.
+        views: paddings with zeros and reshapes that make the operand from the source, in order.
+    """
+
+    operand: ir.Value
+    source: ir.Value
+    views: tuple[ir.Operation, ...]
+
+    @property
+    def argument(self) -> int | None:
+        """Return the number of the region's input that the source is; None for a value within."""
+        if isinstance(self.source.owner, ir.Block):
+            return ir.BlockArgument(self.source).arg_number
+        return None
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A sum of products of f32: a matrix product or a convolution."""
+
+    op: Structured
+    factors: tuple[Factor, Factor]
+
+    @property
+    def result(self) -> ir.Value:
+        """Return its result."""
+        return self.op.op.operation.results[0]
+
+    def channels(self, factor: int) -> list[int]:
+        """Return the dimensions of a factor that the result has too, but not the other factor.
+
+        Dimensions of both factors (batches, groups) are among them, where one loop indexes them.
+        """
+        result = self._result_dims
+        loops = [plain_dim(expr) for expr in self.op.maps[factor].results]
+        return [dim for dim, loop in enumerate(loops) if loop in result]
+
+    def channel_map(self, factor: int) -> list[int]:
+        """Return, for each of the factor's channels, the dimension of the result that it is."""
+        loops = [plain_dim(expr) for expr in self.op.maps[factor].results]
+        return [self._result_dims.index(loop) for loop in loops if loop in self._result_dims]
+
+    @cached_property
+    def _result_dims(self) -> list[int | None]:
+        return [plain_dim(expr) for expr in self.op.maps[2].results]
+
+
+def contractions_of(block: ir.Block) -> Iterator[Contraction]:
+    """Yield the contractions of f32 in a block, in its order."""
+    for op in block.operations:
+        if not is_generic(op):
+            continue
+        generic = Structured(op)
+        if not _is_f32(generic) or read_contraction(generic, {}) is None:
+            continue
+        first, second = (_factor(value) for value in generic.inputs)
+        yield Contraction(generic, (first, second))
+
+
+def _is_f32(op: Structured) -> bool:
+    return all(
+        isinstance(value.type, ir.RankedTensorType)
+        and isinstance(value.type.element_type, ir.F32Type)
+        for value in op.operands
+    )
+
+
+def _factor(operand: ir.Value) -> Factor:
+    views: list[ir.Operation] = []
+    source = operand
+    while not isinstance(source.owner, ir.Block) and _is_view(source.owner.opview):
+        views.append(source.owner.operation)
+        source = source.owner.operands[0]
+    return Factor(operand, source, tuple(reversed(views)))
+
+
+def _is_view(op: ir.OpView) -> bool:
+    if op.operation.name == PAD:
+        pad = find_constant_pad(op)
+        return pad is not None and pad.is_zero
+    return op.operation.name in _RESHAPES

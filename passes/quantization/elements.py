@@ -1,0 +1,234 @@
+"""Emit the operations of quantized regions: casts of tensors, integer products, reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rammer_mlir.bindings import arith, ir, linalg, math, tensor
+from rammer_mlir.passes.ir.constant_pad import PAD, find_constant_pad
+from rammer_mlir.passes.ir.generics import generic
+from rammer_mlir.passes.ir.structured import Structured, shape_of
+from rammer_mlir.passes.quantization.affine import HIGHEST, LOWEST, Affine
+
+FIRST = -1
+"""In place of a dimension of the result: the only element."""
+
+Body = Callable[[Sequence[ir.Value]], ir.Value]
+"""Emits a function of elements: those of the inputs, and of the result's old value, last."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An input of an element-wise operation: a tensor, and the result's dimensions that it has.
+
+    ``FIRST`` stands for a dimension of one element, which all elements of the result read.
+    """
+
+    value: ir.Value
+    dims: Sequence[int]
+
+
+def whole(value: ir.Value) -> Operand:
+    """Return an operand that has all dimensions of the result."""
+    return Operand(value, range(len(shape_of(value))))
+
+
+def single(value: ir.Value) -> Operand:
+    """Return an operand of one element."""
+    return Operand(value, (FIRST,))
+
+
+@dataclass(frozen=True)
+class Types:
+    """The element types of quantized regions, in the current context."""
+
+    @cached_property
+    def f32(self) -> ir.Type:
+        """Floats of 32 bits."""
+        return ir.F32Type.get()
+
+    @cached_property
+    def i8(self) -> ir.Type:
+        """Integers of 8 bits."""
+        return ir.IntegerType.get_signless(8)
+
+    @cached_property
+    def i32(self) -> ir.Type:
+        """Integers of 32 bits."""
+        return ir.IntegerType.get_signless(32)
+
+
+def elementwise(
+    operands: Sequence[Operand], shape: Sequence[int], element: ir.Type, body: Body
+) -> ir.Value:
+    """Emit a function of elements as a ``linalg.generic``."""
+    rank = len(shape)
+    maps = [_projection(operand.dims, rank) for operand in operands]
+    out = tensor.EmptyOp(list(shape), element).result
+    inputs = [operand.value for operand in operands]
+    return _filled(
+        generic(inputs, out, [*maps, _projection(range(rank), rank)], [True] * rank), body
+    )
+
+
+def _projection(dims: Sequence[int], rank: int) -> ir.AffineMap:
+    exprs = [
+        ir.AffineExpr.get_constant(0) if dim == FIRST else ir.AffineExpr.get_dim(dim)
+        for dim in dims
+    ]
+    return ir.AffineMap.get(rank, 0, exprs)
+
+
+def _filled(op: ir.OpView, body: Body) -> ir.Value:
+    """Give a ``linalg.generic`` its body; return its result."""
+    kinds = (value.type for value in op.operation.operands)
+    elements = [k.element_type if isinstance(k, ir.RankedTensorType) else k for k in kinds]
+    block = op.operation.regions[0].blocks.append(*elements)
+    with ir.InsertionPoint(block):
+        linalg.YieldOp([body(list(block.arguments))])
+    return op.operation.results[0]
+
+
+def _full(shape: Sequence[int], number: ir.Value) -> ir.Value:
+    """Emit a tensor of one number, in the form that every user of it copies."""
+    out = tensor.EmptyOp(list(shape), number.type).result
+    maps = [_projection(dims, len(shape)) for dims in ((), range(len(shape)))]
+    return _filled(generic([number], out, maps, [True] * len(shape)), lambda elements: elements[0])
+
+
+def quantized(source: ir.Value, found: Affine) -> ir.Value:
+    """Emit a tensor in 8 bits, with a scale and zero point that are known."""
+    types = Types()
+    scale = arith.constant(types.f32, found.scale)
+    zero = arith.constant(types.f32, float(found.zero))
+    return elementwise(
+        [whole(source)], shape_of(source), types.i8,
+        _quantize(scale=lambda _: scale, zero=lambda _: zero),
+    )  # fmt: skip
+
+
+def _quantize(scale: Body, zero: Body) -> Body:
+    """Return ``i8(clip(round(x / scale) + zero))`` with both taken from the elements."""
+    f32 = Types().f32
+    low, high = (arith.constant(f32, float(limit)) for limit in (LOWEST, HIGHEST))
+
+    def body(elements: Sequence[ir.Value]) -> ir.Value:
+        quotient = math.roundeven(arith.divf(elements[0], scale(elements)))
+        moved = arith.addf(quotient, zero(elements))
+        clipped = arith.minimumf(arith.maximumf(moved, low), high)
+        return arith.fptosi(Types().i8, clipped)
+
+    return body
+
+
+@dataclass(frozen=True)
+class DynamicAffine:
+    """Scale and zero point as tensors of one element, of f32: computed from the data."""
+
+    scale: ir.Value
+    zero: ir.Value
+
+
+def range_of_data(source: ir.Value, tiniest: float, *, is_symmetric: bool) -> DynamicAffine:
+    """Emit the scale and zero point of a tensor: a reduction in front of it, as ONNX defines it."""
+    f32 = Types().f32
+    low, high = _extreme(source, is_largest=False), _extreme(source, is_largest=True)
+    zero, least = arith.constant(f32, 0.0), arith.constant(f32, tiniest)
+    steps = arith.constant(f32, float(HIGHEST if is_symmetric else HIGHEST - LOWEST))
+    bottom, top = (arith.constant(f32, float(limit)) for limit in (LOWEST, HIGHEST))
+
+    def scale_of(elements: Sequence[ir.Value]) -> ir.Value:
+        below, above = arith.minimumf(elements[0], zero), arith.maximumf(elements[1], zero)
+        extent = (
+            arith.maximumf(arith.subf(zero, below), above)
+            if is_symmetric
+            else arith.subf(above, below)
+        )
+        return arith.maximumf(arith.divf(extent, steps), least)
+
+    def zero_of(elements: Sequence[ir.Value]) -> ir.Value:
+        if is_symmetric:
+            return zero
+        place = arith.subf(bottom, arith.divf(arith.minimumf(elements[0], zero), elements[1]))
+        return math.roundeven(arith.minimumf(arith.maximumf(place, bottom), top))
+
+    scale = elementwise([Operand(low, ()), Operand(high, ())], (1,), f32, scale_of)
+    point = elementwise([Operand(low, ()), whole(scale)], (1,), f32, zero_of)
+    return DynamicAffine(scale, point)
+
+
+def _extreme(source: ir.Value, *, is_largest: bool) -> ir.Value:
+    f32, rank = Types().f32, len(shape_of(source))
+    combine = arith.maximumf if is_largest else arith.minimumf
+    out = _full((), arith.constant(f32, float("-inf" if is_largest else "inf")))
+    maps = [_projection(range(rank), rank), _projection((), rank)]
+    op = generic([source], out, maps, [False] * rank)
+    return _filled(op, lambda elements: combine(elements[1], elements[0]))
+
+
+def quantized_by_data(source: ir.Value, found: DynamicAffine) -> ir.Value:
+    """Emit a tensor in 8 bits, with a scale and zero point that were computed."""
+    operands = [whole(source), single(found.scale), single(found.zero)]
+    body = _quantize(scale=lambda elements: elements[1], zero=lambda elements: elements[2])
+    return elementwise(operands, shape_of(source), Types().i8, body)
+
+
+def cast(source: ir.Value, element: ir.Type) -> ir.Value:
+    """Emit a tensor of f32 in 16 bits."""
+    return elementwise(
+        [whole(source)], shape_of(source), element, lambda e: arith.truncf(element, e[0])
+    )
+
+
+def viewed(value: ir.Value, views: Sequence[ir.Operation], border: int) -> ir.Value:
+    """Emit paddings and reshapes of another tensor than the one of f32 that they were made for.
+
+    Args:
+        value: the tensor.
+        views: those of f32.
+        border: what stands for 0 in the tensor.
+    """
+    element = ir.RankedTensorType(value.type).element_type
+    for view in views:
+        shape = shape_of(view.results[0])
+        kind = ir.RankedTensorType.get(shape, element)
+        if view.name == PAD:
+            value = _padded(value, view, kind, border)
+        else:
+            attributes = {name: view.attributes[name] for name in view.attributes}
+            value = ir.Operation.create(
+                view.name, results=[kind], operands=[value], attributes=attributes
+            ).results[0]
+    return value
+
+
+def _padded(value: ir.Value, view: ir.Operation, kind: ir.Type, border: int) -> ir.Value:
+    pad = find_constant_pad(view.opview)
+    assert pad is not None
+    element = ir.RankedTensorType(value.type).element_type
+    is_integer = isinstance(element, ir.IntegerType)
+    number = arith.constant(element, border if is_integer else float(border))
+    op = tensor.PadOp(kind, value, [], [], pad.low, pad.high)
+    block = op.regions[0].blocks.append(*[ir.IndexType.get()] * len(pad.low))
+    with ir.InsertionPoint(block):
+        tensor.YieldOp(number)
+    return op.result
+
+
+def contraction(op: Structured, factors: Sequence[ir.Value], total: ir.Type) -> ir.Value:
+    """Emit a contraction of other factors than f32, whose sums are of a wider type."""
+    is_integer = isinstance(total, ir.IntegerType)
+    shape = shape_of(op.op.operation.results[0])
+    out = _full(shape, arith.constant(total, 0 if is_integer else 0.0))
+    widen, multiply, add = (
+        (arith.extsi, arith.muli, arith.addi) if is_integer
+        else (arith.extf, arith.mulf, arith.addf)
+    )  # fmt: skip
+
+    def body(elements: Sequence[ir.Value]) -> ir.Value:
+        product = multiply(widen(total, elements[0]), widen(total, elements[1]))
+        return add(elements[2], product)
+
+    return _filled(generic(factors, out, op.maps, op.parallel), body)

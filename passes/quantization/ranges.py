@@ -1,0 +1,158 @@
+"""Ranges of values from histograms: the smallest and largest, percentiles, least divergence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.errors import OptionError
+
+Floats = NDArray[np.floating[Any]]
+Counts = NDArray[np.float64]
+
+_SIDE_BINS = 4096
+"""Bins on each side of zero: fine enough that the largest of 1,000 deviations leaves 4 in one."""
+
+_KEPT = 0.9999
+"""Share of the values that the method ``percentile`` keeps, half of the others on each side."""
+
+_LEVELS, _SIDE_LEVELS = 255, 128
+"""Steps of 8 bits: those of one sign only, and those on each side of zero."""
+
+_CANDIDATES = 128
+"""Limits that the method ``entropy`` compares."""
+
+_FEWEST_BINS, _ENOUGH = 512, 16
+"""Bins of the method ``entropy``, and values for each where there are more: by fewer than that the
+shape of a distribution cannot be told from chance."""
+
+_SMALLEST = 1e-12
+"""Probability in place of zero, so that a divergence stays finite."""
+
+
+class Range(NamedTuple):
+    """The values that are represented; what lies outside is clipped."""
+
+    low: float
+    high: float
+
+
+@dataclass
+class Histogram:
+    """Extreme values of a tensor over all samples, then how often values occur.
+
+    The extremes have to be complete before values are counted.
+
+    Attributes:
+        low, high: extreme values.
+        counts: of bins of equal width between ``-largest`` and ``largest``.
+    """
+
+    low: float = inf
+    high: float = -inf
+    counts: Counts = field(default_factory=lambda: np.zeros(2 * _SIDE_BINS))
+
+    def widen(self, values: Floats) -> None:
+        """Take the extremes of further values."""
+        if values.size:
+            self.low = min(self.low, float(values.min()))
+            self.high = max(self.high, float(values.max()))
+
+    def count(self, values: Floats) -> None:
+        """Count further values, all within the extremes."""
+        limits = (-self.largest, self.largest)
+        self.counts += np.histogram(values, 2 * _SIDE_BINS, limits)[0]
+
+    @property
+    def largest(self) -> float:
+        """Return the largest absolute value; 1 if all are zero."""
+        return max(-self.low, self.high, 0.0) or 1.0
+
+    @property
+    def extremes(self) -> Range:
+        """Return the smallest and the largest value, 0 among them."""
+        return Range(min(self.low, 0.0), max(self.high, 0.0))
+
+
+def _percentile(histogram: Histogram) -> Range:
+    """Leave out the outermost values, half of them on each side."""
+    share = np.cumsum(histogram.counts) / max(1.0, histogram.counts.sum())
+    edges = np.linspace(-histogram.largest, histogram.largest, share.size + 1)
+    cut = (1 - _KEPT) / 2
+    first, last = np.searchsorted(share, cut, "right"), np.searchsorted(share, 1 - cut)
+    found = Range(float(edges[first]), float(edges[min(last, share.size - 1) + 1]))
+    return _within(found, histogram.extremes)
+
+
+def _entropy(histogram: Histogram) -> Range:
+    """Choose the limit whose 8 bits diverge least from the values (Migacz, 2017)."""
+    counts = _absolute(histogram)
+    one_sided = histogram.low >= 0 or histogram.high <= 0
+    levels = _LEVELS if one_sided else _SIDE_LEVELS
+    step = counts.size // _CANDIDATES
+    limits = range(-(-levels // step) * step, counts.size + 1, step)
+    best = min(limits, key=lambda bins: _divergence(counts, bins, levels))
+    limit = histogram.largest * best / counts.size
+    return _within(Range(-limit, limit), histogram.extremes)
+
+
+def _absolute(histogram: Histogram) -> Counts:
+    """Count absolute values, in wider bins where most would have few values."""
+    sides = histogram.counts.reshape(2, _SIDE_BINS)
+    counts = sides[0][::-1] + sides[1]
+    while counts.size > _FEWEST_BINS and counts.sum() < _ENOUGH * counts.size:
+        counts = counts.reshape(-1, 2).sum(axis=1)
+    return counts
+
+
+def _divergence(counts: Counts, bins: int, levels: int) -> float:
+    """Return the Kullback-Leibler divergence of values clipped to so many bins from their steps."""
+    clipped = counts[:bins].copy()
+    steps = np.arange(bins) * levels // bins
+    filled = counts[:bins] > 0
+    totals = np.bincount(steps, counts[:bins], levels)
+    shares = np.bincount(steps, filled, levels)
+    coarse = np.where(filled, totals[steps] / np.maximum(1, shares[steps]), 0.0)
+    clipped[-1] += counts[bins:].sum()
+    p, q = clipped / max(1.0, clipped.sum()), coarse / max(1.0, coarse.sum())
+    used = p > 0
+    return float(np.sum(p[used] * np.log(p[used] / np.maximum(q[used], _SMALLEST))))
+
+
+def _within(found: Range, extremes: Range) -> Range:
+    """Return a range that has no values beyond the extremes, and 0."""
+    low, high = max(found.low, extremes.low), min(found.high, extremes.high)
+    return Range(min(low, 0.0), max(high, 0.0))
+
+
+_METHODS: Mapping[str, Callable[[Histogram], Range]] = {
+    "minmax": lambda histogram: histogram.extremes,
+    "percentile": _percentile,
+    "entropy": _entropy,
+}
+
+METHODS = tuple(_METHODS)
+"""Names of the methods that choose a range."""
+
+EXTREMES_ONLY = "minmax"
+"""The method that needs no counts."""
+
+
+def range_of(histogram: Histogram, method: str) -> Range:
+    """Return the range of values that 8 bits are spread over; 0 is always in it."""
+    return _METHODS[method](histogram)
+
+
+def check_method(method: str) -> None:
+    """Refuse a method that does not exist.
+
+    Raises:
+        OptionError: listing those that do.
+    """
+    if method not in _METHODS:
+        raise OptionError(f"quantize: expected a method of {', '.join(METHODS)}, found '{method}'")

@@ -1,0 +1,117 @@
+"""Calls of regions in the entry function, and functions and calls with further results."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import func, ir
+from rammer_mlir.passes.ir.entry import (
+    CODEGEN,
+    COMPOSITE,
+    entry_block,
+    functions,
+    symbol_name,
+)
+from rammer_mlir.passes.ir.inlining import inline_calls
+
+
+@dataclass(frozen=True)
+class RegionCall:
+    """A call of a region.
+
+    Attributes:
+        op: the call in the entry function.
+        function: the region's.
+        codegen: name of its code generator.
+    """
+
+    op: ir.Operation
+    function: ir.OpView
+    codegen: str
+
+    @property
+    def region(self) -> str:
+        """Return the name of the region's function."""
+        return symbol_name(self.function)
+
+    @property
+    def title(self) -> str:
+        """Return the region's name, and that of the node which the call stands for."""
+        location = self.op.location
+        node = f" ({location.name_str})" if isinstance(location, ir.NameLoc) else ""
+        return f"region '{self.region}'{node}"
+
+
+def region_calls(module: ir.Module, codegens: Collection[str]) -> list[RegionCall]:
+    """Return the calls of regions that are for some code generators, in order."""
+    regions = {
+        symbol_name(each): each
+        for each in functions(module)
+        if CODEGEN in each.operation.attributes and _codegen(each) in codegens
+    }
+    found: list[RegionCall] = []
+    for op in entry_block(module).operations:
+        if op.operation.name == "func.call":
+            callee = regions.get(ir.FlatSymbolRefAttr(op.operation.attributes["callee"]).value)
+            if callee is not None:
+                found.append(RegionCall(op.operation, callee, _codegen(callee)))
+    return found
+
+
+def _codegen(function: ir.OpView) -> str:
+    return ir.StringAttr(function.operation.attributes[CODEGEN]).value
+
+
+def body_of(function: ir.OpView) -> ir.Block:
+    """Return a function's only block."""
+    return function.operation.regions[0].blocks[0]
+
+
+def inline_composites(module: ir.Module, function: ir.OpView) -> None:
+    """Put composites in place of their calls in a region's function."""
+    composites = {
+        symbol_name(each): each
+        for each in functions(module)
+        if COMPOSITE in each.operation.attributes
+    }
+    inline_calls(body_of(function), composites)
+
+
+def cloned_function(module: ir.Module, function: ir.OpView, name: str) -> ir.OpView:
+    """Return a copy of a function in front of it, with a name that nothing else has."""
+    copy = function.operation.clone(ir.InsertionPoint(function))
+    copy.attributes["sym_name"] = ir.StringAttr.get(name)
+    ir.SymbolTable(module.operation).insert(copy)
+    return copy.opview
+
+
+def return_more(function: ir.OpView, values: Sequence[ir.Value]) -> None:
+    """Let a function return further values."""
+    *_, end = body_of(function).operations
+    returned = [*end.operation.operands, *values]
+    with ir.InsertionPoint(end), ir.Location.unknown():
+        func.ReturnOp(returned)
+    end.operation.erase()
+    set_type(function, returned)
+    attributes = function.operation.attributes
+    if "res_attrs" in attributes:
+        known = list(ir.ArrayAttr(attributes["res_attrs"]))
+        attributes["res_attrs"] = ir.ArrayAttr.get([*known, *[ir.DictAttr.get({})] * len(values)])
+
+
+def set_type(function: ir.OpView, returned: Sequence[ir.Value] | None = None) -> None:
+    """Bring a function's type up to date with its arguments, and with what it returns."""
+    block = body_of(function)
+    *_, end = block.operations
+    results = list(end.operation.operands) if returned is None else returned
+    kind = ir.FunctionType.get([a.type for a in block.arguments], [v.type for v in results])
+    function.operation.attributes["function_type"] = ir.TypeAttr.get(kind)
+
+
+def call_of(function: ir.OpView, operands: Sequence[ir.Value], place: ir.Operation) -> ir.Operation:
+    """Create a call of a function in front of an operation, at its location."""
+    *_, end = body_of(function).operations
+    kinds = [value.type for value in end.operation.operands]
+    with ir.InsertionPoint(place), place.location:
+        return func.CallOp(kinds, symbol_name(function), list(operands)).operation

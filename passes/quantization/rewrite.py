@@ -1,0 +1,270 @@
+"""The rewrite of a region's function: its contractions read 8 or 16 bits, all else stays f32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.bindings import arith, ir
+from rammer_mlir.passes.ir.structured import plain_dim, shape_of
+from rammer_mlir.passes.quantization import elements
+from rammer_mlir.passes.quantization.affine import (
+    TINIEST,
+    Affine,
+    QuantizedWeight,
+    affine_of,
+    quantize_weight,
+)
+from rammer_mlir.passes.quantization.contractions import Contraction, Factor, contractions_of
+from rammer_mlir.passes.quantization.elements import DynamicAffine, Operand, Types, single, whole
+from rammer_mlir.passes.quantization.ranges import Range
+
+Array = NDArray[Any]
+
+ReadWeight = Callable[[int], Array | None]
+"""Returns the value of a region's input that is a weight, by its number; None for others."""
+
+FactorRanges = Sequence[Range | None]
+"""The ranges of a contraction's two factors; None for one that is a weight."""
+
+_LARGEST_F16 = float(np.finfo(np.float16).max)
+"""What f16 holds; tensors with larger values are cast to bf16."""
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How contractions are computed.
+
+    Attributes:
+        bits: 8 or 16.
+        is_dynamic: whether scales and zero points of 8 bits come from the data of each run.
+    """
+
+    bits: int
+    is_dynamic: bool = False
+
+
+@dataclass(frozen=True)
+class Weight:
+    """An input that a rewritten region has in addition: a constant."""
+
+    value: ir.Value
+    array: Array
+
+
+@dataclass
+class RegionRewrite:
+    """Rewrites the contractions of one region's function.
+
+    Attributes:
+        block: the function's.
+        precision: of the contractions.
+        weight: the values of inputs that are weights.
+        ranges: of the factors of each contraction, in order.
+        added: constants that the region has as inputs from now on.
+    """
+
+    block: ir.Block
+    precision: Precision
+    weight: ReadWeight
+    ranges: Sequence[FactorRanges]
+    added: list[Weight] = field(default_factory=list[Weight])
+    _known: dict[tuple[ir.Value, bool], tuple[ir.Value, Affine | DynamicAffine]] = field(
+        default_factory=dict["tuple[ir.Value, bool]", "tuple[ir.Value, Affine | DynamicAffine]"]
+    )
+
+    def run(self) -> None:
+        """Replace all contractions; what they alone needed is erased."""
+        for ranges in self.ranges:
+            # Found again: results of contractions in front are other values now.
+            contraction = next(contractions_of(self.block))
+            op = contraction.op.op.operation
+            with ir.InsertionPoint(op), op.location:
+                if self.precision.bits == 8:
+                    found = self._in_8_bits(contraction, ranges)
+                else:
+                    found = self._in_16_bits(contraction, ranges)
+            contraction.result.replace_all_uses_with(found)
+            _erase_unused(op)
+
+    def _in_8_bits(self, contraction: Contraction, ranges: FactorRanges) -> ir.Value:
+        weights = weight_of(contraction, self.weight)
+        if weights is None:
+            pairs = zip(contraction.factors, ranges, strict=True)
+            parts = [self._activation(f, found, is_symmetric=True) for f, found in pairs]
+            total = elements.contraction(contraction.op, [p.value for p in parts], Types().i32)
+            return _product_scaled(total, [part.affine for part in parts])
+        number, array = weights
+        channels = contraction.channels(number)
+        weight = quantize_weight(array, channels)
+        other = 1 - number
+        data = self._activation(contraction.factors[other], ranges[other], is_symmetric=False)
+        factors = [data.value, self._add(weight.values)]
+        total = elements.contraction(
+            contraction.op, factors if number == 1 else factors[::-1], Types().i32
+        )
+        return self._scaled(total, data.affine, weight, contraction.channel_map(number))
+
+    def _activation(
+        self, factor: Factor, found: Range | None, *, is_symmetric: bool
+    ) -> _Activation:
+        """Emit a factor in 8 bits, quantized before it is padded if the zero point is known."""
+        if self.precision.is_dynamic:
+            value, made = self._by_data(factor.operand, is_symmetric=is_symmetric)
+            return _Activation(value, made)
+        key = factor.source, is_symmetric
+        if key not in self._known:
+            assert found is not None, "a tensor that was observed"
+            affine = affine_of(found, is_symmetric=is_symmetric)
+            self._known[key] = elements.quantized(factor.source, affine), affine
+        value, known = self._known[key]
+        assert isinstance(known, Affine)
+        return _Activation(elements.viewed(value, factor.views, known.zero), known)
+
+    def _by_data(self, operand: ir.Value, *, is_symmetric: bool) -> tuple[ir.Value, DynamicAffine]:
+        key = operand, is_symmetric
+        if key not in self._known:
+            made = elements.range_of_data(operand, TINIEST, is_symmetric=is_symmetric)
+            self._known[key] = elements.quantized_by_data(operand, made), made
+        value, found = self._known[key]
+        assert isinstance(found, DynamicAffine)
+        return value, found
+
+    def _scaled(
+        self,
+        total: ir.Value,
+        data: Affine | DynamicAffine,
+        weight: QuantizedWeight,
+        dims: Sequence[int],
+    ) -> ir.Value:
+        """Emit ``(total - zero * sum of the channel's weights) * scales``, in f32."""
+        if isinstance(data, DynamicAffine):
+            operands = [
+                whole(total), Operand(self._add(weight.sums), dims), single(data.zero),
+                single(data.scale), Operand(self._add(weight.scales), dims),
+            ]  # fmt: skip
+            return elements.elementwise(operands, shape_of(total), Types().f32, _dequantize_by_data)
+        scales = (weight.scales * np.float32(data.scale)).astype(np.float32)
+        operands = [whole(total), Operand(self._add(scales), dims)]
+        if data.zero:
+            moved = (weight.sums.astype(np.int64) * data.zero).astype(np.int32)
+            operands.append(Operand(self._add(moved), dims))
+        return elements.elementwise(operands, shape_of(total), Types().f32, _dequantize)
+
+    def _in_16_bits(self, contraction: Contraction, ranges: FactorRanges) -> ir.Value:
+        weights = weight_of(contraction, self.weight)
+        kind = _half(ranges, None if weights is None else weights[1])
+        factors: list[ir.Value] = []
+        for number, factor in enumerate(contraction.factors):
+            # NumPy has no bf16: such weights are cast at run time.
+            if weights is not None and weights[0] == number and isinstance(kind, ir.F16Type):
+                factors.append(self._add(weights[1].astype(np.float16)))
+            else:
+                value = elements.cast(factor.source, kind)
+                factors.append(elements.viewed(value, factor.views, 0))
+        return elements.contraction(contraction.op, factors, Types().f32)
+
+    def _add(self, array: Array) -> ir.Value:
+        """Add an input to the region that is a constant."""
+        kind = ir.RankedTensorType.get(list(array.shape), _element_type(array))
+        value = self.block.add_argument(kind, ir.Location.unknown())
+        self.added.append(Weight(value, array))
+        return value
+
+
+def _half(ranges: FactorRanges, weight: Array | None) -> ir.Type:
+    """Return f16, or bf16 where a factor has larger values than f16 holds."""
+    largest = 0.0 if weight is None else float(np.abs(weight).max(initial=0.0))
+    for found in ranges:
+        if found is not None:
+            largest = max(largest, -found.low, found.high)
+    return ir.F16Type.get() if largest <= _LARGEST_F16 else ir.BF16Type.get()
+
+
+@dataclass(frozen=True)
+class _Activation:
+    """A factor in 8 bits, and how it represents numbers."""
+
+    value: ir.Value
+    affine: Affine | DynamicAffine
+
+
+def weight_of(contraction: Contraction, weight: ReadWeight) -> tuple[int, Array] | None:
+    """Return the factor that is a weight, by its number, and its value in the factor's shape.
+
+    None where neither is, both are, or windows slide over the weight.
+    """
+    found = [
+        (number, array)
+        for number, factor in enumerate(contraction.factors)
+        if (array := _weight_of(factor, weight)) is not None
+    ]
+    if len(found) != 1:
+        return None
+    number, array = found[0]
+    is_plain = all(plain_dim(expr) is not None for expr in contraction.op.maps[number].results)
+    return (number, array) if is_plain else None
+
+
+def _weight_of(factor: Factor, weight: ReadWeight) -> Array | None:
+    is_padded = any(view.name == "tensor.pad" for view in factor.views)
+    if factor.argument is None or is_padded:
+        return None
+    array = weight(factor.argument)
+    return None if array is None else np.asarray(array).reshape(shape_of(factor.operand))
+
+
+def _dequantize(values: Sequence[ir.Value]) -> ir.Value:
+    total, scale, *moved, _ = values
+    for each in moved:
+        total = arith.subi(total, each)
+    return arith.mulf(arith.sitofp(Types().f32, total), scale)
+
+
+def _dequantize_by_data(values: Sequence[ir.Value]) -> ir.Value:
+    total, sums, zero, scale, scales, _ = values
+    types = Types()
+    moved = arith.muli(sums, arith.fptosi(types.i32, zero))
+    exact = arith.sitofp(types.f32, arith.subi(total, moved))
+    return arith.mulf(exact, arith.mulf(scales, scale))
+
+
+def _product_scaled(total: ir.Value, affines: Sequence[Affine | DynamicAffine]) -> ir.Value:
+    """Emit sums of two activations in f32; both are symmetric."""
+    f32 = Types().f32
+    known = [a.scale for a in affines if isinstance(a, Affine)]
+    if len(known) == len(affines):
+        scale = arith.constant(f32, float(np.float32(np.prod(known))))
+        return elements.elementwise(
+            [whole(total)], shape_of(total), f32,
+            lambda values: arith.mulf(arith.sitofp(f32, values[0]), scale),
+        )  # fmt: skip
+    scales = [single(a.scale) for a in affines if isinstance(a, DynamicAffine)]
+    return elements.elementwise(
+        [whole(total), *scales], shape_of(total), f32,
+        lambda values: arith.mulf(
+            arith.sitofp(f32, values[0]), arith.mulf(values[1], values[2])
+        ),
+    )  # fmt: skip
+
+
+def _element_type(array: Array) -> ir.Type:
+    if array.dtype.kind == "f":
+        return Types().f32 if array.dtype == np.float32 else ir.F16Type.get()
+    return ir.IntegerType.get_signless(8 * array.dtype.itemsize)
+
+
+def _erase_unused(op: ir.Operation) -> None:
+    """Erase an operation and what it alone used, except for the block's arguments."""
+    if any(True for result in op.results for _ in result.uses):
+        return
+    operands = list(op.operands)
+    op.erase()
+    for operand in dict.fromkeys(operands):
+        owner = operand.owner
+        if not isinstance(owner, ir.Block) and owner.name.partition(".")[0] in ("tensor", "linalg"):
+            _erase_unused(owner.operation)

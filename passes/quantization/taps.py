@@ -1,0 +1,137 @@
+"""A program that also returns what the contractions of its regions read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.constants import is_constant
+from rammer_mlir.passes.ir.entry import entry_function
+from rammer_mlir.passes.ir.structured import shape_of
+from rammer_mlir.passes.quantization.contractions import Contraction, contractions_of
+from rammer_mlir.passes.quantization.region_calls import (
+    RegionCall,
+    body_of,
+    call_of,
+    inline_composites,
+    region_calls,
+    return_more,
+)
+
+Array = NDArray[Any]
+
+ReadWeight = Callable[[int], Array | None]
+"""Returns the value of a region's input that is a weight, by its number; None for others."""
+
+_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
+
+
+@dataclass(frozen=True)
+class Tap:
+    """Where a factor can be seen: as an input of the program, or as one of its further outputs."""
+
+    number: int
+    is_input: bool
+
+
+Taps = Sequence[tuple[Tap | None, Tap | None]]
+"""The factors of each of a region's contractions; None for those that are weights."""
+
+
+def weights_of_call(call: ir.Operation, arrays: Mapping[int, Array]) -> ReadWeight:
+    """Return the values of a call's weights.
+
+    Args:
+        call: of a region, in the entry function.
+        arrays: the weights by the entry function's argument numbers.
+    """
+
+    def read(number: int) -> Array | None:
+        value = call.operands[number]
+        shape = shape_of(value)
+        while not isinstance(value.owner, ir.Block) and value.owner.name in _RESHAPES:
+            value = value.owner.operands[0]
+        if not isinstance(value.owner, ir.Block) or not is_constant(value):
+            return None
+        array = arrays.get(ir.BlockArgument(value).arg_number)
+        return None if array is None else np.asarray(array).reshape(shape)
+
+    return read
+
+
+@dataclass
+class _Program:
+    """A program whose entry function gets further outputs."""
+
+    module: ir.Module
+    arrays: Mapping[int, Array]
+    outputs: dict[ir.Value, int] = field(default_factory=dict[ir.Value, int])
+
+    def tap(self, call: RegionCall, contractions: Sequence[Contraction]) -> Taps:
+        """Call a region whose inner values are returned; say where its factors are seen."""
+        inner = _inner_sources(contractions)
+        made = call_of(call.function, list(call.op.operands), call.op)
+        count = len(call.op.results)
+        for old, new in zip(call.op.results, made.results, strict=False):
+            old.replace_all_uses_with(new)
+        self.outputs = {self._renamed(v, call.op, made): n for v, n in self.outputs.items()}
+        call.op.erase()
+        places = {value: made.results[count + n] for n, value in enumerate(inner)}
+        read = weights_of_call(made, self.arrays)
+
+        def seen(value: ir.Value, argument: int | None) -> Tap | None:
+            if argument is None:
+                return self._tap(places[value])
+            return None if read(argument) is not None else self._tap(made.operands[argument])
+
+        return [
+            tuple(seen(f.source, f.argument) for f in each.factors)  # type: ignore[misc]
+            for each in contractions
+        ]
+
+    @staticmethod
+    def _renamed(value: ir.Value, old: ir.Operation, new: ir.Operation) -> ir.Value:
+        pairs = zip(old.results, new.results, strict=False)
+        return next((made for result, made in pairs if result == value), value)
+
+    def _tap(self, value: ir.Value) -> Tap:
+        if isinstance(value.owner, ir.Block):
+            return Tap(ir.BlockArgument(value).arg_number, is_input=True)
+        return Tap(self.outputs.setdefault(value, len(self.outputs)), is_input=False)
+
+
+def _inner_sources(contractions: Sequence[Contraction]) -> list[ir.Value]:
+    """Return the sources of factors that are no inputs of the region, each once."""
+    factors = (factor for each in contractions for factor in each.factors)
+    return list(dict.fromkeys(f.source for f in factors if f.argument is None))
+
+
+def tap_regions(
+    module: ir.Module, codegens: Collection[str], arrays: Mapping[int, Array]
+) -> list[Taps]:
+    """Return the factors of all regions as further outputs of the entry function.
+
+    Args:
+        module: is changed; its types are valid afterwards.
+        codegens: whose regions.
+        arrays: the weights by the entry function's argument numbers.
+
+    Returns:
+        For each call of a region, in order, where its factors can be seen.
+    """
+    calls = region_calls(module, codegens)
+    found: dict[str, list[Contraction]] = {}
+    for call in calls:
+        if call.region not in found:
+            inline_composites(module, call.function)
+            found[call.region] = list(contractions_of(body_of(call.function)))
+            return_more(call.function, _inner_sources(found[call.region]))
+    program = _Program(module, arrays)
+    taps = [program.tap(call, found[call.region]) for call in calls]
+    return_more(entry_function(module), list(program.outputs))
+    return taps

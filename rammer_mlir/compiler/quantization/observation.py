@@ -1,0 +1,99 @@
+"""Runs of a program that returns inner values, on all samples."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.compiler.stage import Work
+from rammer_mlir.passes.ir.entry import entry_function
+from rammer_mlir.passes.ir.structured import element_bytes
+from rammer_mlir.passes.manager import run_pipeline
+from rammer_mlir.passes.quantization.region_calls import body_of
+from rammer_mlir.programs.signature import Signature, TensorSpec
+from rammer_mlir.runtime.compiled import CompiledModel
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Observations:
+    """A compiled program and the samples that it runs on.
+
+    Attributes:
+        executable: the program.
+        feeds: for each sample, arrays by the inputs' names.
+        names: of the outputs that are of interest.
+    """
+
+    executable: CompiledModel
+    feeds: Sequence[Mapping[str, Array]]
+    names: Sequence[str]
+
+    def __iter__(self) -> Iterator[list[Array]]:
+        """Run the samples one after the other; yield the outputs of each."""
+        for feeds in self.feeds:
+            found = self.executable.run(feeds)
+            yield [found[name] for name in self.names]
+
+
+@dataclass(frozen=True)
+class Observer:
+    """Compiles programs for this machine's processor, and runs them on calibration data.
+
+    Attributes:
+        inputs: of the model.
+        feeds: for each sample, arrays by the inputs' names.
+        constants: the model's weights by name.
+        num_veus: of the programs.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    feeds: Sequence[Mapping[str, Array]]
+    constants: Mapping[str, Array]
+    num_veus: int
+
+    @contextmanager
+    def observe(self, module: ir.Module, count: int) -> Generator[Observations]:
+        """Compile a program whose regions are all the host's.
+
+        Args:
+            module: behind the outlining of regions; it is used up.
+            count: how many of the last outputs are of interest.
+        """
+        # Options know the stages of a compilation, one of which observes.
+        from rammer_mlir.compiler.options import check_options
+
+        run_pipeline(module, "builtin.module(rtask-inline-regions,canonicalize,cse)")
+        outputs = _outputs(module)
+        names = [spec.name for spec in outputs[len(outputs) - count :]]
+        options = check_options("cpu", num_veus=self.num_veus, winograd=False)
+        signature = Signature(self.inputs, outputs)
+        work = Work(module, signature, self.constants, options, ["linalg"])
+        executable = options.backend.load(options.backend.compile(work))
+        try:
+            yield Observations(executable, self.feeds, names)
+        finally:
+            executable.close()
+
+
+def _outputs(module: ir.Module) -> tuple[TensorSpec, ...]:
+    *_, end = body_of(entry_function(module)).operations
+    kinds = [ir.RankedTensorType(value.type) for value in end.operation.operands]
+    return tuple(
+        TensorSpec(f"output {number}", tuple(kind.shape), _dtype(kind))
+        for number, kind in enumerate(kinds)
+    )
+
+
+def _dtype(kind: ir.RankedTensorType) -> np.dtype[Any]:
+    """Return the type of an output's elements; of others than f32, only the size matters."""
+    if isinstance(kind.element_type, ir.F32Type):
+        return np.dtype(np.float32)
+    return np.dtype(f"V{element_bytes(kind)}")

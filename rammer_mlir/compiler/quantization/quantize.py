@@ -1,0 +1,147 @@
+"""Quantize the regions of a program: observe, choose ranges, rewrite, measure, decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, isnan
+from typing import Any
+
+from numpy.typing import NDArray
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.compiler.quantization.calibration import factor_ranges, signal_to_noise
+from rammer_mlir.compiler.quantization.decisions import QuantizationReport, RegionDecision
+from rammer_mlir.compiler.quantization.observation import Observer
+from rammer_mlir.compiler.weights import packed_weights
+from rammer_mlir.errors import OptionError
+from rammer_mlir.options import Options
+from rammer_mlir.passes.ir.entry import entry_function
+from rammer_mlir.passes.quantization.candidates import Candidate, add_candidates, erase_uncalled
+from rammer_mlir.passes.quantization.ranges import EXTREMES_ONLY, check_method
+from rammer_mlir.passes.quantization.region_calls import RegionCall, region_calls
+from rammer_mlir.passes.quantization.rewrite import FactorRanges, Precision
+from rammer_mlir.passes.regions.codegen import CODEGENS, ask
+from rammer_mlir.support.log import LOGGER
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """How regions are quantized.
+
+    Attributes:
+        codegens: whose regions.
+        precision: 8 or 16 bits, with scales from calibration or from the data of each run.
+        method: how ranges are chosen.
+        bound: least ratio of signal to noise of a region, in decibels.
+    """
+
+    codegens: tuple[str, ...]
+    precision: Precision
+    method: str = EXTREMES_ONLY
+    bound: float = 25.0
+
+    def check(self) -> None:
+        """Refuse settings that do not exist.
+
+        Raises:
+            OptionError: naming the first.
+        """
+        bits = self.precision.bits
+        if bits not in (8, 16):
+            raise OptionError(f"quantize: expected 8 or 16 bits, found {bits}")
+        if self.precision.is_dynamic and bits != 8:
+            raise OptionError(
+                "quantize: expected 8 bits with ranges from the data of each run, found 16, which "
+                "have no ranges; leave one of them out"
+            )
+        if not isfinite(self.bound):
+            raise OptionError(f"quantize: expected a bound in decibels, found {self.bound:g}")
+        check_method(self.method)
+
+    def apply(self, module: ir.Module, observer: Observer) -> QuantizationReport:
+        """Quantize the regions of a program, as far as that keeps the bound.
+
+        Args:
+            module: behind the outlining of regions; is changed.
+            observer: runs its copies.
+        """
+        calls = region_calls(module, self.codegens)
+        if not calls:
+            return QuantizationReport(())
+        arrays = packed_weights(entry_function(module), observer.constants)
+        ranges = factor_ranges(module, self.codegens, arrays, observer, self.method)
+        reasons = [_obstacle(each) for each in ranges]
+        candidates = self._candidates(module, calls, ranges, reasons, arrays)
+        measured = iter(signal_to_noise(module, [c for c in candidates if c], observer))
+        regions = [
+            RegionDecision(call.title, 32, None, reason)
+            if candidate is None
+            else self._decided(candidate, next(measured))
+            for call, candidate, reason in zip(calls, candidates, reasons, strict=True)
+        ]
+        erase_uncalled(module)
+        for region in regions:
+            LOGGER.info("%s", region.line)
+        return QuantizationReport(tuple(regions))
+
+    def _candidates(
+        self,
+        module: ir.Module,
+        calls: Sequence[RegionCall],
+        ranges: Sequence[Sequence[FactorRanges]],
+        reasons: list[str],
+        arrays: Mapping[int, Array],
+    ) -> list[Candidate | None]:
+        """Add quantized regions where nothing is in the way; else write the reason down."""
+        free = [number for number, reason in enumerate(reasons) if not reason]
+        wanted = [(calls[number], ranges[number]) for number in free]
+        found: list[Candidate | None] = [None] * len(calls)
+        made = add_candidates(module, wanted, self.precision, arrays)
+        for number, candidate in zip(free, made, strict=True):
+            reasons[number] = _unsupported(candidate)
+            if reasons[number]:
+                candidate.refuse()
+            else:
+                found[number] = candidate
+        return found
+
+    def _decided(self, candidate: Candidate, decibels: float) -> RegionDecision:
+        """Keep one of the two regions."""
+        title = candidate.call.title
+        if decibels >= self.bound:
+            candidate.accept()
+            return RegionDecision(title, self.precision.bits, decibels)
+        candidate.refuse()
+        return RegionDecision(title, 32, decibels, f"expected at least {self.bound:g} dB")
+
+
+def quantization_of(options: Options, codegens: tuple[str, ...]) -> Quantization:
+    """Return how the user wants regions of some code generators to be quantized."""
+    precision = Precision(options["quantize"], options["quantize_dynamic"])
+    return Quantization(codegens, precision, options["quantize_method"], options["quantize_bound"])
+
+
+def _obstacle(ranges: Sequence[FactorRanges]) -> str:
+    """Return why a region is not quantized at all; empty if nothing is in the way."""
+    if not ranges:
+        return "it has no product or convolution of f32"
+    if any(found is not None and isnan(found.low) for pair in ranges for found in pair):
+        return "it reads NaN or infinite numbers"
+    return ""
+
+
+def _unsupported(candidate: Candidate) -> str:
+    """Return why its code generator does not take a quantized region; empty if it does."""
+    codegen = CODEGENS.get(candidate.call.codegen)
+    for reading in candidate.changed_readings():
+        if isinstance(reading, str):
+            return f"'{codegen.name}' takes no '{reading}' of other elements"
+        if not ask(codegen, "supports", lambda r=reading: codegen.supports(r)):
+            kinds = "".join(
+                f" {kind}" for kind in dict.fromkeys(o.element_type for o in reading.inputs)
+            )
+            return f"'{codegen.name}' takes no {reading.kind} of{kinds}"
+    return ""

@@ -1,0 +1,96 @@
+"""`rtask-quantize-regions`: contractions of regions in 8 or 16 bits, where they are good enough."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.compiler.quantization.observation import Observer
+from rammer_mlir.compiler.quantization.quantize import Quantization
+from rammer_mlir.compiler.quantization.samples import Samples
+from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.base import OperationError, Pass
+from rammer_mlir.passes.ir.constants import CONSTANT, argument_attributes
+from rammer_mlir.passes.ir.entry import entry_function
+from rammer_mlir.passes.quantization.region_calls import body_of
+from rammer_mlir.passes.quantization.rewrite import Precision
+from rammer_mlir.passes.regions.codegen import find_codegen
+from rammer_mlir.programs.signature import TensorSpec
+
+
+@dataclass(frozen=True)
+class QuantizeRegions(Pass):
+    """Compute contractions of regions in 8 or 16 bits; what they read from and return stays f32.
+
+    It runs where regions have just been outlined. The program is compiled and run on the samples in
+    ``calibration``, an ``.npz`` file with an array for each input: first to see what contractions
+    read, of which ``method`` (minmax, percentile, entropy) makes ranges, then to compare each
+    quantized region with that of f32. One whose ratio of signal to noise is below ``bound``
+    decibels, or which its code generator does not support, stays f32; standard error says so. With
+    8 bits, weights have a scale for each channel, other tensors a scale and a zero point; with
+    ``dynamic``, these come from the data of each run. With 16, contractions read f16, or bf16 where
+    values are too large for f16, and add in f32.
+    """
+
+    name: ClassVar[str] = "rtask-quantize-regions"
+
+    codegens: tuple[str, ...] = ()
+    bits: int = 8
+    calibration: str = ""
+    method: str = "minmax"
+    bound: float = 25.0
+    dynamic: bool = False
+
+    def run(self, module: ir.Module) -> None:
+        """Quantize regions, and say what became of each."""
+        for option in ("codegens", "calibration"):
+            if not getattr(self, option):
+                raise OptionError(f"'{self.name}': expected {option}=..., found none")
+        for name in self.codegens:
+            find_codegen(name)
+        quantization = Quantization(
+            self.codegens, Precision(self.bits, self.dynamic), self.method, self.bound
+        )
+        quantization.check()
+        inputs = _inputs(entry_function(module))
+        feeds = Samples.of(self.calibration).feeds(inputs)
+        observer = Observer(inputs, feeds, {}, len(os.sched_getaffinity(0)))
+        for region in quantization.apply(module, observer).regions:
+            print(region.line, file=sys.stderr)
+
+
+def _inputs(main: ir.OpView) -> tuple[TensorSpec, ...]:
+    """Return the inputs of the entry function that are no weights."""
+    pairs = zip(body_of(main).arguments, argument_attributes(main), strict=True)
+    return tuple(
+        _spec(main, number, value.type, given)
+        for number, (value, given) in enumerate(pairs)
+        if CONSTANT not in given
+    )
+
+
+def _spec(
+    main: ir.OpView, number: int, kind: ir.Type, given: dict[str, ir.Attribute]
+) -> TensorSpec:
+    name = ir.StringAttr(given["rtask.name"]).value if "rtask.name" in given else f"input{number}"
+    tensor = kind if isinstance(kind, ir.RankedTensorType) else None
+    element = "" if tensor is None else str(tensor.element_type)
+    if tensor is None or element not in _DTYPES:
+        raise OperationError(
+            main,
+            f"input '{name}': expected a tensor of {', '.join(_DTYPES)}, found {kind}; compile "
+            "the model as a whole",
+        )
+    return TensorSpec(name, tuple(tensor.shape), np.dtype(_DTYPES[element]))
+
+
+_DTYPES = {
+    "f32": "f4", "f64": "f8", "f16": "f2", "i64": "i8", "i32": "i4", "i16": "i2", "i8": "i1",
+    "i1": "?",
+}  # fmt: skip
+"""NumPy's types of inputs; integers are signed."""

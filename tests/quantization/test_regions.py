@@ -1,0 +1,165 @@
+"""Quantized regions against their arithmetic in float64, and the choice by the bound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from onnxruntime.quantization import QuantType, quantize_dynamic
+
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
+from tests.quantization.models import decibels, expected, feeds_of, model_of, quantized, samples_of
+
+Array = NDArray[Any]
+
+PRODUCT = "(float[6,24] x) => (float[6,10] y) { y = MatMul(x, w) }"
+
+
+def product(scale: Any = 1.0) -> tuple[onnx.ModelProto, Array]:
+    """Return a product with weights whose columns are scaled, and the weights."""
+    weight = np.random.default_rng(1).standard_normal((24, 10)).astype(np.float32) * scale
+    return model_of(PRODUCT, {"w": weight.astype(np.float32)}), weight.astype(np.float64)
+
+
+def rounded(values: Array, scale: Any, zero: Any = 0) -> Array:
+    """Return values in 8 bits, as float64 again."""
+    return (np.clip(np.rint(values / scale) + zero, -128, 127) - zero) * scale
+
+
+def symmetric(weight: Array, axis: int | None) -> Array:
+    """Return weights in 8 bits, with a scale for each index of all dimensions but one."""
+    return rounded(weight, np.abs(weight).max(axis=axis, keepdims=True) / 127)
+
+
+def test_the_noise_is_that_of_the_arithmetic() -> None:
+    """Scale, zero point, scales of channels and the ratio, all computed once more in float64."""
+    model, weight = product()
+    samples = samples_of(model)
+    samples["x"] += 1  # so that the zero point is not in the middle
+    x = samples["x"].astype(np.float64)
+    low, high = x.min(), x.max()
+    scale = (high - low) / 255
+    found = rounded(x, scale, np.rint(-128 - low / scale)) @ symmetric(weight, 0)
+    with quantized(model, samples) as exe:
+        (region,) = exe.stats["quantize"]
+        outputs = np.stack([exe.run(feeds_of(samples, n))["y"] for n in range(8)])
+    assert region["bits"] == 8 and region["title"] == "region 'host_0' (MatMul_0)"
+    assert decibels(x @ weight, found) == pytest.approx(region["decibels"], abs=0.01)
+    np.testing.assert_allclose(outputs, found, rtol=1e-5, atol=1e-4)
+
+
+def test_weights_have_a_scale_for_each_channel() -> None:
+    model, weight = product(np.geomspace(1, 300, 10))
+    samples = samples_of(model)
+    x = samples["x"].astype(np.float64)
+    with quantized(model, samples) as exe:
+        assert exe.stats["quantize"][0]["bits"] == 8
+        found = np.stack([exe.run(feeds_of(samples, n))["y"] for n in range(8)])
+    exact, single = x @ weight, x @ symmetric(weight, None)
+    first = [decibels(exact[..., :2], each[..., :2]) for each in (found, single)]
+    assert first[0] > 35 > 20 > first[1]
+
+
+def outliers() -> dict[str, Array]:
+    x = np.random.default_rng(2).standard_normal((400, 6, 24)).astype(np.float32)
+    x[3, 1, 4], x[300, 0, 9] = 900.0, -800.0
+    return {"x": x}
+
+
+def test_the_bound_is_kept() -> None:
+    """A scale that two outliers make coarse leaves the others no bits; all of it stays f32."""
+    model, _ = product()
+    samples, normal = outliers(), samples_of(model)
+    # Their own energy would hide the noise of all others.
+    weight = np.zeros((24, 10), np.float32)
+    weight[0] = 1
+    blind = model_of(PRODUCT, {"w": weight})
+    with quantized(blind, samples) as exe:
+        (region,) = exe.stats["quantize"]
+        assert region["bits"] == 32 and region["decibels"] < 25
+        assert region["reason"] == "expected at least 25 dB"
+        assert f"{region['decibels']:.1f} dB, stays f32, expected at least 25 dB" in exe.summary
+        np.testing.assert_array_equal(exe.run(feeds_of(samples, 9))["y"], samples["x"][9] @ weight)
+    for bound, bits in ((30, 8), (60, 32)):
+        with quantized(model, normal, quantize_bound=bound) as exe:
+            assert [each["bits"] for each in exe.stats["quantize"]] == [bits]
+
+
+@pytest.mark.parametrize("method", ["percentile", "entropy"])
+def test_methods_that_clip_outliers(method: str) -> None:
+    weight = np.zeros((24, 10), np.float32)
+    weight[0] = 1
+    model = model_of(PRODUCT, {"w": weight})
+    samples, found = outliers(), dict[str, float]()
+    for name in ("minmax", method):
+        with quantized(model, samples, quantize_method=name, quantize_bound=-100) as exe:
+            found[name] = exe.stats["quantize"][0]["decibels"]
+    assert found[method] > found["minmax"] + 10
+
+
+def test_ranges_of_each_run() -> None:
+    model, _ = product()
+    samples = samples_of(model)
+    larger = {"x": samples["x"][0] * 50}
+    exact = expected(model, larger)["y"]
+    with (
+        quantized(model, samples) as static,
+        quantized(model, samples, quantize_dynamic=True) as exe,
+    ):
+        assert decibels(exact, static.run(larger)["y"]) < 5
+        assert decibels(exact, exe.run(larger)["y"]) > 35
+        assert not exe.run({"x": np.zeros((6, 24), np.float32)})["y"].any()
+
+
+def test_onnx_runtimes_dynamic_quantization_is_the_same(tmp_path: Path) -> None:
+    model, _ = product(np.geomspace(1, 5, 10))
+    samples = samples_of(model)
+    path = tmp_path / "theirs.onnx"
+    quantize_dynamic(model, path, per_channel=True, weight_type=QuantType.QInt8)
+    theirs = onnx.load(path)
+    assert "MatMulInteger" in [node.op_type for node in theirs.graph.node]
+    with quantized(model, samples, quantize_dynamic=True) as exe:
+        for number in range(8):
+            feeds = feeds_of(samples, number)
+            wanted = expected(theirs, feeds)["y"]
+            np.testing.assert_allclose(exe.run(feeds)["y"], wanted, rtol=1e-5, atol=1e-4)
+
+
+def test_halves() -> None:
+    model, weight = product()
+    samples = samples_of(model)
+    x = samples["x"].astype(np.float16).astype(np.float64)
+    with quantized(model, samples, bits=16) as exe:
+        assert exe.stats["quantize"][0]["bits"] == 16
+        found = np.stack([exe.run(feeds_of(samples, n))["y"] for n in range(8)])
+    np.testing.assert_allclose(found, x @ weight.astype(np.float16), rtol=1e-5, atol=1e-4)
+
+
+def test_values_that_halves_do_not_hold() -> None:
+    """They become bf16, with 8 bits of precision, not infinite."""
+    model, weight = product()
+    samples = {"x": samples_of(model)["x"] * 1e6}
+    with quantized(model, samples, bits=16) as exe:
+        found = exe.run(feeds_of(samples))["y"]
+    assert 40 < decibels(samples["x"][0] @ weight, found) < 60
+
+
+def test_numbers_that_are_not_finite() -> None:
+    model = model_of("(float[6,8] x) => (float[6,5] y) { l = Log(x)  y = MatMul(l, w85) }")
+    samples = samples_of(model)
+    with quantized(model, samples) as exe:
+        (region,) = exe.stats["quantize"]
+    assert region["bits"] == 32 and region["reason"] == "it reads NaN or infinite numbers"
+
+
+def test_integers_are_in_the_program() -> None:
+    model, _ = product()
+    options = check_options("cpu", quantize=8, calibration=samples_of(model))
+    text = Compilation.of_model(model, options).emit("regions").decode()
+    assert "tensor<24x10xi8> {rtask.constant" in text
+    assert "-> tensor<6x10xi32>" in text and "arith.muli" in text
