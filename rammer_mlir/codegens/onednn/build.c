@@ -92,7 +92,7 @@ enum { CONVOLUTION, MATMUL, POOLING, ELTWISE, SOFTMAX, BINARY, CONCAT, RESAMPLIN
        REORDER };
 enum { NOW, ANY, PLAIN, PACKED };
 struct header { int64_t words, num_values, num_nodes, num_inputs, scratch_buffer, scratch_bytes; };
-struct value { int64_t rank, dims[6], strides[6], buffer, source, rtask_bytes; };
+struct value { int64_t rank, dims[6], strides[6], buffer, source, rtask_bytes, tag; };
 struct post { int64_t algorithm, alpha, beta; };
 struct operand { int64_t name, value, layout; };
 struct node {
@@ -156,6 +156,14 @@ static int32_t keep(struct state *s, object desc) {
 static int32_t plain(struct state *s, int64_t value, object *desc) {
   const struct value *v = &s->values[value];
   TRY(s->dnnl_memory_desc_create_with_strides(desc, v->rank, v->dims, F32, v->strides));
+  return keep(s, *desc);
+}
+
+/* A buffer as it lies: by its strides, or in blocks of channels. */
+static int32_t given(struct state *s, int64_t value, object *desc) {
+  const struct value *v = &s->values[value];
+  if (!v->tag) return plain(s, value, desc);
+  TRY(s->dnnl_memory_desc_create_with_tag(desc, v->rank, v->dims, F32, v->tag));
   return keep(s, *desc);
 }
 
@@ -281,7 +289,7 @@ static int32_t pack(struct state *s, int64_t value, object desc, int32_t *slot) 
 /* Make a place for a result in a layout: its buffer, if that has it, else a part of the scratch. */
 static int32_t result(struct state *s, int64_t value, object desc, int32_t *slot) {
   object wanted;
-  TRY(plain(s, value, &wanted));
+  TRY(given(s, value, &wanted));
   int is_there = s->values[value].buffer >= 0 && s->dnnl_memory_desc_equal(wanted, desc);
   TRY(add_slot(s, desc, is_there ? BUFFER : SCRATCH, value, slot));
   return s->slot_of[value] = *slot, 0;
@@ -292,7 +300,7 @@ static int32_t deliver(struct state *s, int64_t value) {
   int32_t from = s->slot_of[value], to;
   object wanted;
   if (s->values[value].buffer < 0 || s->slots[from].kind == BUFFER) return 0;
-  TRY(plain(s, value, &wanted));
+  TRY(given(s, value, &wanted));
   TRY(add_slot(s, wanted, BUFFER, value, &to));
   return reorder(s, from, to);
 }
@@ -301,6 +309,8 @@ static int32_t deliver(struct state *s, int64_t value) {
 static int32_t wanted(struct state *s, const struct operand *o, object *desc) {
   int32_t slot;
   if (o->layout == PLAIN) return plain(s, o->value, desc);
+  /* Beside a buffer in blocks the library takes blocks, also where it likes another layout more. */
+  if (o->layout == ANY && s->values[o->value].tag) return given(s, o->value, desc);
   if (o->layout != NOW) return any(s, o->value, desc);
   TRY(slot_of(s, o->value, &slot));
   return *desc = s->slots[slot].desc, 0;
@@ -399,7 +409,7 @@ static int32_t build(struct state *s, words table) {
   for (int64_t n = 0; n < h->num_values; n++) {
     s->slot_of[n] = -1;
     if (s->values[n].buffer < 0 || s->values[n].buffer >= h->num_inputs) continue;
-    TRY(plain(s, n, &desc));
+    TRY(given(s, n, &desc));
     TRY(add_slot(s, desc, BUFFER, n, &s->slot_of[n]));
   }
   for (int64_t n = 0; n < h->num_nodes; n++) TRY(add_node(s, &nodes[n]));

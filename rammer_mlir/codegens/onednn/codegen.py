@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
@@ -12,6 +13,7 @@ from rammer_mlir.codegens import (
     Box,
     CompositePattern,
     Device,
+    Layouts,
     Limits,
     Match,
     ModuleOption,
@@ -32,6 +34,8 @@ from rammer_mlir.codegens.primitives.chains import with_steps
 from rammer_mlir.codegens.primitives.convolutions import CONVOLUTIONS
 from rammer_mlir.codegens.primitives.functions import BINARY_KINDS, UNARY_KINDS
 from rammer_mlir.codegens.primitives.node import Table
+from rammer_mlir.codegens.primitives.region_values import blockable
+from rammer_mlir.codegens.primitives.views import Dims
 from rammer_mlir.codegens.table_code import Needs, TableCode
 from rammer_mlir.engines import needs
 from rammer_mlir.errors import TargetError
@@ -143,6 +147,23 @@ class OneDnn:
             needs=CODE.module.needs,
         )
 
+    def layouts(self, region: Region) -> Layouts:
+        """Return the images that the library likes in blocks: then it converts less."""
+        least = self.converted_bytes(region)
+        number = len(region.inputs)
+        chosen: dict[int, Dims] = {}
+        for buffer, dims in blockable(region).items():
+            if not least:
+                break
+            asked = _asked(region, {**chosen, buffer: dims})
+            bytes_now = least if asked is None else asked[0].parts * asked[1].converted_bytes
+            if bytes_now < least:
+                chosen[buffer], least = dims, bytes_now
+        return Layouts(
+            {buffer: 1 for buffer in chosen if buffer < number},
+            {buffer - number: 1 for buffer in chosen if buffer >= number},
+        )
+
     def converted_bytes(self, region: Region) -> int:
         """Return the bytes of inputs and outputs that a run copies from or into other layouts."""
         asked = _asked(region)
@@ -156,14 +177,20 @@ def code_for(options: Mapping[str, Value]) -> TableCode:
     return replace(CODE, settings=lines + (f"#define MATH {math}\n" if math else ""))
 
 
-def _asked(region: Region) -> tuple[Table, Needs] | None:
+def _asked(
+    region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({})
+) -> tuple[Table, Needs] | None:
     """Return a table of a part of the batch for each rTask, and what it needs; None for the host's.
+
+    Args:
+        region: of any layouts.
+        in_blocks: further inputs and outputs that are to lie in blocks, as in ``table_of``.
 
     Raises:
         RammerError: if the library is missing, or is another one.
     """
     try:
-        table = table_of(region)
+        table = table_of(region, in_blocks)
     except NotExpressibleError:
         return None
     sizes = (n for n in range(1, _MOST_PARTS + 1) if table.batch % n == 0)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from rammer_mlir.codegens.primitives.builder import MOST_DIMS, MOST_MAIN, MOST_POSTS
 from rammer_mlir.codegens.primitives.node import Function, Kind, Node, Operand, Role, Table, Windows
+from rammer_mlir.codegens.primitives.region_values import Value
 
 _MOST_AXES = 3
 
@@ -34,6 +35,9 @@ _NAMES = {
 }  # fmt: skip
 """Operands with the numbers of arguments; parts and those of post operations count up."""
 
+_BLOCKED_TAGS = {3: 56, 4: 78, 5: 121}
+"""``dnnl_aBc16b`` and its kin, by their dimensions."""
+
 _SECOND, _NEXT_POST = 2, 32768
 """The second operand of a binary primitive; between what two post operations read."""
 
@@ -54,7 +58,12 @@ def _value_words(table: Table, number: int) -> list[int]:
     dims = (dims[0] // parts, *dims[1:])
     step = 4 * strides[0] * dims[0] if parts > 1 else 0
     sizes = (*_padded(dims, MOST_DIMS), *_padded(strides, MOST_DIMS))
-    return [len(dims), *sizes, value.buffer, value.source, step]
+    return [len(dims), *sizes, value.buffer, value.source, step, _blocked_tag(value)]
+
+
+def _blocked_tag(value: Value) -> int:
+    """Return the layout of a buffer in blocks of channels; 0 for the value's own strides."""
+    return _BLOCKED_TAGS[len(value.view.dims)] if value.in_blocks else 0
 
 
 def _node_words(node: Node) -> list[int]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from types import MappingProxyType
 from typing import cast
 
 from rammer_mlir.codegens.inexpressible import NotExpressibleError
@@ -32,7 +33,7 @@ from rammer_mlir.codegens.primitives.node import (
     Table,
     Windows,
 )
-from rammer_mlir.codegens.primitives.region_values import RegionValues, is_reshape
+from rammer_mlir.codegens.primitives.region_values import RegionValues, is_renamed
 from rammer_mlir.codegens.primitives.views import Dims, View, dense
 from rammer_mlir.passes.regions.reading import Operand as Tensor
 from rammer_mlir.passes.regions.reading import Reading
@@ -52,14 +53,19 @@ MOST_POSTS, MOST_MAIN, MOST_DIMS = 5, 27, 6
 """Functions behind a primitive, its other operands, and dimensions of a value."""
 
 
-def table_of(region: Region) -> Table:
+def table_of(region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({})) -> Table:
     """Return the table of a region.
+
+    Args:
+        region: of any layouts.
+        in_blocks: further inputs and outputs that are to lie in blocks of channels, by their
+            buffers, and their shapes in row-major order.
 
     Raises:
         NotExpressibleError: if some of it is no primitive.
     """
-    values = RegionValues.of(region)
-    operations = [each for each in region.operations if not is_reshape(each)]
+    values = RegionValues.of(region, in_blocks)
+    operations = [each for each in region.operations if not is_renamed(each)]
     is_alone = len(operations) == 1
     nodes = tuple(_Builder(values, each, is_alone).node() for each in operations)
     num_inputs = len(region.inputs)
@@ -75,7 +81,7 @@ def is_expressible(readings: Sequence[Reading]) -> bool:
     operation = RegionOperation("", tuple(readings), numbers, (), (numbers[tensors[-1]],))
     try:
         _check_types(readings[-1])
-        return is_reshape(operation) or bool(_Builder(RegionValues(), operation).node())
+        return is_renamed(operation) or bool(_Builder(RegionValues(), operation).node())
     except NotExpressibleError:
         return False
 

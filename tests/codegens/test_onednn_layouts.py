@@ -1,0 +1,68 @@
+"""Regions of oneDNN exchange images in blocks of channels, with each other and with the host."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import numpy_helper, parser, shape_inference
+
+import rammer_mlir
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
+
+BODY = """
+a = Conv<pads=[1,1,1,1]>(x, w)  b = Relu(a)  c = Erf(b)  d = Conv<pads=[1,1,1,1]>(c, v)  e = Relu(d)
+f = Erf(e)  g = Conv<pads=[1,1,1,1], strides=[2,2]>(f, v)  y = Relu(g)
+"""
+"""Three convolutions, between which the host computes functions that oneDNN does not take."""
+
+
+def model(batch: int, channels: int = 32) -> onnx.ModelProto:
+    found = parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 18]> '
+        f"g (float[{batch},3,24,20] x) => (float[N,C,H,W] y) {{ {BODY} }}"
+    )
+    random = np.random.default_rng(channels)
+    for name, shape in {"w": (channels, 3, 3, 3), "v": (channels, channels, 3, 3)}.items():
+        values = random.standard_normal(shape).astype(np.float32) / 8
+        found.graph.initializer.append(numpy_helper.from_array(values, name))
+    return shape_inference.infer_shapes(found)
+
+
+def operators(given: onnx.ModelProto) -> list[str]:
+    """Return the lines of the program's rOperators."""
+    options = check_options(offload="onednn", offload_choice="always")
+    text = Compilation.of_model(given, options).emit("buffers").decode()
+    return [line for line in text.splitlines() if "rtask.operator " in line]
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_nothing_is_converted_between_regions_and_the_host(batch: int) -> None:
+    lines = operators(model(batch))
+    assert len(lines) == 5, "three regions, and two functions of the host"
+    functions = [line for line in lines if '"Erf:' in line]
+    assert len(functions) == 2
+    assert all(line.count("x16xf32>") == 2 for line in functions)
+
+
+def test_channels_that_are_no_blocks_stay_as_they_are() -> None:
+    lines = operators(model(1, 24))
+    assert len(lines) == 5 and not any("x16xf32>" in line for line in lines)
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("veus", [1, 3])
+def test_numbers(batch: int, veus: int) -> None:
+    given = model(batch)
+    feeds = {"x": np.random.default_rng(0).standard_normal((batch, 3, 24, 20)).astype(np.float32)}
+    (expected,) = ort.InferenceSession(given.SerializeToString()).run(None, feeds)
+    with rammer_mlir.compile(
+        given, offload="onednn", offload_choice="always", num_veus=veus, cache=False,
+        offload_check=veus == 1,
+    ) as exe:  # fmt: skip
+        assert len(exe.image.modules) == 3
+        for _ in range(20):
+            found = exe.run(feeds)["y"]
+            np.testing.assert_allclose(found, np.asarray(expected), rtol=1e-4, atol=1e-4)
