@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rammer_mlir.errors import OptionError
 from rammer_mlir.runtime.compiled import RunnableModel
 from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 
 def listed_codegens() -> str:
@@ -24,24 +25,25 @@ def listed_modules(model: RunnableModel, path: str) -> str:
     """Return a line for each module of an artifact, and one for all of them.
 
     Raises:
-        OptionError: if it is not one program for a CPU.
+        OptionError: if it is not one program.
     """
-    if not isinstance(model, Executable):
+    if not isinstance(model, Executable | GpuExecutable):
         raise OptionError(
-            f"--modules: expected an artifact of one program for a CPU, found '{path}' for "
-            f"{model.target} with several programs or for another device; give another artifact"
+            f"--modules: expected an artifact of one program, found '{path}' for {model.target} "
+            "with several programs; give another artifact"
         )
     return "\n".join(_lines(model))
 
 
-def _lines(model: Executable) -> Iterator[str]:
+def _lines(model: Executable | GpuExecutable) -> Iterator[str]:
     image, total = model.image, model.stats.get("operations", 0)
     operators = [each.kernel for each in image.program.operators]
     for module in image.modules:
         count = sum(kernel in module.kernels for kernel in operators)
         share = _share(module.operations, total)
         yield f"module '{module.name}'  {module.form}, {count} rOperators{share}"
-    foreign = sum(kernel in image.module_names for kernel in operators)
+    kernels = {kernel for module in image.modules for kernel in module.kernels}
+    foreign = sum(kernel in kernels for kernel in operators)
     share = _share(sum(module.operations for module in image.modules), total)
     yield f"foreign code     {foreign} of {len(operators)} rOperators{share}"
 

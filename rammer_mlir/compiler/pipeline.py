@@ -62,10 +62,12 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
     lower = steps.lower_to_threads if named is None else steps.lower_to_threads_of(named)
     emit = steps.compile_to_object if named is None else steps.compile_to_object_of(named)
     general = () if options.offload else _GENERAL_GRAPH
+    operators, tasks = _cpu_operators(options), _cpu_tasks(options, named)
+    trial = (*operators, *tasks, *_cpu_buffers(options, checked=False))
     return (
-        *_regions(options, named),
-        Stage("operators", (*general, *_cpu_operators(options))),
-        Stage("tasks", _cpu_tasks(options)),
+        *_regions(options, _cpu_code(named), trial),
+        Stage("operators", (*general, *operators)),
+        Stage("tasks", tasks),
         Stage("buffers", _cpu_buffers(options, checked=options.given["offload_check"])),
         Stage("program", _scheduled(options)),
         Stage("target", step=lower),
@@ -88,20 +90,30 @@ def _cpu_operators(options: CompileOptions) -> tuple[str, ...]:
     )
 
 
-def _cpu_tasks(options: CompileOptions) -> tuple[str, ...]:
-    return ("rtask-inline-composites", _tiled_for_cpu(options), *_SIMPLIFIED)
+def _cpu_tasks(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
+    target = "cpu" if named is None else f"cpu:{named.name}"
+    return ("rtask-inline-composites", _tiled_for_cpu(options, target), *_SIMPLIFIED)
 
 
 def _cpu_buffers(options: CompileOptions, *, checked: bool) -> tuple[str, ...]:
     check = ("rtask-check-external",) if checked else ()
-    prefer = ("rtask-prefer-external",) if options.offload else ()
-    return ("rtask-bufferize", *check, *prefer)
+    return ("rtask-bufferize", *check, *_preferred(options))
+
+
+def _cpu_code(named: NamedMachine | None) -> tuple[str, ...]:
+    """Return the passes that ask code generators for the code of regions."""
+    target = "" if named is None else f"{{target=cpu:{named.name}}}"
+    return ("rtask-layout-regions", f"rtask-generate-regions{target}")
+
+
+def _preferred(options: CompileOptions) -> tuple[str, ...]:
+    return ("rtask-prefer-external",) if options.offload else ()
 
 
 def nvvm_stages(options: CompileOptions, gpu: GpuTarget, has: Multiprocessors) -> tuple[Stage, ...]:
     """Return the way to a cubin for a chip with these multiprocessors."""
     return (
-        *_gpu_stages(options),
+        *_gpu_stages(options, gpu.name),
         Stage("target", step=steps.lower_to_blocks(gpu, "ptx")),
         Stage("llvm", step=steps.translate_to_nvvm),
         Stage("ptx", step=steps.compile_to_ptx(gpu.chip)),
@@ -114,7 +126,7 @@ def rocdl_stages(
 ) -> tuple[Stage, ...]:
     """Return the way to a code object for a chip with these multiprocessors."""
     return (
-        *_gpu_stages(options),
+        *_gpu_stages(options, gpu.name),
         Stage("target", step=steps.lower_to_blocks(gpu, "hsaco")),
         Stage("llvm", step=steps.translate_to_rocdl(gpu.chip)),
         Stage("object", step=steps.compile_for_amd(gpu.chip)),
@@ -127,44 +139,53 @@ def emulated_stages(
 ) -> tuple[Stage, ...]:
     """Return the way to a GPU's kernel as native code of this machine."""
     return (
-        *_gpu_stages(options),
+        *_gpu_stages(options, f"emulator:{gpu.name}"),
         Stage("target", step=steps.lower_to_blocks(gpu, "ptx")),
         Stage("llvm", step=steps.translate_for_emulator(checked=checked, traced=traced)),
         Stage("object", step=steps.compile_to_object),
     )
 
 
-def _gpu_stages(options: CompileOptions) -> tuple[Stage, ...]:
-    """Return the stages from `operators` to `program` for any GPU."""
+def _gpu_stages(options: CompileOptions, target: str) -> tuple[Stage, ...]:
+    """Return the stages from `operators` to `program` for a GPU, named as by ``--target``."""
+    operators = (
+        *_merged(options),
+        *_PACKED_WEIGHTS,
+        *_split(options, _GPU_SPLIT_ROWS),
+        "rtask-form-operators",
+        *_FUSED_BODIES,
+    )
+    tasks = ("rtask-inline-composites", _tiled_for_gpu(options, target), *_SIMPLIFIED)
+    buffers = ("rtask-bufferize", *_preferred(options))
+    code = (f"rtask-generate-regions{{target={target}}}",)
     return (
-        Stage(
-            "operators",
-            (
-                *_GENERAL_GRAPH,
-                *_merged(options),
-                *_PACKED_WEIGHTS,
-                *_split(options, _GPU_SPLIT_ROWS),
-                "rtask-form-operators",
-                *_FUSED_BODIES,
-            ),
-        ),
-        Stage("tasks", ("rtask-inline-composites", _tiled_for_gpu(options), *_SIMPLIFIED)),
-        Stage("buffers", ("rtask-bufferize",)),
+        *_regions(options, code, (*operators, *tasks, *buffers)),
+        Stage("operators", (*(() if options.offload else _GENERAL_GRAPH), *operators)),
+        Stage("tasks", tasks),
+        Stage("buffers", buffers),
         Stage("program", _scheduled(options)),
     )
 
 
-def _regions(options: CompileOptions, named: NamedMachine | None) -> tuple[Stage, ...]:
-    """Return the stage that finds regions for code generators, and keeps those that are chosen."""
+def _regions(
+    options: CompileOptions, code: Sequence[str], trial: Sequence[str]
+) -> tuple[Stage, ...]:
+    """Return the stage that finds regions for code generators, and keeps those that are chosen.
+
+    Args:
+        options: of the compilation.
+        code: passes that ask code generators for the code of regions.
+        trial: passes from regions to rKernels on buffers, whose plan is simulated.
+    """
     if not options.offload:
         return ()
     if options.given["offload_choice"] == "always":
         return (
-            Stage(REGIONS, (*_GENERAL_GRAPH, *_formed_regions(options, options.offload, named))),
+            Stage(REGIONS, (*_GENERAL_GRAPH, *_formed_regions(options, options.offload, code))),
         )
     passes = TrialPasses(
-        [_formed_regions(options, names, named) for names in _priorities(options.offload)],
-        (*_cpu_operators(options), *_cpu_tasks(options), *_cpu_buffers(options, checked=False)),
+        [_formed_regions(options, names, code) for names in _priorities(options.offload)],
+        trial,
         applied_costs(options),
     )
     return (Stage(REGIONS, _GENERAL_GRAPH, choose_regions(passes)),)
@@ -177,7 +198,7 @@ def _priorities(names: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _formed_regions(
-    options: CompileOptions, codegens: Sequence[str], named: NamedMachine | None
+    options: CompileOptions, codegens: Sequence[str], code: Sequence[str]
 ) -> tuple[str, ...]:
     """Return the passes that form regions for code generators, and ask these for their code."""
     names = ",".join(codegens)
@@ -188,8 +209,7 @@ def _formed_regions(
         "rtask-merge-regions",
         f"rtask-split-regions{{{where}}}",
         "rtask-outline-regions",
-        "rtask-layout-regions",
-        "rtask-generate-regions" + (f"{{target=cpu:{named.name}}}" if named else ""),
+        *code,
         "rtask-inline-regions",
         *_SIMPLIFIED,
     )
@@ -224,18 +244,25 @@ def _winograd(options: CompileOptions) -> tuple[str, ...]:
     return ("rtask-winograd",) if options.given["winograd"] and not options.tile_bytes else ()
 
 
-def _tiled_for_cpu(options: CompileOptions) -> str:
+def _tiled_for_cpu(options: CompileOptions, target: str) -> str:
     enough = max(_CPU_ENOUGH, _ENOUGH_FOR_EACH * options.num_veus)
     memory = f" memory={options.tile_bytes}" if options.tile_bytes else ""
-    offered = f" providers={','.join(options.rkernels)}" if options.rkernels else ""
+    offered = _offered(options, target)
     return (
         f"rtask-tile{{candidates={_CANDIDATES}{memory} work={_CPU_WORK} enough={enough}{offered}}}"
     )
 
 
-def _tiled_for_gpu(options: CompileOptions) -> str:
+def _tiled_for_gpu(options: CompileOptions, target: str) -> str:
     chosen = f'device="{options.device}" num-veus={options.num_veus}'
-    return f"rtask-tile{{candidates={_CANDIDATES} {chosen}}}"
+    return f"rtask-tile{{candidates={_CANDIDATES} {chosen}{_offered(options, target)}}}"
+
+
+def _offered(options: CompileOptions, target: str) -> str:
+    """Return the options of `rtask-tile` that ask providers for rKernels."""
+    if not options.rkernels:
+        return ""
+    return f" providers={','.join(options.rkernels)} target={target}"
 
 
 def _scheduled(options: CompileOptions) -> tuple[str, ...]:
