@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 from collections.abc import Sequence
+from pathlib import Path
 
 from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.nvvm.nvidia_tools import in_packages
@@ -29,6 +30,9 @@ def run_nvrtc(path: str, source: str, name: str, options: Sequence[str]) -> tupl
         TargetError: if the library cannot be opened.
     """
     try:
+        # The library looks for this one where the system's are, and takes one that is loaded.
+        for builtins in Path(path).parent.glob("libnvrtc-builtins.so.*"):
+            ctypes.CDLL(str(builtins))
         library = ctypes.CDLL(path)
     except OSError as error:
         raise TargetError(

@@ -92,7 +92,6 @@ def test_ptx_is_whole(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(exe, GpuExecutable)
     ptx = exe.code.decode()
     assert ".extern" not in ptx and ptx.count(".version") == ptx.count(".target") == 1
-    assert ptx.count("func rows(") == 1 or "rows" in ptx.split(".entry")[0]
     assert ptx.index(".target sm_80") < ptx.index("rows") < ptx.index("call.uni")
 
 
@@ -236,12 +235,12 @@ def test_no_cuda_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_checks_see_none_of_it() -> None:
-    with pytest.raises(TargetError, match="emulation with checks: .* 'code'|'code'"):
+    with pytest.raises(TargetError, match=r"emulation with checks: .*'code'"):
         compiled(Rows(TRIPLED_IR, "llvm"), "nvvm:sm_80", emulate=True, check=True)
     with pytest.raises(TargetError, match="form llvm for emulator:nvvm:sm_80, found 'ptx'"):
         compiled(Rows(TRIPLED_PTX, "ptx"), "nvvm:sm_80", emulate=True)
 
 
-def test_nothing_is_measured_on_gpus() -> None:
+def test_code_is_not_tried_on_gpus() -> None:
     with offered(Rows()), pytest.raises(OptionError, match="offload_check"):
         rammer_mlir.compile(tripled_product(), target="nvvm:sm_80", offload_check=True)
