@@ -130,15 +130,26 @@ def _link(module: llvm.ModuleRef, other: LinkedIr) -> None:
     added.triple, added.data_layout = module.triple, module.data_layout
     visible = (f for f in added.functions if f.linkage is not llvm.Linkage.internal)
     defined = [function.name for function in visible if not function.is_declaration]
+    for symbol in other.symbols:
+        if symbol not in defined:
+            raise undefined(other.name, symbol)
+        _check_type(other.name, module.get_function(symbol), added.get_function(symbol))
     try:
         module.link_in(added)
     except RuntimeError as error:
         raise _not_linked(other.name, error) from error
-    for symbol in other.symbols:
-        if symbol not in defined:
-            raise undefined(other.name, symbol)
     for name in defined:
         module.get_function(name).linkage = llvm.Linkage.internal
+
+
+def _check_type(name: str, called: llvm.ValueRef, defined: llvm.ValueRef) -> None:
+    """Refuse a function of another type than our call's, which LLVM would take for unreachable."""
+    expected, found = str(called.global_value_type), str(defined.global_value_type)
+    if found != expected:
+        raise TargetError(
+            f"module '{name}': expected the function '{defined.name}' of type '{expected}', found "
+            f"'{found}'; mend it"
+        )
 
 
 def _one_line(error: Exception) -> str:

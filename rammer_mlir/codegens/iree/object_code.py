@@ -13,6 +13,7 @@ from rammer_mlir.codegens.iree.compiler import compile_text
 from rammer_mlir.codegens.iree.hal_phase import read_call
 from rammer_mlir.codegens.iree.probing import Run, Tiles, find_tiles
 from rammer_mlir.codegens.iree.program import Program
+from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.machine import Machine, host_machine
@@ -36,8 +37,16 @@ class ObjectCode:
 
 
 def machine_of(target: str) -> Machine:
-    """Return the processor of a target."""
-    _, _, name = target.partition(":")
+    """Return the processor of a target.
+
+    Raises:
+        TargetError: if it is no CPU.
+    """
+    kind, _, name = target.partition(":")
+    if kind != "cpu":
+        raise TargetError(
+            f"code generator 'iree': expected the target cpu, found '{target}'; leave it out"
+        )
     return named_machine(name).machine() if name else host_machine()
 
 
