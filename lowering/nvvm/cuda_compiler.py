@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -15,6 +17,9 @@ from rammer_mlir.lowering.nvvm.nvrtc import find_nvrtc, first_error, run_nvrtc
 
 _OPTIONS = ("-rdc=true", "-std=c++17")
 """Functions that no kernel calls survive in relocatable code alone."""
+
+_FOLDER_HASH = re.compile(r"\b(?:__nv_static_\d+__|_INTERNAL_)([0-9a-f]{8})_")
+"""In names of static variables: ``nvcc`` hashes the path of the source into them."""
 
 
 def device_ptx(code: Sequence[ForeignCode], chip: str) -> tuple[PtxModule, ...]:
@@ -66,5 +71,13 @@ def _run_nvcc(code: ForeignCode, options: Sequence[str]) -> tuple[str, str]:
         command = [nvcc, "-ptx", *options, source.name, "-o", target.name]
         result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
         if result.returncode == 0 and target.exists():
-            return target.read_text(), ""
+            return _reproducible(target.read_text(), code), ""
         return "", first_error(result.stderr + result.stdout)
+
+
+def _reproducible(ptx: str, code: ForeignCode) -> str:
+    """Name static variables by the source, and not by the folder that it was compiled in."""
+    own = hashlib.sha256(code.content).hexdigest()[:8]
+    for found in sorted(set(_FOLDER_HASH.findall(ptx))):
+        ptx = ptx.replace(found, own)
+    return ptx

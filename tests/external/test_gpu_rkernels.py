@@ -17,6 +17,8 @@ from rammer_mlir.checker import verify
 from rammer_mlir.cli import run as run_tool
 from rammer_mlir.errors import OptionError, RammerError, TargetError
 from rammer_mlir.extend import OfferedOperator, external_rkernel
+from rammer_mlir.lowering.external.code import ForeignCode
+from rammer_mlir.lowering.nvvm.cuda_compiler import compile_cuda
 from rammer_mlir.lowering.nvvm.nvidia_tools import find_tool
 from rammer_mlir.lowering.nvvm.nvrtc import find_nvrtc
 from rammer_mlir.lowering.nvvm.ptxas import find_ptxas
@@ -231,6 +233,16 @@ def test_faults_of_cuda_source_are_one_line() -> None:
     with pytest.raises(TargetError, match=r"module 'code': expected CUDA source .*error") as found:
         compiled(Rows("extern int rows(", "cuda"), "nvvm:sm_80")
     assert "\n" not in str(found.value)
+
+
+@needs_cuda
+def test_cuda_source_gives_the_same_ptx_again() -> None:
+    """Also with static variables, whose names compilers make."""
+    table = "static __device__ const float table[2] = {3.0f, 3.0f};\n"
+    source = table + TRIPLED_CUDA.replace("tripled(row[i])", "table[i & 1] * row[i]")
+    code = ForeignCode("code", "cuda", source.encode(), ("rows",))
+    first, second = (compile_cuda(code, "sm_80") for _ in range(2))
+    assert first == second and "table" in first
 
 
 def test_no_cuda_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
