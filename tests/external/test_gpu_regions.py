@@ -196,7 +196,7 @@ def test_faults_are_one_line(change: dict[str, Any], message: str, rowwise: Roww
     ("name", "message"),
     [
         ("numpy", "code generator 'numpy': expected .* form llvm, ptx, cuda or None, found graph"),
-        ("iree", "code generator 'iree': expected the target cpu, found 'nvvm:sm_80'"),
+        ("iree", "code generator 'iree': expected a CPU as target, found 'nvvm:sm_80'"),
     ],
 )
 def test_code_generators_for_cpus_are_refused(name: str, message: str) -> None:

@@ -18,6 +18,7 @@ from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.machine import Machine, host_machine
 from rammer_mlir.lowering.llvm.named_machines import named_machine
+from rammer_mlir.programs.modules import forms_for
 
 _MOST_BYTES = 1 << 30
 """Of operands that workgroups are tried on."""
@@ -40,12 +41,12 @@ def machine_of(target: str) -> Machine:
     """Return the processor of a target.
 
     Raises:
-        TargetError: if it is no CPU.
+        TargetError: if it takes no objects.
     """
-    kind, _, name = target.partition(":")
-    if kind != "cpu":
+    _, _, name = target.partition(":")
+    if "object" not in forms_for(target):
         raise TargetError(
-            f"code generator 'iree': expected the target cpu, found '{target}'; leave it out"
+            f"code generator 'iree': expected a CPU as target, found '{target}'; leave it out"
         )
     return named_machine(name).machine() if name else host_machine()
 
