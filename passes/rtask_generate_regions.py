@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.external import ALIGNMENTS, External
-from rammer_mlir.dialects.rtask.module_op import FORMS, LINKED
+from rammer_mlir.dialects.rtask.module_op import LINKED
 from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.ir.boxes_text import accesses_of
 from rammer_mlir.passes.ir.code_modules import adopt_module, emit_module
@@ -22,6 +22,7 @@ from rammer_mlir.passes.tiling.choice import TileCost
 from rammer_mlir.passes.tiling.generated import GENERATED
 from rammer_mlir.passes.tiling.kernel import Computation, whole_cost
 from rammer_mlir.programs.module_options import Value, complete, of_owner, read_written
+from rammer_mlir.programs.modules import forms_for
 from rammer_mlir.scheduling.memory import aligned
 
 
@@ -85,7 +86,7 @@ def _generate(
     for each in outlined:
         code = ask(codegen, "generate", partial(generate, each.region))
         if code is not None:
-            checked = _checked(each.function, codegen.name, code)
+            checked = _checked(each, codegen.name, code)
             is_shared = not checked.holds_weights
             for function in [each.function] if is_shared else _for_each_call(module, each.function):
                 _attach(replace(each, function=function), checked, of_owner(given, checked.engine))
@@ -112,15 +113,16 @@ def _for_each_call(module: ir.Module, function: ir.OpView) -> list[ir.OpView]:
     return found
 
 
-def _checked(function: ir.OpView, codegen: str, code: object) -> RegionCode:
-    if not isinstance(code, RegionCode) or code.form not in FORMS:
+def _checked(outlined: _Outlined, codegen: str, code: object) -> RegionCode:
+    forms = forms_for(outlined.region.target)
+    if not isinstance(code, RegionCode) or code.form not in forms:
         found = code.form if isinstance(code, RegionCode) else type(code).__name__
         raise OperationError(
-            function,
-            f"code generator '{codegen}': expected a RegionCode of form {', '.join(FORMS)} or "
+            outlined.function,
+            f"code generator '{codegen}': expected a RegionCode of form {', '.join(forms)} or "
             f"None, found {found}; mend it, or leave it out",
         )
-    _check_numbers(function, codegen, code)
+    _check_numbers(outlined.function, codegen, code)
     return code
 
 

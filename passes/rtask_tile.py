@@ -63,7 +63,7 @@ class Tile(Pass):
     of the coarsest rKernel do ``work`` scalar operations at most where that is possible, except
     where it has ``enough`` rTasks and smaller ones would read much more in all. Functions that many
     rOperators call get a candidate more, for pieces that fill gaps. Registered ``providers`` may
-    offer further rKernels.
+    offer further rKernels, for the ``target``.
     """
 
     name: ClassVar[str] = "rtask-tile"
@@ -75,6 +75,7 @@ class Tile(Pass):
     work: int = 8_000_000
     enough: int = 0
     providers: tuple[str, ...] = ()
+    target: str = "cpu"
 
     def run(self, module: ir.Module) -> None:
         """Replace computations on whole tensors by rKernels and describe each with an op."""
@@ -83,7 +84,7 @@ class Tile(Pass):
         kernels: dict[str, list[str]] = {}
         device = find_device(self.device).device(self.num_veus) if self.device else None
         wanted = _Wanted(aims(self.work, self.enough), self.candidates, self.memory, device)
-        providers = [KERNEL_PROVIDERS.get(name) for name in self.providers]
+        asked = _Asked([KERNEL_PROVIDERS.get(name) for name in self.providers], self.target)
         operators = _operators(module)
         callers = {_callee(op): op for op in reversed(operators)}
         calls = Counter(map(_callee, operators))
@@ -95,7 +96,7 @@ class Tile(Pass):
                 kernels[name] = [
                     *_build_candidates(function, name, wanted.for_calls(calls[name]), limit),
                     *_generated(function),
-                    *_offered(function, providers, limit),
+                    *_offered(function, asked, limit),
                 ]
                 scratch = scratch_of(function)
                 if scratch is not None:
@@ -176,12 +177,18 @@ def _generated(function: ir.OpView) -> Iterator[str]:
         yield name
 
 
-def _offered(
-    function: ir.OpView, providers: Sequence[KernelProvider], limit: Limit
-) -> Iterator[str]:
+@dataclass(frozen=True)
+class _Asked:
+    """Providers that are asked for rKernels, and the target that these are for."""
+
+    providers: Sequence[KernelProvider]
+    target: str
+
+
+def _offered(function: ir.OpView, asked: _Asked, limit: Limit) -> Iterator[str]:
     """Yield the names of the rKernels that providers offer, which have to keep to the limit."""
-    for provider in providers:
-        for description in offered_kernels(Computation(function), provider):
+    for provider in asked.providers:
+        for description in offered_kernels(Computation(function), provider, asked.target):
             attributes = description.operation.attributes
             work = (ir.IntegerAttr(attributes[key]).value for key in ("operations", "bytes"))
             limit.check(TileCost(*work))

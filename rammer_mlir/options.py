@@ -96,41 +96,41 @@ class Options(TypedDict, total=False):
         str,
         Option(
             "",
-            "on a CPU, registered providers that may offer rKernels beside the compiler's own",
+            "registered providers that may offer rKernels beside the compiler's own",
             metavar="PROVIDER,...",
             words="names",
-            only_for="the CPU",
+            only_for="the CPU or a GPU",
         ),
     ]
     offload: Annotated[
         str,
         Option(
             "",
-            "on a CPU, registered code generators that may compile regions of the model, the first "
-            "one named having the first choice",
+            "registered code generators that may compile regions of the model, the first one named "
+            "having the first choice",
             metavar="CODEGEN,...",
             words="names",
-            only_for="the CPU",
+            only_for="the CPU or a GPU",
         ),
     ]
     offload_choice: Annotated[
         str,
         Option(
             "cost",
-            "on a CPU, whether a region is theirs where that lowers the predicted time of the "
-            "whole program, or always",
+            "whether a region is theirs where that lowers the predicted time of the whole program, "
+            "or always",
             metavar="cost|always",
-            only_for="the CPU",
+            only_for="the CPU or a GPU",
         ),
     ]
     offload_seconds: Annotated[
         float,
         Option(
             60.0,
-            "on a CPU, most seconds for choosing regions by the predicted time; how much is not "
-            "tried by then is said",
+            "most seconds for choosing regions by the predicted time; how much is not tried by "
+            "then is said",
             metavar="SECONDS",
-            only_for="the CPU",
+            only_for="the CPU or a GPU",
         ),
     ]
     offload_check: Annotated[

@@ -29,6 +29,9 @@ class External:
     input and output, all dense in row-major order, and returns 0 if it succeeds. One that has a
     state is opened once, and called as ``int32_t (void *state, int64_t rtask, void **arguments)``.
     Inputs and outputs begin at multiples of ``alignment`` bytes.
+
+    On a GPU, all threads of the block that runs the rTask call
+    ``void symbol(int64_t rtask, int32_t thread, int32_t threads, void *argument0, ...)``.
     """
 
     module: str

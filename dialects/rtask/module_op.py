@@ -4,8 +4,8 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.diagnostics import Broken, attribute, inside, verified
 from rammer_mlir.dialects.rtask.dialect import RTask
 
-LINKED = ("c", "llvm", "object")
-"""C source, LLVM IR as text, and a relocatable object: linked with our own code."""
+LINKED = ("c", "llvm", "object", "ptx", "cuda")
+"""C source, LLVM IR as text, a relocatable object, PTX, and CUDA source: linked with our code."""
 
 FORMS = (*LINKED, "graph", "binary")
 """Also a graph in JSON, and bytes that only their engine knows: what engines run."""
@@ -25,11 +25,12 @@ class ModuleOp(RTask.Operation, name="module"):
     """Code from elsewhere, which functions of external rKernels are linked with.
 
     ``form`` says what ``code`` holds: ``c`` is C source, ``llvm`` LLVM IR as text, ``object`` the
-    bytes of a relocatable object; ``graph`` a graph in JSON and ``binary`` any bytes, both for the
-    ``engine`` of that name. Its symbol is what ``external`` of an ``rtask.kernel`` names. The
-    optional ``objects`` are relocatable objects that the code calls. ``needs`` lists packages that
-    have to be installed where the code runs, each a dictionary of the strings ``package``,
-    ``version``, ``library`` and ``extra``. ``options`` is a dictionary of strings for the engine.
+    bytes of a relocatable object, ``ptx`` PTX and ``cuda`` CUDA source; ``graph`` a graph in JSON
+    and ``binary`` any bytes, both for the ``engine`` of that name. Its symbol is what ``external``
+    of an ``rtask.kernel`` names. The optional ``objects`` are relocatable objects that the code
+    calls. ``needs`` lists packages that have to be installed where the code runs, each a dictionary
+    of the strings ``package``, ``version``, ``library`` and ``extra``. ``options`` is a dictionary
+    of strings for the engine.
     """
 
     sym_name: ir.StringAttr

@@ -1052,7 +1052,7 @@ func.func @main(%a: memref<4xf32>, %y: memref<4xf32>) {
 // -----
 
 // Code from elsewhere of an unknown form, and without any content.
-// expected-error@below {{'rtask.module' op expected form c, llvm, object, graph, binary, got 'fortran': others cannot be linked}}
+// expected-error@below {{'rtask.module' op expected form c, llvm, object, ptx, cuda, graph, binary, got 'fortran': others cannot be linked}}
 "rtask.module"() {sym_name = "code", form = "fortran", code = "END"} : () -> ()
 
 // -----

@@ -17,7 +17,7 @@
 // CHOSEN: run @twice_b[0] of 0
 // CHOSEN: veu 1
 // CHOSEN: run @twice_b[1] of 0
-// GPU: error: rKernel '@twice_b': expected one in IR for nvvm:sm_90, found external code ('twice'), which is for a CPU; offer one in IR
+// GPU: error: external rKernel '@twice_b' ('twice'): expected code of the form llvm, ptx, cuda for nvvm:sm_90, found 'c'; offer such code, or leave it out
 "rtask.module"() {sym_name = "code", form = "c", code = "int32_t twice(int64_t rtask, const float *x, float *y);"} : () -> ()
 rtask.kernel @twice rtasks(4) operations(8) bytes(64) attributes {external = {module = @code, symbol = "twice"}} {
   reads 0[d0 +: 1, 0 +: 8]

@@ -27,11 +27,12 @@ from rammer_mlir.lowering.external.calls import (
 from rammer_mlir.lowering.kernels.functions import KERNEL_PREFIX, find_kernels
 from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.lowering.llvm.templates import append_functions
+from rammer_mlir.lowering.program.code_modules import completed
 from rammer_mlir.lowering.program.constants import pack_constants
 from rammer_mlir.lowering.program.proof import proof_of
 from rammer_mlir.lowering.program.records import SlotResolver, program_of
 from rammer_mlir.passes.ir.entry import entry_function
-from rammer_mlir.passes.program.program_ir import ScheduledModule, read_plan
+from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
 from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.cpu_image import CpuImage
@@ -78,7 +79,7 @@ def build_image(
         features=cpu_features(),
         machine=platform.machine(),
         summary=summary(scheduled.builder.graph(), scheduled.plan, memory),
-        modules=tuple(_completed(module, program, scheduled) for module in modules),
+        modules=tuple(completed(module, program, scheduled) for module in modules),
         entries=_entries(module, program),
     )
 
@@ -90,22 +91,6 @@ def _entries(module: ir.Module, program: Program) -> tuple[ModuleEntry, ...]:
         ModuleEntry(each.external.module, each.external.symbol, numbers[each.name])
         for each in with_state(external_kernels(module))
     )
-
-
-def _completed(module: CodeModule, program: Program, scheduled: ScheduledModule) -> CodeModule:
-    """Return a module with the rKernels that it is, and the operations that it does."""
-    kernels = {
-        number
-        for number, kernel in enumerate(program.kernels)
-        if scheduled.builder.kernel(kernel.name).module == module.name
-    }
-    operations = sum(
-        kernel.flops_per_rtask * kernel.num_rtasks
-        for operator in program.operators
-        if operator.kernel in kernels
-        for kernel in [scheduled.builder.kernel(program.kernels[operator.kernel].name)]
-    )
-    return replace(module, kernels=tuple(sorted(kernels)), operations=operations)
 
 
 def lower_program(

@@ -50,13 +50,18 @@ from rammer_mlir.programs.native_interface import (
 class ExternalKernel:
     """An external rKernel: the name of its function here, what defines it, and its buffers.
 
-    ``is_linked`` says whether the function is in linked code; else an engine runs it.
+    ``form`` is that of the module that defines it.
     """
 
     name: str
     external: External
     num_arguments: int
-    is_linked: bool = True
+    form: str
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether the function is in linked code; else an engine runs it."""
+        return self.form in NATIVE
 
 
 def external_kernels(module: ir.Module) -> list[ExternalKernel]:
@@ -71,8 +76,8 @@ def external_kernels(module: ir.Module) -> list[ExternalKernel]:
         external = read_external(description.operation)
         if external is not None:
             inputs, _ = signature(declared[name].operation)
-            is_linked = forms[external.module] in NATIVE
-            found.append(ExternalKernel(name, external, len(inputs) - 1, is_linked))
+            form = forms[external.module]
+            found.append(ExternalKernel(name, external, len(inputs) - 1, form))
     return found
 
 
@@ -124,18 +129,30 @@ def _external_linkage() -> ir.Attribute:
 
 
 def _declare(kernels: Sequence[ExternalKernel]) -> None:
-    declared: dict[str, tuple[int, ir.Type]] = {}
-    for kernel in (each for each in kernels if each.is_linked):
-        types = _types(kernel)
-        for symbol, kind in zip(functions_of(kernel.external), types, strict=True):
-            count, _ = declared.setdefault(symbol, (kernel.num_arguments, kind))
-            if count != kernel.num_arguments and not kernel.external.has_state:
-                raise PassError(
-                    f"external function '{symbol}': expected one number of buffers, found "
-                    f"{count} and {kernel.num_arguments}; give the functions names of their own"
-                )
-    for symbol, (_, kind) in declared.items():
+    linked = [each for each in kernels if each.is_linked]
+    check_one_number_of_buffers(linked)
+    declared: dict[str, ir.Type] = {}
+    for kernel in linked:
+        declared.update(zip(functions_of(kernel.external), _types(kernel), strict=True))
+    for symbol, kind in declared.items():
         llvm.LLVMFuncOp(symbol, ir.TypeAttr.get(kind))
+
+
+def check_one_number_of_buffers(kernels: Sequence[ExternalKernel]) -> None:
+    """Refuse a function that rKernels call with different numbers of buffers.
+
+    Raises:
+        PassError: naming it.
+    """
+    counts: dict[str, int] = {}
+    for kernel in (each for each in kernels if not each.external.has_state):
+        symbol, found = kernel.external.symbol, kernel.num_arguments
+        count = counts.setdefault(symbol, found)
+        if count != found:
+            raise PassError(
+                f"external function '{symbol}': expected one number of buffers, found {count} and "
+                f"{found}; give the functions names of their own"
+            )
 
 
 def _types(kernel: ExternalKernel) -> list[ir.Type]:

@@ -19,8 +19,8 @@ class ForeignCode:
 
     Attributes:
         name: the symbol of its ``rtask.module``.
-        form: ``c``, ``llvm``, ``object``, ``graph`` or ``binary``.
-        content: C source or LLVM IR in UTF-8, a relocatable object, a graph, or other bytes.
+        form: ``c``, ``llvm``, ``object``, ``ptx``, ``cuda``, ``graph`` or ``binary``.
+        content: source, LLVM IR or PTX in UTF-8, a relocatable object, a graph, or other bytes.
         symbols: functions of it that rKernels call.
         engine: what runs a graph or binary, else empty.
         needs: packages that it needs where it runs.
@@ -52,7 +52,7 @@ class ForeignCode:
 
     @property
     def text(self) -> str:
-        """C source or LLVM IR."""
+        """Source, LLVM IR or PTX."""
         return self.content.decode(errors="replace")
 
 

@@ -10,6 +10,7 @@ from rammer_mlir.lowering.external.code import ForeignCode
 from rammer_mlir.lowering.llvm.codegen import LinkedIr, undefined
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.machine import Machine, host_machine
+from rammer_mlir.programs.modules import CPU_FORMS
 
 
 def linked_ir(code: Sequence[ForeignCode]) -> tuple[LinkedIr, ...]:
@@ -23,10 +24,16 @@ def linked_objects(code: Sequence[ForeignCode], machine: Machine) -> tuple[bytes
     """Return objects of all that is linked and no LLVM IR, and those that this code calls.
 
     Raises:
-        TargetError: if C source cannot be compiled, or a function that rKernels call is missing.
+        TargetError: if the code is for a GPU, C source cannot be compiled, or a function that
+            rKernels call is missing.
     """
     found: list[bytes] = []
     for each in code:
+        if each.form not in CPU_FORMS:
+            raise TargetError(
+                f"module '{each.name}': expected code of a form for a CPU, "
+                f"{', '.join(CPU_FORMS)}, found '{each.form}'; choose a GPU as target"
+            )
         if each.is_linked and each.form != "llvm":
             found.append(compile_c(each, machine) if each.form == "c" else each.content)
             if machine == host_machine():

@@ -106,6 +106,11 @@ def call(function: str, *arguments: ir.Value) -> None:
     llvm.CallOp(None, list(arguments), [], [], callee=function)
 
 
+def call_together(function: str, *arguments: ir.Value) -> None:
+    """Call a function that all threads of a GPU's block call together."""
+    llvm.CallOp(None, list(arguments), [], [], callee=function, convergent=True)
+
+
 def call_for(kind: ir.Type, function: str, *arguments: ir.Value) -> ir.Value:
     """Call a function with a result of type ``kind``."""
     return llvm.CallOp(kind, list(arguments), [], [], callee=function).result

@@ -59,11 +59,14 @@ def emit_object(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = ())
         return target.emit_object(_optimized(ir_text, target, linked))
 
 
-def emit_assembly(ir_text: str, machine: Machine) -> str:
-    """Optimise LLVM IR text and compile it to assembly text for ``machine``."""
+def emit_assembly(ir_text: str, machine: Machine, linked: Sequence[LinkedIr] = ()) -> str:
+    """Optimise LLVM IR text and compile it to assembly text for ``machine``.
+
+    IR that is ``linked`` with it is optimised with it, as by ``emit_object``.
+    """
     with LLVM_LOCK:
         target = machine.create_target_machine()
-        return target.emit_assembly(_optimized(ir_text, target))
+        return target.emit_assembly(_optimized(ir_text, target, linked))
 
 
 def _optimized(
@@ -101,24 +104,52 @@ def undefined(module: str, symbol: str, details: str = "none") -> TargetError:
     )
 
 
+def parse_linked(name: str, text: str) -> llvm.ModuleRef:
+    """Parse LLVM IR from elsewhere; whoever calls it holds ``LLVM_LOCK``.
+
+    Raises:
+        TargetError: naming the module, if LLVM does not parse it.
+    """
+    initialize_llvm()
+    try:
+        return llvm.parse_assembly(text)
+    except RuntimeError as error:
+        raise _not_linked(name, error) from error
+
+
+def _not_linked(name: str, error: Exception) -> TargetError:
+    return TargetError(
+        f"module '{name}': expected LLVM IR that LLVM {llvm.llvm_version_info[0]} parses "
+        f"and that defines what no other code does, found '{_one_line(error)}'; mend it"
+    )
+
+
 def _link(module: llvm.ModuleRef, other: LinkedIr) -> None:
     """Add LLVM IR from elsewhere to a module; nobody but the module calls it."""
-    try:
-        added = llvm.parse_assembly(other.text)
-        added.triple, added.data_layout = module.triple, module.data_layout
-        visible = (f for f in added.functions if f.linkage is not llvm.Linkage.internal)
-        defined = [function.name for function in visible if not function.is_declaration]
-        module.link_in(added)
-    except RuntimeError as error:
-        raise TargetError(
-            f"module '{other.name}': expected LLVM IR that LLVM {llvm.llvm_version_info[0]} parses "
-            f"and that defines what no other code does, found '{_one_line(error)}'; mend it"
-        ) from error
+    added = parse_linked(other.name, other.text)
+    added.triple, added.data_layout = module.triple, module.data_layout
+    visible = (f for f in added.functions if f.linkage is not llvm.Linkage.internal)
+    defined = [function.name for function in visible if not function.is_declaration]
     for symbol in other.symbols:
         if symbol not in defined:
             raise undefined(other.name, symbol)
+        _check_type(other.name, module.get_function(symbol), added.get_function(symbol))
+    try:
+        module.link_in(added)
+    except RuntimeError as error:
+        raise _not_linked(other.name, error) from error
     for name in defined:
         module.get_function(name).linkage = llvm.Linkage.internal
+
+
+def _check_type(name: str, called: llvm.ValueRef, defined: llvm.ValueRef) -> None:
+    """Refuse a function of another type than our call's, which LLVM would take for unreachable."""
+    expected, found = str(called.global_value_type), str(defined.global_value_type)
+    if found != expected:
+        raise TargetError(
+            f"module '{name}': expected the function '{defined.name}' of type '{expected}', found "
+            f"'{found}'; mend it"
+        )
 
 
 def _one_line(error: Exception) -> str:

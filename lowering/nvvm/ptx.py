@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rammer_mlir.lowering.llvm.codegen import emit_assembly
+from collections.abc import Sequence
+
+from rammer_mlir.lowering.llvm.codegen import LinkedIr, emit_assembly
 from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.lowering.nvvm.target import CHIPS
 
@@ -17,6 +19,6 @@ def nvidia_machine(chip: str) -> Machine:
     return Machine(TRIPLE, chip, f"+{CHIPS[chip].ptx}", 128, _SHORT_POINTERS)
 
 
-def emit_ptx(ir_text: str, chip: str) -> str:
-    """Optimise LLVM IR text and compile it to PTX for ``chip``."""
-    return emit_assembly(ir_text, nvidia_machine(chip))
+def emit_ptx(ir_text: str, chip: str, linked: Sequence[LinkedIr] = ()) -> str:
+    """Optimise LLVM IR text, and IR from elsewhere with it, and compile both to PTX for a chip."""
+    return emit_assembly(ir_text, nvidia_machine(chip), linked)

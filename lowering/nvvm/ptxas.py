@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from rammer_mlir.errors import TargetError
+from rammer_mlir.lowering.nvvm.nvidia_tools import find_tool
 from rammer_mlir.programs.residency import KernelResources
 
 _REPORT = {
@@ -32,14 +31,7 @@ class Assembled:
 
 def find_ptxas() -> str | None:
     """Return the path of ptxas, from PATH or the package ``nvidia-cuda-nvcc``; None without it."""
-    path = shutil.which("ptxas")
-    if path is not None:
-        return path
-    found = importlib.util.find_spec("nvidia")
-    for folder in (found.submodule_search_locations or []) if found else []:
-        for candidate in sorted(Path(folder).glob("*/bin/ptxas")):
-            return str(candidate)
-    return None
+    return find_tool("ptxas")
 
 
 def assemble(ptx: str, chip: str) -> Assembled:

@@ -99,5 +99,5 @@ def define_if_external(module: ir.Module, source: KernelSource) -> None:
         kind = ir.FunctionType(ir.TypeAttr(kernel.operation.attributes["function_type"]).value)
         kernel.operation.erase()
         (code,) = source.code
-        external = ExternalKernel(KERNEL, source.external, len(kind.inputs) - 1, code.is_linked)
+        external = ExternalKernel(KERNEL, source.external, len(kind.inputs) - 1, code.form)
         define_external_kernels(module, [external], {KERNEL: 0}, "")

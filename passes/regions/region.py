@@ -92,10 +92,12 @@ class RegionCode:
 
     Attributes:
         code: source or an object; a graph or other bytes for an engine.
-        symbol: the function ``int32_t symbol(int64_t rtask, inputs..., outputs...)``; of code with
-            a state the name that ``_open``, ``_run`` and ``_close`` are behind, or that the engine
-            gets.
-        form: ``c``, ``llvm`` or ``object``; ``graph`` or ``binary`` for an engine.
+        symbol: the function ``int32_t symbol(int64_t rtask, inputs..., outputs...)``; on a GPU
+            ``void symbol(int64_t rtask, int32_t thread, int32_t threads, inputs..., outputs...)``,
+            which all threads of a block call; of code with a state the name that ``_open``,
+            ``_run`` and ``_close`` are behind, or that the engine gets.
+        form: ``c``, ``llvm`` or ``object``; ``graph`` or ``binary`` for an engine; on a GPU
+            ``llvm``, and on one of NVIDIA ``ptx`` or ``cuda``.
         num_rtasks: how many rTasks there are.
         reads: the box of each input, by its number, that rTask ``d0`` reads, if not all of it.
         writes: the box of each output, by its number, if not all of it.

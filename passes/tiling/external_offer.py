@@ -28,10 +28,12 @@ def external_rkernel(
     operations: int,
     num_bytes: int,
 ) -> ir.Module:
-    """Return what a provider offers for an rOperator: a function of C, LLVM IR or an object.
+    """Return what a provider offers for an rOperator: a function in code from elsewhere.
 
     The function is ``int32_t symbol(int64_t rtask, const T *input0, ..., T *output0, ...)``: it
     computes one rTask, reads and writes nothing beyond its boxes, and returns 0 if it succeeds.
+    On a GPU, all threads of the block that runs the rTask call
+    ``void symbol(int64_t rtask, int32_t thread, int32_t threads, const T *input0, ...)``.
     Arrays are dense in row-major order. They begin at multiples of 64 bytes, but inputs and outputs
     of the model where the caller's arrays do.
 
@@ -39,7 +41,8 @@ def external_rkernel(
         operator: what it computes.
         code: source or an object.
         symbol: the function's name there.
-        form: ``c``, ``llvm`` (LLVM IR as text) or ``object`` (a relocatable object).
+        form: ``c``, ``llvm`` (LLVM IR as text) or ``object`` (a relocatable object); for GPUs
+            ``llvm``, and for those of NVIDIA ``ptx`` (PTX) or ``cuda`` (CUDA source).
         num_rtasks: how many rTasks there are; each may run on another vEU.
         reads: the box of each input, by its number, that rTask ``d0`` reads; the whole array of
             those that are left out.

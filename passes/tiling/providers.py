@@ -31,11 +31,13 @@ class OfferedOperator:
         function: the ``func.func`` that computes the whole rOperator on tensors; not to be changed.
         inputs: types of its arguments.
         outputs: types of its results.
+        target: what rKernels are for, as ``--target`` names it.
     """
 
     function: ir.OpView
     inputs: tuple[ir.Type, ...]
     outputs: tuple[ir.Type, ...]
+    target: str = "cpu"
 
     @property
     def kernel_type(self) -> ir.FunctionType:
@@ -86,8 +88,10 @@ def register_rkernels(provider: KernelProvider) -> None:
     KERNEL_PROVIDERS.register(getattr(provider, "name", ""), provider)
 
 
-def offered_kernels(computation: Computation, provider: KernelProvider) -> list[ir.OpView]:
-    """Put a provider's rKernels in front of the computation's function; return descriptions.
+def offered_kernels(
+    computation: Computation, provider: KernelProvider, target: str = "cpu"
+) -> list[ir.OpView]:
+    """Put a provider's rKernels for a target in front of the function; return descriptions.
 
     Raises:
         OperationError: if the provider fails, or an offer is no rKernel of this rOperator.
@@ -97,6 +101,7 @@ def offered_kernels(computation: Computation, provider: KernelProvider) -> list[
         function,
         tuple(argument.type for argument in computation.block.arguments),
         tuple(value.type for value in computation.returned),
+        target,
     )
     try:
         with function.operation.context, ir.Location.unknown():

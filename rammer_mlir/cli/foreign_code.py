@@ -8,6 +8,7 @@ from rammer_mlir.errors import OptionError
 from rammer_mlir.programs.module_options import text_of
 from rammer_mlir.runtime.compiled import REPLACED, RunnableModel
 from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
 
 
 def listed_codegens() -> str:
@@ -31,17 +32,17 @@ def listed_modules(model: RunnableModel, path: str) -> str:
     """Return a line for each module of an artifact, and one for all of them.
 
     Raises:
-        OptionError: if it is not one program for a CPU.
+        OptionError: if it is not one program.
     """
-    if not isinstance(model, Executable):
+    if not isinstance(model, Executable | GpuExecutable):
         raise OptionError(
-            f"--modules: expected an artifact of one program for a CPU, found '{path}' for "
-            f"{model.target} with several programs or for another device; give another artifact"
+            f"--modules: expected an artifact of one program, found '{path}' for {model.target} "
+            "with several programs; give another artifact"
         )
     return "\n".join(_lines(model))
 
 
-def _lines(model: Executable) -> Iterator[str]:
+def _lines(model: Executable | GpuExecutable) -> Iterator[str]:
     for name in model.stats.get(REPLACED, {}):
         yield f"module '{name}'  replaced by the host's rKernels"
     image, total = model.image, model.stats.get("operations", 0)
@@ -51,10 +52,11 @@ def _lines(model: Executable) -> Iterator[str]:
         share = _share(module.operations, total)
         given = "".join(f", {name}={value}" for name, value in module.options)
         yield f"module '{module.name}'  {module.form}, {count} rOperators{share}{given}"
-    foreign = sum(kernel in image.module_names for kernel in operators)
+    kernels = {kernel for module in image.modules for kernel in module.kernels}
+    foreign = sum(kernel in kernels for kernel in operators)
     share = _share(sum(module.operations for module in image.modules), total)
     yield f"foreign code     {foreign} of {len(operators)} rOperators{share}"
-    if model.fallback is not None:
+    if isinstance(model, Executable) and model.fallback is not None:
         yield "fallback         the host's rKernels, where code from elsewhere cannot run"
 
 

@@ -66,10 +66,12 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
     lower = steps.lower_to_threads if named is None else steps.lower_to_threads_of(named)
     emit = steps.compile_to_object if named is None else steps.compile_to_object_of(named)
     general = () if options.offload else _GENERAL_GRAPH
+    operators, tasks = _cpu_operators(options), _cpu_tasks(options, named)
+    trial = (*operators, *tasks, *_cpu_buffers(options, checked=False))
     return (
-        *_regions(options, named),
-        Stage("operators", (*general, *_cpu_operators(options))),
-        Stage("tasks", _cpu_tasks(options)),
+        *_regions(options, _cpu_code(options, named), trial),
+        Stage("operators", (*general, *operators)),
+        Stage("tasks", tasks),
         Stage("buffers", _cpu_buffers(options, checked=options.given["offload_check"])),
         Stage("program", _scheduled(options)),
         Stage("target", step=lower),
@@ -92,20 +94,30 @@ def _cpu_operators(options: CompileOptions) -> tuple[str, ...]:
     )
 
 
-def _cpu_tasks(options: CompileOptions) -> tuple[str, ...]:
-    return ("rtask-inline-composites", _tiled_for_cpu(options), *_SIMPLIFIED)
+def _cpu_tasks(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
+    target = "cpu" if named is None else f"cpu:{named.name}"
+    return ("rtask-inline-composites", _tiled_for_cpu(options, target), *_SIMPLIFIED)
 
 
 def _cpu_buffers(options: CompileOptions, *, checked: bool) -> tuple[str, ...]:
     check = ("rtask-check-external",) if checked else ()
-    prefer = ("rtask-prefer-external",) if options.offload else ()
-    return ("rtask-bufferize", *check, *prefer)
+    return ("rtask-bufferize", *check, *_preferred(options))
+
+
+def _cpu_code(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
+    """Return the passes that ask code generators for the code of regions."""
+    target = f"cpu:{named.name}" if named else ""
+    return ("rtask-layout-regions", _generated_regions(options, target))
+
+
+def _preferred(options: CompileOptions) -> tuple[str, ...]:
+    return ("rtask-prefer-external",) if options.offload else ()
 
 
 def nvvm_stages(options: CompileOptions, gpu: GpuTarget, has: Multiprocessors) -> tuple[Stage, ...]:
     """Return the way to a cubin for a chip with these multiprocessors."""
     return (
-        *_gpu_stages(options),
+        *_gpu_stages(options, gpu.name),
         Stage("target", step=steps.lower_to_blocks(gpu, "ptx")),
         Stage("llvm", step=steps.translate_to_nvvm),
         Stage("ptx", step=steps.compile_to_ptx(gpu.chip)),
@@ -118,7 +130,7 @@ def rocdl_stages(
 ) -> tuple[Stage, ...]:
     """Return the way to a code object for a chip with these multiprocessors."""
     return (
-        *_gpu_stages(options),
+        *_gpu_stages(options, gpu.name),
         Stage("target", step=steps.lower_to_blocks(gpu, "hsaco")),
         Stage("llvm", step=steps.translate_to_rocdl(gpu.chip)),
         Stage("object", step=steps.compile_for_amd(gpu.chip)),
@@ -131,44 +143,53 @@ def emulated_stages(
 ) -> tuple[Stage, ...]:
     """Return the way to a GPU's kernel as native code of this machine."""
     return (
-        *_gpu_stages(options),
+        *_gpu_stages(options, f"emulator:{gpu.name}"),
         Stage("target", step=steps.lower_to_blocks(gpu, "ptx")),
         Stage("llvm", step=steps.translate_for_emulator(checked=checked, traced=traced)),
         Stage("object", step=steps.compile_to_object),
     )
 
 
-def _gpu_stages(options: CompileOptions) -> tuple[Stage, ...]:
-    """Return the stages from `operators` to `program` for any GPU."""
+def _gpu_stages(options: CompileOptions, target: str) -> tuple[Stage, ...]:
+    """Return the stages from `operators` to `program` for a GPU, named as by ``--target``."""
+    operators = (
+        *_merged(options),
+        *_PACKED_WEIGHTS,
+        *_split(options, _GPU_SPLIT_ROWS),
+        "rtask-form-operators",
+        *_FUSED_BODIES,
+    )
+    tasks = ("rtask-inline-composites", _tiled_for_gpu(options, target), *_SIMPLIFIED)
+    buffers = ("rtask-bufferize", *_preferred(options))
+    code = (_generated_regions(options, target),)
     return (
-        Stage(
-            "operators",
-            (
-                *_GENERAL_GRAPH,
-                *_merged(options),
-                *_PACKED_WEIGHTS,
-                *_split(options, _GPU_SPLIT_ROWS),
-                "rtask-form-operators",
-                *_FUSED_BODIES,
-            ),
-        ),
-        Stage("tasks", ("rtask-inline-composites", _tiled_for_gpu(options), *_SIMPLIFIED)),
-        Stage("buffers", ("rtask-bufferize",)),
+        *_regions(options, code, (*operators, *tasks, *buffers)),
+        Stage("operators", (*(() if options.offload else _GENERAL_GRAPH), *operators)),
+        Stage("tasks", tasks),
+        Stage("buffers", buffers),
         Stage("program", _scheduled(options)),
     )
 
 
-def _regions(options: CompileOptions, named: NamedMachine | None) -> tuple[Stage, ...]:
-    """Return the stage that finds regions for code generators, and keeps those that are chosen."""
+def _regions(
+    options: CompileOptions, code: Sequence[str], trial: Sequence[str]
+) -> tuple[Stage, ...]:
+    """Return the stage that finds regions for code generators, and keeps those that are chosen.
+
+    Args:
+        options: of the compilation.
+        code: passes that ask code generators for the code of regions.
+        trial: passes from regions to rKernels on buffers, whose plan is simulated.
+    """
     if not options.offload:
         return ()
     if options.given["offload_choice"] == "always" or options.offload == (HOST,):
         return (
-            Stage(REGIONS, _GENERAL_GRAPH, all_regions(_formed(options, options.offload, named))),
+            Stage(REGIONS, _GENERAL_GRAPH, all_regions(_formed(options, options.offload, code))),
         )
     passes = TrialPasses(
-        [_formed(options, names, named) for names in _priorities(options.offload)],
-        (*_cpu_operators(options), *_cpu_tasks(options), *_cpu_buffers(options, checked=False)),
+        [_formed(options, names, code) for names in _priorities(options.offload)],
+        trial,
         applied_costs(options),
     )
     return (Stage(REGIONS, _GENERAL_GRAPH, choose_regions(passes)),)
@@ -180,9 +201,7 @@ def _priorities(names: Sequence[str]) -> list[tuple[str, ...]]:
     return list(dict.fromkeys([*rotated, *((name,) for name in names)]))
 
 
-def _formed(
-    options: CompileOptions, codegens: tuple[str, ...], named: NamedMachine | None
-) -> FormRegions:
+def _formed(options: CompileOptions, codegens: tuple[str, ...], code: Sequence[str]) -> FormRegions:
     """Return what forms regions for code generators, and asks for their code."""
     names = ",".join(codegens)
     where = f'device="{options.device}" num-veus={options.num_veus}'
@@ -194,8 +213,7 @@ def _formed(
         "rtask-outline-regions",
     )
     generated = (
-        "rtask-layout-regions",
-        _generated_regions(options, named),
+        *code,
         "rtask-inline-regions",
         *_SIMPLIFIED,
     )
@@ -203,9 +221,10 @@ def _formed(
     return form_regions(outlined, generated, quantization)
 
 
-def _generated_regions(options: CompileOptions, named: NamedMachine | None) -> str:
+def _generated_regions(options: CompileOptions, target: str) -> str:
+    """Return the pass that asks for code for a target, which is this machine if it has no name."""
     given = written({k: text_of(v) for k, v in options.given["module_options"].items()})
-    fields = [f"target=cpu:{named.name}"] if named else []
+    fields = [f"target={target}"] if target else []
     fields += [f"options={given}"] if given else []
     return "rtask-generate-regions" + (f"{{{' '.join(fields)}}}" if fields else "")
 
@@ -239,18 +258,25 @@ def _winograd(options: CompileOptions) -> tuple[str, ...]:
     return ("rtask-winograd",) if options.given["winograd"] and not options.tile_bytes else ()
 
 
-def _tiled_for_cpu(options: CompileOptions) -> str:
+def _tiled_for_cpu(options: CompileOptions, target: str) -> str:
     enough = max(_CPU_ENOUGH, _ENOUGH_FOR_EACH * options.num_veus)
     memory = f" memory={options.tile_bytes}" if options.tile_bytes else ""
-    offered = f" providers={','.join(options.rkernels)}" if options.rkernels else ""
+    offered = _offered(options, target)
     return (
         f"rtask-tile{{candidates={_CANDIDATES}{memory} work={_CPU_WORK} enough={enough}{offered}}}"
     )
 
 
-def _tiled_for_gpu(options: CompileOptions) -> str:
+def _tiled_for_gpu(options: CompileOptions, target: str) -> str:
     chosen = f'device="{options.device}" num-veus={options.num_veus}'
-    return f"rtask-tile{{candidates={_CANDIDATES} {chosen}}}"
+    return f"rtask-tile{{candidates={_CANDIDATES} {chosen}{_offered(options, target)}}}"
+
+
+def _offered(options: CompileOptions, target: str) -> str:
+    """Return the options of `rtask-tile` that ask providers for rKernels."""
+    if not options.rkernels:
+        return ""
+    return f" providers={','.join(options.rkernels)} target={target}"
 
 
 def _scheduled(options: CompileOptions) -> tuple[str, ...]:

@@ -8,8 +8,10 @@ from rammer_mlir.compiler.stage import Step, Work
 from rammer_mlir.compiler.weights import packed_weights
 from rammer_mlir.emulation.codegen.gpu_to_func import kernel_names
 from rammer_mlir.emulation.codegen.kernel import lower_gpu_kernel
+from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.cpu.image import build_image, code_identity, lower_program
 from rammer_mlir.lowering.external.code import read_code
+from rammer_mlir.lowering.external.device_ir import check_device_code
 from rammer_mlir.lowering.external.linking import linked_ir, linked_objects
 from rammer_mlir.lowering.gpu.llvm.to_llvm import gpu_llvm_ir
 from rammer_mlir.lowering.gpu.program.program_to_gpu import lower_to_gpu
@@ -17,6 +19,8 @@ from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
 from rammer_mlir.lowering.llvm.machine import Machine, host_machine
 from rammer_mlir.lowering.llvm.named_machines import NamedMachine
+from rammer_mlir.lowering.nvvm.cuda_compiler import device_ptx
+from rammer_mlir.lowering.nvvm.device_functions import with_device_functions
 from rammer_mlir.lowering.nvvm.gpu_to_nvvm import lower_to_nvvm
 from rammer_mlir.lowering.nvvm.ptx import emit_ptx
 from rammer_mlir.lowering.nvvm.ptxas import assemble
@@ -66,10 +70,7 @@ def _lower_to_threads(work: Work, machine: Machine) -> None:
         work.stats["operations"] = _operations(read_plan(work.module))
     modules = [code.module for code in work.foreign]
     image = build_image(work.module, weights, work.signature, options.launched_veus, modules)
-    for decided in (work.decision, work.quantized):
-        if decided is not None:
-            image = replace(image, summary=f"{image.summary}\n{decided.summary}")
-    work.image = image
+    work.image = image = replace(image, summary=_with_decision(work, image.summary))
     if work.known is not None and not work.foreign:
         identity = code_identity(work.module, image.program, machine)
         work.binary, work.identity = work.known.find(identity) or b"", identity
@@ -81,6 +82,12 @@ def _lower_to_threads(work: Work, machine: Machine) -> None:
         "live_bytes": memory.live_bytes,
         "constant_bytes": int(image.constants.nbytes),
     }
+
+
+def _with_decision(work: Work, words: str) -> str:
+    """Add to a summary which regions were chosen by cost, and which were quantized."""
+    decided = (each.summary for each in (work.decision, work.quantized) if each is not None)
+    return "\n".join((words, *decided))
 
 
 def translate_to_llvm(work: Work) -> None:
@@ -119,14 +126,17 @@ def lower_to_blocks(gpu: GpuTarget, code_kind: GpuCodeKind) -> Step:
         options = work.options
         scheduled = read_plan(work.module)
         memory = memory_sizes(entry_function(work.module))
+        work.foreign = read_code(work.module)
+        check_device_code(work.foreign, gpu.name)
         graph = scheduled.builder.graph()
         work.stats["operations"] = _operations(scheduled)
         weights = packed_weights(entry_function(work.module), work.constants)
         program = lower_to_gpu(
             work.module, weights, options.num_veus, gpu,
+            modules=[code.module for code in work.foreign],
             watchdog=options.given["watchdog"], per_operator=options.given["per_operator"],
         )  # fmt: skip
-        words = summary(graph, scheduled.plan, memory)
+        words = _with_decision(work, summary(graph, scheduled.plan, memory))
         work.image = program.image(work.signature, code_kind, summary=words)
         work.stats["constant_bytes"] = int(program.constants.nbytes)
 
@@ -150,7 +160,8 @@ def compile_to_ptx(chip: str) -> Step:
     """NVIDIA: PTX, which a driver compiles where no assembler is at hand."""
 
     def compile_text(work: Work) -> None:
-        work.text = emit_ptx(work.text, chip)
+        own = emit_ptx(work.text, chip, linked_ir(work.foreign))
+        work.text = with_device_functions(own, device_ptx(work.foreign, chip), chip)
 
     return compile_text
 
@@ -179,7 +190,7 @@ def compile_for_amd(chip: str) -> Step:
     """AMD: an object."""
 
     def compile_text(work: Work) -> None:
-        work.binary = emit_object(work.text, amd_machine(chip))
+        work.binary = emit_object(work.text, amd_machine(chip), linked_ir(work.foreign))
 
     return compile_text
 
@@ -215,6 +226,14 @@ def translate_for_emulator(*, checked: bool, traced: bool) -> Step:
     """Emulator: the persistent kernel and the emulator's runtime as LLVM IR of this machine."""
 
     def translate(work: Work) -> None:
+        assert work.image is not None
+        check_device_code(work.foreign, f"emulator:{work.image.target}")
+        if checked and work.foreign:
+            raise TargetError(
+                "emulation with checks: expected rKernels of the compiler, found code from "
+                f"elsewhere ('{work.foreign[0].name}'), whose accesses cannot be checked; emulate "
+                "without checks"
+            )
         (name,) = kernel_names(work.module)
         work.kernel = lower_gpu_kernel(work.module, name, checked=checked, traced=traced)
         work.text = work.kernel.text

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.programs.constants import Constants
+from rammer_mlir.programs.modules import CodeModule
 from rammer_mlir.programs.proof import Proof
 from rammer_mlir.programs.records import Program
 from rammer_mlir.programs.residency import KernelResources
@@ -55,6 +56,7 @@ class GpuImage:
         resources: as the assembler reports them, None where only the driver will know.
         summary: the schedule in words.
         inouts: those of the inputs, ``inputN``, that the kernel changes in place.
+        modules: code from elsewhere that rKernels call; it is part of the kernel.
     """
 
     target: str
@@ -72,6 +74,7 @@ class GpuImage:
     resources: KernelResources | None
     summary: str
     inouts: tuple[str, ...] = ()
+    modules: tuple[CodeModule, ...] = ()
 
     @property
     def num_veus(self) -> int:

@@ -1,11 +1,27 @@
-"""Code from elsewhere that is part of a CPU's program, as data."""
+"""Code from elsewhere that is part of a program, as data."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-NATIVE: frozenset[str] = frozenset({"c", "llvm", "object"})
+NATIVE: frozenset[str] = frozenset({"c", "llvm", "object", "ptx", "cuda"})
 """Forms that are linked with our own code; an engine runs the others."""
+
+GPU_FORMS: Mapping[str, tuple[str, ...]] = {
+    "nvvm": ("llvm", "ptx", "cuda"),
+    "rocdl": ("llvm",),
+    "emulator": ("llvm",),
+}
+"""Forms that GPU targets take, by how ``--target`` begins. Other targets are CPUs."""
+
+CPU_FORMS = ("c", "llvm", "object", "graph", "binary")
+"""Forms that CPUs take."""
+
+
+def forms_for(target: str) -> tuple[str, ...]:
+    """Return the forms of code that a target takes, which ``--target`` names so."""
+    return GPU_FORMS.get(target.partition(":")[0], CPU_FORMS)
 
 
 @dataclass(frozen=True)
@@ -32,8 +48,8 @@ class CodeModule:
 
     Attributes:
         name: in messages.
-        form: ``c``, ``llvm`` or ``object`` of code that is linked with ours; ``graph`` or
-            ``binary`` of what an engine runs.
+        form: ``c``, ``llvm``, ``object``, ``ptx`` or ``cuda`` of code that is linked with ours;
+            ``graph`` or ``binary`` of what an engine runs.
         engine: the name of that engine, else empty.
         content: what the engine gets, else empty.
         needs: packages that it needs where it runs.

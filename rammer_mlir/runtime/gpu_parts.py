@@ -11,6 +11,7 @@ import numpy as np
 
 from rammer_mlir.programs.gpu_image import GpuImage
 from rammer_mlir.programs.residency import KernelResources
+from rammer_mlir.runtime.module_parts import read_modules, write_modules
 from rammer_mlir.runtime.parts import (
     Members,
     Parts,
@@ -35,6 +36,7 @@ def write_image(image: GpuImage) -> Parts:
         "inouts": list(image.inouts),
         **write_signature(image.signature),
         "summary": image.summary,
+        **write_modules(image.modules).manifest,
     }
     members = {_TABLES: image.tables.tobytes()}
     return Parts(manifest, members | write_program(image.program, image.proof))
@@ -67,4 +69,5 @@ def read_image(members: Members) -> GpuImage:
         resources=None if resources is None else KernelResources(**resources),
         summary=manifest["summary"],
         inouts=tuple(manifest.get("inouts", ())),
+        modules=read_modules(members),
     )

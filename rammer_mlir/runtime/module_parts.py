@@ -11,7 +11,7 @@ from rammer_mlir.runtime.parts import Members, Parts
 _MODULES, _ENTRIES, _OPTIONS = "modules", "entries", "options"
 
 
-def write_modules(modules: Sequence[CodeModule], entries: Sequence[ModuleEntry]) -> Parts:
+def write_modules(modules: Sequence[CodeModule], entries: Sequence[ModuleEntry] = ()) -> Parts:
     """Return the manifest's entries and the members; what is linked is in the code."""
     if not modules:
         return Parts({}, {})

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from onnx import parser
 
 import rammer_mlir
-from rammer_mlir.errors import OptionError, RammerError, TargetError
+from rammer_mlir.errors import RammerError, TargetError
 from rammer_mlir.lowering.external.c_compiler import compile_c
 from rammer_mlir.lowering.external.code import ForeignCode
 from rammer_mlir.lowering.llvm.machine import host_machine
@@ -139,11 +139,6 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(TargetError, match=r"module 'code': .*no-such-compiler"):
         compiled(Rows())
-
-
-def test_gpus_take_none() -> None:
-    with offered(Rows()), pytest.raises(OptionError, match="rkernels"):
-        rammer_mlir.compile(parser.parse_model(_WIDE), rkernels="rows", target="nvvm:sm_90")
 
 
 def test_the_example(tmp_path: Path) -> None:

@@ -120,8 +120,8 @@ def test_options() -> None:
         rammer_mlir.compile(build("mlp"), offload="nobody")
     with pytest.raises(OptionError, match="offload_choice: expected 'cost' or 'always'"):
         rammer_mlir.compile(build("mlp"), offload_choice="never")
-    with pytest.raises(OptionError, match="offload"):
-        rammer_mlir.compile(build("mlp"), offload="nobody", target="nvvm:sm_90")
+    with pytest.raises(OptionError, match="offload_check"):
+        rammer_mlir.compile(build("mlp"), offload_check=True, target="nvvm:sm_90")
 
 
 def test_the_example() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from rammer_mlir.bindings import gpu, ir
 from rammer_mlir.errors import TargetError
-from rammer_mlir.lowering.external.calls import external_kernels
 from rammer_mlir.lowering.gpu.alignment import ALIGNMENT as ALIGNED
 from rammer_mlir.lowering.gpu.contractions.plan import WIDEST
 from rammer_mlir.lowering.gpu.kernels import (
@@ -28,11 +27,13 @@ from rammer_mlir.lowering.gpu.program.barriers import (
     define_publish,
 )
 from rammer_mlir.lowering.gpu.program.dispatch import STRAIGHT_LINE_LIMIT, define_kernel
+from rammer_mlir.lowering.gpu.program.external_kernels import define_external_kernels
 from rammer_mlir.lowering.gpu.program.layout import KernelLayout
 from rammer_mlir.lowering.gpu.program.watchdog import define_watched_await
 from rammer_mlir.lowering.gpu.target import GpuTarget
 from rammer_mlir.lowering.gpu.temporaries import ALIGNMENT
 from rammer_mlir.lowering.kernels.functions import KERNEL_PREFIX, find_kernels
+from rammer_mlir.lowering.program.code_modules import completed
 from rammer_mlir.lowering.program.constants import pack_constants
 from rammer_mlir.lowering.program.proof import proof_of
 from rammer_mlir.lowering.program.records import SlotResolver, program_of
@@ -44,6 +45,7 @@ from rammer_mlir.passes.rtask_plan_memory import ARENA, memory_sizes
 from rammer_mlir.programs.constants import Constants
 from rammer_mlir.programs.gpu_image import GpuCodeKind, GpuImage
 from rammer_mlir.programs.gpu_table import Buffer, encode_for_gpu
+from rammer_mlir.programs.modules import CodeModule
 from rammer_mlir.programs.native_interface import GPU_ENTRY, argument_name
 from rammer_mlir.programs.proof import Proof
 from rammer_mlir.programs.records import Base, Program
@@ -71,6 +73,7 @@ class GpuProgram:
         proof: memory and accesses, to check the schedule.
         shared_bytes: static shared memory of a block.
         inouts: the inputs that are changed in place.
+        modules: code from elsewhere that rKernels call.
     """
 
     target: GpuTarget
@@ -83,6 +86,7 @@ class GpuProgram:
     proof: Proof
     shared_bytes: int
     inouts: tuple[str, ...] = ()
+    modules: tuple[CodeModule, ...] = ()
 
     @property
     def num_veus(self) -> int:
@@ -113,6 +117,7 @@ class GpuProgram:
             resources=resources,
             summary=summary,
             inouts=self.inouts,
+            modules=self.modules,
         )
 
 
@@ -123,6 +128,7 @@ def lower_to_gpu(
     target: GpuTarget,
     straight_line_limit: int = STRAIGHT_LINE_LIMIT,
     *,
+    modules: Sequence[CodeModule] = (),
     watchdog: int = 0,
     per_operator: bool = False,
 ) -> GpuProgram:
@@ -134,13 +140,14 @@ def lower_to_gpu(
         num_veus: blocks of the kernel.
         target: the GPU.
         straight_line_limit: records up to which a program becomes straight-line code.
+        modules: code from elsewhere that its rKernels call.
         watchdog: looks at a step counter after which a waiting vEU stops the program, 0 for none.
         per_operator: launch the kernel once for each rProgram of a plan that has one for each
             operator, and not once for all.
     """
-    _refuse_external(module, target)
     scheduled = read_plan(module)
     target = _with_block_of(target, list(find_kernels(module)))
+    external = define_external_kernels(module, target)
     constants = pack_constants(weights)
     resolver = SlotResolver(scheduled, constants.offsets)
     program = program_of(scheduled, resolver, num_veus, separate=per_operator)
@@ -153,7 +160,7 @@ def lower_to_gpu(
     tables = _of_one_length([table.words for table in encoded])
     inouts = _inouts(module)
     _erase_schedule(module)
-    mapped = _lower_kernels(module, target, program)
+    mapped = _lower_kernels(module, target, program, external)
     layout = KernelLayout(
         target, _native(program), encoded[0], sizes, mapped, tables.shape[1], watchdog
     )
@@ -171,15 +178,8 @@ def lower_to_gpu(
         proof=proof,
         shared_bytes=mapped.shared_bytes,
         inouts=inouts,
+        modules=tuple(completed(each, program, scheduled) for each in modules),
     )
-
-
-def _refuse_external(module: ir.Module, target: GpuTarget) -> None:
-    for kernel in external_kernels(module):
-        raise TargetError(
-            f"rKernel '@{kernel.name}': expected one in IR for {target.name}, found external code "
-            f"('{kernel.external.symbol}'), which is for a CPU; offer one in IR"
-        )
 
 
 def _native(program: Program) -> Program:
@@ -256,20 +256,28 @@ def _inouts(module: ir.Module) -> tuple[str, ...]:
 def _erase_schedule(module: ir.Module) -> None:
     entry_function(module).operation.erase()
     for op in list(module.body.operations):
-        if op.operation.name == "rtask.kernel":
+        if op.operation.name in ("rtask.kernel", "rtask.module"):
             op.operation.erase()
 
 
-def _lower_kernels(module: ir.Module, target: GpuTarget, program: Program) -> MappedKernels:
-    """Map every rKernel to a block's threads, in place."""
+def _lower_kernels(
+    module: ir.Module, target: GpuTarget, program: Program, external: Collection[str]
+) -> MappedKernels:
+    """Map every rKernel to a block's threads, in place.
+
+    Those with ``external`` code may have shared memory of their own, so that the block's threads
+    meet behind each of their rTasks.
+    """
     kernels: list[ir.Operation] = list(find_kernels(module))
     for kernel in kernels:
         kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + symbol(kernel))
     _note_alignments(kernels, program)
-    return map_kernels(
+    mapped = map_kernels(
         module, kernels, target.shared_limit, target.block_threads,
         async_copies=target.async_copies, matrix_unit=target.matrix_unit,
     )  # fmt: skip
+    meeting = mapped.with_temporaries.union(KERNEL_PREFIX + name for name in external)
+    return replace(mapped, with_temporaries=meeting)
 
 
 def _note_alignments(kernels: Sequence[ir.Operation], program: Program) -> None:

@@ -13,10 +13,12 @@ from rammer_mlir.codegens.iree.compiler import compile_text
 from rammer_mlir.codegens.iree.hal_phase import read_call
 from rammer_mlir.codegens.iree.probing import Run, Tiles, find_tiles
 from rammer_mlir.codegens.iree.program import Program
+from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.machine import Machine, host_machine
 from rammer_mlir.lowering.llvm.named_machines import named_machine
+from rammer_mlir.programs.modules import forms_for
 
 _MOST_BYTES = 1 << 30
 """Of operands that workgroups are tried on."""
@@ -36,8 +38,16 @@ class ObjectCode:
 
 
 def machine_of(target: str) -> Machine:
-    """Return the processor of a target."""
+    """Return the processor of a target.
+
+    Raises:
+        TargetError: if it takes no objects.
+    """
     _, _, name = target.partition(":")
+    if "object" not in forms_for(target):
+        raise TargetError(
+            f"code generator 'iree': expected a CPU as target, found '{target}'; leave it out"
+        )
     return named_machine(name).machine() if name else host_machine()
 
 

@@ -28,7 +28,11 @@ class GpuBackend(Backend):
 
     gpu: GpuTarget
 
-    takes: ClassVar[frozenset[str]] = frozenset({"watchdog", "per_operator"})
+    takes: ClassVar[frozenset[str]] = frozenset(
+        {
+            "watchdog", "per_operator", "rkernels", "offload", "offload_choice", "offload_seconds"
+        }
+    )  # fmt: skip
     lacks: ClassVar[tuple[str, ...]] = ("No run on a real GPU is recorded yet.",)
 
     @classmethod

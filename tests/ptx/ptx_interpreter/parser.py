@@ -10,6 +10,7 @@ from .calls import inlined
 from .faults import PtxFault
 from .module import Instruction, Kernel, PtxModule, Variable
 
+_DECLARATION = re.compile(r"\.func\s+[$\w]+\s*\([^){]*\)\s*;")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _SPACE = re.compile(r"\s*")
 _LABEL = re.compile(r"([$\w]+)\s*:(?!:)\s*")
@@ -35,6 +36,7 @@ def parse(text: str) -> PtxModule:
         PtxFault: at what is not part of the language that we expect.
     """
     plain = _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    plain = _DECLARATION.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), plain)
     kernels: dict[str, Kernel] = {}
     functions: dict[str, Kernel] = {}
     variables: list[Variable] = []

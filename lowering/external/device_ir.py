@@ -1,0 +1,68 @@
+"""LLVM IR from elsewhere that runs on a GPU: what the code generators of GPUs take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rammer_mlir.errors import TargetError
+from rammer_mlir.lowering.external.code import ForeignCode
+from rammer_mlir.lowering.llvm.codegen import parse_linked
+from rammer_mlir.lowering.llvm.machine import LLVM_LOCK
+from rammer_mlir.programs.modules import forms_for
+
+_OWN_INTRINSICS = {"nvvm": "nvvm", "rocdl": "amdgcn"}
+"""Intrinsics of a target's own, by how ``--target`` begins."""
+
+_PROCESSORS = frozenset(("nvvm", "amdgcn", "r600", "x86", "aarch64", "arm", "spv"))
+
+_LIBRARY = re.compile(
+    r"(a?(sin|cos|tan)h?|atan2|sincos\w*|exp(2|10)?|log(2|10)?|powi?|ldexp|frexp|modf)"
+)
+"""Intrinsics that become calls of a library: code generators end the process over them."""
+
+
+def check_device_code(code: Sequence[ForeignCode], target: str) -> None:
+    """Refuse code from elsewhere that cannot be compiled for a GPU.
+
+    Args:
+        code: from elsewhere.
+        target: the GPU as ``--target`` names it, or the emulator.
+
+    Raises:
+        TargetError: if it has another form, is not complete, or calls what GPUs do not have.
+    """
+    for each in code:
+        forms = forms_for(target)
+        if each.form not in forms:
+            raise _refused(each, f"code of the form {', '.join(forms)}", f"'{each.form}'", target)
+        if each.objects:
+            raise _refused(each, "no objects", str(len(each.objects)), target)
+        if each.form == "llvm":
+            _check_ir(each, target)
+
+
+def _check_ir(code: ForeignCode, target: str) -> None:
+    with LLVM_LOCK:
+        module = parse_linked(code.name, code.text)
+        called = [each.name for each in module.functions if each.is_declaration]
+    for name in called:
+        if not _is_known(name, target):
+            expected = "functions that it defines, and intrinsics of the target"
+            raise _refused(code, expected, f"a call of '{name}'", target)
+
+
+def _is_known(name: str, target: str) -> bool:
+    """Whether LLVM's code generator has instructions for a function that is only declared."""
+    first, *rest = name.split(".")
+    if first != "llvm" or not rest or _LIBRARY.fullmatch(rest[0]):
+        return False
+    own = _OWN_INTRINSICS.get(target.partition(":")[0])
+    return rest[0] not in _PROCESSORS or rest[0] == own
+
+
+def _refused(code: ForeignCode, expected: str, found: str, target: str) -> TargetError:
+    return TargetError(
+        f"module '{code.name}': expected {expected} for {target}, found {found}; mend it, or "
+        "leave it out"
+    )

@@ -1,0 +1,95 @@
+"""External rKernels on a GPU: functions for a block's threads that call code from elsewhere.
+
+The declaration of an external rKernel gets a body that calls
+``void symbol(int64_t rtask, int32_t thread, int32_t threads, T *buffers...)``, which stays declared
+until the code is linked. Thread and block size are passed, so that LLVM IR without intrinsics
+serves every GPU, and the emulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rammer_mlir.bindings import arith, func, gpu, ir, llvm, memref
+from rammer_mlir.dialects.rtask.functions import signature
+from rammer_mlir.errors import TargetError
+from rammer_mlir.lowering.external.calls import (
+    ExternalKernel,
+    check_one_number_of_buffers,
+    external_kernels,
+)
+from rammer_mlir.lowering.gpu.kernels import BLOCK_THREADS
+from rammer_mlir.lowering.gpu.program.barriers import AWAIT, PAUSE, PUBLISH
+from rammer_mlir.lowering.gpu.program.builders import as_word
+from rammer_mlir.lowering.gpu.target import GpuTarget
+from rammer_mlir.lowering.llvm.builders import call_together, i32, i64, pointer
+from rammer_mlir.passes.ir.entry import functions, symbol_name
+from rammer_mlir.programs.modules import forms_for
+from rammer_mlir.programs.native_interface import GPU_ENTRY
+
+_OWN_SYMBOLS = (GPU_ENTRY, AWAIT, PUBLISH, PAUSE)
+"""Functions of the persistent kernel."""
+
+
+def define_external_kernels(module: ir.Module, target: GpuTarget) -> frozenset[str]:
+    """Give external rKernels bodies that call their code, in place; return their names.
+
+    Args:
+        module: at the `program` stage.
+        target: the GPU, with the block size of the whole program.
+
+    Raises:
+        TargetError: if the target does not take such code.
+        PassError: if one symbol is called with different numbers of buffers.
+    """
+    kernels = external_kernels(module)
+    for kernel in kernels:
+        _check(kernel, target)
+    check_one_number_of_buffers(kernels)
+    declared = {symbol_name(function): function for function in functions(module)}
+    with ir.InsertionPoint.at_block_begin(module.body):
+        for symbol, count in {k.external.symbol: k.num_arguments for k in kernels}.items():
+            _declare(symbol, count)
+    for kernel in kernels:
+        _define(declared[kernel.name].operation, kernel.external.symbol, target.block_threads)
+    return frozenset(kernel.name for kernel in kernels)
+
+
+def _check(kernel: ExternalKernel, target: GpuTarget) -> None:
+    expected = found = ""
+    forms, symbol = forms_for(target.name), kernel.external.symbol
+    if kernel.form not in forms:
+        expected, found = f"code of the form {', '.join(forms)}", f"'{kernel.form}'"
+    elif kernel.external.has_state:
+        expected, found = "a function without a state", "one with a state"
+    elif symbol in _OWN_SYMBOLS:
+        expected, found = "a name that the compiler does not use", f"'{symbol}'"
+    if expected:
+        raise TargetError(
+            f"external rKernel '@{kernel.name}' ('{symbol}'): expected {expected} for "
+            f"{target.name}, found {found}; offer such code, or leave it out"
+        )
+
+
+def _declare(symbol: str, count: int) -> None:
+    """Declare a function that the threads of a block call together."""
+    kinds = [i64(), i32(), i32(), *[pointer()] * count]
+    kind = llvm.FunctionType.get(ir.Type.parse("!llvm.void"), kinds)
+    llvm.LLVMFuncOp(symbol, ir.TypeAttr.get(kind), convergent=True)
+
+
+def _define(kernel: ir.Operation, symbol: str, threads: int) -> None:
+    kinds, _ = signature(kernel)
+    kernel.attributes[BLOCK_THREADS] = ir.IntegerAttr.get(i64(), threads)
+    entry = kernel.regions[0].blocks.append(*kinds)
+    rtask, *buffers = entry.arguments
+    with ir.InsertionPoint(entry), kernel.location:
+        thread = arith.index_cast(i32(), gpu.thread_id(gpu.Dimension.x))
+        count = arith.constant(i32(), threads)
+        call_together(symbol, as_word(rtask), thread, count, *_pointers(buffers))
+        func.ReturnOp([])
+
+
+def _pointers(buffers: Sequence[ir.Value]) -> list[ir.Value]:
+    addresses = (memref.extract_aligned_pointer_as_index(buffer) for buffer in buffers)
+    return [llvm.inttoptr(pointer(), as_word(address)) for address in addresses]

@@ -1,0 +1,159 @@
+"""PTX from elsewhere: its device functions take the place of our declarations of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rammer_mlir.errors import TargetError
+from rammer_mlir.lowering.llvm.codegen import undefined
+
+_COMMENT = re.compile(r'("[^"\n]*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_VERSION = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)[^\S\n]*$", re.MULTILINE)
+_TARGET = re.compile(r"^\s*\.target\s+sm_(\d+)(\w*)[^\n]*$", re.MULTILINE)
+_ADDRESS_SIZE = re.compile(r"^\s*\.address_size\s+(\d+)[^\S\n]*$", re.MULTILINE)
+_FUNCTION = re.compile(
+    r"(\.extern\s+)?(?:\.(?:visible|weak)\s+)?\.(?:func|entry)\s*(\([^)]*\))?\s*([$\w]+)"
+    r"\s*(?:\(([^)]*)\))?[^;{(]*([;{])"
+)
+_VARIABLE = re.compile(
+    r"(\.extern\s+)?(?:\.(?:visible|weak|common)\s+)?\.(?:global|const|shared)\s[^;={]*?"
+    r"([$\w]+)\s*(?:\[\w*\]\s*)*(?:=[^;]*)?;"
+)
+_DECLARATION = r"\.extern \.func {name}\s*(?:\([^)]*\))?\s*;\n*"
+_WIDTH = re.compile(r"\.param\s+\.[busf](\d+)\s")
+
+_SYSTEM = frozenset(("vprintf", "malloc", "free", "__assertfail"))
+"""Functions that every driver and ptxas define (CUDA C++ programming guide, PTX interoperability).
+"""
+
+
+@dataclass(frozen=True)
+class PtxModule:
+    """PTX without comments, its name in messages, and the functions that rKernels call."""
+
+    name: str
+    text: str
+    symbols: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, text: str, symbols: tuple[str, ...] = ()) -> PtxModule:
+        """Return a module of PTX as tools write it."""
+        plain = _COMMENT.sub(lambda found: found[1] or "", text)
+        return cls(name, plain, symbols)
+
+    @cached_property
+    def version(self) -> tuple[int, int]:
+        """Version of the language."""
+        found = _VERSION.search(self.text)
+        if found is None:
+            raise self.refused("PTX that begins with '.version'", "none")
+        return int(found[1]), int(found[2])
+
+    @cached_property
+    def functions(self) -> tuple[re.Match[str], ...]:
+        """All that is declared or defined as a function or kernel."""
+        return tuple(_FUNCTION.finditer(self._outside))
+
+    @cached_property
+    def _outside(self) -> str:
+        """The text without all that is between braces."""
+        parts: list[str] = []
+        depth = 0
+        for part in re.split(r"([{}])", self.text):
+            depth -= part == "}"
+            if not depth:
+                parts.append(part)
+            depth += part == "{"
+        return "".join(parts)
+
+    def names(self) -> tuple[set[str], set[str]]:
+        """Return the names of what is defined, and of what is only declared ``.extern``."""
+        found = [(each[1], each[3]) for each in self.functions]
+        found += [(each[1], each[2]) for each in _VARIABLE.finditer(self._outside)]
+        defined = {name for extern, name in found if not extern}
+        return defined, {name for extern, name in found if extern} - defined
+
+    def parameters(self, symbol: str) -> list[int] | None:
+        """Return the bits of a function's parameters; None if it is none, or has a result."""
+        for _, result, name, parameters, _ in (each.groups() for each in self.functions):
+            if name == symbol and result is None:
+                return [int(bits) for bits in _WIDTH.findall(f"{parameters or ''} ")]
+        return None
+
+    @property
+    def body(self) -> str:
+        """The text without its header."""
+        found = self.text
+        for pattern in (_VERSION, _TARGET, _ADDRESS_SIZE):
+            found = pattern.sub("", found, count=1)
+        return f"{found.strip()}\n"
+
+    def check(self, own: PtxModule, chip: str) -> None:
+        """Refuse PTX for another chip, or that does not define what our own declares."""
+        target, size = _TARGET.search(self.text), _ADDRESS_SIZE.search(self.text)
+        if target is None or target[2] or int(target[1]) > int(chip.removeprefix("sm_")):
+            found = "none" if target is None else f"'{' '.join(target[0].split())}'"
+            raise self.refused(f"PTX for {chip} or an older chip", found)
+        if size is None or size[1] != "64":
+            raise self.refused("addresses of 64 bits", "none" if size is None else size[1])
+        for symbol in self.symbols:
+            self._check_function(symbol, own)
+        for name in sorted(self.names()[1] - _SYSTEM):
+            raise self.refused("definitions of all that it uses", f"'.extern' '{name}'")
+
+    def _check_function(self, symbol: str, own: PtxModule) -> None:
+        if symbol not in self.names()[0]:
+            raise undefined(self.name, symbol)
+        expected, found = own.parameters(symbol), self.parameters(symbol)
+        if expected is not None and found != expected:
+            raise self.refused(
+                f"a function '{symbol}' of parameters of {_listed(expected)} bits and no result",
+                "one with a result" if found is None else _listed(found),
+            )
+
+    def refused(self, expected: str, found: str) -> TargetError:
+        """Return the error that the module is not what is expected."""
+        return TargetError(f"module '{self.name}': expected {expected}, found {found}; mend it")
+
+
+def with_device_functions(own: str, modules: Sequence[PtxModule], chip: str) -> str:
+    """Return our PTX with the definitions of the functions that it declares.
+
+    Args:
+        own: PTX of a program, without comments in its header.
+        modules: PTX from elsewhere, with a header each.
+        chip: that the program is for.
+
+    Raises:
+        TargetError: if a module is for a newer chip, does not define what is called, or defines
+            what another one does.
+    """
+    if not modules:
+        return own
+    program = PtxModule.of("program", own)
+    for module in modules:
+        module.check(program, chip)
+    _check_distinct([program, *modules])
+    text = own
+    for symbol in (symbol for module in modules for symbol in module.symbols):
+        text = re.sub(_DECLARATION.format(name=re.escape(symbol)), "", text)
+    version = "{}.{}".format(*max(each.version for each in (program, *modules)))
+    text = _VERSION.sub(lambda found: f"{found[0].rpartition(' ')[0]} {version}", text, count=1)
+    bodies = "\n".join(module.body for module in modules)
+    return _ADDRESS_SIZE.sub(lambda found: f"{found[0]}\n\n{bodies}", text, count=1)
+
+
+def _check_distinct(modules: Iterable[PtxModule]) -> None:
+    owners: dict[str, str] = {}
+    for module in modules:
+        for name in sorted(module.names()[0]):
+            other = owners.setdefault(name, module.name)
+            if other != module.name:
+                raise module.refused("names of its own", f"'{name}', which '{other}' defines too")
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers)) or "none"

@@ -1,0 +1,19 @@
+"""Where NVIDIA's tools and libraries are: in PATH, or in its Python packages."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+
+def find_tool(name: str) -> str | None:
+    """Return the path of a tool from PATH, or from a package of NVIDIA's; None without it."""
+    return shutil.which(name) or next(iter(in_packages(f"*/bin/{name}")), None)
+
+
+def in_packages(pattern: str) -> list[str]:
+    """Return the files in NVIDIA's Python packages that match a pattern, in order."""
+    found = importlib.util.find_spec("nvidia")
+    folders = (found.submodule_search_locations or []) if found else []
+    return [str(path) for folder in folders for path in sorted(Path(folder).glob(pattern))]

@@ -1,0 +1,25 @@
+"""Code from elsewhere as a program's data says it: which rKernels it is, and what it computes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rammer_mlir.passes.program.program_ir import ScheduledModule
+from rammer_mlir.programs.modules import CodeModule
+from rammer_mlir.programs.records import Program
+
+
+def completed(module: CodeModule, program: Program, scheduled: ScheduledModule) -> CodeModule:
+    """Return a module with the rKernels that it is, and the operations that it does."""
+    kernels = {
+        number
+        for number, kernel in enumerate(program.kernels)
+        if scheduled.builder.kernel(kernel.name).module == module.name
+    }
+    operations = sum(
+        kernel.flops_per_rtask * kernel.num_rtasks
+        for operator in program.operators
+        if operator.kernel in kernels
+        for kernel in [scheduled.builder.kernel(program.kernels[operator.kernel].name)]
+    )
+    return replace(module, kernels=tuple(sorted(kernels)), operations=operations)
