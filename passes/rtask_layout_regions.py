@@ -63,15 +63,14 @@ def _exchange(call: ir.Operation, layout: Layouts, function: ir.OpView) -> None:
             call.operands[number] = pack(call.operands[number], dim)
     call.attributes["callee"] = ir.FlatSymbolRefAttr.get(symbol_name(function))
     for number, dim in layout.outputs.items():
-        result = call.results[number]
-        kind = result.type
-        result.set_type(blocked_type(kind, dim))
         with ir.InsertionPoint.after(call), call.location:
-            _read(result, kind, dim)
+            _store_in_blocks(call.results[number], dim)
 
 
-def _read(value: ir.Value, kind: ir.Type, dim: int) -> None:
-    """Have all users of a value, which is in blocks now, read its plain form."""
+def _store_in_blocks(value: ir.Value, dim: int) -> None:
+    """Have a value in blocks; all its users read its plain form, which is emitted here."""
+    kind = value.type
+    value.set_type(blocked_type(kind, dim))
     plain = unpack(value, kind, dim)
     owner = plain.owner
     assert not isinstance(owner, ir.Block)
@@ -110,11 +109,8 @@ def _change(function: ir.Operation, layout: Layouts) -> None:
     block = function.regions[0].blocks[0]
     *_, end = block.operations
     for number, dim in layout.inputs.items():
-        argument = block.arguments[number]
-        kind = argument.type
-        argument.set_type(blocked_type(kind, dim))
         with ir.InsertionPoint.at_block_begin(block), function.location:
-            _read(argument, kind, dim)
+            _store_in_blocks(block.arguments[number], dim)
     for number, dim in layout.outputs.items():
         with ir.InsertionPoint(end), function.location:
             end.operation.operands[number] = pack(end.operation.operands[number], dim)

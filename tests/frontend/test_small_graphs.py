@@ -58,6 +58,10 @@ EMPTY = {
         { t = MatMul(x, w)
           y = ArgMax<axis=1>(t) }""",
     "Pad": "g (float[7,1] x) => (float[9,0] y) <int64[4] p={0,-2,2,1}> { y = Pad(x, p) }",
+    "Pad that takes off more than there is": "g (float[0,3] x) => (float[4,3] y) "
+    "<int64[4] p={-1,0,5,0}> { y = Pad(x, p) }",
+    "Pad with a border of the run": "g (float[1,3] x, float v) => (float[4,3] y) "
+    "<int64[4] p={-2,0,5,0}> { y = Pad(x, p, v) }",
     "Pad of nothing": "g (float[2,0] x) => (float[2,3] y) <int64[4] p={0,1,0,2}> { y = Pad(x, p) }",
     "Concat": """g (float[2,3,0] x, float[2,1,0] w) => (float[2,4,0] y)
         { y = Concat<axis=1>(x, w) }""",

@@ -9,7 +9,7 @@ import pytest
 from node_checks import Array, expected_outputs
 
 import rammer_mlir
-from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.errors import ModelError, UnsupportedError
 from rammer_mlir.frontends.onnx import import_model
 
 
@@ -25,6 +25,15 @@ def check(text: str, **feeds: Array) -> None:
     for name, value in expected_outputs(model, feeds).items():
         assert found[name].shape == value.shape
         np.testing.assert_allclose(found[name], value, rtol=1e-6)
+
+
+def test_a_trip_count_of_several_numbers_is_refused() -> None:
+    text = """g (float x) => (float y) <int64[2] n={4,4}, bool t={1}> {
+      y = Loop<body=b (int64 i, bool d, float s) => (bool e, float u) {
+        e = Identity(d)  u = Tanh(s) }>(n, t, x) }"""
+    with pytest.raises(ModelError, match=r"one number as trip count, found .* \[2\]") as found:
+        rammer_mlir.compile(parsed(text), cache=False)
+    assert "\n" not in str(found.value)
 
 
 SUMS = """(int64 k, bool c, int64 at, int64 end, float[2] state)

@@ -21,7 +21,7 @@ from rammer_mlir.frontends.onnx.tensors import (
     small_constants,
     static_shape,
 )
-from rammer_mlir.frontends.onnx.trip_counts import condition_of, count_steps
+from rammer_mlir.frontends.onnx.trip_counts import condition_of, count_steps, largest_count
 from rammer_mlir.frontends.onnx.walk import subgraphs
 from rammer_mlir.frontends.onnx.well_formed import naming
 
@@ -211,7 +211,7 @@ def _expand_loop(expansion: _Expansion) -> None:
 def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int | None:
     """Return how often a loop runs, None if data decides that."""
     most, condition = ([*expansion.node.input, "", ""])[:2]
-    limit = expansion.values.get(most)
+    limit = largest_count(expansion.node, expansion.values)
     start = expansion.values.get(condition) if condition else np.array(True)
     if start is None or (most and limit is None):
         return None
@@ -223,7 +223,7 @@ def _trip_count(expansion: _Expansion, body: onnx.GraphProto) -> int | None:
         return count_steps(expansion.node, body, expansion.values, _MOST_STEPS + 1)
     if goes_on and limit is None:
         return None
-    steps = 1 if limit is None else max(0, int(limit.item()))
+    steps = 1 if limit is None else limit
     return steps if goes_on else min(1, steps)
 
 

@@ -33,7 +33,8 @@ from rammer_mlir.frontends.onnx.refusals import (
     refuse_unsupported,
 )
 from rammer_mlir.frontends.onnx.rewrites import rewrite_nodes
-from rammer_mlir.frontends.onnx.scan_batches import set_batches_aside, take_back
+from rammer_mlir.frontends.onnx.scan_batches import set_batches_aside
+from rammer_mlir.frontends.onnx.set_aside import set_eyes_aside, take_back
 from rammer_mlir.frontends.onnx.shapes import (
     infer_shapes,
     open_nodes,
@@ -164,6 +165,7 @@ def _upgrade(model: Model) -> Model:
     if opset(model.proto) >= _OLDEST_OPSET:
         return model
     set_batches_aside(model)
+    set_eyes_aside(model)
     write_out_hardmax(model)
     try:
         newer = onnx.version_converter.convert_version(model.proto, _NEW_OPSET)

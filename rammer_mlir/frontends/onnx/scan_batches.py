@@ -9,34 +9,24 @@ from onnx import helper
 
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.set_aside import ASIDE, import_aside
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, label, opset
-from rammer_mlir.frontends.onnx.walk import nodes_within, subgraphs
+from rammer_mlir.frontends.onnx.walk import subgraphs
 
 _WITHOUT_BATCH = 9
 """The opset from which a Scan has no dimension of a batch."""
 
-_ASIDE = "rammer.scan"
-"""Domain of rewritten nodes while the model is converted.
-
-ONNX's converter would drop the dimension of the batch from the inputs, and change nothing else.
-"""
-
 
 def set_batches_aside(model: Model) -> None:
-    """Rewrite the Scans of a model of opset 8 in place, in a domain that no converter knows.
+    """Rewrite the Scans of a model of opset 8 in place, and set them aside.
+
+    ONNX's converter would drop the dimension of the batch from the inputs, and change nothing else.
 
     Raises:
         UnsupportedError: if sequences have lengths of their own.
     """
     if opset(model.proto) < _WITHOUT_BATCH and _rewrite(model.graph):
-        model.proto.opset_import.append(helper.make_opsetid(_ASIDE, 1))
-
-
-def take_back(proto: onnx.ModelProto) -> None:
-    """Give the rewritten Scans of a converted model ONNX's domain."""
-    for node in nodes_within(proto.graph.node):
-        if node.domain == _ASIDE:
-            node.domain = ""
+        import_aside(model.proto)
 
 
 def _rewrite(graph: onnx.GraphProto) -> bool:
@@ -75,7 +65,7 @@ def _over_batch(node: onnx.NodeProto) -> onnx.NodeProto:
         inputs,
         outputs,
         f"{node.name}/one",
-        domain=_ASIDE,
+        domain=ASIDE,
         body=body,
         num_scan_inputs=sequences,
         scan_input_directions=directions,
@@ -84,7 +74,7 @@ def _over_batch(node: onnx.NodeProto) -> onnx.NodeProto:
         [one], f"{node.name}/batch", _typed(inputs, body.input), _typed(outputs, body.output)
     )
     return helper.make_node(
-        "Scan", given, node.output, node.name, domain=_ASIDE, body=graph, num_scan_inputs=len(given)
+        "Scan", given, node.output, node.name, domain=ASIDE, body=graph, num_scan_inputs=len(given)
     )
 
 

@@ -12,10 +12,30 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from rammer_mlir.errors import ModelError
 from rammer_mlir.evaluators.operation import NotFoldableError, Operation
 from rammer_mlir.evaluators.table import EVALUATORS
 from rammer_mlir.frontends.onnx.folding.attributes import attributes_of
-from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, Array, label
+
+
+def largest_count(loop: onnx.NodeProto, values: Mapping[str, Array]) -> int | None:
+    """Return the trip count that a loop is given, None if it has none or that is not known.
+
+    ``values`` are the constants around the loop.
+
+    Raises:
+        ModelError: if it is not one number.
+    """
+    limit = values.get(loop.input[0]) if loop.input and loop.input[0] else None
+    if limit is None:
+        return None
+    if limit.size != 1:
+        raise ModelError(
+            f"{label(loop)}: expected one number as trip count, found an array of shape "
+            f"{list(limit.shape)}; give it one element"
+        )
+    return max(0, int(limit.item()))
 
 
 def condition_of(body: onnx.GraphProto) -> str:
@@ -53,8 +73,8 @@ def count_steps(
 def _most_steps(loop: onnx.NodeProto, values: Mapping[str, Array], enough: int) -> int | None:
     if not loop.input[0]:
         return enough
-    limit = values.get(loop.input[0])
-    return None if limit is None else max(0, min(int(limit.item()), enough))
+    limit = largest_count(loop, values)
+    return None if limit is None else min(limit, enough)
 
 
 def _slice(body: onnx.GraphProto, states: set[str]) -> tuple[list[onnx.NodeProto], set[str]]:

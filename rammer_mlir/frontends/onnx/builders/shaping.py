@@ -23,6 +23,7 @@ from rammer_mlir.frontends.onnx.builders.values import (
     Tensor,
     constant,
     empty,
+    full,
     splat,
 )
 from rammer_mlir.frontends.onnx.builders.views import (
@@ -130,8 +131,11 @@ def _pad(node: Node) -> Tensor:
     low, high = _widths(node, x.rank)
     value = node.constant(2) if node.has(2) else np.zeros(1)
     if mode == "constant" and value is not None:
-        cropped = _crop(x, low, high)
         border = value.reshape(-1)[0].item()
+        kept = (n + min(a, 0) + min(b, 0) for n, a, b in zip(x.shape, low, high, strict=True))
+        if min(kept, default=0) < 0:  # more is taken off than there is
+            return full(node.out().shape, border, x.dtype)
+        cropped = _crop(x, low, high)
         return pad(cropped, [max(n, 0) for n in low], [max(n, 0) for n in high], border)
     tables = [
         constant(_source_positions(size, a, b, mode))
@@ -161,12 +165,12 @@ def _crop(x: Tensor, low: Sequence[int], high: Sequence[int]) -> Tensor:
 
 def _source_positions(size: int, low: int, high: int, mode: str) -> Array:
     """Return where each element along a dimension comes from; -1 for the border."""
+    if mode == "constant":
+        places = np.arange(-low, size + high, dtype=np.int64)
+        return np.where((places >= 0) & (places < size), places, -1)
     # What negative widths take off is gone before the rest is repeated or mirrored.
     positions = np.arange(max(-low, 0), size - max(-high, 0), dtype=np.int64)
-    widths = (max(low, 0), max(high, 0))
-    if mode == "constant":
-        return np.pad(positions, widths, constant_values=-1)
-    return np.pad(positions, widths, mode=mode)  # type: ignore[call-overload]
+    return np.pad(positions, (max(low, 0), max(high, 0)), mode=mode)  # type: ignore[call-overload]
 
 
 def _pick(

@@ -18,7 +18,7 @@ from rammer_mlir.frontends.onnx.tensors import (
     static_dims,
     value_infos,
 )
-from rammer_mlir.frontends.onnx.trip_counts import condition_of
+from rammer_mlir.frontends.onnx.trip_counts import condition_of, largest_count
 from rammer_mlir.frontends.onnx.walk import subgraphs
 
 Shape = tuple[int, ...]
@@ -60,12 +60,8 @@ def _results(
     shapes = [static_dims(tensor) for tensor in outputs]
     if shapes[: len(given)] != [list(shape) for shape in given]:
         return []
-    count = small_constants(model.graph).get(node.input[0]) if node.input[0] else None
-    steps = (
-        None
-        if count is None or condition_of(body) != body.input[1].name
-        else max(0, int(count.item()))
-    )
+    is_counted = condition_of(body) == body.input[1].name
+    steps = largest_count(node, small_constants(model.graph)) if is_counted else None
     found: list[onnx.ValueInfoProto] = []
     for number, (name, tensor, shape) in enumerate(zip(node.output, outputs, shapes, strict=False)):
         if name and shape is not None and tensor.elem_type:

@@ -1,0 +1,41 @@
+"""Nodes that ONNX's converter of opsets must not see, in a domain that it does not know."""
+
+from __future__ import annotations
+
+import onnx
+from onnx import helper
+
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS
+from rammer_mlir.frontends.onnx.walk import nodes_within
+
+ASIDE = "rammer.aside"
+
+
+def import_aside(proto: onnx.ModelProto) -> None:
+    """Have a model import the domain of nodes that are set aside."""
+    if all(opset.domain != ASIDE for opset in proto.opset_import):
+        proto.opset_import.append(helper.make_opsetid(ASIDE, 1))
+
+
+def set_eyes_aside(model: Model) -> None:
+    """Set EyeLike aside, which is the same in all opsets, where the types of inputs may be unknown.
+
+    The converter infers types, and ends the process if an EyeLike reads what has none: a result of
+    an operator that is not ONNX's.
+    """
+    nodes = list(nodes_within(model.graph.node))
+    if all(node.domain in ONNX_DOMAINS for node in nodes):
+        return
+    eyes = [node for node in nodes if node.op_type == "EyeLike" and node.domain in ONNX_DOMAINS]
+    for node in eyes:
+        node.domain = ASIDE
+    if eyes:
+        import_aside(model.proto)
+
+
+def take_back(proto: onnx.ModelProto) -> None:
+    """Give the nodes that were set aside ONNX's domain again."""
+    for node in nodes_within(proto.graph.node):
+        if node.domain == ASIDE:
+            node.domain = ""
