@@ -12,7 +12,7 @@ from rammer_mlir.compiler import steps
 from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.offload_choice import TrialPasses, choose_regions
 from rammer_mlir.compiler.quantization.quantize import quantization_of
-from rammer_mlir.compiler.region_forming import FormRegions, all_regions, form_regions
+from rammer_mlir.compiler.region_forming import FormRegions, quantized_regions
 from rammer_mlir.compiler.stage import Stage
 from rammer_mlir.compiler.stage_names import REGIONS
 from rammer_mlir.lowering.gpu.target import GpuTarget
@@ -184,9 +184,10 @@ def _regions(
     if not options.offload:
         return ()
     if options.given["offload_choice"] == "always" or options.offload == (HOST,):
-        return (
-            Stage(REGIONS, _GENERAL_GRAPH, all_regions(_formed(options, options.offload, code))),
-        )
+        form = _formed(options, options.offload, code)
+        if form.quantization is None:
+            return (Stage(REGIONS, (*_GENERAL_GRAPH, *form.outlined, *form.generated)),)
+        return (Stage(REGIONS, _GENERAL_GRAPH, quantized_regions(form)),)
     passes = TrialPasses(
         [_formed(options, names, code) for names in _priorities(options.offload)],
         trial,
@@ -218,7 +219,7 @@ def _formed(options: CompileOptions, codegens: tuple[str, ...], code: Sequence[s
         *_SIMPLIFIED,
     )
     quantization = quantization_of(options.given, codegens) if options.samples else None
-    return form_regions(outlined, generated, quantization)
+    return FormRegions(outlined, generated, quantization)
 
 
 def _generated_regions(options: CompileOptions, target: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.quantization.decisions import QuantizationReport
@@ -15,37 +15,30 @@ from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.registry import PASSES
 
-FormRegions = Callable[[Work, ir.Module], QuantizationReport | None]
-"""Forms the regions of a module for a model; returns what was quantized, where that is wanted."""
 
+@dataclass(frozen=True)
+class FormRegions:
+    """Forms the regions of a module.
 
-def form_regions(
-    outlined: Sequence[str], generated: Sequence[str], quantization: Quantization | None
-) -> FormRegions:
-    """Return what forms regions by passes.
-
-    Args:
+    Attributes:
         outlined: passes up to the outlining of regions.
         generated: passes that ask for the regions' code.
-        quantization: how regions are quantized in between.
+        quantization: how regions are quantized in between, None if they stay as they are.
     """
-    return partial(_form, outlined, generated, quantization)
 
+    outlined: tuple[str, ...]
+    generated: tuple[str, ...]
+    quantization: Quantization | None = None
 
-def _form(
-    outlined: Sequence[str],
-    generated: Sequence[str],
-    quantization: Quantization | None,
-    work: Work,
-    module: ir.Module,
-) -> QuantizationReport | None:
-    if quantization is None:
-        _run(module, (*outlined, *generated))
-        return None
-    _run(module, outlined)
-    report = quantization.apply(module, _observer(work))
-    _run(module, generated)
-    return report
+    def __call__(self, work: Work, module: ir.Module) -> QuantizationReport | None:
+        """Form the regions of a module; return what was quantized, where that is wanted."""
+        if self.quantization is None:
+            _run(module, (*self.outlined, *self.generated))
+            return None
+        _run(module, self.outlined)
+        report = self.quantization.apply(module, _observer(work))
+        _run(module, self.generated)
+        return report
 
 
 def _run(module: ir.Module, passes: Sequence[str]) -> None:
@@ -60,8 +53,8 @@ def _observer(work: Work) -> Observer:
     return Observer(inputs, samples.feeds(inputs), work.constants, num_veus)
 
 
-def all_regions(form: FormRegions) -> Step:
-    """Return the step that forms all regions and keeps them."""
+def quantized_regions(form: FormRegions) -> Step:
+    """Return the step that forms all regions, and keeps them and what is said of them."""
 
     def keep(work: Work) -> None:
         work.quantized = form(work, work.module)
