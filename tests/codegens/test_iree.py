@@ -367,6 +367,7 @@ def test_the_package_is_missing_or_another(
 def test_programs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another version of the code generator makes another program."""
     monkeypatch.setenv("RAMMER_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("rammer_mlir.compiler.cache.WORTH_SECONDS", 0.0)
     model = model_of(TWICE, SQUARES)
     feeds = random_feeds(model, 0)
     results: list[NDArray[np.generic]] = []
