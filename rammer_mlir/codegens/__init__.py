@@ -1,8 +1,8 @@
 """Foreign code generators: what one is made of, and those of this project.
 
 A code generator is a class as ``Codegen`` describes it, made known by ``register_codegen`` or by an
-entry point of the group ``rammer_mlir.codegens``; see ``docs/code-generators.md``. Those of this project
-have a folder each beside this file, which is imported when their name is asked for.
+entry point of the group ``rammer_mlir.codegens``; see ``docs/code-generators.md``. Those of this
+project have a folder each beside this file, which is imported when their name is asked for.
 """
 
 from __future__ import annotations
