@@ -267,7 +267,8 @@ def _require_useful(array: Array) -> None:
         if not np.isfinite(wide).all() or (np.abs(wide) > LARGEST).any():
             raise Rejected("not finite or large")
     elif array.dtype.kind in "iu" and array.size and array.dtype.itemsize == 4:
-        if np.iinfo(array.dtype).max in array:
+        limits = np.iinfo(array.dtype)
+        if limits.max in array or limits.min in array:
             # ONNX Runtime's ReduceProd saturates, where ONNX says nothing and others wrap around.
             raise Rejected("an integer that may have overflowed")
 
