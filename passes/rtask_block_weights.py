@@ -11,6 +11,7 @@ from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.ir.boxes import PANEL_WIDTH, panel_number, point_of_panel
 from rammer_mlir.passes.ir.constants import constant_arguments
 from rammer_mlir.passes.ir.entry import callers, computations, entry_function, symbol_name
+from rammer_mlir.passes.ir.function_type import update_function_type
 from rammer_mlir.passes.ir.generics import indexing_maps
 from rammer_mlir.passes.ir.outline import create_operator
 from rammer_mlir.passes.ir.structured import Structured, element_bytes, plain_dim, shape_of
@@ -19,7 +20,6 @@ from rammer_mlir.passes.tiling.loop_splitting import (
     LoopSplit,
     Panels,
     split_class,
-    update_signature,
 )
 from rammer_mlir.passes.tiling.space import TileClass
 from rammer_mlir.passes.weights.derived import DerivedWeights
@@ -172,7 +172,7 @@ def _pad(
     panels = -(-channels // PANEL_WIDTH)
     shape = layout.arrange(rest, panels, PANEL_WIDTH)
     value.set_type(ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type))
-    update_signature(computation)
+    update_function_type(computation.function.operation)
     for call in calls:
         padded = weights.pad(call.operands[weight.argument], [*rest, panels * PANEL_WIDTH])
         panel = _Panel(layout, PANEL_WIDTH)

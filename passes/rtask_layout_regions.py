@@ -1,4 +1,4 @@
-"""`rtask-layout-regions`: regions and the host agree on the layouts of what they exchange."""
+"""`rtask-layout-regions`: regions and the host exchange values in layouts that both take."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.ir.entry import CODEGEN, entry_block, functions, symbol_name
+from rammer_mlir.passes.ir.function_type import update_function_type
 from rammer_mlir.passes.ir.packs import blocked_type, pack, unpack
 from rammer_mlir.passes.regions.layouts import Exchange, layouts_of
 from rammer_mlir.passes.regions.region import Layouts, region_of
@@ -114,6 +115,4 @@ def _change(function: ir.Operation, layout: Layouts) -> None:
     for number, dim in layout.outputs.items():
         with ir.InsertionPoint(end), function.location:
             end.operation.operands[number] = pack(end.operation.operands[number], dim)
-    inputs = [argument.type for argument in block.arguments]
-    outputs = [value.type for value in end.operation.operands]
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, outputs))
+    update_function_type(function)

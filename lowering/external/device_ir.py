@@ -1,4 +1,4 @@
-"""LLVM IR from elsewhere that runs on a GPU: what the code generators of GPUs take."""
+"""LLVM IR from elsewhere for a GPU: which operations and types its code generator takes."""
 
 from __future__ import annotations
 

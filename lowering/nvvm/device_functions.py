@@ -70,7 +70,7 @@ class PtxModule:
         return "".join(parts)
 
     def names(self) -> tuple[set[str], set[str]]:
-        """Return the names of what is defined, and of what is only declared ``.extern``."""
+        """Return the names of definitions, and of declarations ``.extern`` without one."""
         found = [(each[1], each[3]) for each in self.functions]
         found += [(each[1], each[2]) for each in _VARIABLE.finditer(self._outside)]
         defined = {name for extern, name in found if not extern}
@@ -115,7 +115,7 @@ class PtxModule:
             )
 
     def refused(self, expected: str, found: str) -> TargetError:
-        """Return the error that the module is not what is expected."""
+        """Return the error for a module with other contents than expected."""
         return TargetError(f"module '{self.name}': expected {expected}, found {found}; mend it")
 
 

@@ -1,4 +1,4 @@
-"""Code from elsewhere as a program's data says it: which rKernels it is, and what it computes."""
+"""Code modules with the rKernels that call them, and the arithmetic that these do."""
 
 from __future__ import annotations
 

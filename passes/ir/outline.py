@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from rammer_mlir.bindings import func, ir
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.entry import entry_function, functions, symbol_name
+from rammer_mlir.passes.ir.function_type import update_function_type
 from rammer_mlir.passes.ir.structured import captured_values
 
 Body = Callable[[Sequence[ir.Value]], Sequence[ir.Value]]
@@ -62,8 +63,7 @@ class Outliner:
             with ir.InsertionPoint(block):
                 results = list(body(list(block.arguments)))
                 func.ReturnOp(results)
-        kind = ir.FunctionType.get(list(inputs), [value.type for value in results])
-        function.operation.attributes["function_type"] = ir.TypeAttr.get(kind)
+        update_function_type(function.operation)
         function.operation.attributes["sym_visibility"] = ir.StringAttr.get("private")
         return function
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.constants import CONSTANT, VALUE, ArgumentList
 from rammer_mlir.passes.ir.entry import CODEGEN, COMPOSITE, entry_function, functions, symbol_name
+from rammer_mlir.passes.ir.function_type import update_function_type
 from rammer_mlir.passes.quantization.contractions import contractions_of
 from rammer_mlir.passes.quantization.region_calls import (
     RegionCall,
@@ -15,7 +16,6 @@ from rammer_mlir.passes.quantization.region_calls import (
     call_of,
     cloned_function,
     inline_composites,
-    set_type,
 )
 from rammer_mlir.passes.quantization.rewrite import FactorRanges, Precision, RegionRewrite
 from rammer_mlir.passes.quantization.taps import Array, weights_of_call
@@ -113,7 +113,7 @@ def _add_candidate(
     used = [any(True for _ in argument.uses) for argument in block.arguments]
     for number in reversed([n for n, is_used in enumerate(used) if not is_used]):
         block.erase_argument(number)
-    set_type(function)
+    update_function_type(function.operation)
     kept = [value for value, is_used in zip(operands, used, strict=True) if is_used]
     return Candidate(call, call_of(function, kept, call.op), function)
 

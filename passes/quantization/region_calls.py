@@ -13,6 +13,7 @@ from rammer_mlir.passes.ir.entry import (
     functions,
     symbol_name,
 )
+from rammer_mlir.passes.ir.function_type import update_function_type
 from rammer_mlir.passes.ir.inlining import inline_calls
 
 
@@ -93,20 +94,11 @@ def return_more(function: ir.OpView, values: Sequence[ir.Value]) -> None:
     with ir.InsertionPoint(end), ir.Location.unknown():
         func.ReturnOp(returned)
     end.operation.erase()
-    set_type(function, returned)
+    update_function_type(function.operation, returned)
     attributes = function.operation.attributes
     if "res_attrs" in attributes:
         known = list(ir.ArrayAttr(attributes["res_attrs"]))
         attributes["res_attrs"] = ir.ArrayAttr.get([*known, *[ir.DictAttr.get({})] * len(values)])
-
-
-def set_type(function: ir.OpView, returned: Sequence[ir.Value] | None = None) -> None:
-    """Bring a function's type up to date with its arguments, and with what it returns."""
-    block = body_of(function)
-    *_, end = block.operations
-    results = list(end.operation.operands) if returned is None else returned
-    kind = ir.FunctionType.get([a.type for a in block.arguments], [v.type for v in results])
-    function.operation.attributes["function_type"] = ir.TypeAttr.get(kind)
 
 
 def call_of(function: ir.OpView, operands: Sequence[ir.Value], place: ir.Operation) -> ir.Operation:

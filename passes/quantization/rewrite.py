@@ -78,7 +78,7 @@ class RegionRewrite:
     )
 
     def run(self) -> None:
-        """Replace all contractions; what they alone needed is erased."""
+        """Replace all contractions, and erase the operations that they alone used."""
         for ranges in self.ranges:
             # Found again: results of contractions in front are other values now.
             contraction = next(contractions_of(self.block))
@@ -259,7 +259,7 @@ def _element_type(array: Array) -> ir.Type:
 
 
 def _erase_unused(op: ir.Operation) -> None:
-    """Erase an operation and what it alone used, except for the block's arguments."""
+    """Erase an operation and the operations that it alone used."""
     if any(True for result in op.results for _ in result.uses):
         return
     operands = list(op.operands)

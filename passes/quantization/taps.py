@@ -1,4 +1,4 @@
-"""A program that also returns what the contractions of its regions read."""
+"""A program that also returns the values that the contractions of its regions read."""
 
 from __future__ import annotations
 

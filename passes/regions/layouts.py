@@ -108,5 +108,5 @@ def _is_convolution(op: ir.OpView) -> bool:
 
 
 def _passes(op: ir.OpView) -> bool:
-    """Whether an operation may compute in the layout of what it reads."""
+    """Whether an operation may compute in the layout of its operands."""
     return op.operation.name != "func.call" and not is_cloned(op)

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.ir.boxes import loops_in
+from rammer_mlir.passes.ir.function_type import update_function_type
 from rammer_mlir.passes.ir.generics import indexing_maps
 from rammer_mlir.passes.ir.structured import Structured, plain_dim
 from rammer_mlir.passes.tiling.kernel import Computation
@@ -63,7 +64,7 @@ def split_class(
             _rewrite_generic(op, loops.loops[index], weight, panels)
     for value, dim in dims.items():
         _rewrite_value(value, dim, width, panels if value == weight else None)
-    update_signature(computation)
+    update_function_type(computation.function.operation)
     returned = list(list(computation.block.operations)[-1].operation.operands)
     return LoopSplit(
         {number: dims[value] for number, value in enumerate(arguments) if value in dims},
@@ -135,12 +136,3 @@ def _rewrite_value(value: ir.Value, dim: int, width: int, panels: Panels | None)
         fresh = tensor.EmptyOp(shape, ranked.element_type)
     value.replace_all_uses_with(fresh.result)
     owner.erase()
-
-
-def update_signature(computation: Computation) -> None:
-    """Give a function the type that its arguments and results have now."""
-    function = computation.function.operation
-    block = function.regions[0].blocks[0]
-    inputs = [argument.type for argument in block.arguments]
-    results = [value.type for value in list(block.operations)[-1].operation.operands]
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))

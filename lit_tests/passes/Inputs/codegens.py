@@ -124,7 +124,7 @@ class Blocks(Toy):
         return Limits(operations=1)
 
     def layouts(self, region: Region) -> Layouts:
-        """Take what has a multiple of 16 channels."""
+        """Take images of a multiple of 16 channels in blocks."""
         inputs, outputs = (
             {
                 number: 1
