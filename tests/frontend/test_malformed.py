@@ -140,6 +140,11 @@ def test_attributes_that_inference_would_believe(node: str, part: str) -> None:
     [
         ("(float[2,3,4] x, float[3] s) => (float[A,B,C] y) {y = PRelu(x, s)}",
          "expected a slope that broadcasts to [2, 3, 4], found [3]"),
+        ("(float[7,2,9] x) => (float[A,B,C] y) <int64[3] k={7,0,6}> {y = Resize(x, , , k)}",
+         "expected a positive size for dimension 1 of [7, 2, 9], found 0"),
+        ("(float[7,0,9] x) => (float[A,B,C] y) <int64[1] k={3}> "
+         "{y = Resize<axes=[-2]>(x, , , k)}",
+         "expected a size of 0 for dimension -2 of [7, 0, 9], found 3"),
         ("(float[2,4] x, float[4,3] w, float[4,1] c) => (float[A,B] y) {y = Gemm(x, w, c)}",
          "expected an addend that broadcasts to [2, 3], found [4, 1]"),
         ("(float[1,1,4,4] x, float[1,1,3] w) => (float[A,B,C,D] y) {y = Conv(x, w)}",

@@ -63,6 +63,10 @@ EMPTY = {
     "Pad with a border of the run": "g (float[1,3] x, float v) => (float[4,3] y) "
     "<int64[4] p={-2,0,5,0}> { y = Pad(x, p, v) }",
     "Pad of nothing": "g (float[2,0] x) => (float[2,3] y) <int64[4] p={0,1,0,2}> { y = Pad(x, p) }",
+    "Resize": """g (float[7,0,9] x) => (float[7,0,6] y) <int64[3] k={7,0,6}>
+        { y = Resize(x, , , k) }""",
+    "Resize of an axis": """g (float[7,0,9] x) => (float[7,0,9] y) <int64[1] k={0}>
+        { y = Resize<axes=[-2]>(x, , , k) }""",
     "Concat": """g (float[2,3,0] x, float[2,1,0] w) => (float[2,4,0] y)
         { y = Concat<axis=1>(x, w) }""",
     "Concat with nothing": """g (float[2,0] x, float[2,3] w) => (float[2,3] y)

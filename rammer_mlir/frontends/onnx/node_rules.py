@@ -177,6 +177,18 @@ def _elements_kept(node: _Facts) -> Iterator[str]:
         )
 
 
+def _zeros_kept(node: _Facts) -> Iterator[str]:
+    """A dimension is resized to zero, or from zero, only if it is zero before and after."""
+    shape, sizes = node.shape(0), node.value(3)
+    if shape is None or sizes is None:
+        return
+    axes = node.attribute("axes", range(len(shape)))
+    for axis, size in zip(axes, sizes.reshape(-1).tolist(), strict=False):
+        if -len(shape) <= axis < len(shape) and (size == 0) != (shape[axis] == 0):
+            expected = "a size of 0" if shape[axis] == 0 else "a positive size"
+            yield f"expected {expected} for dimension {axis} of {shape}, found {size}"
+
+
 def _conv(node: _Facts) -> Iterator[str]:
     yield from _channels(node, weight_inputs=1, weight_outputs=0)
 
@@ -225,6 +237,7 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
     "Mod": (_no_zero_divisor,),
     "RMSNormalization": (_axis_attribute, _normalized),
     "Reshape": (_elements_kept,),
+    "Resize": (_zeros_kept,),
     "ScatterElements": (_axis_attribute, _index_on_axis),
     "ScatterND": (_index_tuples,),
     "TensorScatter": (_axis_attribute,),

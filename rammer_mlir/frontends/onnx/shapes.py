@@ -150,7 +150,7 @@ def require_static_values(graph: onnx.GraphProto) -> None:
         values = [f"'{name}' = {numpy_helper.to_array(constants[name]).tolist()}" for name in given]
         raise ShapeError(
             f"{label(nodes[0])}: expected constants that give its result a shape, found "
-            f"{', '.join(values)}; no dimension of it may be negative, and a Resize to 0 has none"
+            f"{', '.join(values)}; no dimension of it may be negative"
         )
     found = [label(node) for node in nodes]
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""

@@ -5,11 +5,11 @@ They take the nodes' places during inference only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from rammer_mlir.frontends.onnx.tensors import ONNX_DOMAINS, opset
 
@@ -26,14 +26,21 @@ def stand_ins(model: onnx.ModelProto) -> Generator[Callable[[onnx.ModelProto], N
     """
     originals: dict[int, onnx.NodeProto] = {}
     version, own_functions = opset(model), len(model.functions)
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
     for number, node in enumerate(model.graph.node):
-        stand_in = _STAND_INS.get(node.op_type)
-        if stand_in is not None and node.domain in ONNX_DOMAINS:
-            originals[number] = onnx.NodeProto.FromString(node.SerializeToString())
-            found = stand_in(originals[number], version)
-            if isinstance(found, onnx.FunctionProto):
-                found = _call(found, originals[number], number, model)
-            node.CopyFrom(found)
+        if node.domain not in ONNX_DOMAINS:
+            continue
+        original = onnx.NodeProto.FromString(node.SerializeToString())
+        if node.op_type in _STAND_INS:
+            found = _STAND_INS[node.op_type](original, version)
+        elif (sizes := _sizes_with_zeros(node, constants)) is not None:
+            found = _empty_resize(original, sizes, version)
+        else:
+            continue
+        originals[number] = original
+        if isinstance(found, onnx.FunctionProto):
+            found = _call(found, original, number, model)
+        node.CopyFrom(found)
     if len(model.functions) > own_functions:
         model.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
 
@@ -94,6 +101,33 @@ def _max_unpool(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
     return helper.make_node(
         "Resize", [node.input[0], "", "", node.input[2]], node.output, node.name
     )
+
+
+def _sizes_with_zeros(
+    node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto]
+) -> list[int] | None:
+    """Return the constant sizes of a Resize's result, if one of them is zero."""
+    if node.op_type != "Resize" or len(node.input) < 4 or node.input[3] not in constants:
+        return None
+    sizes = numpy_helper.to_array(constants[node.input[3]]).reshape(-1).tolist()
+    return sizes if 0 in sizes else None
+
+
+def _empty_resize(node: onnx.NodeProto, sizes: list[int], version: int) -> onnx.FunctionProto:
+    """Inference gives a Resize to no elements no shape; a slice of one to an element has it."""
+    axes = next((list(a.ints) for a in node.attribute if a.name == "axes"), range(len(sizes)))
+    empty = [axis for axis, size in zip(axes, sizes, strict=False) if size == 0]
+    some = f"{node.output[0]}:some"
+    resized = onnx.NodeProto.FromString(node.SerializeToString())
+    resized.input[3], resized.output[0] = "sizes", some
+    body = [
+        helper.make_node("Constant", [], ["sizes"], value_ints=[max(size, 1) for size in sizes]),
+        resized,
+        helper.make_node("Constant", [], ["zeros"], value_ints=[0] * len(empty)),
+        helper.make_node("Constant", [], ["axes"], value_ints=empty),
+        helper.make_node("Slice", [some, "zeros", "zeros", "axes"], node.output),
+    ]
+    return _function(node, body, version)
 
 
 def _eye_like(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
