@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.offload_decision import OffloadDecision
+from rammer_mlir.compiler.offload_finals import Finals, fastest
 from rammer_mlir.compiler.offload_search import HOST, Choice, Search
 from rammer_mlir.compiler.quantization.decisions import QuantizationReport
 from rammer_mlir.compiler.region_forming import FormRegions
@@ -44,11 +45,14 @@ class TrialPasses:
             that of the order of priority. Regions that were quantized are so for the host too.
         kernels: from regions to rKernels on buffers.
         costs: write costs on rKernels.
+        finals: compiles and times the programs among which the simulator decides last, None where
+            its word is enough.
     """
 
     regions: Sequence[FormRegions]
     kernels: Sequence[str]
     costs: Sequence[str]
+    finals: Finals | None = None
 
 
 def choose_regions(passes: TrialPasses) -> Step:
@@ -63,9 +67,14 @@ def choose_regions(passes: TrialPasses) -> Step:
             lambda: time.perf_counter() - begin < budget,
         )
         chosen = search.run()
+        measured: dict[Choice, float] = {}
+        if passes.finals is not None:
+            programs = {each: partial(trials.module, each) for each in search.finalists()}
+            measured = passes.finals.seconds(work, programs)
+            chosen = fastest(measured)
         work.module = trials.module(chosen)
         work.quantized = trials.partitions[chosen.partition].quantized
-        work.decision = _decision(work.module, trials, search, chosen)
+        work.decision = _decision(work.module, trials, search, chosen, measured)
         if search.untried:
             LOGGER.warning(
                 "offload: expected to simulate all choices of regions in %g s, found no time for "
@@ -77,7 +86,11 @@ def choose_regions(passes: TrialPasses) -> Step:
 
 
 def _decision(
-    module: ir.Module, trials: _Trials, search: Search, chosen: Choice
+    module: ir.Module,
+    trials: _Trials,
+    search: Search,
+    chosen: Choice,
+    measured: Mapping[Choice, float],
 ) -> OffloadDecision:
     decision = OffloadDecision(
         found=sum(trials.partitions[0].calls.values()),
@@ -87,6 +100,10 @@ def _decision(
         chosen_seconds=search.seconds[chosen if chosen.kept else HOST],
         simulations=len(search.seconds),
         untried=search.untried,
+        measured=len(measured),
+        host_measured=measured.get(HOST),
+        all_measured=measured.get(search.everything),
+        chosen_measured=measured.get(chosen),
     )
     LOGGER.info("%s", " ".join(decision.summary.split()))
     return decision

@@ -58,6 +58,7 @@ class Search:
         self._partitions, self._simulate, self._has_time = partitions, simulate, has_time
         self._most = most
         self.seconds: dict[Choice, float] = {}
+        self.ends: list[Choice] = []
         self.untried = 0
 
     @property
@@ -80,8 +81,19 @@ class Search:
             return HOST
         nothing = Choice(whole.partition, frozenset())
         starts = sorted((nothing, whole), key=self._rank)
-        found = [self._descent(start) for start in starts]
-        return min(found, key=self._rank)
+        self.ends = [self._descent(start) for start in starts]
+        return min(self.ends, key=self._rank)
+
+    def finalists(self) -> list[Choice]:
+        """Return the programs that are worth to be measured, the one that was chosen first.
+
+        They are the ends of the descents, the program without regions, and those with all regions
+        of a partition, as far as they were simulated.
+        """
+        whole = [self._all(number) for number in range(len(self._partitions))]
+        known = [_known_as(choice) for choice in (*self.ends, HOST, *whole)]
+        found = [choice for choice in dict.fromkeys(known) if choice in self.seconds]
+        return sorted(found, key=self._rank)
 
     def _descent(self, start: Choice) -> Choice:
         best = start

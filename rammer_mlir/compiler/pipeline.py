@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from rammer_mlir.compiler import steps
 from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.offload_choice import TrialPasses, choose_regions
+from rammer_mlir.compiler.offload_finals import Finals
 from rammer_mlir.compiler.quantization.quantize import quantization_of
 from rammer_mlir.compiler.region_forming import FormRegions, quantized_regions
 from rammer_mlir.compiler.stage import Stage
@@ -68,8 +69,7 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
     general = () if options.offload else _GENERAL_GRAPH
     operators, tasks = _cpu_operators(options), _cpu_tasks(options, named)
     trial = (*operators, *tasks, *_cpu_buffers(options, checked=False))
-    return (
-        *_regions(options, _cpu_code(options, named), trial),
+    rest = (
         Stage("operators", (*general, *operators)),
         Stage("tasks", tasks),
         Stage("buffers", _cpu_buffers(options, checked=options.given["offload_check"])),
@@ -78,6 +78,8 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
         Stage("llvm", step=steps.translate_to_llvm),
         Stage("object", step=emit),
     )
+    finals = Finals(rest) if options.measured else None
+    return (*_regions(options, _cpu_code(options, named), trial, finals), *rest)
 
 
 def _cpu_operators(options: CompileOptions) -> tuple[str, ...]:
@@ -172,7 +174,10 @@ def _gpu_stages(options: CompileOptions, target: str) -> tuple[Stage, ...]:
 
 
 def _regions(
-    options: CompileOptions, code: Sequence[str], trial: Sequence[str]
+    options: CompileOptions,
+    code: Sequence[str],
+    trial: Sequence[str],
+    finals: Finals | None = None,
 ) -> tuple[Stage, ...]:
     """Return the stage that finds regions for code generators, and keeps those that are chosen.
 
@@ -180,6 +185,7 @@ def _regions(
         options: of the compilation.
         code: passes that ask code generators for the code of regions.
         trial: passes from regions to rKernels on buffers, whose plan is simulated.
+        finals: compiles and times the programs that the simulator prefers, None to believe it.
     """
     if not options.offload:
         return ()
@@ -192,6 +198,7 @@ def _regions(
         [_formed(options, names, code) for names in _priorities(options.offload)],
         trial,
         applied_costs(options),
+        finals,
     )
     return (Stage(REGIONS, _GENERAL_GRAPH, choose_regions(passes)),)
 

@@ -8,6 +8,7 @@ from itertools import combinations
 
 import pytest
 
+from rammer_mlir.compiler.offload_finals import fastest
 from rammer_mlir.compiler.offload_search import HOST, MOST_SIMULATIONS, Choice, Search
 
 
@@ -108,3 +109,25 @@ def test_without_time_host_and_all_are_known() -> None:
     times = {HOST: 2.0, kept("a", "b"): 1.0}
     chosen, found = search([["a", "b"]], lambda choice: times[choice], lambda: False)
     assert chosen == kept("a", "b") and found.untried > 0
+
+
+def test_what_is_worth_a_measurement() -> None:
+    """The ends of both descents, the host's program and all regions; the best prediction first."""
+
+    def seconds(choice: Choice) -> float:
+        return 20 if choice.partition else 10 + {"a": -1, "b": 1}.get("".join(choice.kept), 2)
+
+    chosen, found = search([["a", "b", "c"], ["b"]], seconds)
+    finalists = found.finalists()
+    assert finalists[0] == chosen == kept("a")
+    assert set(finalists[1:]) == {HOST, kept("a", "b", "c"), Choice(1, frozenset({"b"}))}
+
+
+def test_a_program_of_no_regions_is_measured_once() -> None:
+    assert search([[]], lambda choice: 1.0)[1].finalists() == [HOST]
+
+
+def test_the_fastest_of_the_measured_programs() -> None:
+    assert fastest({HOST: 2.0, kept("a"): 1.5, kept("b"): 1.0}) == kept("b")
+    assert fastest({HOST: 1.002, kept("a"): 1.001, kept("a", "b"): 1.0}) == HOST
+    assert fastest({HOST: 1.1, kept("a"): 1.001, kept("a", "b"): 1.0}) == kept("a")

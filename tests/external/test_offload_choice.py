@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +16,13 @@ import pytest
 
 import rammer_mlir
 from rammer_mlir.benchmarks.models import build, random_feeds
+from rammer_mlir.bindings import ir
 from rammer_mlir.codegens import Region, RegionCode
 from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.offload_finals import Finals
+from rammer_mlir.compiler.offload_search import HOST, Choice
 from rammer_mlir.compiler.options import check_options
+from rammer_mlir.compiler.stage import Work
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.regions.codegen import CODEGENS
 from rammer_mlir.runtime.executable import Executable
@@ -205,3 +209,39 @@ def test_measured_times_decide(
     products.generate = wrong_and_fast
     exe = compiled(model, costs="measured")
     assert exe.stats["offload"]["kept"] > 0
+
+
+def test_the_program_is_the_fastest_of_those_that_ran(tmp_path: Path) -> None:
+    model = build("mlp", scale="small")
+    exe = compiled(model, costs="measured")
+    found = exe.stats["offload"]
+    limit = min(found["host_measured"], found["all_measured"])
+    assert 2 <= found["measured"] <= 4 and found["chosen_measured"] <= 1.01 * limit
+    assert f"({found['measured']} programs)" in exe.summary
+    check(exe, model)
+    exe.save(tmp_path / "mlp.rammer")
+    assert rammer_mlir.load(tmp_path / "mlp.rammer").stats["offload"] == found
+
+
+@pytest.mark.parametrize("wanted", ["host", "all"])
+def test_a_measured_run_outweighs_a_prediction(
+    wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where times of single rKernels say something else."""
+
+    def seconds(
+        _: Finals, work: Work, programs: Mapping[Choice, Callable[[], ir.Module]]
+    ) -> dict[Choice, float]:
+        return {each: 1.0 if (each == HOST) == (wanted == "host") else 2.0 for each in programs}
+
+    monkeypatch.setattr(Finals, "seconds", seconds)
+    exe = compiled(build("mlp", scale="small"), costs="measured")
+    found = exe.stats["offload"]
+    assert found["chosen_measured"] == 1.0 and found[f"{wanted}_measured"] == 1.0
+    assert len(exe.image.modules) == (0 if wanted == "host" else found["kept"])
+    assert (found["kept"] == 0) == (wanted == "host")
+
+
+def test_nothing_is_measured_unless_costs_are() -> None:
+    exe = compiled(build("mlp", scale="small"))
+    assert exe.stats["offload"]["measured"] == 0 and "measured" not in exe.summary

@@ -68,13 +68,15 @@ class Offloaded:
         codegens: str = "",
         choice: str = "cost",
         plugins: Sequence[str] = (),
+        costs: str | None = None,
     ) -> None:
         """Compile an ONNX file; no code generators are named for the compiler's own rKernels."""
         load_plugins(plugins)
         begin = time.perf_counter()
         self._model: RunnableModel = rammer_mlir.compile(
-            model, num_veus=threads, cache=False, offload=codegens, offload_choice=choice
-        )
+            model, num_veus=threads, cache=False, offload=codegens, offload_choice=choice,
+            costs=costs,
+        )  # fmt: skip
         self._compiling = time.perf_counter() - begin
         self._first_run: float | None = None
         self._foreign = _foreign_names(codegens)

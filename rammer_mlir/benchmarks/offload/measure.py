@@ -24,7 +24,7 @@ from rammer_mlir.errors import TargetError
 
 HOST = "host"
 ALWAYS, COST = "always", "cost"
-"""Ways to choose between code of a code generator and the compiler's own."""
+"""Ways to choose between code of a code generator and the compiler's own: by measured costs."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,9 @@ class _Measuring:
         lanes: dict[str, Lane] = {}
         for choice in (ALWAYS, COST):
             opens = partial(
-                Offloaded, codegens=codegen, choice=choice, plugins=self.request.plugins
-            )
+                Offloaded, codegens=codegen, choice=choice, plugins=self.request.plugins,
+                costs="measured" if choice == COST else None,
+            )  # fmt: skip
             try:
                 lanes[choice] = self.open(stack, opens, choice)
             except TargetError as error:

@@ -10,15 +10,14 @@ from typing import ClassVar, Self
 
 from rammer_mlir.compiler.backends.backend import Backend, Code
 from rammer_mlir.compiler.compile_options import CompileOptions
+from rammer_mlir.compiler.loading import load_program
 from rammer_mlir.compiler.pipeline import cpu_stages
 from rammer_mlir.compiler.stage import Stage
 from rammer_mlir.errors import OptionError
-from rammer_mlir.lowering.llvm.jit import load_object
 from rammer_mlir.lowering.llvm.link import link_shared
 from rammer_mlir.lowering.llvm.named_machines import NamedMachine, named_machine
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.runtime.executable import Executable
-from rammer_mlir.runtime.pool import native_code
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,4 @@ class CpuBackend(Backend):
             needs_lld = self.named.architecture != platform.machine()
             link = partial(link_shared, code.binary, *code.objects, needs_lld=needs_lld)
             return Executable(image, None, link, code.stats, lacking=self.named.lacking)
-        library = load_object(code.binary, *code.objects)
-        native = native_code(library.address, library, image)
-        link = partial(link_shared, code.binary, *code.objects)
-        return Executable(image, native, link, code.stats)
+        return load_program(image, code.binary, code.objects, code.stats)
