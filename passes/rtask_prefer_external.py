@@ -8,6 +8,7 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.external import read_external
 from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.ir.code_modules import erase_unused_kernels
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.ir.kernels import described_kernels
 
@@ -16,6 +17,7 @@ from rammer_mlir.passes.ir.kernels import described_kernels
 class PreferExternal(Pass):
     """Leave rOperators that have external candidate rKernels only those.
 
+    rKernels that no rOperator names any more are erased.
     Without it, the policy chooses between them and the compiler's own by their costs. It runs on
     buffers, where it is known which of them take the operands' strides.
     """
@@ -25,6 +27,7 @@ class PreferExternal(Pass):
     def run(self, module: ir.Module) -> None:
         """Shorten the lists of candidates."""
         described = described_kernels(module)
+        named: set[str] = set()
         for op in entry_block(module).operations:
             if op.operation.name != "rtask.operator":
                 continue
@@ -36,3 +39,6 @@ class PreferExternal(Pass):
             ]
             if external:
                 op.operation.attributes["kernels"] = ir.ArrayAttr.get(external)
+            named.update(ir.FlatSymbolRefAttr(name).value for name in external or candidates)
+        # What is left would be compiled and measured for nothing.
+        erase_unused_kernels(module, named)

@@ -8,9 +8,8 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.ir.code_modules import erase_unused_modules
-from rammer_mlir.passes.ir.entry import entry_block, functions, is_private, symbol_name
-from rammer_mlir.passes.ir.kernels import described_kernels
+from rammer_mlir.passes.ir.code_modules import erase_unused_kernels
+from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.program.program_ir import OperatorCall, record_predictions, write_plan
 from rammer_mlir.passes.program.task_graph import graph_of_operators
 from rammer_mlir.passes.tiling.scratch import drop_scratch
@@ -70,14 +69,4 @@ class Schedule(Pass):
         record_predictions(module, plan)
         for op in operators:
             op.operation.erase()
-        _erase_unused_kernels(module, {call.kernel for call in calls.values()})
-
-
-def _erase_unused_kernels(module: ir.Module, used: set[str]) -> None:
-    for name, description in described_kernels(module).items():
-        if name not in used:
-            description.operation.erase()
-    for function in list(functions(module)):
-        if is_private(function) and symbol_name(function) not in used:
-            function.operation.erase()
-    erase_unused_modules(module)
+        erase_unused_kernels(module, {call.kernel for call in calls.values()})

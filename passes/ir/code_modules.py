@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.external import read_external
 from rammer_mlir.dialects.rtask.module_op import ENGINE, NEEDS, OBJECTS, OPTIONS
+from rammer_mlir.passes.ir.entry import functions, is_private, symbol_name
 from rammer_mlir.passes.ir.kernels import described_kernels
 from rammer_mlir.programs.modules import Requirement
 
@@ -82,6 +83,17 @@ def adopt_module(code: ir.Operation, ip: ir.InsertionPoint) -> str:
         name, number = f"{_name(code)}_{number}", number + 1
     code.clone(ip=ip).attributes["sym_name"] = ir.StringAttr.get(name)
     return name
+
+
+def erase_unused_kernels(module: ir.Module, used: Collection[str]) -> None:
+    """Erase rKernels except those of the names ``used``, and code from elsewhere for them alone."""
+    for name, description in described_kernels(module).items():
+        if name not in used:
+            description.operation.erase()
+    for function in list(functions(module)):
+        if is_private(function) and symbol_name(function) not in used:
+            function.operation.erase()
+    erase_unused_modules(module)
 
 
 def erase_unused_modules(module: ir.Module, also_used: Iterable[str] = ()) -> None:

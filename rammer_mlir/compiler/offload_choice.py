@@ -11,15 +11,16 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.offload_decision import OffloadDecision
 from rammer_mlir.compiler.offload_finals import Finals, fastest
 from rammer_mlir.compiler.offload_search import HOST, Choice, Search
+from rammer_mlir.compiler.offload_units import gains, number_operations, restore_locations
 from rammer_mlir.compiler.quantization.decisions import QuantizationReport
 from rammer_mlir.compiler.region_forming import FormRegions
-from rammer_mlir.compiler.stage import Step, Work
+from rammer_mlir.compiler.stage import Stage, Step, Work
 from rammer_mlir.lowering.profiling.profiler import profile_kernels
 from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.passes.ir.cloning import copy_module
@@ -35,6 +36,10 @@ from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.replay import simulate_repeated
 from rammer_mlir.support.log import LOGGER
 
+_LEAST_SHARES = (0.0, 0.005)
+"""What a region has to save to be kept, as shares of the host's time: converting what enters and
+leaves it costs time elsewhere."""
+
 
 @dataclass(frozen=True)
 class TrialPasses:
@@ -45,14 +50,14 @@ class TrialPasses:
             that of the order of priority. Regions that were quantized are so for the host too.
         kernels: from regions to rKernels on buffers.
         costs: write costs on rKernels.
-        finals: compiles and times the programs among which the simulator decides last, None where
-            its word is enough.
+        finals: stages behind that of regions, by which programs are compiled and timed where
+            measured times decide; None where the simulator does.
     """
 
     regions: Sequence[FormRegions]
     kernels: Sequence[str]
     costs: Sequence[str]
-    finals: Finals | None = None
+    finals: Sequence[Stage] | None = None
 
 
 def choose_regions(passes: TrialPasses) -> Step:
@@ -69,10 +74,10 @@ def choose_regions(passes: TrialPasses) -> Step:
         chosen = search.run()
         measured: dict[Choice, float] = {}
         if passes.finals is not None:
-            programs = {each: partial(trials.module, each) for each in search.finalists()}
-            measured = passes.finals.seconds(work, programs)
+            measured = _measured(work, passes.finals, trials, search.finalists())
             chosen = fastest(measured)
         work.module = trials.module(chosen)
+        restore_locations(work.module, trials.locations)
         work.quantized = trials.partitions[chosen.partition].quantized
         work.decision = _decision(work.module, trials, search, chosen, measured)
         if search.untried:
@@ -83,6 +88,31 @@ def choose_regions(passes: TrialPasses) -> Step:
             )  # fmt: skip
 
     return choose
+
+
+def _measured(
+    work: Work, stages: Sequence[Stage], trials: _Trials, finalists: Sequence[Choice]
+) -> dict[Choice, float]:
+    """Compile and time programs; return the seconds of a run of each.
+
+    Beside the finalists, they are those that keep the regions whose code took less time than the
+    host did for the same operations, in runs of the program without regions and of that with all.
+    """
+    with Finals(work, stages) as finals:
+        for choice in finalists:
+            finals.enter(choice, trials.module(choice))
+        host = finals.seconds_by_origin(HOST)
+        for number, partition in enumerate(trials.partitions):
+            whole = Choice(number, frozenset(partition.names))
+            if whole not in finals:
+                continue
+            saved = gains(partition.module, partition.calls, host, finals.seconds_by_origin(whole))
+            for least in _LEAST_SHARES:
+                limit = least * sum(host.values())
+                better = Choice(number, frozenset(n for n, gain in saved.items() if gain > limit))
+                if better.kept and better not in finals:
+                    finals.enter(better, trials.module(better))
+        return finals.medians()
 
 
 def _decision(
@@ -97,7 +127,7 @@ def _decision(
         kept=sum(_region_calls(module).values()),
         host_seconds=search.seconds[HOST],
         all_seconds=search.seconds[search.everything],
-        chosen_seconds=search.seconds[chosen if chosen.kept else HOST],
+        chosen_seconds=search.know(chosen),
         simulations=len(search.seconds),
         untried=search.untried,
         measured=len(measured),
@@ -157,6 +187,7 @@ class _Trials:
     def __init__(self, work: Work, passes: TrialPasses) -> None:
         self._work, self._passes = work, passes
         self._device = find_device(work.options.device).device(work.options.num_veus)
+        self.locations = number_operations(work.module) if passes.finals is not None else []
         self.partitions = [_formed(work, form) for form in passes.regions]
 
     def module(self, choice: Choice) -> ir.Module:

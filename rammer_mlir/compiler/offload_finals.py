@@ -2,74 +2,99 @@
 
 from __future__ import annotations
 
-import itertools
-import random
 import statistics
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.loading import load_program
 from rammer_mlir.compiler.offload_search import Choice
+from rammer_mlir.compiler.offload_units import seconds_of_runs
 from rammer_mlir.compiler.stage import Stage, Work, run_stages
 from rammer_mlir.compiler.stage_names import REGIONS
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.feeds import random_feeds
 from rammer_mlir.support.log import LOGGER
+from rammer_mlir.support.turns import take_turns, timed_burst
 
 _SECONDS = 2.0
 """Time in which runs of all programs are measured."""
 
-_LEAST_ROUNDS, _MOST_ROUNDS = 5, 100
-_BURST = 3
-"""Timed runs of a program in a round, after one that is not timed: others emptied the caches."""
+_RECORDS = 5
+"""Recorded runs of a program."""
 
 _NOISE = 0.005
 """Share of a time below which medians of programs side by side do not differ."""
 
 
-@dataclass(frozen=True)
 class Finals:
-    """Takes programs from the stage of regions to code of this machine, and times them.
+    """Programs that compete: compiled for this machine, and held until all are timed."""
 
-    Attributes:
-        stages: those behind the stage of regions, in order.
-    """
-
-    stages: Sequence[Stage]
-
-    def seconds(
-        self, work: Work, programs: Mapping[Choice, Callable[[], ir.Module]]
-    ) -> dict[Choice, float]:
-        """Return the median time of a run of each program on random inputs.
+    def __init__(self, work: Work, stages: Sequence[Stage]) -> None:
+        """Begin with no program.
 
         Args:
             work: the model, whose options, signature and weights the programs share.
-            programs: what returns a program at the stage of regions.
+            stages: those behind the stage of regions, in order.
+        """
+        self._work, self._stages = work, stages
+        self._feeds = random_feeds(work.signature, seed=0)
+        self._programs: dict[Choice, Executable] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Finals:
+        """Hold programs until the end of the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close all programs."""
+        self._stack.close()
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """The programs that compete."""
+        return tuple(self._programs)
+
+    def __contains__(self, choice: Choice) -> bool:
+        """Whether a program competes already."""
+        return choice in self._programs
+
+    def enter(self, choice: Choice, module: ir.Module) -> None:
+        """Compile a program from the stage of regions on.
 
         Raises:
-            RammerError: if a program cannot be compiled, or does not run.
+            RammerError: if it cannot be compiled.
         """
-        with ExitStack() as stack:
-            opened = {
-                choice: stack.enter_context(self._compiled(work, module()))
-                for choice, module in programs.items()
-            }
-            found = _medians(opened)
+        trial = replace(
+            self._work, module=module, reached=[REGIONS], seconds={}, stats={}, known=None
+        )
+        run_stages(trial, self._stages, self._stages[-1].name)
+        assert isinstance(trial.image, CpuImage)
+        loaded = load_program(trial.image, trial.binary, trial.objects, trial.stats)
+        self._programs[choice] = self._stack.enter_context(loaded)
+
+    def seconds_by_origin(self, choice: Choice) -> dict[str, float]:
+        """Run a program, and return the seconds of its parts, as ``seconds_of_runs`` does."""
+        program = self._programs[choice]
+        program.run(self._feeds)
+        return seconds_of_runs([program.record(self._feeds) for _ in range(_RECORDS)])
+
+    def medians(self) -> dict[Choice, float]:
+        """Time all programs in rounds of changing order; return medians of seconds of a run."""
+        turns = {
+            choice: partial(timed_burst, partial(program.run, self._feeds))
+            for choice, program in self._programs.items()
+        }
+        samples = take_turns(turns, _SECONDS)
+        found = {choice: statistics.median(times) for choice, times in samples.items()}
         for choice, seconds in found.items():
             LOGGER.info(
                 "offload: %d regions kept, measured %.6f ms", len(choice.kept), seconds * 1e3
             )
         return found
-
-    def _compiled(self, work: Work, module: ir.Module) -> Executable:
-        trial = replace(work, module=module, reached=[REGIONS], seconds={}, stats={}, known=None)
-        run_stages(trial, self.stages, self.stages[-1].name)
-        assert isinstance(trial.image, CpuImage)
-        return load_program(trial.image, trial.binary, trial.objects, trial.stats)
 
 
 def fastest(seconds: Mapping[Choice, float]) -> Choice:
@@ -79,28 +104,3 @@ def fastest(seconds: Mapping[Choice, float]) -> Choice:
         (choice for choice, found in seconds.items() if found <= limit),
         key=lambda choice: (len(choice.kept), seconds[choice]),
     )
-
-
-def _medians(programs: Mapping[Choice, Executable]) -> dict[Choice, float]:
-    """Time all programs in the same stretch of time, in rounds of changing order."""
-    shuffle = random.Random(0).shuffle
-    order = list(programs)
-    samples: dict[Choice, list[float]] = {choice: [] for choice in order}
-    deadline = time.perf_counter() + _SECONDS
-    for number in range(_MOST_ROUNDS):
-        if number >= _LEAST_ROUNDS and time.perf_counter() > deadline:
-            break
-        shuffle(order)
-        for choice in order:
-            samples[choice] += _burst(programs[choice])
-    return {choice: statistics.median(times) for choice, times in samples.items()}
-
-
-def _burst(program: Executable) -> list[float]:
-    feeds = random_feeds(program.signature, seed=0)
-    program.run(feeds)
-    stamps = [time.perf_counter()]
-    for _ in range(_BURST):
-        program.run(feeds)
-        stamps.append(time.perf_counter())
-    return [end - begin for begin, end in itertools.pairwise(stamps)]

@@ -73,7 +73,7 @@ class Search:
     def run(self) -> Choice:
         """Return the best program that was simulated."""
         for choice in (HOST, self.everything):
-            self._know(choice)
+            self.know(choice)
         for partition in range(1, len(self._partitions)):
             self._try(self._all(partition))
         whole = self._best(choice for choice in self.seconds if choice != HOST)
@@ -117,13 +117,15 @@ class Search:
         if len(self.seconds) >= self._most or not self._has_time():
             self.untried += 1
             return False
-        self._know(choice)
+        self.know(choice)
         return True
 
-    def _know(self, choice: Choice) -> None:
+    def know(self, choice: Choice) -> float:
+        """Return the predicted seconds of a program, which is simulated if it was not yet."""
         known = _known_as(choice)
         if known not in self.seconds:
             self.seconds[known] = self._simulate(known)
+        return self.seconds[known]
 
 
 def _known_as(choice: Choice) -> Choice:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from rammer_mlir.compiler import steps
 from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.offload_choice import TrialPasses, choose_regions
-from rammer_mlir.compiler.offload_finals import Finals
 from rammer_mlir.compiler.quantization.quantize import quantization_of
 from rammer_mlir.compiler.region_forming import FormRegions, quantized_regions
 from rammer_mlir.compiler.stage import Stage
@@ -78,7 +77,7 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
         Stage("llvm", step=steps.translate_to_llvm),
         Stage("object", step=emit),
     )
-    finals = Finals(rest) if options.measured else None
+    finals = rest if options.measured else None
     return (*_regions(options, _cpu_code(options, named), trial, finals), *rest)
 
 
@@ -177,7 +176,7 @@ def _regions(
     options: CompileOptions,
     code: Sequence[str],
     trial: Sequence[str],
-    finals: Finals | None = None,
+    finals: Sequence[Stage] | None = None,
 ) -> tuple[Stage, ...]:
     """Return the stage that finds regions for code generators, and keeps those that are chosen.
 
@@ -185,7 +184,7 @@ def _regions(
         options: of the compilation.
         code: passes that ask code generators for the code of regions.
         trial: passes from regions to rKernels on buffers, whose plan is simulated.
-        finals: compiles and times the programs that the simulator prefers, None to believe it.
+        finals: stages behind this one, to compile and time programs; None to simulate them only.
     """
     if not options.offload:
         return ()

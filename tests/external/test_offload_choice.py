@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +16,11 @@ import pytest
 
 import rammer_mlir
 from rammer_mlir.benchmarks.models import build, random_feeds
-from rammer_mlir.bindings import ir
 from rammer_mlir.codegens import Region, RegionCode
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.offload_finals import Finals
 from rammer_mlir.compiler.offload_search import HOST, Choice
 from rammer_mlir.compiler.options import check_options
-from rammer_mlir.compiler.stage import Work
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.regions.codegen import CODEGENS
 from rammer_mlir.runtime.executable import Executable
@@ -192,7 +190,7 @@ def test_measured_times_decide(
 ) -> None:
     monkeypatch.setenv("RAMMER_PROFILES", str(tmp_path / "profiles.sqlite"))
     generate = products.generate
-    model = build("mlp", scale="small")
+    model = build("mlp")
 
     def slow(region: Region) -> RegionCode:
         code = generate(region)
@@ -229,17 +227,42 @@ def test_a_measured_run_outweighs_a_prediction(
 ) -> None:
     """Also where times of single rKernels say something else."""
 
-    def seconds(
-        _: Finals, work: Work, programs: Mapping[Choice, Callable[[], ir.Module]]
-    ) -> dict[Choice, float]:
-        return {each: 1.0 if (each == HOST) == (wanted == "host") else 2.0 for each in programs}
+    def medians(finals: Finals) -> dict[Choice, float]:
+        is_host = wanted == "host"
+        return {each: 1.0 if (each == HOST) == is_host else 2.0 for each in finals.choices}
 
-    monkeypatch.setattr(Finals, "seconds", seconds)
+    monkeypatch.setattr(Finals, "medians", medians)
     exe = compiled(build("mlp", scale="small"), costs="measured")
     found = exe.stats["offload"]
     assert found["chosen_measured"] == 1.0 and found[f"{wanted}_measured"] == 1.0
     assert len(exe.image.modules) == (0 if wanted == "host" else found["kept"])
     assert (found["kept"] == 0) == (wanted == "host")
+
+
+def test_regions_that_save_time_in_a_run(
+    products: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by two programs that ran, where the simulator has no time to try more."""
+    monkeypatch.setenv("RAMMER_PROFILES", str(tmp_path / "profiles.sqlite"))
+    generate = products.generate
+
+    def slow_or_wrong(region: Region) -> RegionCode:
+        code = generate(region)
+        busy = "for (volatile int n = 0; n < 300000; n++) {} return 0"
+        begin = code.code.index("{\n") + 1
+        found = code.code.replace("return 0", busy)
+        return replace(
+            code, code=found if region.name == "products_0" else code.code[:begin] + " return 0; }"
+        )
+
+    products.generate = slow_or_wrong
+    exe = compiled(build("mlp"), costs="measured", offload_seconds=0.0)
+    found = exe.stats["offload"]
+    assert found["simulations"] == 3 and found["kept"] == 2, found
+    assert {m.name for m in exe.image.modules} == {"products_1_code", "products_2_code"}
+    assert found["chosen_measured"] < min(found["host_measured"], found["all_measured"])
+    names = [operator.name for operator in exe.image.program.operators]
+    assert not any("rtask.unit" in name for name in names), names
 
 
 def test_nothing_is_measured_unless_costs_are() -> None:

@@ -1,0 +1,94 @@
+"""What each region takes in a run, and what the host takes for the same operations.
+
+Operations of the model get numbered names for a while, by which rOperators of either are found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.ir_walk import walk
+from rammer_mlir.passes.ir.entry import entry_block, functions, symbol_name
+from rammer_mlir.passes.program.task_graph import location_name
+from rammer_mlir.timeline.spans import Span, Timeline
+
+_UNIT = "rtask.unit "
+
+_REGION = re.compile(r"(?P<region>.+)_x\d+(_\w+)?")
+"""Names of external rKernels: that of the region, a number, and what later passes add."""
+
+
+def number_operations(module: ir.Module) -> list[ir.Location]:
+    """Name each operation of the entry function after its number; return the locations before."""
+    before: list[ir.Location] = []
+    with module.context:
+        for number, op in enumerate(entry_block(module).operations):
+            before.append(op.operation.location)
+            op.operation.location = ir.Location.name(f"{_UNIT}{number}")
+    return before
+
+
+def restore_locations(module: ir.Module, before: Sequence[ir.Location]) -> None:
+    """Give operations that were made of numbered ones the locations of these."""
+    for op in walk(module.operation):
+        name = location_name(op.location)
+        if name.startswith(_UNIT):
+            op.location = before[int(name.removeprefix(_UNIT))]
+
+
+def seconds_of_runs(lines: Iterable[Timeline]) -> dict[str, float]:
+    """Return seconds, summed over vEUs, by the name of a region or of a numbered operation.
+
+    Args:
+        lines: recorded runs of one program; the least time of each name counts.
+    """
+    least: dict[str, float] = {}
+    for line in lines:
+        found: defaultdict[str, float] = defaultdict(float)
+        for span in line.spans:
+            if span.kind == "rtask":
+                found[_origin(span)] += span.seconds
+        for name, seconds in found.items():
+            least[name] = min(seconds, least.get(name, seconds))
+    return least
+
+
+def _origin(span: Span) -> str:
+    region = _REGION.fullmatch(span.kernel) if span.module else None
+    return region["region"] if region else span.name
+
+
+def gains(
+    module: ir.Module,
+    calls: Mapping[str, int],
+    host: Mapping[str, float],
+    offloaded: Mapping[str, float],
+) -> dict[str, float]:
+    """Return how many seconds each region saves in a run, by measured times.
+
+    Args:
+        module: has all regions.
+        calls: how often each region's function is called.
+        host: seconds of the program without regions, by the name of a numbered operation.
+        offloaded: seconds of the program with all regions, by the name of a region.
+    """
+    bodies = {symbol_name(function): function.operation for function in functions(module)}
+    found: dict[str, float] = {}
+    for name, count in calls.items():
+        # The operations of one call only: equal regions share a function.
+        one = sum(host.get(unit, 0.0) for unit in _names(bodies[name], bodies))
+        found[name] = count * one - offloaded.get(name, 0.0)
+    return found
+
+
+def _names(function: ir.Operation, bodies: Mapping[str, ir.Operation]) -> set[str]:
+    """Return the names of the operations in a function, and in those that it calls."""
+    found: set[str] = set()
+    for op in walk(function):
+        found.add(location_name(op.location))
+        if op.name == "func.call":
+            found |= _names(bodies[ir.FlatSymbolRefAttr(op.attributes["callee"]).value], bodies)
+    return found
