@@ -36,7 +36,7 @@ from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.replay import simulate_repeated
 from rammer_mlir.support.log import LOGGER
 
-_LEAST_SHARES = (0.0, 0.005)
+_LEAST_SHARES = (0.002, 0.02)
 """What a region has to save to be kept, as shares of the host's time: converting what enters and
 leaves it costs time elsewhere."""
 
@@ -106,7 +106,7 @@ def _measured(
             whole = Choice(number, frozenset(partition.names))
             if whole not in finals:
                 continue
-            saved = gains(partition.module, partition.calls, host, finals.seconds_by_origin(whole))
+            saved = gains(partition.module, host, finals.seconds_by_origin(whole))
             for least in _LEAST_SHARES:
                 limit = least * sum(host.values())
                 better = Choice(number, frozenset(n for n, gain in saved.items() if gain > limit))

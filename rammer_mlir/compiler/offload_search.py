@@ -85,15 +85,13 @@ class Search:
         return min(self.ends, key=self._rank)
 
     def finalists(self) -> list[Choice]:
-        """Return the programs that are worth to be measured, the one that was chosen first.
+        """Return the programs that are worth to be measured.
 
         They are the ends of the descents, the program without regions, and those with all regions
-        of a partition, as far as they were simulated.
+        of a partition, simulated or not.
         """
         whole = [self._all(number) for number in range(len(self._partitions))]
-        known = [_known_as(choice) for choice in (*self.ends, HOST, *whole)]
-        found = [choice for choice in dict.fromkeys(known) if choice in self.seconds]
-        return sorted(found, key=self._rank)
+        return list(dict.fromkeys(map(_known_as, (*self.ends, HOST, *whole))))
 
     def _descent(self, start: Choice) -> Choice:
         best = start

@@ -62,26 +62,29 @@ def _origin(span: Span) -> str:
 
 
 def gains(
-    module: ir.Module,
-    calls: Mapping[str, int],
-    host: Mapping[str, float],
-    offloaded: Mapping[str, float],
+    module: ir.Module, host: Mapping[str, float], offloaded: Mapping[str, float]
 ) -> dict[str, float]:
     """Return how many seconds each region saves in a run, by measured times.
 
     Args:
         module: has all regions.
-        calls: how often each region's function is called.
         host: seconds of the program without regions, by the name of a numbered operation.
-        offloaded: seconds of the program with all regions, by the name of a region.
+        offloaded: seconds of the program with all regions, by the name of a region, or of its call
+            where the host computes it after all, since its operands have strides.
     """
     bodies = {symbol_name(function): function.operation for function in functions(module)}
-    found: dict[str, float] = {}
-    for name, count in calls.items():
-        # The operations of one call only: equal regions share a function.
-        one = sum(host.get(unit, 0.0) for unit in _names(bodies[name], bodies))
-        found[name] = count * one - offloaded.get(name, 0.0)
-    return found
+    found: defaultdict[str, float] = defaultdict(float)
+    for call in entry_block(module).operations:
+        name = _callee(call.operation)
+        if name in bodies:
+            # Equal regions share a function, which holds the operations of one call only.
+            own = sum(host.get(unit, 0.0) for unit in _names(bodies[name], bodies))
+            found[name] += own - offloaded.get(location_name(call.operation.location), 0.0)
+    return {name: gain - offloaded.get(name, 0.0) for name, gain in found.items()}
+
+
+def _callee(op: ir.Operation) -> str:
+    return ir.FlatSymbolRefAttr(op.attributes["callee"]).value if op.name == "func.call" else ""
 
 
 def _names(function: ir.Operation, bodies: Mapping[str, ir.Operation]) -> set[str]:
@@ -89,6 +92,6 @@ def _names(function: ir.Operation, bodies: Mapping[str, ir.Operation]) -> set[st
     found: set[str] = set()
     for op in walk(function):
         found.add(location_name(op.location))
-        if op.name == "func.call":
-            found |= _names(bodies[ir.FlatSymbolRefAttr(op.attributes["callee"]).value], bodies)
+        if callee := _callee(op):
+            found |= _names(bodies[callee], bodies)
     return found

@@ -193,8 +193,12 @@ def _regions(
         if form.quantization is None:
             return (Stage(REGIONS, (*_GENERAL_GRAPH, *form.outlined, *form.generated)),)
         return (Stage(REGIONS, _GENERAL_GRAPH, quantized_regions(form)),)
+    regions = [_formed(options, names, code) for names in _priorities(options.offload)]
+    if finals is not None:
+        # Small regions differ more: some may be faster than the host's code where all are not.
+        regions.append(_formed(options, options.offload, code, merged=False))
     passes = TrialPasses(
-        [_formed(options, names, code) for names in _priorities(options.offload)],
+        regions,
         trial,
         applied_costs(options),
         finals,
@@ -208,14 +212,16 @@ def _priorities(names: Sequence[str]) -> list[tuple[str, ...]]:
     return list(dict.fromkeys([*rotated, *((name,) for name in names)]))
 
 
-def _formed(options: CompileOptions, codegens: tuple[str, ...], code: Sequence[str]) -> FormRegions:
-    """Return what forms regions for code generators, and asks for their code."""
+def _formed(
+    options: CompileOptions, codegens: tuple[str, ...], code: Sequence[str], *, merged: bool = True
+) -> FormRegions:
+    """Return what forms regions for code generators, ``merged`` ones if wanted, and their code."""
     names = ",".join(codegens)
     where = f'device="{options.device}" num-veus={options.num_veus}'
     outlined = (
         f"rtask-match-composites{{table={names}}}",
         f"rtask-annotate-regions{{codegens={names}}}",
-        "rtask-merge-regions",
+        *(("rtask-merge-regions",) if merged else ()),
         f"rtask-split-regions{{{where}}}",
         "rtask-outline-regions",
     )
