@@ -38,7 +38,7 @@ class Machine:
         lanes: of a unit: threads of a block, or elements of a vector.
         step_seconds: of one scalar operation by all lanes.
         meeting_seconds: the lanes of a unit combine what each has reduced, for one result.
-        start_seconds: of a unit of compilation: a launch, or a barrier of all.
+        start_seconds: of a unit of compilation: a launch, or a barrier behind the one before.
         task_seconds: of starting an rTask.
         bytes_per_second: of a unit that has the memory to itself.
         total_bytes_per_second: of all units together.
@@ -95,7 +95,7 @@ def machine_of(device: Device) -> Machine:
         lanes=lanes,
         step_seconds=lanes / device.flops_per_second,
         meeting_seconds=_VECTOR_MEETING_SECONDS if is_vector else _LANES_MEETING_SECONDS,
-        start_seconds=device.launch_seconds,
+        start_seconds=device.barrier_seconds,
         task_seconds=device.rtask_seconds,
         bytes_per_second=device.bytes_per_second,
         total_bytes_per_second=device.total_bytes_per_second,

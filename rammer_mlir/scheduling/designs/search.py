@@ -8,7 +8,7 @@ is its cost. So the first complete design that is taken is the cheapest (A*; Dal
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, prod
 from typing import NamedTuple, Protocol
@@ -100,7 +100,9 @@ def best_first(spaces: Sequence[Space], incumbent: Design | None = None) -> Foun
     """Return the cheapest design."""
     limit = incumbent.cost if incumbent is not None else inf
     # Of equal bounds the longest prefix is taken first: it is the nearest to a design.
-    heap = [(space.bound(()), 0, number, ()) for number, space in enumerate(spaces)]
+    heap: list[tuple[float, int, int, Prefix]] = [
+        (space.bound(()), 0, number, ()) for number, space in enumerate(spaces)
+    ]
     heapq.heapify(heap)
     taken, evaluated = 0, len(heap)
     while heap:
@@ -118,6 +120,10 @@ def best_first(spaces: Sequence[Space], incumbent: Design | None = None) -> Foun
     return Found(incumbent, taken, evaluated, incumbent.cost)
 
 
+_Node = tuple[float, int, Prefix]
+"""A bound, the space and the prefix."""
+
+
 class _Beam:
     """A search that keeps so many prefixes of each length, and the least bound of the others."""
 
@@ -130,7 +136,7 @@ class _Beam:
 
     def search(self, width: int) -> Found:
         """Return the best design, with a bound on what was dropped."""
-        level = [(space.bound(()), n, ()) for n, space in enumerate(self._spaces)]
+        level: list[_Node] = [(space.bound(()), n, ()) for n, space in enumerate(self._spaces)]
         while level:
             level.sort()
             if len(level) > width:
@@ -140,9 +146,7 @@ class _Beam:
         bound = min(self._best.cost, self._least_dropped)
         return Found(self._best, self._taken, self._evaluated, bound, width)
 
-    def _longer(
-        self, level: Sequence[tuple[float, int, Prefix]]
-    ) -> Iterable[tuple[float, int, Prefix]]:
+    def _longer(self, level: Sequence[_Node]) -> Iterator[_Node]:
         for bound, number, prefix in level:
             if self._best is not None and bound > self._best.cost:
                 return

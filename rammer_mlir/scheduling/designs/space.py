@@ -52,9 +52,13 @@ class DesignSpace:
             for found in self.variables
         )
 
-    @cached_property
+    @property
     def num_choices(self) -> tuple[int, ...]:
         """Number of choices of each variable."""
+        return self._num_choices
+
+    @cached_property
+    def _num_choices(self) -> tuple[int, ...]:
         return tuple(map(len, self.choices))
 
     @cached_property
