@@ -79,11 +79,11 @@ class Tile(Pass):
     memory: int = 0
     device: str = ""
     num_veus: int = 1
-    design: str = GREEDY
     work: int = 8_000_000
     enough: int = 0
     providers: tuple[str, ...] = ()
     target: str = "cpu"
+    design: str = GREEDY
 
     def run(self, module: ir.Module) -> None:
         """Replace computations on whole tensors by rKernels and describe each with an op."""

@@ -125,7 +125,7 @@ def test_the_counts_of_the_papers_transformer() -> None:
 
 def test_search_equals_exhaustion() -> None:
     tried = 0
-    for spaces in random_spaces(range(400), 7):
+    for spaces in random_spaces(range(250), 7):
         best = exhausted(spaces)
         assert best_first(spaces).design.cost == best
         choices = default_design(spaces[0])
@@ -134,7 +134,7 @@ def test_search_equals_exhaustion() -> None:
         assert (found.design.cost, found.bound, found.gap, found.beam) == (best, best, 1.0, 0)
         assert spaces[found.design.space].bound(found.design.choices) == best
         tried += 1
-    assert tried > 200
+    assert tried > 120
 
 
 def test_an_incumbent_changes_nothing() -> None:
@@ -159,7 +159,7 @@ def test_of_equally_cheap_designs_the_preferred_one_is_found() -> None:
 
 
 def test_bounds_never_fall_and_are_below_all_completions() -> None:
-    for spaces in random_spaces(range(400, 520), 6):
+    for spaces in random_spaces(range(400, 480), 6):
         for space in spaces:
             least: dict[Prefix, float] = {}
             for design in all_designs(space):

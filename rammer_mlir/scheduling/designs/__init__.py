@@ -2,6 +2,6 @@
 
 ``problem`` describes a group, ``coupling`` makes one variable of loops that have to agree,
 ``decisions`` stores, recomputes or ends at a value, ``machine`` lists the choices of a loop,
-``space`` bounds the cost of unfinished designs, ``search`` finds the cheapest, ``outcome`` joins
-all.
+``cost`` and ``space`` bound the cost of unfinished designs, ``search`` finds the cheapest,
+``outcome`` joins all.
 """
