@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+from rammer_mlir.scheduling.designs.coupling import couple
+from rammer_mlir.scheduling.designs.decisions import decide
 from rammer_mlir.scheduling.designs.machine import Machine
 from rammer_mlir.scheduling.designs.problem import (
     Assignment,
@@ -16,6 +18,13 @@ from rammer_mlir.scheduling.designs.problem import (
     Traffic,
     Value,
 )
+from rammer_mlir.scheduling.designs.space import DesignSpace
+
+
+def spaces_of(problem: Problem, machine: Machine, *, tiles: bool = False) -> list[DesignSpace]:
+    """Return the coupled designs under each decision."""
+    return [DesignSpace(d, machine, couple(d.problem), tiles) for d in decide(problem)]
+
 
 BATCH, TIME, VOCABULARY = 32, 100, 32_000
 
