@@ -36,6 +36,7 @@ from rammer_mlir.passes.rtask_pack_weights import PackWeights
 from rammer_mlir.passes.rtask_pad_channels import PadChannels
 from rammer_mlir.passes.rtask_plan_memory import PlanMemory
 from rammer_mlir.passes.rtask_prefer_external import PreferExternal
+from rammer_mlir.passes.rtask_print_designs import PrintDesigns
 from rammer_mlir.passes.rtask_print_schedule import PrintSchedule
 from rammer_mlir.passes.rtask_schedule import Schedule
 from rammer_mlir.passes.rtask_split_products import SplitProducts
@@ -68,6 +69,7 @@ PASSES: tuple[type[Pass], ...] = (
     DecomposePad,
     InsertCopies,
     InlineComposites,
+    PrintDesigns,
     Tile,
     Bufferize,
     PreferExternal,

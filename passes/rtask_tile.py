@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -28,6 +28,7 @@ from rammer_mlir.passes.tiling.kernel import (
 )
 from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS, KernelProvider, offered_kernels
 from rammer_mlir.passes.tiling.scratch import Scratch, add_scratch
+from rammer_mlir.passes.tiling.tile_search import search_tiling
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
 
@@ -50,6 +51,11 @@ class Limit:
             )
 
 
+GREEDY = "greedy"
+"""Tiles by halving what moves the fewest bytes, one cut after the other."""
+
+_DESIGNS = (GREEDY, "search")
+
 _MANY_CALLS = 32
 """Calls of a function that are worth one more rKernel."""
 
@@ -63,7 +69,8 @@ class Tile(Pass):
     of the coarsest rKernel do ``work`` scalar operations at most where that is possible, except
     where it has ``enough`` rTasks and smaller ones would read much more in all. Functions that many
     rOperators call get a candidate more, for pieces that fill gaps. Registered ``providers`` may
-    offer further rKernels, for the ``target``.
+    offer further rKernels, for the ``target``. On a CPU, ``design`` ``search`` looks for the tiling
+    that moves the fewest bytes in rTasks of the size that ``greedy`` refinement finds.
     """
 
     name: ClassVar[str] = "rtask-tile"
@@ -76,14 +83,25 @@ class Tile(Pass):
     enough: int = 0
     providers: tuple[str, ...] = ()
     target: str = "cpu"
+    design: str = GREEDY
 
     def run(self, module: ir.Module) -> None:
         """Replace computations on whole tensors by rKernels and describe each with an op."""
         if self.candidates < 1:
             raise OptionError(f"candidates: expected at least 1, found {self.candidates}")
+        if self.design not in _DESIGNS:
+            raise OptionError(
+                f"design: expected one of {', '.join(_DESIGNS)}, found '{self.design}'"
+            )
+        if self.design != GREEDY and self.device:
+            raise OptionError(
+                f"design: expected '{GREEDY}' with a device, for which tiles follow from its "
+                f"times, found '{self.design}'; leave out one of the two"
+            )
         kernels: dict[str, list[str]] = {}
         device = find_device(self.device).device(self.num_veus) if self.device else None
-        wanted = _Wanted(aims(self.work, self.enough), self.candidates, self.memory, device)
+        goals = aims(self.work, self.enough)
+        wanted = _Wanted(goals, self.candidates, self.memory, device, self.design)
         asked = _Asked([KERNEL_PROVIDERS.get(name) for name in self.providers], self.target)
         operators = _operators(module)
         callers = {_callee(op): op for op in reversed(operators)}
@@ -197,12 +215,21 @@ def _offered(function: ir.OpView, asked: _Asked, limit: Limit) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What tiles are chosen by: aims, how many candidates, bytes of an rTask, a device or None."""
+    """What tiles are chosen by.
+
+    Attributes:
+        aims: at rTasks of so much work, coarse to fine.
+        candidates: how many rKernels.
+        memory: bytes that an rTask may touch, 0 for any number.
+        device: what tiles are for; None for cores of a CPU.
+        design: ``greedy`` or ``search``.
+    """
 
     aims: Sequence[Aim]
     candidates: int
     memory: int
     device: Device | None
+    design: str
 
     def for_calls(self, calls: int) -> _Wanted:
         """Return what is wanted for a function that so many rOperators call."""
@@ -224,8 +251,21 @@ def _tilings(computation: Computation, wanted: _Wanted) -> list[Tiling]:
     if wanted.device is not None:
         return tiles_for(wanted.device, extents, limits, cost, wanted.candidates)
     limited = (replace(aim, memory=wanted.memory) for aim in wanted.aims[: wanted.candidates])
-    chosen = (choose(extents, limits, cost, aim) for aim in limited)
+    chosen = (_chosen(extents, limits, cost, aim, wanted.design) for aim in limited)
     return list(dict.fromkeys(chosen))
+
+
+def _chosen(
+    extents: Sequence[int],
+    limits: Sequence[LoopLimit],
+    cost: Callable[[Tiling], TileCost],
+    aim: Aim,
+    design: str,
+) -> Tiling:
+    greedy = choose(extents, limits, cost, aim)
+    if design == GREEDY:
+        return greedy
+    return search_tiling(extents, limits, cost, greedy, aim.num_bytes)
 
 
 def _describe(

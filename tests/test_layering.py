@@ -39,7 +39,7 @@ A unit imports from lower layers only.
 CONCEPTS = (
     {"ir"},
     {"weights", "tiling", "program"},
-    {"contractions", "fusion"},
+    {"contractions", "design", "fusion"},
     {"channels", "regions"},
     {"winograd", "merging", "quantization"},
 )

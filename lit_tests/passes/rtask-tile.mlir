@@ -1,6 +1,7 @@
 // RUN: rammer-opt %s --split-input-file --linalg-generalize-named-ops --rtask-tile --canonicalize --cse | filecheck %s
 // RUN: rammer-opt %s --split-input-file --linalg-generalize-named-ops --rtask-tile=candidates=1 | filecheck %s --check-prefix=ONE
 // RUN: rammer-opt %s --split-input-file --linalg-generalize-named-ops --rtask-tile='device=h100 num-veus=132' | filecheck %s --check-prefix=DEVICE
+// RUN: rammer-opt %s --split-input-file --linalg-generalize-named-ops --rtask-tile=design=search | filecheck %s --check-prefix=SEARCH
 
 // A coarse and a fine rKernel. The fine one cuts 200 columns into tiles of 32: the last has 8, and
 // its slices have dynamic sizes. (The dialect's verifier checks that the tiles cover the output.)
@@ -83,4 +84,25 @@ func.func private @pool(%x: tensor<1x64x57x57xf32>) -> tensor<1x64x28x28xf32> {
 func.func @main(%x: tensor<1x64x57x57xf32>) -> tensor<1x64x28x28xf32> {
   %r = rtask.operator @pool(%x) : (tensor<1x64x57x57xf32>) -> tensor<1x64x28x28xf32>
   return %r : tensor<1x64x28x28xf32>
+}
+
+// -----
+
+// Cut after cut, 350 rows come in 14 parts before 96 columns do in parts of 32, and the last tile of
+// 64 columns has 32. The search finds rTasks of as many operations that move fewer bytes.
+// CHECK: rtask.kernel @columns_t1 rtasks(28) operations(819200)
+// CHECK: writes 2[(d0 floordiv 2) * 25 +: 25, (d0 mod 2) * 64 +: 64]
+// SEARCH: rtask.kernel @columns_t1 rtasks(21) operations(819200)
+// SEARCH: writes 2[(d0 floordiv 3) * 50 +: 50, (d0 mod 3) * 32 +: 32]
+func.func private @columns(%x: tensor<350x256xf32>, %w: tensor<256x96xf32>) -> tensor<350x96xf32> {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<350x96xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<350x96xf32>) -> tensor<350x96xf32>
+  %0 = linalg.matmul ins(%x, %w : tensor<350x256xf32>, tensor<256x96xf32>)
+      outs(%init : tensor<350x96xf32>) -> tensor<350x96xf32>
+  return %0 : tensor<350x96xf32>
+}
+func.func @main(%x: tensor<350x256xf32>, %w: tensor<256x96xf32>) -> tensor<350x96xf32> {
+  %r = rtask.operator @columns(%x, %w) : (tensor<350x256xf32>, tensor<256x96xf32>) -> tensor<350x96xf32>
+  return %r : tensor<350x96xf32>
 }

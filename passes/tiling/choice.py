@@ -122,7 +122,7 @@ def choose(
         if finer is None:
             return tiling
         if aim.is_partly_met(current, num_tiles(extents, tiling)):
-            before, after = (_bytes_moved(extents, t, limits, cost) for t in (tiling, finer))
+            before, after = (bytes_moved(extents, t, limits, cost) for t in (tiling, finer))
             if after > _MUCH_MORE * before:
                 return tiling
         tiling = finer
@@ -142,7 +142,7 @@ def refinements(
         ]
         if not finer:
             return
-        tiling = min(finer, key=lambda t: _bytes_moved(extents, t, limits, cost))
+        tiling = min(finer, key=lambda t: bytes_moved(extents, t, limits, cost))
 
 
 def num_tiles(extents: Sequence[int], tiling: Tiling) -> int:
@@ -153,7 +153,7 @@ def num_tiles(extents: Sequence[int], tiling: Tiling) -> int:
     return total
 
 
-def _bytes_moved(
+def bytes_moved(
     extents: Sequence[int],
     tiling: Tiling,
     limits: Sequence[LoopLimit],
@@ -169,6 +169,18 @@ def _bytes_moved(
         for extent, tile, limit in zip(extents, tiling, limits, strict=True)
     )
     return num_tiles(extents, tiling) * cost(tiling).num_bytes * _RAGGED**ragged
+
+
+def tile_sizes(extent: int, limit: LoopLimit) -> tuple[int, ...]:
+    """Return the sizes that cuts of a loop lead to, from the whole loop on, largest first."""
+    found: dict[int, None] = {}
+    pending = [extent]
+    while pending:
+        size = pending.pop()
+        if size not in found:
+            found[size] = None
+            pending.extend(tile for (tile,) in _cut((size,), 0, [extent], [limit]))
+    return tuple(sorted(found, reverse=True))
 
 
 def _cut(

@@ -103,7 +103,8 @@ def test_spaces_and_columns() -> None:
         (
             "builtin.module(rtask-tile{candidate=1})",
             "column 16: 'rtask-tile': unknown option 'candidate': expected one of candidates, "
-            "memory, device, num-veus, work, enough, providers, target, did you mean 'candidates'?",
+            "memory, device, num-veus, work, enough, providers, target, design, "
+            "did you mean 'candidates'?",
         ),
         (
             "builtin.module(rtask-bufferize{a=1})",

@@ -1,0 +1,1 @@
+"""Design search on IR: the loops, values and memory traffic of an rOperator's function."""

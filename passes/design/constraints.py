@@ -1,0 +1,259 @@
+"""Read the design problem of an rOperator off its function: loops, values, memory traffic.
+
+Every ``linalg.generic`` that is no fill becomes an assignment; a ``tensor.extract`` in its body is
+a read whose indices are loops where they are ``linalg.index``. Where a value passes through another
+operation, no loop is known to index it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.boxes import linear_form, loops_in
+from rammer_mlir.passes.ir.structured import (
+    Structured,
+    captured_values,
+    element_bytes,
+    plain_dim,
+    shape_of,
+)
+from rammer_mlir.passes.tiling.kernel import Computation
+from rammer_mlir.passes.tiling.space import is_free
+from rammer_mlir.scheduling.designs.problem import (
+    Assignment,
+    Decision,
+    Loop,
+    LoopKind,
+    Problem,
+    Read,
+    Span,
+    Traffic,
+    Value,
+)
+
+_MOST_DECIDED = 6
+"""Values of a group that get decisions: each triples what is searched."""
+
+Dims = tuple[int | None, ...]
+"""The loop that indexes each dimension by itself; None where none does."""
+
+
+def read_problem(computation: Computation, *, decide_values: bool = False) -> Problem | None:
+    """Return the loops, values and memory traffic of a function; None if it has no loop to map.
+
+    Args:
+        computation: a function on whole tensors.
+        decide_values: whether values that are broadcast, or read more than once, may also be
+            recomputed or end the unit; the first few of a function may.
+    """
+    reader = _Reader(computation)
+    extents = [extent for op in reader.operations for extent in op.extents]
+    if not extents or min(extents) < 1:
+        return None
+    problem = reader.problem()
+    return _with_decisions(problem, reader.opaque) if decide_values else problem
+
+
+def _with_decisions(problem: Problem, opaque: set[int]) -> Problem:
+    values = list(problem.values)
+    wanted = [n for n in range(len(values)) if n not in opaque and _is_shared(problem, n)]
+    for number in wanted[:_MOST_DECIDED]:
+        values[number] = replace(values[number], decisions=tuple(Decision))
+    return replace(problem, values=tuple(values))
+
+
+def _is_shared(problem: Problem, value: int) -> bool:
+    """Whether a value is read more than once, or broadcast over further loops of its reader."""
+    reads = [read for read in problem.reads if read.value == value]
+    return len(reads) > 1 or any(
+        not set(problem.assignments[read.reader].loops) <= set(read.dims) for read in reads
+    )
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A value of the group that another one is made of; through other operations or directly."""
+
+    value: int
+    is_direct: bool
+
+
+class _Reader:
+    """A function's assignments, numbered in order, as are their loops and values."""
+
+    def __init__(self, computation: Computation) -> None:
+        self._computation = computation
+        self.operations = [
+            op
+            for op in computation.generics
+            if not is_free(op) or _returns(computation, op.op.operation)
+        ]
+        self.opaque: set[int] = set()
+        """Values that are read through other operations."""
+        self._values: dict[ir.Value, int] = {}
+        for op in self.operations:
+            for result in op.op.operation.results:
+                self._values[result] = len(self._values)
+        self._moved: set[tuple[ir.Value, str]] = set()
+
+    @cached_property
+    def _first_loops(self) -> list[int]:
+        """The number of each assignment's first loop."""
+        first = [0]
+        for op in self.operations:
+            first.append(first[-1] + len(op.parallel))
+        return first
+
+    def problem(self) -> Problem:
+        """Return all that was read, each value being stored."""
+        numbers = range(len(self.operations))
+        return Problem(
+            tuple(loop for n in numbers for loop in self._loops(n)),
+            tuple(self._assignment(n) for n in numbers),
+            tuple(value for n in numbers for value in self._results(n)),
+            tuple(dict.fromkeys(read for n in numbers for read in self._reads(n))),
+        )
+
+    def _name(self, number: int) -> str:
+        """Return a name for people: of the costliest operation in the body, and a number."""
+        names = [inner.operation.name for inner in self.operations[number].body]
+        dear = [name for name in names if name.startswith("math.")]
+        name = [*names, *dear][-1] if names else "copy"
+        return f"{name.rpartition('.')[2]}_{number}"
+
+    def _loops(self, number: int) -> Iterator[Loop]:
+        op = self.operations[number]
+        for loop, (extent, is_parallel) in enumerate(zip(op.extents, op.parallel, strict=True)):
+            kind = LoopKind.ASSIGNMENT if is_parallel else LoopKind.REDUCTION
+            yield Loop(f"{self._name(number)}.d{loop}", extent, kind, _is_contiguous(op, loop))
+
+    def _assignment(self, number: int) -> Assignment:
+        op, first = self.operations[number], self._first_loops[number]
+        return Assignment(
+            self._name(number),
+            tuple(range(first, first + len(op.parallel))),
+            max(1, op.operations // max(op.points, 1)),
+            tuple(self._traffic(number)),
+            _returns(self._computation, op.op.operation),
+        )
+
+    def _results(self, number: int) -> Iterator[Value]:
+        op = self.operations[number]
+        for position, result in enumerate(op.op.operation.results):
+            dims = self._dims(number, op.output_maps[position])
+            shape, size = tuple(shape_of(result)), element_bytes(result.type)
+            name = self._name(number) + (f"#{position}" if position else "")
+            yield Value(name, number, dims, shape, size)
+
+    def _dims(self, number: int, map_: ir.AffineMap) -> Dims:
+        return self._numbered(number, [plain_dim(expr) for expr in map_.results])
+
+    def _numbered(self, number: int, loops: Sequence[int | None]) -> Dims:
+        first = self._first_loops[number]
+        return tuple(None if loop is None else first + loop for loop in loops)
+
+    def _reads(self, number: int) -> Iterator[Read]:
+        op = self.operations[number]
+        for map_, operand in zip(op.maps, op.op.operation.operands, strict=True):
+            yield from self._reads_of(number, operand, self._dims(number, map_))
+        for extract in _extracts(op):
+            tensor, *indices = extract.operands
+            yield from self._reads_of(number, tensor, self._numbered(number, _loops_of(indices)))
+        extracted = {extract.operands[0] for extract in _extracts(op)}
+        for value in op.captures:
+            if value not in extracted:
+                yield from self._reads_of(number, value, (None,) * len(shape_of(value)))
+
+    def _reads_of(self, number: int, value: ir.Value, dims: Dims) -> Iterator[Read]:
+        for source in self._sources(value):
+            if source.is_direct:
+                yield Read(source.value, number, dims)
+            else:
+                self.opaque.add(source.value)
+                result = next(v for v, n in self._values.items() if n == source.value)
+                yield Read(source.value, number, (None,) * len(shape_of(result)))
+
+    def _sources(self, value: ir.Value) -> Iterator[_Source]:
+        """Yield the values of the group that a value is, or is made of by other operations."""
+        if value in self._values:
+            yield _Source(self._values[value], is_direct=True)
+            return
+        owner = value.owner
+        if isinstance(owner, ir.Block):
+            return
+        for operand in (*owner.operands, *captured_values(owner.opview)):
+            yield from (_Source(s.value, is_direct=False) for s in self._sources(operand))
+
+    def _traffic(self, number: int) -> Iterator[Traffic]:
+        """Yield what moves to and from memory; equal boxes of an input are moved once."""
+        op = self.operations[number]
+        for position, value in enumerate(op.operands):
+            is_read = position < len(op.inputs) or op.reads_output(position - len(op.inputs))
+            map_ = op.maps[position]
+            if isinstance(value.owner, ir.Block) and is_read and self._is_new(value, str(map_)):
+                yield Traffic(self._spans(number, map_, value), element_bytes(value.type))
+        for extract in _extracts(op):
+            if isinstance(extract.operands[0].owner, ir.Block):
+                yield Traffic(self._points(number), element_bytes(extract.operands[0].type))
+        for map_, value in zip(op.output_maps, op.op.operation.results, strict=True):
+            if value in self._computation.returned:
+                spans = self._spans(number, map_, value)
+                yield Traffic(spans, element_bytes(value.type), is_write=True)
+
+    def _is_new(self, value: ir.Value, map_: str) -> bool:
+        known = (value, map_) in self._moved
+        self._moved.add((value, map_))
+        return not known
+
+    def _points(self, number: int) -> tuple[Span, ...]:
+        """Return the spans of what is read in every point, wherever it lies."""
+        loops = range(self._first_loops[number], self._first_loops[number + 1])
+        return tuple(Span(((loop, 1),)) for loop in loops)
+
+    def _spans(self, number: int, map_: ir.AffineMap, value: ir.Value) -> tuple[Span, ...]:
+        sizes = zip(map_.results, shape_of(value), strict=True)
+        return tuple(self._span(number, expr, size) for expr, size in sizes)
+
+    def _span(self, number: int, expr: ir.AffineExpr, size: int) -> Span:
+        form = linear_form(expr)
+        if form is None:
+            return Span((), size)
+        first = self._first_loops[number]
+        factors = sorted(form.coefficients.items())
+        return Span(tuple((first + loop, abs(factor)) for loop, factor in factors))
+
+
+def _returns(computation: Computation, operation: ir.Operation) -> bool:
+    return any(result in computation.returned for result in operation.results)
+
+
+def _is_contiguous(op: Structured, loop: int) -> bool:
+    """Whether a loop walks neighbours along the last dimension of all operands that it indexes."""
+    for map_ in op.maps:
+        *outer, last = map_.results or [None]
+        if any(loop in loops_in(expr) for expr in outer if expr is not None):
+            return False
+        if last is not None and loop in loops_in(last):
+            form = linear_form(last)
+            if form is None or abs(form.coefficients.get(loop, 0)) != 1:
+                return False
+    return True
+
+
+def _extracts(op: Structured) -> list[ir.Operation]:
+    """Return the ``tensor.extract`` operations of a body."""
+    return [inner.operation for inner in op.body if inner.operation.name == "tensor.extract"]
+
+
+def _loops_of(indices: Sequence[ir.Value]) -> list[int | None]:
+    return [_loop_of(index) for index in indices]
+
+
+def _loop_of(index: ir.Value) -> int | None:
+    owner = index.owner
+    if isinstance(owner, ir.Block) or owner.name != "linalg.index":
+        return None
+    return ir.IntegerAttr(owner.attributes["dim"]).value

@@ -1,0 +1,149 @@
+"""What an assignment costs on a machine, or costs at least while some of its loops are open.
+
+It runs in waves of rTasks. With a choice for each loop it costs what the machine takes; else no
+less than all lanes busy, than memory at its bandwidth, and than the waves and steps that the
+choices so far make. So the bound of more choices is never lower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import NamedTuple
+
+from rammer_mlir.scheduling.designs.machine import Choice, Machine
+from rammer_mlir.scheduling.designs.problem import Assignment, LoopKind, Problem, Traffic
+
+
+class Part(NamedTuple):
+    """What one assignment costs at least: seconds, and waves of rTasks."""
+
+    seconds: float
+    waves: int
+
+
+@dataclass
+class _Shape:
+    """Products over loops with a choice: rTasks, and the iterations of one rTask.
+
+    Attributes:
+        blocks: rTasks.
+        row_lanes, row_steps: iterations of loops that are not reduced, by lanes and in turn.
+        reduced_lanes, reduced_steps: the same of reduced loops.
+    """
+
+    blocks: int = 1
+    row_lanes: int = 1
+    row_steps: int = 1
+    reduced_lanes: int = 1
+    reduced_steps: int = 1
+
+
+@dataclass(frozen=True)
+class AssignmentCost:
+    """The cost of an assignment of a group on a machine."""
+
+    problem: Problem
+    assignment: Assignment
+    machine: Machine
+
+    def part(self, chosen: Mapping[int, Choice]) -> Part:
+        """Return the cost with the choices of all loops, or a lower bound with those of some."""
+        shape = self._shape(chosen)
+        waves = -(-shape.blocks // self.machine.units)
+        lanes = shape.row_lanes * shape.reduced_lanes
+        steps = -(-lanes // self.machine.lanes) * shape.row_steps * shape.reduced_steps
+        in_waves = waves * steps * self._step_seconds
+        # Bounds of open loops count to the last: without them, rounding could let the sum fall.
+        compute = max(self._busy_seconds, in_waves)
+        memory = self._total_bytes(chosen) / self._bandwidth
+        if len(chosen) == len(self.assignment.loops):
+            compute = max(compute, in_waves + waves * self._meeting_seconds(shape))
+            memory = max(memory, waves * self._task_memory_seconds(shape.blocks, chosen))
+        return Part(max(compute, memory), waves)
+
+    @property
+    def _step_seconds(self) -> float:
+        return self.assignment.operations * self.machine.step_seconds
+
+    @cached_property
+    def _busy_seconds(self) -> float:
+        """Time with all lanes of all units busy."""
+        points = prod(self.problem.loops[loop].extent for loop in self.assignment.loops)
+        return points / (self.machine.units * self.machine.lanes) * self._step_seconds
+
+    @cached_property
+    def _bandwidth(self) -> float:
+        machine = self.machine
+        return min(machine.total_bytes_per_second, machine.units * machine.bytes_per_second)
+
+    def _shape(self, chosen: Mapping[int, Choice]) -> _Shape:
+        shape = _Shape()
+        for number, choice in chosen.items():
+            loop = self.problem.loops[number]
+            shape.blocks *= -(-loop.extent // choice.tile)
+            by_lanes = choice.by_lanes and (loop.contiguous or not self.machine.is_vector)
+            if loop.kind is LoopKind.REDUCTION:
+                shape.reduced_lanes *= choice.tile if by_lanes else 1
+                shape.reduced_steps *= 1 if by_lanes else choice.tile
+            else:
+                shape.row_lanes *= choice.tile if by_lanes else 1
+                shape.row_steps *= 1 if by_lanes else choice.tile
+        return shape
+
+    def _meeting_seconds(self, shape: _Shape) -> float:
+        """Return the time in which lanes combine what they have reduced, for an rTask's results."""
+        if shape.reduced_lanes == 1:
+            return 0.0
+        lanes = shape.row_lanes * min(shape.reduced_lanes, self.machine.lanes)
+        return shape.row_steps * -(-lanes // self.machine.lanes) * self.machine.meeting_seconds
+
+    def _task_memory_seconds(self, blocks: int, chosen: Mapping[int, Choice]) -> float:
+        """Return the time of an rTask's traffic, beside as many others as the machine holds."""
+        each = self.machine.total_bytes_per_second / min(blocks, self.machine.units)
+        num_bytes = sum(_box_bytes(traffic, chosen) for traffic in self.assignment.traffic)
+        return num_bytes / min(self.machine.bytes_per_second, each)
+
+    def _total_bytes(self, chosen: Mapping[int, Choice]) -> float:
+        """Return the bytes that all rTasks move at least.
+
+        What a loop does not index is moved for each of its tiles anew.
+        """
+        total = 0
+        for num_bytes, others in self._least_traffic:
+            for number in others:
+                if number in chosen:
+                    num_bytes *= -(-self.problem.loops[number].extent // chosen[number].tile)
+            total += num_bytes
+        return total
+
+    @cached_property
+    def _least_traffic(self) -> list[tuple[int, tuple[int, ...]]]:
+        """The bytes of each tensor that are moved at least once, and loops that do not index it."""
+        return [self._least(traffic) for traffic in self.assignment.traffic]
+
+    def _least(self, traffic: Traffic) -> tuple[int, tuple[int, ...]]:
+        inside = {loop for span in traffic.spans for loop, _ in span.terms}
+        others = tuple(loop for loop in self.assignment.loops if loop not in inside)
+        return prod(self._elements(traffic)) * traffic.element_bytes, others
+
+    def _elements(self, traffic: Traffic) -> Iterator[int]:
+        """Yield the elements along each dimension; a loop counts in the first one that it indexes.
+
+        Tiles of steps above 1 leave elements out: only as many as iterations are certain.
+        """
+        counted: set[int] = set()
+        for span in traffic.spans:
+            loops = [loop for loop, _ in span.terms if loop not in counted]
+            yield max((span.constant, *(self.problem.loops[loop].extent for loop in loops)))
+            counted.update(loops)
+
+
+def _box_bytes(traffic: Traffic, chosen: Mapping[int, Choice]) -> int:
+    """Return the bytes of a tensor that an rTask moves."""
+    num_bytes = traffic.element_bytes
+    for span in traffic.spans:
+        num_bytes *= span.constant + sum(f * (chosen[n].tile - 1) for n, f in span.terms)
+    return num_bytes

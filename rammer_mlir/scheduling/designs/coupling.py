@@ -1,0 +1,79 @@
+"""Which loops may be spread over vEUs, and which loops are one variable (Dali, section 2.3).
+
+A loop is not spread if a reader in the group would need an element that another rTask computes:
+reductions, loops of a value that is broadcast or gathered, and loops beneath a broadcast. What
+holds for one end of an edge holds for the other one, so coupled loops have equal access.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rammer_mlir.scheduling.designs.problem import LoopKind, Problem, Read
+
+
+@dataclass(frozen=True)
+class LoopClass:
+    """Loops that share a choice: their extent, and whether they may be spread over vEUs."""
+
+    loops: tuple[int, ...]
+    extent: int
+    may_spread: bool
+
+
+def couple(problem: Problem) -> tuple[LoopClass, ...]:
+    """Return the classes of loops of equal extent between which values flow, in order of loops."""
+    parent = {loop: loop for loop in problem.used_loops}
+
+    def root(loop: int) -> int:
+        while parent[loop] != loop:
+            parent[loop] = loop = parent[parent[loop]]
+        return loop
+
+    for a, b in problem.edges:
+        if problem.loops[a].extent == problem.loops[b].extent:
+            first, second = sorted((root(a), root(b)))
+            parent[second] = first
+    members: dict[int, list[int]] = {}
+    for loop in problem.used_loops:
+        members.setdefault(root(loop), []).append(loop)
+    fixed = set(_fixed(problem))
+    return tuple(_class(problem, loops, fixed) for loops in members.values())
+
+
+def uncoupled(problem: Problem) -> tuple[LoopClass, ...]:
+    """Return a class for each loop, with the access that it has by the loops it is coupled with."""
+    return tuple(
+        LoopClass((loop,), found.extent, found.may_spread)
+        for found in couple(problem)
+        for loop in found.loops
+    )
+
+
+def _class(problem: Problem, loops: list[int], fixed: set[int]) -> LoopClass:
+    each = Counter(problem.assignment_of[loop] for loop in loops)
+    # Tiles along two loops of an assignment at once would leave out all but the diagonal.
+    may_spread = fixed.isdisjoint(loops) and max(each.values()) == 1
+    return LoopClass(tuple(loops), problem.loops[loops[0]].extent, may_spread)
+
+
+def _fixed(problem: Problem) -> Iterator[int]:
+    """Yield loops that are not spread, for a reason of their own."""
+    for loop in problem.used_loops:
+        if problem.loops[loop].kind is not LoopKind.ASSIGNMENT:
+            yield loop
+    for read in problem.reads:
+        yield from _fixed_by(problem, read)
+
+
+def _fixed_by(problem: Problem, read: Read) -> Iterator[int]:
+    """Yield loops that one read keeps from being spread."""
+    for produced, reading in zip(problem.values[read.value].dims, read.dims, strict=True):
+        ends = [loop for loop in (produced, reading) if loop is not None]
+        extents = {problem.loops[loop].extent for loop in ends}
+        if len(ends) < 2 or len(extents) > 1:
+            yield from ends
+    indexing = set(read.dims)
+    yield from (loop for loop in problem.assignments[read.reader].loops if loop not in indexing)

@@ -1,0 +1,185 @@
+"""A group after it was decided which values are stored, recomputed, or end a unit.
+
+A recomputed value becomes part of each reader's computation, and its loops are gone. Behind a value
+that ends a unit another one starts, which reads it from memory: the two share no loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+
+from rammer_mlir.scheduling.designs.problem import (
+    Assignment,
+    Decision,
+    Problem,
+    Read,
+    Span,
+    Traffic,
+)
+
+Decisions = tuple[Decision, ...]
+"""A decision for each value."""
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A group whose values are decided: what is left of it, and the unit of each assignment."""
+
+    decisions: Decisions
+    problem: Problem
+    units: tuple[int, ...]
+
+    @property
+    def num_units(self) -> int:
+        """How many units run one after the other."""
+        return max(self.units, default=0) + 1
+
+
+def decide(problem: Problem) -> Iterator[Decided]:
+    """Yield the group under each combination of decisions that is possible, preferred ones first.
+
+    Impossible is one whose units would wait for each other.
+    """
+    for decisions in product(*(value.decisions for value in problem.values)):
+        decided = _decided(problem, decisions)
+        if decided is not None:
+            yield decided
+
+
+def _decided(problem: Problem, decisions: Decisions) -> Decided | None:
+    rest = problem
+    # Readers first: what they read is then theirs to recompute.
+    for number in sorted(range(len(decisions)), key=lambda n: -problem.values[n].producer):
+        if decisions[number] is Decision.RECOMPUTED:
+            rest = _recompute(rest, number)
+    rest = _without_unused(rest, decisions)
+    units = _units(rest, decisions)
+    if units is None:
+        return None
+    for number, decision in enumerate(decisions):
+        if decision is Decision.ENDED:
+            rest = _end(rest, number)
+    return Decided(decisions, rest, units)
+
+
+def _recompute(problem: Problem, number: int) -> Problem:
+    """Let each reader of a value compute it by itself."""
+    assignments = list(problem.assignments)
+    reads = [read for read in problem.reads if read.value != number]
+    for read in (read for read in problem.reads if read.value == number):
+        inlined = _Inlined(problem, read)
+        assignments[read.reader] = inlined.into(assignments[read.reader])
+        reads.extend(inlined.reads())
+    return replace(problem, assignments=tuple(assignments), reads=tuple(reads))
+
+
+@dataclass(frozen=True)
+class _Inlined:
+    """The computation of a value in a point of one of its readers."""
+
+    problem: Problem
+    read: Read
+
+    @property
+    def _producer(self) -> int:
+        return self.problem.values[self.read.value].producer
+
+    def _loop(self, loop: int | None) -> int | None:
+        """Return the reader's loop in place of one of the producer's, if there is one."""
+        dims = self.problem.values[self.read.value].dims
+        return self.read.dims[dims.index(loop)] if loop is not None and loop in dims else None
+
+    def into(self, reader: Assignment) -> Assignment:
+        """Return the reader with the producer's operations and reads of memory."""
+        producer = self.problem.assignments[self._producer]
+        dims = self.problem.values[self.read.value].dims
+        inner = [self.problem.loops[loop].extent for loop in producer.loops if loop not in dims]
+        traffic = (self._moved(t) for t in producer.traffic if not t.is_write)
+        return replace(
+            reader,
+            operations=reader.operations + producer.operations * prod(inner),
+            traffic=tuple(dict.fromkeys((*reader.traffic, *traffic))),
+        )
+
+    def _moved(self, traffic: Traffic) -> Traffic:
+        return replace(traffic, spans=tuple(map(self._span, traffic.spans)))
+
+    def _span(self, span: Span) -> Span:
+        """Return elements along a dimension; all that the producer's own loops walk over."""
+        terms: list[tuple[int, int]] = []
+        constant = span.constant
+        for loop, factor in span.terms:
+            reading = self._loop(loop)
+            if reading is None:
+                constant += factor * (self.problem.loops[loop].extent - 1)
+            else:
+                terms.append((reading, factor))
+        return Span(tuple(terms), constant)
+
+    def reads(self) -> Iterator[Read]:
+        """Yield what the producer reads of the group, as reads of the reader."""
+        for read in self.problem.reads:
+            if read.reader == self._producer:
+                yield Read(read.value, self.read.reader, tuple(map(self._loop, read.dims)))
+
+
+def _units(problem: Problem, decisions: Decisions) -> tuple[int, ...] | None:
+    """Return each assignment's unit, counted from 0; None if units would wait for each other.
+
+    What reads a value that ends no unit is in the unit of that value.
+    """
+    units = [0] * len(problem.assignments)
+    for _ in range(len(units) + 1):
+        before = list(units)
+        for read in problem.reads:
+            producer = problem.values[read.value].producer
+            if decisions[read.value] is Decision.ENDED:
+                units[read.reader] = max(units[read.reader], units[producer] + 1)
+            else:
+                units[read.reader] = units[producer] = max(units[read.reader], units[producer])
+        if units == before:
+            return tuple(units)
+    return None
+
+
+def _end(problem: Problem, number: int) -> Problem:
+    """Let a value go through memory: it is written once, and read by each of its readers."""
+    value = problem.values[number]
+    reads = [read for read in problem.reads if read.value == number]
+    assignments = list(problem.assignments)
+    users = [(read.reader, read.dims, False) for read in reads]
+    written = [(value.producer, value.dims, True)] if reads else []
+    for user, dims, is_write in (*written, *users):
+        spans = (_whole_or(loop, size) for loop, size in zip(dims, value.shape, strict=True))
+        added = Traffic(tuple(spans), value.element_bytes, is_write)
+        traffic = dict.fromkeys((*assignments[user].traffic, added))
+        assignments[user] = replace(assignments[user], traffic=tuple(traffic))
+    rest = tuple(read for read in problem.reads if read.value != number)
+    return replace(problem, assignments=tuple(assignments), reads=rest)
+
+
+def _whole_or(loop: int | None, size: int) -> Span:
+    return Span((), size) if loop is None else Span(((loop, 1),))
+
+
+def _without_unused(problem: Problem, decisions: Decisions) -> Problem:
+    """Drop the loops and work of assignments whose values are all recomputed where they are read.
+
+    Their numbers stay, so that those of others do.
+    """
+    values: dict[int, set[Decision]] = {}
+    for value, decision in zip(problem.values, decisions, strict=True):
+        values.setdefault(value.producer, set()).add(decision)
+    gone = {
+        producer
+        for producer, found in values.items()
+        if found == {Decision.RECOMPUTED} and not problem.assignments[producer].is_returned
+    }
+    kept = tuple(
+        Assignment(a.name, (), 0) if n in gone else a for n, a in enumerate(problem.assignments)
+    )
+    reads = tuple(read for read in problem.reads if read.reader not in gone)
+    return replace(problem, assignments=kept, reads=reads)

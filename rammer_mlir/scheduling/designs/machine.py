@@ -1,0 +1,103 @@
+"""Parallel hardware as a design search sees it, and the choices that it gives a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rammer_mlir.scheduling.device import Device
+
+VECTOR_LANES = 16
+"""Elements of f32 in an AVX-512 register."""
+
+BLOCK_LANES = 256
+"""Threads of a block, as `rtask-map-to-threads` has them unless told otherwise."""
+
+_VECTOR_MEETING_SECONDS = 5e-9
+"""A horizontal reduction of a vector: about 15 cycles of 3 GHz."""
+
+_LANES_MEETING_SECONDS = 1e-7
+"""A butterfly over a warp: five shuffles of about 30 cycles of 1.5 GHz each."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a loop is executed: so many iterations in an rTask, by lanes or one after the other."""
+
+    name: str
+    tile: int
+    by_lanes: bool
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a group is mapped to.
+
+    Attributes:
+        units: vEUs, which execute rTasks at once.
+        lanes: of a unit: threads of a block, or elements of a vector.
+        step_seconds: of one scalar operation by all lanes.
+        meeting_seconds: the lanes of a unit combine what each has reduced, for one result.
+        start_seconds: of a unit of compilation: a launch, or a barrier behind the one before.
+        task_seconds: of starting an rTask.
+        bytes_per_second: of a unit that has the memory to itself.
+        total_bytes_per_second: of all units together.
+        is_vector: lanes are elements of a vector: a loop uses them where it is contiguous only, and
+            no loop uses both units and lanes.
+    """
+
+    units: int
+    lanes: int
+    step_seconds: float
+    meeting_seconds: float = 0.0
+    start_seconds: float = 0.0
+    task_seconds: float = 0.0
+    bytes_per_second: float = float("inf")
+    total_bytes_per_second: float = float("inf")
+    is_vector: bool = False
+
+    def choices(self, extent: int, *, may_spread: bool, tiles: bool = False) -> tuple[Choice, ...]:
+        """Return the choices of a loop, the preferred ones of equal cost first.
+
+        Args:
+            extent: of the loop.
+            may_spread: whether its iterations may be different rTasks.
+            tiles: whether rTasks may also take several iterations: halves, quarters and so on.
+        """
+        lanes = Choice("vector" if self.is_vector else "lanes", extent, by_lanes=True)
+        serial = Choice("serial", extent, by_lanes=False)
+        spread = self._spread(extent, tiles=tiles) if may_spread else ()
+        return (lanes, *spread, serial)
+
+    def _spread(self, extent: int, *, tiles: bool) -> Iterator[Choice]:
+        yield Choice("rTask", 1, by_lanes=False)
+        if not self.is_vector:
+            yield Choice("both", min(extent, self.lanes), by_lanes=True)
+        name = "vector" if self.is_vector else "lanes"
+        for tile in _halves(extent) if tiles else ():
+            yield Choice(f"rTask of {tile}", tile, by_lanes=False)
+            yield Choice(f"rTask of {tile}, {name}", tile, by_lanes=True)
+
+
+def _halves(extent: int) -> Iterator[int]:
+    tile = -(-extent // 2)
+    while 1 < tile < extent:
+        yield tile
+        extent, tile = tile, -(-tile // 2)
+
+
+def machine_of(device: Device) -> Machine:
+    """Return a device as a machine: blocks of threads, or, where a vEU is one thread, vectors."""
+    is_vector = device.max_threads == 1
+    lanes = VECTOR_LANES if is_vector else min(BLOCK_LANES, device.max_threads)
+    return Machine(
+        units=device.num_veus,
+        lanes=lanes,
+        step_seconds=lanes / device.flops_per_second,
+        meeting_seconds=_VECTOR_MEETING_SECONDS if is_vector else _LANES_MEETING_SECONDS,
+        start_seconds=device.barrier_seconds,
+        task_seconds=device.rtask_seconds,
+        bytes_per_second=device.bytes_per_second,
+        total_bytes_per_second=device.total_bytes_per_second,
+        is_vector=is_vector,
+    )

@@ -1,0 +1,165 @@
+"""Best-first search for the cheapest design, and a beam where there are too many designs.
+
+A prefix of a design has the choices of the first variables. A space bounds the cost of all designs
+that begin with a prefix; the bound of a longer prefix is never lower, and that of a complete design
+is its cost. So the first complete design that is taken is the cheapest (A*; Dali, section 2.1).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf, prod
+from typing import NamedTuple, Protocol
+
+Prefix = tuple[int, ...]
+"""The number of the choice of each variable so far."""
+
+MOST_DESIGNS = 1 << 20
+"""Designs up to which the search is exhaustive, in that it proves its result the cheapest."""
+
+BEAM_WIDTH = 4096
+"""Prefixes of a length that a beam keeps."""
+
+
+class Space(Protocol):
+    """Designs of one decision on the group's values."""
+
+    @property
+    def num_choices(self) -> tuple[int, ...]:
+        """Number of choices of each variable."""
+        ...
+
+    def bound(self, prefix: Prefix) -> float:
+        """Return a lower bound on the cost of designs that begin so; the cost of a whole one."""
+        ...
+
+
+class Design(NamedTuple):
+    """A complete design: its space, the choice of each variable, and its cost."""
+
+    space: int
+    choices: Prefix
+    cost: float
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search has found.
+
+    Attributes:
+        design: the cheapest design seen.
+        taken: prefixes that were taken from the heap or the beam.
+        evaluated: prefixes whose bound was computed.
+        bound: no design costs less.
+        beam: width of the beam; 0 where the search was exact.
+    """
+
+    design: Design
+    taken: int
+    evaluated: int
+    bound: float
+    beam: int = 0
+
+    @property
+    def gap(self) -> float:
+        """How many times the optimum the design costs at most."""
+        if self.design.cost <= self.bound:
+            return 1.0
+        return self.design.cost / self.bound if self.bound > 0 else inf
+
+
+def num_designs(spaces: Iterable[Space]) -> int:
+    """Return the number of complete designs."""
+    return sum(prod(space.num_choices) for space in spaces)
+
+
+def search(
+    spaces: Sequence[Space],
+    incumbent: Design | None = None,
+    most: int = MOST_DESIGNS,
+    width: int = BEAM_WIDTH,
+) -> Found:
+    """Return the cheapest design, or, of more than ``most`` designs, the best that a beam finds.
+
+    Of equally cheap ones it is that with the first space and the first choices.
+
+    Args:
+        spaces: at least one, the preferred one first.
+        incumbent: a design that is known already: what costs more is not looked at.
+        most: designs up to which the search is exact.
+        width: of the beam.
+    """
+    if num_designs(spaces) > most:
+        return _Beam(spaces, incumbent).search(width)
+    return best_first(spaces, incumbent)
+
+
+def best_first(spaces: Sequence[Space], incumbent: Design | None = None) -> Found:
+    """Return the cheapest design."""
+    limit = incumbent.cost if incumbent is not None else inf
+    # Of equal bounds the longest prefix is taken first: it is the nearest to a design.
+    heap: list[tuple[float, int, int, Prefix]] = [
+        (space.bound(()), 0, number, ()) for number, space in enumerate(spaces)
+    ]
+    heapq.heapify(heap)
+    taken, evaluated = 0, len(heap)
+    while heap:
+        bound, _, number, prefix = heapq.heappop(heap)
+        taken += 1
+        choices = spaces[number].num_choices
+        if len(prefix) == len(choices):
+            return Found(Design(number, prefix, bound), taken, evaluated, bound)
+        for longer in ((*prefix, choice) for choice in range(choices[len(prefix)])):
+            found = spaces[number].bound(longer)
+            evaluated += 1
+            if found <= limit:
+                heapq.heappush(heap, (found, -len(longer), number, longer))
+    assert incumbent is not None, "expected a space with a design"
+    return Found(incumbent, taken, evaluated, incumbent.cost)
+
+
+_Node = tuple[float, int, Prefix]
+"""A bound, the space and the prefix."""
+
+
+class _Beam:
+    """A search that keeps so many prefixes of each length, and the least bound of the others."""
+
+    def __init__(self, spaces: Sequence[Space], incumbent: Design | None) -> None:
+        self._spaces = spaces
+        self._best = incumbent
+        self._taken = 0
+        self._evaluated = len(spaces)
+        self._least_dropped = inf
+
+    def search(self, width: int) -> Found:
+        """Return the best design, with a bound on what was dropped."""
+        level: list[_Node] = [(space.bound(()), n, ()) for n, space in enumerate(self._spaces)]
+        while level:
+            level.sort()
+            if len(level) > width:
+                self._least_dropped = min(self._least_dropped, level[width][0])
+            level = list(self._longer(level[:width]))
+        assert self._best is not None, "expected a space with a design"
+        bound = min(self._best.cost, self._least_dropped)
+        return Found(self._best, self._taken, self._evaluated, bound, width)
+
+    def _longer(self, level: Sequence[_Node]) -> Iterator[_Node]:
+        for bound, number, prefix in level:
+            if self._best is not None and bound > self._best.cost:
+                return
+            self._taken += 1
+            choices = self._spaces[number].num_choices
+            if len(prefix) == len(choices):
+                self._keep(Design(number, prefix, bound))
+                continue
+            for choice in range(choices[len(prefix)]):
+                self._evaluated += 1
+                longer = (*prefix, choice)
+                yield self._spaces[number].bound(longer), number, longer
+
+    def _keep(self, design: Design) -> None:
+        if self._best is None or design.cost < self._best.cost:
+            self._best = design

@@ -1,0 +1,111 @@
+"""The designs of a group under one decision: a choice for each class of loops, and its cost.
+
+Assignments run one after the other (``cost``); a unit of them starts its rTasks in waves. Bounds of
+assignments never fall as more classes have a choice, so neither does their sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rammer_mlir.scheduling.designs.cost import AssignmentCost, Part
+from rammer_mlir.scheduling.designs.coupling import LoopClass
+from rammer_mlir.scheduling.designs.decisions import Decided
+from rammer_mlir.scheduling.designs.machine import Choice, Machine
+from rammer_mlir.scheduling.designs.search import Prefix
+
+
+@dataclass(frozen=True)
+class DesignSpace:
+    """Designs of a group: its variables are the classes, in the order in which they are chosen."""
+
+    decided: Decided
+    machine: Machine
+    classes: tuple[LoopClass, ...]
+    tiles: bool = False
+
+    @cached_property
+    def variables(self) -> tuple[LoopClass, ...]:
+        """The classes, those of large extent first: they decide the most."""
+        return tuple(sorted(self.classes, key=lambda found: -found.extent))
+
+    @cached_property
+    def choices(self) -> tuple[tuple[Choice, ...], ...]:
+        """The choices of each variable."""
+        return tuple(
+            self.machine.choices(found.extent, may_spread=found.may_spread, tiles=self.tiles)
+            for found in self.variables
+        )
+
+    @property
+    def num_choices(self) -> tuple[int, ...]:
+        """Number of choices of each variable."""
+        return self._num_choices
+
+    @cached_property
+    def _num_choices(self) -> tuple[int, ...]:
+        return tuple(map(len, self.choices))
+
+    @cached_property
+    def _variable_of(self) -> dict[int, int]:
+        return {loop: n for n, found in enumerate(self.variables) for loop in found.loops}
+
+    @cached_property
+    def _variables_of(self) -> tuple[tuple[int, ...], ...]:
+        """The variables of each assignment's loops, ascending."""
+        return tuple(
+            tuple(sorted({self._variable_of[loop] for loop in assignment.loops}))
+            for assignment in self.decided.problem.assignments
+        )
+
+    @cached_property
+    def _parts(self) -> dict[tuple[int, Prefix], Part]:
+        """Parts that are known: prefixes that differ elsewhere share them."""
+        return {}
+
+    def bound(self, prefix: Prefix) -> float:
+        """Return a lower bound on the cost of designs that begin so; the cost of a whole one."""
+        parts = [self._part(n, prefix) for n in range(len(self._variables_of))]
+        waves = [1] * self.decided.num_units
+        for part, unit in zip(parts, self.decided.units, strict=True):
+            waves[unit] = max(waves[unit], part.waves)
+        start = len(waves) * self.machine.start_seconds
+        return start + sum(waves) * self.machine.task_seconds + sum(p.seconds for p in parts)
+
+    def chosen(self, prefix: Prefix) -> dict[int, Choice]:
+        """Return the choice of each loop whose variable has one."""
+        return {
+            loop: options[choice]
+            for options, choice, found in zip(self.choices, prefix, self.variables, strict=False)
+            for loop in found.loops
+        }
+
+    @cached_property
+    def _costs(self) -> tuple[AssignmentCost, ...]:
+        problem = self.decided.problem
+        return tuple(AssignmentCost(problem, a, self.machine) for a in problem.assignments)
+
+    def _part(self, number: int, prefix: Prefix) -> Part:
+        mine = tuple(prefix[v] for v in self._variables_of[number] if v < len(prefix))
+        found = self._parts.get((number, mine))
+        if found is None:
+            found = self._costs[number].part(self._chosen_of(number, prefix))
+            self._parts[number, mine] = found
+        return found
+
+    def _chosen_of(self, number: int, prefix: Prefix) -> dict[int, Choice]:
+        """Return the choices of an assignment's loops so far."""
+        loops = self.decided.problem.assignments[number].loops
+        variables = ((loop, self._variable_of[loop]) for loop in loops)
+        return {loop: self.choices[v][prefix[v]] for loop, v in variables if v < len(prefix)}
+
+
+def default_design(space: DesignSpace) -> Prefix:
+    """Return what is chosen without a search: loops that may be are spread, others use lanes."""
+    return tuple(_default(options) for options in space.choices)
+
+
+def _default(options: Sequence[Choice]) -> int:
+    return next((n for n, option in enumerate(options) if option.name == "rTask"), 0)
