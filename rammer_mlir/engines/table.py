@@ -33,6 +33,7 @@ class OpenModules:
         entries: Sequence[ModuleEntry],
         weights: Sequence[Weights],
         table: int,
+        num_veus: int = 1,
     ) -> None:
         """Open all functions with a state, and enter them in the table of the compiled code.
 
@@ -41,6 +42,7 @@ class OpenModules:
             entries: functions with a state, in the order of the table.
             weights: of the buffers of each function.
             table: the address of the table.
+            num_veus: vEUs of the program.
 
         Raises:
             RammerError: if a package is missing, or a function cannot be opened.
@@ -49,6 +51,7 @@ class OpenModules:
         self._open: list[OpenEntry] = []
         self._kernels = [entry.kernel for entry in entries]
         self._libraries = {module.name: open_libraries(module) for module in modules}
+        self._num_veus = num_veus
         self.seconds: dict[str, float] = {}
         by_name = {module.name: module for module in modules}
         rows = (ctypes.c_uint64 * MODULE_WORDS * len(entries)).from_address(table)
@@ -64,7 +67,8 @@ class OpenModules:
     ) -> None:
         begin = time.perf_counter()
         find = partial(self._find, module.name)
-        host = EntryHost(module, entry.symbol, w, find, row[ModuleWord.RUN])
+        run = row[ModuleWord.RUN]
+        host = EntryHost(module, entry.symbol, w, find, run, num_veus=self._num_veus)
         if module.form in NATIVE:
             addresses = [row[ModuleWord[name]] for name in ("OPEN", "RUN", "CLOSE")]
             opened = open_native(host, *addresses)

@@ -43,7 +43,8 @@ def open_modules(image: CpuImage, table: int) -> OpenModules:
     for operator in image.program.operators:
         if operator.kernel in kernels:
             operands[operator.kernel].append([_weight(image, slot) for slot in operator.slots])
-    return OpenModules(image.modules, image.entries, weights_of(image.entries, operands), table)
+    weights = weights_of(image.entries, operands)
+    return OpenModules(image.modules, image.entries, weights, table, image.num_veus)
 
 
 def _weight(image: CpuImage, slot: Slot) -> int | None:

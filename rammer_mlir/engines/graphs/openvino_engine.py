@@ -13,18 +13,20 @@ from rammer_mlir.engines.call_list import LOW_HALF, Bound, Call, CallList, Word
 from rammer_mlir.engines.functions import Argument, call_function
 from rammer_mlir.engines.graphs.entry import num_bytes
 from rammer_mlir.engines.graphs.native_entry import native_entry, operands_of, read_native_graph
+from rammer_mlir.engines.graphs.onnx_model import onnx_model
 from rammer_mlir.engines.graphs.openvino_library import OpenVinoError, OpenVinoLibrary
+from rammer_mlir.engines.graphs.thread_option import num_threads, thread_option
 from rammer_mlir.engines.host import EntryHost, OpenEntry
 from rammer_mlir.errors import TargetError
 from rammer_mlir.programs.json_graph import GraphTensor
-from rammer_mlir.programs.module_options import ModuleOption, Value
-from rammer_mlir.support.packages import optional_package
+from rammer_mlir.programs.module_options import ModuleOption
 
-_ADVICE = "install it with 'pip install rammer-mlir[offload-openvino]'"
+THREADS = thread_option(
+    "threads that compute a region: with one, the thread of its vEU; with more, OpenVINO's"
+)
 
 
-def _properties(options: Mapping[str, Value]) -> dict[str, str]:
-    threads = options["threads"]
+def _properties(threads: int, precision: str) -> dict[str, str]:
     return {
         "INFERENCE_NUM_THREADS": str(threads),
         # Without a stream the caller's thread computes; one stream of one thread crashes OpenVINO
@@ -32,7 +34,7 @@ def _properties(options: Mapping[str, Value]) -> dict[str, str]:
         "NUM_STREAMS": "0" if threads == 1 else "1",
         "ENABLE_CPU_PINNING": "NO",
         # By itself it computes in 16 bits where the processor can.
-        "INFERENCE_PRECISION_HINT": str(options["precision"]),
+        "INFERENCE_PRECISION_HINT": precision,
     }
 
 
@@ -46,12 +48,7 @@ class OpenVinoEngine:
 
     name: ClassVar[str] = "openvino"
     options: ClassVar[tuple[ModuleOption, ...]] = (
-        ModuleOption(
-            "threads",
-            1,
-            "threads that compute a region: with one, the thread of its vEU; with more, OpenVINO's",
-            least=1,
-        ),
+        THREADS,
         ModuleOption(
             "precision", "f32", "type in which OpenVINO computes", choices=("f32", "bf16", "f16")
         ),
@@ -63,16 +60,14 @@ class OpenVinoEngine:
         Raises:
             TargetError: if OpenVINO refuses it.
         """
-        optional_package("onnx", f"module '{host.module.name}'", _ADVICE)
-        from rammer_mlir.engines.graphs.onnx_model import onnx_model
-
         graph, weights = read_native_graph(host)
         library = OpenVinoLibrary(host.find)
-        content = onnx_model(graph, weights).SerializeToString()
+        content = onnx_model(graph, weights)
         operands = {n: t for n, t in operands_of(graph).items() if t.name not in weights}
         try:
             with ExitStack() as made:
-                request = Request.open(library, made, content, host.options)
+                properties = _properties(num_threads(host), str(host.options["precision"]))
+                request = Request.open(library, made, content, properties)
                 number = len(graph.inputs)
                 bound = {n: request.bind(t, n >= number) for n, t in operands.items()}
                 calls = CallList([request.run()], bound)
@@ -100,9 +95,9 @@ class Request:
         library: OpenVinoLibrary,
         made: ExitStack,
         content: bytes,
-        options: Mapping[str, Value],
+        properties: Mapping[str, str],
     ) -> Request:
-        """Compile a model of ONNX, with the values of the engine's options.
+        """Compile a model of ONNX.
 
         Raises:
             OpenVinoError: if the library refuses it.
@@ -112,8 +107,7 @@ class Request:
         with ExitStack() as source:
             read = "core_read_model_from_memory_buffer"
             model = _make(library, source, read, "model_free", core, content, len(content), None)
-            properties = _properties(options).items()
-            words = tuple(word.encode() for each in properties for word in each)
+            words = tuple(word.encode() for each in properties.items() for word in each)
             compiled = make(
                 "core_compile_model", "compiled_model_free", core, model, b"CPU", len(words),
                 behind=words,
