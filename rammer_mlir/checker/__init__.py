@@ -36,8 +36,8 @@ def verify(path: str | os.PathLike[str]) -> Proven:
         with zipfile.ZipFile(path) as file:
             for artifact in artifacts(file):
                 schedule = Schedule(artifact)
-                Memory(artifact, schedule)
                 check_exclusive(artifact, schedule)
+                Memory(artifact, schedule)
                 counts = len(schedule.veu), schedule.waits, len(artifact.values)
                 found.append((len(artifact.launches[0]), *counts))
     except RammerError as error:

@@ -159,9 +159,10 @@ def _write_box(access: BoxAccess, boxes: _Boxes) -> list[object]:
 
 def _read_accesses(found: Sequence[Any], boxes: NDArray[np.int64]) -> KernelAccesses:
     num_rtasks, *kinds = found
-    return KernelAccesses(
-        num_rtasks, *(tuple(_read_box(box, num_rtasks, boxes) for box in kind) for kind in kinds)
+    reads, writes, updates = (
+        tuple(_read_box(box, num_rtasks, boxes) for box in kind) for kind in kinds
     )
+    return KernelAccesses(num_rtasks, reads, writes, updates)
 
 
 def _read_box(found: Sequence[Any], num_rtasks: int, boxes: NDArray[np.int64]) -> BoxAccess:

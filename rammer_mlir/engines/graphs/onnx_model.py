@@ -58,7 +58,7 @@ def onnx_model(graph: Graph, weights: Mapping[str, Numbers]) -> bytes:
         graph: of operators.
         weights: inputs that become initializers, by name.
     """
-    opset = _integer(2, OPSET)
+    opset = _text(1, "") + _integer(2, OPSET)
     return b"".join(
         (_integer(1, _IR_VERSION), _length(7, _graph(graph, weights)), _length(8, opset))
     )
@@ -84,7 +84,10 @@ def _node(node: GraphNode) -> bytes:
             *(_text(1, name) for name in node.inputs),
             *(_text(2, name) for name in node.outputs),
             _text(4, node.op),
-            *(_length(5, _attribute(name, value)) for name, value in node.attributes.items()),
+            *(
+                _length(5, _attribute(name, value))
+                for name, value in sorted(node.attributes.items())
+            ),
         )
     )
 
