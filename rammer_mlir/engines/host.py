@@ -24,6 +24,7 @@ class EntryHost:
             is its state; 0 if the module's code is linked with ours.
         options: values of the options that the engine declares.
         num_veus: vEUs of the program: how many threads code of the grain ``device`` may use.
+        number: of the function among those of its module.
     """
 
     module: CodeModule
@@ -33,6 +34,7 @@ class EntryHost:
     run_calls: int = 0
     options: Mapping[str, Value] = field(default_factory=dict[str, Value])
     num_veus: int = 1
+    number: int = 0
 
 
 @dataclass(frozen=True)
