@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property
 
 from rammer_mlir.engines.engine import ENGINES
 from rammer_mlir.engines.host import EntryHost
@@ -45,10 +47,25 @@ def prebuilt(
 def _hosts(
     module: CodeModule, entries: Sequence[tuple[ModuleEntry, Weights]], num_veus: int
 ) -> list[EntryHost]:
-    check_needs([module])
-    find = partial(find_function, open_libraries(module))
+    libraries = _Libraries(module)
     options = options_of(module, ENGINES.get(module.engine))
     return [
-        EntryHost(module, entry.symbol, weights, find, 0, options, num_veus, number)
+        EntryHost(module, entry.symbol, weights, libraries.find, 0, options, num_veus, number)
         for number, (entry, weights) in enumerate(entries)
     ]
+
+
+@dataclass(frozen=True)
+class _Libraries:
+    """The libraries of a module, which are opened when a function is looked for."""
+
+    module: CodeModule
+
+    @cached_property
+    def opened(self) -> list[ctypes.CDLL]:
+        check_needs([self.module])
+        return open_libraries(self.module)
+
+    def find(self, symbol: str) -> int:
+        """Return the address of a function, 0 if no library has it."""
+        return find_function(self.opened, symbol)

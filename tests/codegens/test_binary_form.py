@@ -16,10 +16,11 @@ import rammer_mlir
 from rammer_mlir.benchmarks.models import build, random_feeds
 from rammer_mlir.checker import verify
 from rammer_mlir.codegens import EntryHost
-from rammer_mlir.engines import needs
+from rammer_mlir.engines import needs, prebuilding
 from rammer_mlir.engines.engine import ENGINES
 from rammer_mlir.engines.graphs.openvino_library import OpenVinoLibrary
 from rammer_mlir.errors import FallbackWarning, MissingPackageError, TargetError
+from rammer_mlir.programs.modules import CodeModule
 from rammer_mlir.runtime.executable import Executable
 from tests.codegens.test_graphs import MODELS, expected, model_of
 from tests.codegens.test_native_engines import feeds_of, two_branches
@@ -94,6 +95,20 @@ def test_loading_compiles_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
             loaded.run(feeds)
         assert ("core_compile_model" in called) == has_compiled
         assert ("core_import_model" in called) == (not has_compiled)
+
+
+def test_a_graph_opens_no_library_while_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def spied(module: CodeModule) -> list[Any]:
+        opened.append(module.form)
+        return known(module)
+
+    known = prebuilding.open_libraries
+    monkeypatch.setattr(prebuilding, "open_libraries", spied)
+    for form, wanted in (("graph", []), ("binary", ["graph"])):
+        compiled(two_branches(8), module_options={"openvino.form": form}).close()
+        assert opened == wanted
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, found: str) -> None:

@@ -22,6 +22,7 @@ from rammer_mlir.scheduling.program import Barrier, Plan, RProgram, Run
 from rammer_mlir.scheduling.simulator import simulate
 from rammer_mlir.scheduling.supersteps import fold, supersteps
 from rammer_mlir.scheduling.verifier import verify
+from rammer_mlir.timeline.predicted import predicted_timeline
 from tests.scheduling.graphs import GraphMaker
 
 SHAPE = (4, 6)
@@ -92,6 +93,15 @@ def test_the_simulator_lets_nothing_run_beside_one() -> None:
             if isinstance(event.item, Run) and event.item.operator in exclusive_operators(graph):
                 others = [other for other in events if other is not event]
                 assert all(o.end <= event.start or o.start >= event.end for o in others)
+
+
+def test_predicted_timelines_name_them() -> None:
+    graph, device = some_exclusive(1), cpu_device(2)
+    plan = ask(get_policy("wavefront"), graph, device)
+    spans = list(predicted_timeline(graph, plan, device, "predicted").spans)
+    found = [span.name for span in spans if span.is_exclusive]
+    assert sorted(found) == sorted(graph.operators[n].name for n in exclusive_operators(graph))
+    assert found and any(span.kind == "rtask" and not span.is_exclusive for span in spans)
 
 
 def test_cuts_are_the_fewest() -> None:
