@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import cast
 
+import numpy as np
+
 from rammer_mlir.engines.graphs.entry import Numbers, constant_array
 from rammer_mlir.programs.json_graph import (
     ELEMENT_TYPES,
@@ -59,23 +61,24 @@ def onnx_model(graph: Graph, weights: Mapping[str, Numbers]) -> bytes:
         weights: inputs that become initializers, by name.
     """
     opset = _text(1, "") + _integer(2, OPSET)
-    return b"".join(
-        (_integer(1, _IR_VERSION), _length(7, _graph(graph, weights)), _length(8, opset))
-    )
+    content = _nested(7, _graph(graph, weights))
+    return b"".join((_integer(1, _IR_VERSION), *content, _length(8, opset)))
 
 
-def _graph(graph: Graph, weights: Mapping[str, Numbers]) -> bytes:
+_Parts = list[bytes | memoryview]
+"""A message in parts: weights are copied once, when all parts are joined."""
+
+
+def _graph(graph: Graph, weights: Mapping[str, Numbers]) -> _Parts:
     numbers = {constant.name: constant_array(constant) for constant in graph.constants}
     given = [tensor for tensor in graph.inputs if tensor.name not in weights]
-    return b"".join(
-        (
-            *(_length(1, _node(node)) for node in graph.nodes),
-            _text(2, graph.name),
-            *(_length(5, _tensor(name, array)) for name, array in (numbers | {**weights}).items()),
-            *(_length(11, _value_info(tensor)) for tensor in given),
-            *(_length(12, _value_info(tensor)) for tensor in graph.outputs),
-        )
-    )
+    found: _Parts = [_length(1, _node(node)) for node in graph.nodes]
+    found.append(_text(2, graph.name))
+    for name, array in (numbers | {**weights}).items():
+        found.extend(_nested(5, _tensor(name, array)))
+    found.extend(_length(11, _value_info(tensor)) for tensor in given)
+    found.extend(_length(12, _value_info(tensor)) for tensor in graph.outputs)
+    return found
 
 
 def _node(node: GraphNode) -> bytes:
@@ -114,10 +117,11 @@ def _attribute_value(place: int, value: float | str) -> bytes:
     return _integer(place, value) if isinstance(value, int) else _float(place, value)
 
 
-def _tensor(name: str, array: Numbers) -> bytes:
+def _tensor(name: str, array: Numbers) -> _Parts:
     dims = (_integer(1, size) for size in array.shape)
     kind = _integer(2, _OF_ARRAYS[array.dtype.name])
-    return b"".join((*dims, kind, _text(8, name), _length(9, array.tobytes())))
+    content = array.reshape(-1).view(np.uint8).data
+    return [*dims, kind, _text(8, name), *_nested(9, [content])]
 
 
 def _value_info(tensor: GraphTensor) -> bytes:
@@ -149,6 +153,10 @@ def _float(place: int, value: float) -> bytes:
 
 def _length(place: int, content: bytes) -> bytes:
     return b"".join((_head(place, _Wire.LENGTH), _varint(len(content)), content))
+
+
+def _nested(place: int, parts: _Parts) -> _Parts:
+    return [_head(place, _Wire.LENGTH) + _varint(sum(map(len, parts))), *parts]
 
 
 def _text(place: int, value: str) -> bytes:
