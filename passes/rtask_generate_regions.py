@@ -8,7 +8,7 @@ from functools import partial
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.dialects.rtask.external import ALIGNMENTS, External
+from rammer_mlir.dialects.rtask.external import ALIGNMENTS, GRAINS, External
 from rammer_mlir.dialects.rtask.module_op import LINKED
 from rammer_mlir.passes.base import OperationError, Pass
 from rammer_mlir.passes.ir.boxes_text import accesses_of
@@ -22,7 +22,7 @@ from rammer_mlir.passes.tiling.choice import TileCost
 from rammer_mlir.passes.tiling.generated import GENERATED
 from rammer_mlir.passes.tiling.kernel import Computation, whole_cost
 from rammer_mlir.programs.module_options import Value, complete, of_owner, read_written
-from rammer_mlir.programs.modules import forms_for
+from rammer_mlir.programs.modules import CPU_FORMS, forms_for
 from rammer_mlir.scheduling.memory import aligned
 
 
@@ -122,12 +122,12 @@ def _checked(outlined: _Outlined, codegen: str, code: object) -> RegionCode:
             f"code generator '{codegen}': expected a RegionCode of form {', '.join(forms)} or "
             f"None, found {found}; mend it, or leave it out",
         )
-    _check_numbers(outlined.function, codegen, code)
+    _check_numbers(outlined, codegen, code)
     return code
 
 
-def _check_numbers(function: ir.OpView, codegen: str, code: RegionCode) -> None:
-    expected = found = ""
+def _check_numbers(outlined: _Outlined, codegen: str, code: RegionCode) -> None:
+    expected, found = _wrong_grain(outlined.region.target, code)
     if bool(code.engine) == (code.form in LINKED):
         expected = "no engine" if code.form in LINKED else "the name of an engine"
         expected, found = f"{expected} for the form {code.form}", f"'{code.engine}'"
@@ -140,10 +140,21 @@ def _check_numbers(function: ir.OpView, codegen: str, code: RegionCode) -> None:
         expected, found = "an efficiency above 0", str(code.efficiency)
     if expected:
         raise OperationError(
-            function,
+            outlined.function,
             f"code generator '{codegen}': expected {expected}, found {found}; mend it, or leave it "
             "out",
         )
+
+
+def _wrong_grain(target: str, code: RegionCode) -> tuple[str, str]:
+    """Return what is expected of a grain, and what is found; nothing if it fits."""
+    if code.grain not in GRAINS:
+        return f"a grain of {', '.join(GRAINS)}", f"'{code.grain}'"
+    if code.grain == "device" and forms_for(target) != CPU_FORMS:
+        return f"the grain region for {target}", "device"
+    if code.grain == "device" and code.num_rtasks != 1:
+        return "one rTask of the grain device", str(code.num_rtasks)
+    return "", ""
 
 
 def _attach(outlined: _Outlined, code: RegionCode, options: Mapping[str, str]) -> None:
@@ -157,7 +168,7 @@ def _attach(outlined: _Outlined, code: RegionCode, options: Mapping[str, str]) -
         )  # fmt: skip
     name = adopt_module(made, ir.InsertionPoint(function))
     has_state = code.has_state or code.form not in LINKED
-    external = External(name, code.symbol, has_state, code.alignment)
+    external = External(name, code.symbol, has_state, code.alignment, code.grain)
     numbers = {
         "num_rtasks": code.num_rtasks,
         "operations": int(outlined.cost.operations / code.efficiency) // code.num_rtasks,

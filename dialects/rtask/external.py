@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.diagnostics import Broken, attribute, module_of
@@ -11,7 +12,13 @@ from rammer_mlir.dialects.rtask.module_op import LINKED
 
 EXTERNAL, STATE = "external", "state"
 
-_ALIGNMENT = "alignment"
+_ALIGNMENT, _GRAIN = "alignment", "grain"
+
+Grain = Literal["region", "device"]
+"""What runs an rTask: the thread of a vEU while others go on, or threads of the library's own on
+the whole device, beside which no other rTask runs."""
+
+GRAINS: tuple[Grain, ...] = get_args(Grain)
 
 _REQUIRED = {"module", "symbol"}
 
@@ -28,7 +35,8 @@ class External:
     It is called as ``int32_t symbol(int64_t rtask, void *argument0, ...)`` with the start of each
     input and output, all dense in row-major order, and returns 0 if it succeeds. One that has a
     state is opened once, and called as ``int32_t (void *state, int64_t rtask, void **arguments)``.
-    Inputs and outputs begin at multiples of ``alignment`` bytes.
+    Inputs and outputs begin at multiples of ``alignment`` bytes. If its ``grain`` is ``device``,
+    its only rTask has the device to itself.
 
     On a GPU, all threads of the block that runs the rTask call
     ``void symbol(int64_t rtask, int32_t thread, int32_t threads, void *argument0, ...)``.
@@ -38,6 +46,12 @@ class External:
     symbol: str
     has_state: bool = False
     alignment: int = 1
+    grain: Grain = "region"
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether no other rTask runs beside its own."""
+        return self.grain == "device"
 
     def as_attribute(self) -> ir.DictAttr:
         """Return the attribute."""
@@ -50,6 +64,8 @@ class External:
         if self.alignment > 1:
             i64 = ir.IntegerType.get_signless(64)
             entries[_ALIGNMENT] = ir.IntegerAttr.get(i64, self.alignment)
+        if self.is_exclusive:
+            entries[_GRAIN] = ir.StringAttr.get(self.grain)
         return ir.DictAttr.get(entries)
 
 
@@ -66,7 +82,7 @@ def external_of(op: ir.Operation, dictionary: ir.DictAttr) -> External:
     module, symbol = entries.get("module"), entries.get("symbol")
     has_state = isinstance(entries.get(STATE), ir.UnitAttr)
     if (
-        not _REQUIRED <= entries.keys() <= _REQUIRED | {STATE, _ALIGNMENT}
+        not _REQUIRED <= entries.keys() <= _REQUIRED | {STATE, _ALIGNMENT, _GRAIN}
         or has_state != (STATE in entries)
         or not isinstance(module, ir.FlatSymbolRefAttr)
         or not isinstance(symbol, ir.StringAttr)
@@ -76,7 +92,8 @@ def external_of(op: ir.Operation, dictionary: ir.DictAttr) -> External:
         rule = "a function of another module is the rKernel"
         raise Broken(op, "a symbol module and the name of a function in external", names, rule)
     alignment = _alignment(op, entries.get(_ALIGNMENT))
-    return External(module.value, symbol.value, has_state, alignment)
+    grain = _grain(op, entries.get(_GRAIN))
+    return External(module.value, symbol.value, has_state, alignment, grain)
 
 
 def _alignment(op: ir.Operation, given: ir.Attribute | None) -> int:
@@ -87,6 +104,16 @@ def _alignment(op: ir.Operation, given: ir.Attribute | None) -> int:
         expected = f"an alignment of {', '.join(map(str, ALIGNMENTS))} bytes in external"
         raise Broken(op, expected, str(given), "buffers begin on cache lines at most")
     return found
+
+
+def _grain(op: ir.Operation, given: ir.Attribute | None) -> Grain:
+    if given is None:
+        return "region"
+    for grain in GRAINS:
+        if isinstance(given, ir.StringAttr) and given.value == grain:
+            return grain
+    rule = "code computes on a vEU, or on the whole device"
+    raise Broken(op, f"a grain of {', '.join(GRAINS)} in external", str(given), rule)
 
 
 def check_external(op: ir.Operation, function: ir.Operation) -> None:
@@ -108,3 +135,8 @@ def check_external(op: ir.Operation, function: ir.Operation) -> None:
     form = attribute(module, "form", ir.StringAttr).value
     if form not in LINKED and not external.has_state:
         raise Broken(op, "state in external", "none", f"what runs the form {form} is opened once")
+    if external.is_exclusive:
+        count = ir.IntegerAttr(op.attributes["num_rtasks"]).value
+        if count != 1:
+            rule = "it has the device to itself"
+            raise Broken(op, "one rTask of the grain device", count, rule)

@@ -1103,6 +1103,29 @@ func.func private @k(index, memref<4xf32>)
 
 // -----
 
+// External rKernels of a grain that there is not, and of the whole device with several rTasks.
+// expected-error@below {{'rtask.kernel' op expected a grain of region, device in external, got "machine": code computes on a vEU, or on the whole device}}
+"rtask.kernel"() {function = @k, num_rtasks = 1 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64, reads = [],
+  writes = [{argument = 0 : i64, offsets = affine_map<(d0) -> (0)>, sizes = array<i64: 4>}],
+  external = {module = @code, symbol = "k", grain = "machine"}
+} : () -> ()
+"rtask.module"() {sym_name = "code", form = "c", code = "int k;"} : () -> ()
+func.func private @k(index, memref<4xf32>)
+
+// -----
+
+// expected-error@below {{'rtask.kernel' op expected one rTask of the grain device, got 2: it has the device to itself}}
+"rtask.kernel"() {function = @k, num_rtasks = 2 : i64, threads = 1 : i64,
+  shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64, reads = [],
+  writes = [{argument = 0 : i64, offsets = affine_map<(d0) -> (d0 * 2)>, sizes = array<i64: 2>}],
+  external = {module = @code, symbol = "k", grain = "device"}
+} : () -> ()
+"rtask.module"() {sym_name = "code", form = "c", code = "int k;"} : () -> ()
+func.func private @k(index, memref<4xf32>)
+
+// -----
+
 // expected-error@below {{'rtask.kernel' op expected state in external, got none: what runs the form graph is opened once}}
 "rtask.kernel"() {function = @k, num_rtasks = 1 : i64, threads = 1 : i64,
   shared_memory = 0 : i64, barriers = 0 : i64, operations = 4 : i64, bytes = 32 : i64, reads = [],

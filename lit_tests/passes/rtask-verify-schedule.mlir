@@ -142,3 +142,36 @@ func.func @main(%x: memref<4x16xf32>, %y: memref<4x16xf32> {rtask.output}) {
   }
   return
 }
+
+// -----
+
+// An rTask of the grain device beside another one, which touches other memory.
+// expected-error@unknown {{rows[2] on vEU 1 order 0 may run beside whole[0] on vEU 0 order 2, which uses the whole device: expected each other rTask to end before it starts, or to start behind it}}
+"rtask.module"() {sym_name = "code", form = "c", code = "int32_t whole(int64_t rtask, const float *x, float *y);"} : () -> ()
+rtask.kernel @whole rtasks(1) operations(50000) bytes(512) attributes {external = {grain = "device", module = @code, symbol = "whole"}} {
+  reads 0[0 +: 4, 0 +: 16]
+  writes 1[0 +: 4, 0 +: 16]
+}
+func.func private @whole(index, memref<4x16xf32>, memref<4x16xf32>)
+rtask.kernel @rows rtasks(4) operations(50000) bytes(128) {
+  reads 0[d0 +: 1, 0 +: 16]
+  writes 1[d0 +: 1, 0 +: 16]
+}
+func.func private @rows(%id: index, %a: memref<4x16xf32>, %out: memref<4x16xf32>) {
+  return
+}
+func.func @main(%x: memref<4x16xf32>, %y: memref<4x16xf32> {rtask.output}, %z: memref<4x16xf32> {rtask.output}) {
+  rtask.program on "cpu" veus(2) buffers(
+      %x: memref<4x16xf32>,
+      %y: memref<4x16xf32>,
+      %z: memref<4x16xf32>) {
+    veu 0 {
+      run @rows[0..1] of 0 (%x, %z)
+      run @whole[0] of 1 (%x, %y)
+    }
+    veu 1 {
+      run @rows[2..3] of 0 (%x, %z)
+    }
+  }
+  return
+}

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.cpu.entry_frame import EntryFrame, Span
-from rammer_mlir.lowering.cpu.runtime import NANOSECONDS
+from rammer_mlir.lowering.cpu.runtime import NANOSECONDS, WAIT
 from rammer_mlir.lowering.llvm.builders import (
     add,
     branch,
@@ -46,12 +46,15 @@ programs would pay a second of compile time for a microsecond.
 """
 
 
-def define_dispatch_loop(name: str, kernels: Sequence[KernelSymbol], *, traced: bool) -> None:
+def define_dispatch_loop(
+    name: str, kernels: Sequence[KernelSymbol], *, traced: bool, wait: str = WAIT
+) -> None:
     """Define the function that executes one vEU's records of the task table.
 
-    With ``traced``, it writes the start and end of every record, in nanoseconds.
+    With ``traced``, it writes the start and end of every record, in nanoseconds. ``wait`` is the
+    runtime's function that waits.
     """
-    _DispatchLoop(EntryFrame(name), kernels, traced=traced).build()
+    _DispatchLoop(EntryFrame(name, wait), kernels, traced=traced).build()
 
 
 class _DispatchLoop:
@@ -137,10 +140,13 @@ class _DispatchLoop:
             store(call_for(i64(), NANOSECONDS), address)
 
 
-def define_straight_line(name: str, program: Program) -> None:
-    """Define the function that executes each vEU by code of its own, with constant operands."""
+def define_straight_line(name: str, program: Program, *, wait: str = WAIT) -> None:
+    """Define the function that executes each vEU by code of its own, with constant operands.
+
+    ``wait`` is the runtime's function that waits.
+    """
     (launch,) = program.launches
-    straight = _StraightLine(EntryFrame(name), program)
+    straight = _StraightLine(EntryFrame(name, wait), program)
     straight.build([straight.build_veu(records) for records in launch.veus])
 
 

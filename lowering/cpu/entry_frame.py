@@ -45,8 +45,14 @@ class EntryFrame:
         base: the vEU's step counter before this run.
     """
 
-    def __init__(self, name: str) -> None:
-        """Define the function at the current insertion point, and read the context."""
+    def __init__(self, name: str, wait: str = WAIT) -> None:
+        """Define the function at the current insertion point, and read the context.
+
+        Args:
+            name: of the function.
+            wait: the runtime's function that waits.
+        """
+        self._wait = wait
         self.entry = define(name, i64(), pointer())
         self.finish = self.entry.create_after()
         self.veu, self._context = self.entry.arguments
@@ -85,7 +91,7 @@ class EntryFrame:
     def wait(self, veu: Number, steps: ir.Value) -> None:
         """Wait until a vEU has completed so many steps of this run."""
         target = add(self._before(veu), steps)
-        call(WAIT, self._counter_of(veu), target, self._spins)
+        call(self._wait, self._counter_of(veu), target, self._spins)
 
     def run(
         self,

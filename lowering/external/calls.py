@@ -20,6 +20,7 @@ from rammer_mlir.lowering.external.code import functions_of
 from rammer_mlir.lowering.llvm.builders import (
     branch,
     branch_if,
+    call,
     call_for,
     constant,
     define,
@@ -37,6 +38,8 @@ from rammer_mlir.passes.ir.entry import functions, symbol_name
 from rammer_mlir.passes.ir.kernels import described_kernels
 from rammer_mlir.programs.modules import NATIVE
 from rammer_mlir.programs.native_interface import (
+    BEGIN_EXCLUSIVE,
+    END_EXCLUSIVE,
     MODULE_WORDS,
     MODULES,
     RUN_CALLS,
@@ -193,10 +196,14 @@ def _define(kernel: ExternalKernel, number: int, row: int | None, name: str) -> 
     failed = entry.create_after()
     done = failed.create_after()
     with ir.InsertionPoint(entry):
+        if kernel.external.is_exclusive:
+            call(BEGIN_EXCLUSIVE)
         if row is None:
             status = call_for(i32(), kernel.external.symbol, *entry.arguments)
         else:
             status = _call_by_table(row, *entry.arguments)
+        if kernel.external.is_exclusive:
+            call(END_EXCLUSIVE)
         branch_if(is_equal(status, constant(0, i32())), done, failed)
     with ir.InsertionPoint(failed):
         word = llvm.OrOp(llvm.ZExtOp(i64(), status).result, constant(number << STATUS_BITS)).result

@@ -30,7 +30,8 @@ class KernelSource:
 
     Two rKernels that differ in their names only are equal; shapes and types are in the text. An
     external one is a declaration in the text, its function is in code from elsewhere; ``weights``
-    are the numbers of its buffers that are weights, which a state may depend on.
+    are the numbers of its buffers that are weights, which a state may depend on. An exclusive one
+    may use a thread for each of ``num_veus``.
     """
 
     text: str
@@ -38,6 +39,7 @@ class KernelSource:
     external: External | None = None
     code: tuple[ForeignCode, ...] = ()
     weights: tuple[int, ...] = ()
+    num_veus: int = 1
 
     def key(self, machine: Machine) -> str:
         """Return what its time depends on, as a hash: itself, the processor and the compiler."""
@@ -45,6 +47,7 @@ class KernelSource:
             str(_METHOD), self.text, str(self.num_rtasks),
             *([self.external.symbol, str(self.weights)] if self.external else []),
             *(_identity(each) for each in self.code),
+            *([f"vEUs {self.num_veus}"] if self.num_veus > 1 else []),
             machine.triple, machine.cpu, machine.features, str(machine.vector_bits),
             *(f"{package} {_version(package)}" for package in _COMPILER),
         )  # fmt: skip
@@ -64,8 +67,13 @@ def _version(package: str) -> str:
         return "none"
 
 
-def isolate(module: ir.Module, function: ir.OpView, num_rtasks: int) -> KernelSource:
-    """Copy an rKernel, with the constants that it reads, out of a module at the `buffers` stage."""
+def isolate(
+    module: ir.Module, function: ir.OpView, num_rtasks: int, num_veus: int = 1
+) -> KernelSource:
+    """Copy an rKernel, with the constants that it reads, out of a module at the `buffers` stage.
+
+    ``num_veus`` is how many threads it may use if it is exclusive.
+    """
     with module.context, ir.Location.unknown():
         alone = ir.Module.create()
         end = ir.InsertionPoint(alone.body)
@@ -81,7 +89,8 @@ def isolate(module: ir.Module, function: ir.OpView, num_rtasks: int) -> KernelSo
             return KernelSource(str(alone), num_rtasks)
         code = tuple(each for each in read_code(module) if each.name == external.module)
         weights = _weights(module, symbol_name(function)) if external.has_state else ()
-        return KernelSource(str(alone), num_rtasks, external, code, weights)
+        threads = num_veus if external.is_exclusive else 1
+        return KernelSource(str(alone), num_rtasks, external, code, weights, threads)
 
 
 def _weights(module: ir.Module, kernel: str) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +80,7 @@ def open_states(
     weights = [address_of(a) if n in source.weights else None for n, a in enumerate(arguments)]
     modules = [code.module for code in source.code]
     entry = ModuleEntry(external.module, external.symbol, 0)
-    return OpenModules(modules, [entry], [weights], library.address(MODULES))
+    return OpenModules(modules, [entry], [weights], library.address(MODULES), source.num_veus)
 
 
 def _llvm_ir(source: KernelSource) -> str:
@@ -99,5 +99,7 @@ def define_if_external(module: ir.Module, source: KernelSource) -> None:
         kind = ir.FunctionType(ir.TypeAttr(kernel.operation.attributes["function_type"]).value)
         kernel.operation.erase()
         (code,) = source.code
-        external = ExternalKernel(KERNEL, source.external, len(kind.inputs) - 1, code.form)
+        # By itself it is alone anyway: there is no program whose other vEUs wait.
+        alone = replace(source.external, grain="region")
+        external = ExternalKernel(KERNEL, alone, len(kind.inputs) - 1, code.form)
         define_external_kernels(module, [external], {KERNEL: 0}, "")

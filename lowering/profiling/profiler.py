@@ -17,7 +17,10 @@ from rammer_mlir.scheduling.graph import MeasuredSeconds
 
 
 def profile_kernels(
-    module: ir.Module, store: ProfileStore | None = None, executor: Executor | None = None
+    module: ir.Module,
+    store: ProfileStore | None = None,
+    executor: Executor | None = None,
+    num_veus: int = 1,
 ) -> int:
     """Write measured times on every ``rtask.kernel`` of a module at the `buffers` stage.
 
@@ -27,6 +30,7 @@ def profile_kernels(
         executor: where rKernels are measured: processes, or a cluster of machines like this one
             (Dask's ``client.get_executor()``); one after the other here if None, which disturbs
             the measurements least.
+        num_veus: threads that an exclusive rKernel may use.
 
     Returns:
         How many rKernels were measured, and not found in the store.
@@ -35,7 +39,7 @@ def profile_kernels(
     machine = host_machine()
     kernels = {symbol_name(function): function for function in functions(module)}
     sources = {
-        name: isolate(module, kernels[name], _num_rtasks(description))
+        name: isolate(module, kernels[name], _num_rtasks(description), num_veus)
         for name, description in described_kernels(module).items()
     }
     keys = {name: source.key(machine) for name, source in sources.items()}

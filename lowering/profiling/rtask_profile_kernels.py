@@ -17,12 +17,15 @@ class ProfileKernels(Pass):
     """Measure every rKernel on this processor, or take its time from the cache.
 
     The cache is ``cache``, or the file that ``RAMMER_PROFILES`` names, or one in the user's folder.
+    An exclusive rKernel may use ``num-veus`` threads.
     """
 
     name: ClassVar[str] = "rtask-profile-kernels"
 
     cache: str = ""
+    num_veus: int = 1
 
     def run(self, module: ir.Module) -> None:
         """Give the descriptions of a module at the `buffers` stage measured times."""
-        profile_kernels(module, ProfileStore(Path(self.cache) if self.cache else default_path()))
+        store = ProfileStore(Path(self.cache) if self.cache else default_path())
+        profile_kernels(module, store, num_veus=self.num_veus)

@@ -39,8 +39,9 @@ def _kernel(graph: TaskGraph, user: int, inside: list[int]) -> KernelAccesses:
         return tuple(_box(a, widths[a.argument], inside[a.argument]) for a in accesses)
 
     return KernelAccesses(
-        kernel.num_rtasks, boxes(kernel.reads), boxes(kernel.writes), boxes(kernel.updates)
-    )
+        kernel.num_rtasks, boxes(kernel.reads), boxes(kernel.writes), boxes(kernel.updates),
+        kernel.is_exclusive,
+    )  # fmt: skip
 
 
 def _box(access: Access, width: int, inside: int) -> BoxAccess:

@@ -44,13 +44,16 @@ def program_of(
     programs = scheduled.plan.programs
     groups = [[program] for program in programs] if separate else [programs]
     kernels = _kernels_by_first_use(scheduled)
+    launches = tuple(_launch(group, num_veus) for group in groups)
+    if any(scheduled.builder.kernel(kernel.name).is_exclusive for kernel in kernels):
+        launches = tuple(map(_without_last_waits, launches))
     return Program(
         kernels=tuple(kernels),
         operators=tuple(
             Operator(operator.name, _number(kernels, call), resolver.slots(call))
             for operator, call in zip(scheduled.builder.operators, scheduled.calls, strict=True)
         ),
-        launches=tuple(_launch(group, num_veus) for group in groups),
+        launches=launches,
     )
 
 
@@ -84,6 +87,15 @@ def _launch(programs: Sequence[RProgram], num_veus: int) -> Launch:
             veus[veu].extend(_record(item, before) for item in items)
             steps[veu] += sum(item.count for item in items if isinstance(item, Run))
     return Launch(tuple(map(tuple, veus)))
+
+
+def _without_last_waits(launch: Launch) -> Launch:
+    """Leave out barriers that no run follows: a vEU that only waits need not be launched."""
+    veus: list[tuple[Record, ...]] = []
+    for records in launch.veus:
+        runs = [n for n, record in enumerate(records) if isinstance(record, RunRecord)]
+        veus.append(records[: runs[-1] + 1] if runs else ())
+    return Launch(tuple(veus))
 
 
 def _record(item: Item, before: Sequence[int]) -> Record:

@@ -205,6 +205,7 @@ def _rkernel(description: ir.OpView, function: ir.OpView) -> RKernel:
         barriers=integer("barriers"),
         measured=_measured(op),
         module="" if external is None else external.module,
+        is_exclusive=external is not None and external.is_exclusive,
     )
 
 

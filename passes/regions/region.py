@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.dialects.rtask.external import Grain
 from rammer_mlir.passes.ir.boxes_text import Box
 from rammer_mlir.passes.ir.constants import ConstantArgument
 from rammer_mlir.passes.ir.entry import COMPOSITE, entry_block, functions, symbol_name
@@ -114,6 +115,9 @@ class RegionCode:
         scratch_bytes: memory that each rTask may write, and that nothing reads later: one more
             buffer behind the outputs, in which rTask ``i`` has the bytes from ``i * n`` on, where
             ``n`` is the number rounded up to a multiple of 64. 0 for no such buffer.
+        grain: ``region``: the code computes on the thread of the vEU that calls it, and other
+            rTasks run beside it; ``device``: on threads of its own, as many as there are vEUs, and
+            nothing runs beside it. Such code is one rTask, and is for CPUs.
     """
 
     code: str | bytes
@@ -130,6 +134,7 @@ class RegionCode:
     alignment: int = 1
     efficiency: float = 1.0
     scratch_bytes: int = 0
+    grain: Grain = "region"
 
 
 def region_of(

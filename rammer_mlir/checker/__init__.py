@@ -6,7 +6,7 @@ import zipfile
 from dataclasses import dataclass
 
 from rammer_mlir.checker.artifact import artifacts
-from rammer_mlir.checker.proof import Memory, Schedule
+from rammer_mlir.checker.proof import Memory, Schedule, check_exclusive
 from rammer_mlir.errors import ArtifactError, RammerError
 
 
@@ -36,6 +36,7 @@ def verify(path: str | os.PathLike[str]) -> Proven:
         with zipfile.ZipFile(path) as file:
             for artifact in artifacts(file):
                 schedule = Schedule(artifact)
+                check_exclusive(artifact, schedule)
                 Memory(artifact, schedule)
                 counts = len(schedule.veu), schedule.waits, len(artifact.values)
                 found.append((len(artifact.launches[0]), *counts))

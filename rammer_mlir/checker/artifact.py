@@ -115,6 +115,8 @@ class Artifact:
         self._read_values(proof["values"])
         self._read_operators(program, proof)
         self._read_accesses(proof["kernels"], self._read("boxes.bin", "<i8"))
+        found = integers(proof.get("exclusive", ()), "exclusive rKernels", len(self._arity))
+        self.is_exclusive = np.isin(self.kernels, found)  # of rOperators
         self._read_tables(program["launches"])
 
     def _places(self, rows: Iterable[Any]) -> Array:  # number of the buffer, offset

@@ -232,3 +232,20 @@ class Memory:
             f"rule 5 (memory): {artifact.values[a[at]]} and {artifact.values[b[at]]} share bytes: "
             "expected all uses of one to end before the other is used"
         ))  # fmt: skip
+
+
+def check_exclusive(artifact: Artifact, schedule: Schedule) -> None:
+    """Check rule 7: of an exclusive rTask and any other, one ends before the other starts."""
+    exclusive = np.flatnonzero(np.repeat(artifact.is_exclusive, np.diff(schedule.base)))
+    limit(len(exclusive) * len(schedule.veu), "exclusive rTasks, times rTasks", 1 << 26)
+    for task in exclusive.tolist():
+        _check_alone(schedule, task)
+
+
+def _check_alone(schedule: Schedule, task: int) -> None:
+    before = schedule.step <= schedule.clocks[schedule.clock[task], schedule.veu]
+    behind = schedule.step[task] <= schedule.clocks[schedule.clock, schedule.veu[task]]
+    refuse(~(before | behind | (schedule.veu == schedule.veu[task])), lambda at: (
+        f"rule 7 (alone): {schedule.name(at)} may run beside {schedule.name(task)}, which uses the "
+        "whole device: expected barriers that order them"
+    ))  # fmt: skip

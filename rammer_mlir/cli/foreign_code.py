@@ -51,7 +51,8 @@ def _lines(model: Executable | GpuExecutable) -> Iterator[str]:
         count = sum(kernel in module.kernels for kernel in operators)
         share = _share(module.operations, total)
         given = "".join(f", {name}={value}" for name, value in module.options)
-        yield f"module '{module.name}'  {module.form}, {count} rOperators{share}{given}"
+        grain = ", grain device" if image.proof.exclusive.intersection(module.kernels) else ""
+        yield f"module '{module.name}'  {module.form}, {count} rOperators{share}{grain}{given}"
     kernels = {kernel for module in image.modules for kernel in module.kernels}
     foreign = sum(kernel in kernels for kernel in operators)
     share = _share(sum(module.operations for module in image.modules), total)

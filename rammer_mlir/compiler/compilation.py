@@ -234,7 +234,8 @@ class Compilation:
         self._work.executor = executor
         self.run_to("buffers")
         with self._work.timed("profile"):
-            return profile_kernels(self.module, executor=executor)
+            num_veus = self._options.num_veus
+            return profile_kernels(self.module, executor=executor, num_veus=num_veus)
 
     def task_graph(self) -> TaskGraph:
         """Return the tiled rOperators on buffers as what policies schedule."""

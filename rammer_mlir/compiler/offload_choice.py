@@ -209,7 +209,8 @@ class _Trials:
         module = self.module(choice)
         _run(module, self._passes.kernels)
         if self._work.options.measured:
-            profile_kernels(module, executor=self._work.executor)
+            workers, num_veus = self._work.executor, self._work.options.num_veus
+            profile_kernels(module, executor=workers, num_veus=num_veus)
         _run(module, self._passes.costs)
         return graph_of_operators(module).graph()
 

@@ -294,7 +294,7 @@ def _offered(options: CompileOptions, target: str) -> str:
 
 def _scheduled(options: CompileOptions) -> tuple[str, ...]:
     return (
-        *(["rtask-profile-kernels"] if options.measured else []),
+        *([f"rtask-profile-kernels{{num-veus={options.num_veus}}}"] if options.measured else []),
         *applied_costs(options),
         f"rtask-schedule{{policy={options.policy} num-veus={options.num_veus}"
         f' device="{options.device}"'

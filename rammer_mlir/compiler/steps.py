@@ -37,12 +37,15 @@ from rammer_mlir.programs.residency import (
     Multiprocessors,
     check_residency,
 )
+from rammer_mlir.runtime.external import with_prebuilt_modules
 from rammer_mlir.scheduling.report import summary
 
 
 def lower_to_threads(work: Work) -> None:
     """CPU: rKernels as LLVM functions, the schedule as a table and the code that executes it."""
     _lower_to_threads(work, host_machine())
+    assert isinstance(work.image, CpuImage)
+    work.image = with_prebuilt_modules(work.image)
 
 
 def lower_to_threads_of(named: NamedMachine) -> Step:

@@ -11,7 +11,10 @@ from rammer_mlir.support.plugins import Registry, check_name, refuse
 class Engine(Protocol):
     """Runs what an ``rtask.module`` of the form ``graph`` or ``binary`` holds.
 
-    It may have ``options``, a sequence of ``ModuleOption``: what users decide about it.
+    It may have ``options``, a sequence of ``ModuleOption``: what users decide about it; and a
+    function ``prebuilt(hosts)``, which makes a module anew for this machine while the program is
+    compiled: it gets what ``open`` gets of each function of the module, but ``run_calls``, and
+    returns a module of the form ``binary``, or None to leave it as it is.
     """
 
     name: ClassVar[str]

@@ -23,6 +23,8 @@ class EntryHost:
         run_calls: address of the compiled function that makes the calls of a ``CallList``, which
             is its state; 0 if the module's code is linked with ours.
         options: values of the options that the engine declares.
+        num_veus: vEUs of the program: how many threads code of the grain ``device`` may use.
+        number: of the function among those of its module.
     """
 
     module: CodeModule
@@ -31,6 +33,8 @@ class EntryHost:
     find: Callable[[str], int]
     run_calls: int = 0
     options: Mapping[str, Value] = field(default_factory=dict[str, Value])
+    num_veus: int = 1
+    number: int = 0
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ class OpenModules:
         entries: Sequence[ModuleEntry],
         weights: Sequence[Weights],
         table: int,
+        num_veus: int = 1,
     ) -> None:
         """Open all functions with a state, and enter them in the table of the compiled code.
 
@@ -41,6 +42,7 @@ class OpenModules:
             entries: functions with a state, in the order of the table.
             weights: of the buffers of each function.
             table: the address of the table.
+            num_veus: vEUs of the program.
 
         Raises:
             RammerError: if a package is missing, or a function cannot be opened.
@@ -49,6 +51,8 @@ class OpenModules:
         self._open: list[OpenEntry] = []
         self._kernels = [entry.kernel for entry in entries]
         self._libraries = {module.name: open_libraries(module) for module in modules}
+        self._num_veus = num_veus
+        self._numbers: dict[str, int] = {}
         self.seconds: dict[str, float] = {}
         by_name = {module.name: module for module in modules}
         rows = (ctypes.c_uint64 * MODULE_WORDS * len(entries)).from_address(table)
@@ -63,21 +67,23 @@ class OpenModules:
         self, module: CodeModule, entry: ModuleEntry, row: ctypes.Array[ctypes.c_uint64], w: Weights
     ) -> None:
         begin = time.perf_counter()
-        find = partial(self._find, module.name)
-        host = EntryHost(module, entry.symbol, w, find, row[ModuleWord.RUN])
+        find = partial(find_function, self._libraries[module.name])
+        number = self._numbers.setdefault(module.name, 0)
+        self._numbers[module.name] += 1
+        host = EntryHost(
+            module, entry.symbol, w, find, row[ModuleWord.RUN], num_veus=self._num_veus,
+            number=number,
+        )  # fmt: skip
         if module.form in NATIVE:
             addresses = [row[ModuleWord[name]] for name in ("OPEN", "RUN", "CLOSE")]
             opened = open_native(host, *addresses)
         else:
             engine = ENGINES.get(module.engine)
-            opened = engine.open(replace(host, options=_options(module, engine)))
+            opened = engine.open(replace(host, options=options_of(module, engine)))
         self._open.append(opened)
         row[ModuleWord.FUNCTION], row[ModuleWord.STATE] = opened.function, opened.state
         spent = self.seconds.get(module.name, 0.0) + time.perf_counter() - begin
         self.seconds[module.name] = spent
-
-    def _find(self, module: str, symbol: str) -> int:
-        return find_function(self._libraries[module], symbol)
 
     def explain(self, kernel: int) -> str:
         """Return why the last run of an rKernel failed, in words; empty if that is not known."""
@@ -90,7 +96,7 @@ class OpenModules:
             self._open.pop().close()
 
 
-def _options(module: CodeModule, engine: Engine) -> dict[str, Value]:
+def options_of(module: CodeModule, engine: Engine) -> dict[str, Value]:
     """Return the values of an engine's options for a module.
 
     Raises:

@@ -23,6 +23,7 @@ class ModuleOption:
         help: for people, without a full stop.
         choices: the only texts that it takes; any if empty.
         least: the least number that it takes, None for no limit.
+        words: texts that it takes beside values of its type.
     """
 
     name: str
@@ -30,6 +31,7 @@ class ModuleOption:
     help: str
     choices: tuple[str, ...] = ()
     least: float | None = None
+    words: tuple[str, ...] = ()
 
     @property
     def expected(self) -> str:
@@ -37,14 +39,16 @@ class ModuleOption:
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         limit = "" if self.least is None else f" of at least {self.least:g}"
-        return _WORDS[type(self.default)] + limit
+        return ", or ".join((_WORDS[type(self.default)] + limit, *self.words))
 
     def read(self, value: object) -> Value:
-        """Return a value of the option's type, from that type or text.
+        """Return a value of the option's type, or one of its words, from that type or text.
 
         Raises:
             ValueError: if it is none that the option takes.
         """
+        if text_of(value) in self.words:
+            return text_of(value)
         found = self._converted(text_of(value))
         is_listed = not self.choices or found in self.choices
         if not is_listed or (isinstance(found, int | float) and not self._is_enough(found)):

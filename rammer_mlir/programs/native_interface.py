@@ -64,6 +64,11 @@ RUN_CALLS = "rammer_run_calls"
 C functions of a list, which is its state, and returns 0, or 1 if one of them failed.
 """
 
+BEGIN_EXCLUSIVE, END_EXCLUSIVE = "rammer_begin_exclusive", "rammer_end_exclusive"
+"""CPU: functions that are called around exclusive rTasks, in programs that have such: between them,
+vEUs that wait sleep instead of polling.
+"""
+
 CALL_ARGUMENTS = 8
 """Arguments of each call of a list; a function of fewer ignores the others, as C's rules allow."""
 

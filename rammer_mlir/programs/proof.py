@@ -64,12 +64,14 @@ class KernelAccesses:
         writes: elements that they write, each by one rTask.
         updates: elements that they may read and write, also several of them (atomics);
             rOperators that update one value do so in the program's order.
+        is_exclusive: whether no other rTask runs beside its own.
     """
 
     num_rtasks: int
     reads: tuple[BoxAccess, ...]
     writes: tuple[BoxAccess, ...]
     updates: tuple[BoxAccess, ...]
+    is_exclusive: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,3 +87,8 @@ class Proof:
     values: tuple[ValuePlace, ...]
     kernels: tuple[KernelAccesses, ...]
     operands: tuple[tuple[int, ...], ...]
+
+    @property
+    def exclusive(self) -> frozenset[int]:
+        """The numbers of the rKernels whose rTasks have the device to themselves."""
+        return frozenset(n for n, kernel in enumerate(self.kernels) if kernel.is_exclusive)

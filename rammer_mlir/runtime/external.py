@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 
+from rammer_mlir.engines.prebuilding import prebuilt
 from rammer_mlir.engines.table import OpenModules, Weights, weights_of
 from rammer_mlir.errors import FallbackWarning, TargetError
 from rammer_mlir.programs.cpu_image import CpuImage
@@ -38,12 +40,27 @@ def open_modules(image: CpuImage, table: int) -> OpenModules:
     Raises:
         RammerError: if a package is missing, or a function cannot be opened.
     """
+    return OpenModules(image.modules, image.entries, _weights(image), table, image.num_veus)
+
+
+def with_prebuilt_modules(image: CpuImage) -> CpuImage:
+    """Return a program whose engines made those modules anew that users want prebuilt.
+
+    Raises:
+        RammerError: if an engine fails.
+    """
+    modules = prebuilt(image.modules, image.entries, _weights(image), image.num_veus)
+    return replace(image, modules=modules)
+
+
+def _weights(image: CpuImage) -> list[Weights]:
+    """Return the weights of the buffers of each function with a state."""
     kernels = {entry.kernel for entry in image.entries}
     operands: dict[int, list[Weights]] = {kernel: [] for kernel in kernels}
     for operator in image.program.operators:
         if operator.kernel in kernels:
             operands[operator.kernel].append([_weight(image, slot) for slot in operator.slots])
-    return OpenModules(image.modules, image.entries, weights_of(image.entries, operands), table)
+    return weights_of(image.entries, operands)
 
 
 def _weight(image: CpuImage, slot: Slot) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,9 @@ from rammer_mlir.runtime.parts import Members
 
 _PROGRAM, _PROOF, _BOXES = "program.json", "proof.json", "boxes.bin"
 
+_EXCLUSIVE = "exclusive"
+"""Entry of the proof, where there are any: rKernels whose rTasks have the device to themselves."""
+
 
 def write_program(program: Program, proof: Proof) -> dict[str, bytes]:
     """Return the members that hold a program's records and its proof."""
@@ -41,6 +44,7 @@ def write_program(program: Program, proof: Proof) -> dict[str, bytes]:
             (operator.kernel, _write_operands(operator, values, proof))
             for operator, values in zip(program.operators, proof.operands, strict=True)
         ],
+        **({_EXCLUSIVE: sorted(proof.exclusive)} if proof.exclusive else {}),
     }
     return {
         _PROGRAM: _compact(_write_records(program)),
@@ -85,7 +89,10 @@ def read_proof(members: Members) -> Proof:
             ValuePlace(name, kind, Slot(*place), num_bytes)
             for name, kind, place, num_bytes in found["values"]
         ),
-        kernels=tuple(_read_accesses(kernel, boxes) for kernel in found["kernels"]),
+        kernels=tuple(
+            replace(_read_accesses(kernel, boxes), is_exclusive=number in found.get(_EXCLUSIVE, ()))
+            for number, kernel in enumerate(found["kernels"])
+        ),
         operands=tuple(tuple(value for value, _ in operands) for _, operands in found["operators"]),
     )
 
@@ -152,9 +159,10 @@ def _write_box(access: BoxAccess, boxes: _Boxes) -> list[object]:
 
 def _read_accesses(found: Sequence[Any], boxes: NDArray[np.int64]) -> KernelAccesses:
     num_rtasks, *kinds = found
-    return KernelAccesses(
-        num_rtasks, *(tuple(_read_box(box, num_rtasks, boxes) for box in kind) for kind in kinds)
+    reads, writes, updates = (
+        tuple(_read_box(box, num_rtasks, boxes) for box in kind) for kind in kinds
     )
+    return KernelAccesses(num_rtasks, reads, writes, updates)
 
 
 def _read_box(found: Sequence[Any], num_rtasks: int, boxes: NDArray[np.int64]) -> BoxAccess:

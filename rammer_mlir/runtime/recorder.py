@@ -23,4 +23,5 @@ class Recorder:
     def timeline(self, title: str) -> Timeline:
         """Return what was recorded, from the run's first record on."""
         image = self._image
-        return measured_timeline(image.program, self._times, title, image.module_names)
+        modules, exclusive = image.module_names, image.proof.exclusive
+        return measured_timeline(image.program, self._times, title, modules, exclusive)

@@ -34,7 +34,8 @@ def rtask_seconds(kernel: RKernel, device: Device) -> float:
 
     The model takes its arithmetic or its traffic, whichever is longer. An operator's rTasks run
     side by side, so as many vEUs as it fills share the memory, also for those that were measured
-    alone. Memory that the vEU's cache still holds costs no traffic.
+    alone. Memory that the vEU's cache still holds costs no traffic. An exclusive rTask computes as
+    all vEUs together do.
     """
     active = max(1, min(kernel.num_rtasks, device.num_veus))
     shared = device.total_bytes_per_second / active
@@ -43,8 +44,9 @@ def rtask_seconds(kernel: RKernel, device: Device) -> float:
         alone = _measured_seconds(kernel, kernel.measured, device)
         together = traffic / shared if active > 1 else 0.0
         return device.rtask_seconds + max(alone, together)
-    arithmetic = kernel.flops_per_rtask / device.flops_per_second
-    bandwidth = min(device.bytes_per_second, shared)
+    width = device.num_veus if kernel.is_exclusive else 1
+    arithmetic = kernel.flops_per_rtask / (width * device.flops_per_second)
+    bandwidth = min(width * device.bytes_per_second, shared)
     return device.rtask_seconds + max(arithmetic, traffic / bandwidth)
 
 
@@ -53,13 +55,15 @@ def seconds_with_traffic(kernel: RKernel, device: Device, traffic: float) -> flo
 
     The other vEUs are taken to share the memory, with whatever they run then.
     """
-    bandwidth = min(device.bytes_per_second, device.total_bytes_per_second / device.num_veus)
+    width = device.num_veus if kernel.is_exclusive else 1
     if kernel.measured is None:
-        compute = kernel.flops_per_rtask / device.flops_per_second
+        shared = width * device.total_bytes_per_second / device.num_veus
+        bandwidth = min(width * device.bytes_per_second, shared)
+        compute = kernel.flops_per_rtask / (width * device.flops_per_second)
         return device.rtask_seconds + max(compute, traffic / bandwidth)
     part = min(1.0, traffic / max(kernel.bytes_per_rtask, 1))
     alone = kernel.measured.hot + part * (kernel.measured.cold - kernel.measured.hot)
-    together = traffic * device.num_veus / device.total_bytes_per_second
+    together = traffic * device.num_veus / (width * device.total_bytes_per_second)
     return device.rtask_seconds + max(alone, together)
 
 

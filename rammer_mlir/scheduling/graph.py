@@ -92,6 +92,7 @@ class RKernel:
         reuse: where in a program that runs again and again its memory was used last; empty if
             unknown.
         module: name of the code from elsewhere that it is; empty for the compiler's own.
+        is_exclusive: whether its only rTask uses the whole device: no other rTask runs beside it.
     """
 
     name: str
@@ -107,6 +108,7 @@ class RKernel:
     measured: MeasuredSeconds | None = None
     reuse: tuple[Reuse, ...] = ()
     module: str = ""
+    is_exclusive: bool = False
 
 
 @dataclass(frozen=True)

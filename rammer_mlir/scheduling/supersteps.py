@@ -23,11 +23,14 @@ def supersteps(graph: TaskGraph, plan: Plan, device: Device) -> Plan:
     """Return a plan with the same rKernels, vEUs and orders, and the fewest supersteps for them.
 
     Each rTask is in the first superstep that its vEU has reached and in which all that it reads
-    from other vEUs is complete.
+    from other vEUs is complete. An exclusive rTask is a superstep of its own.
     """
     table = task_table(graph, device, plan.kernels)
     veu_of = [-1] * len(table.operators)
     step_of = [0] * len(table.operators)
+    exclusive = [
+        o.kernels[k].is_exclusive for o, k in zip(graph.operators, plan.kernels, strict=True)
+    ]
     reached = [0] * max((program.num_veus for program in plan.programs), default=0)
     steps: list[list[list[Item]]] = []
     for program in plan.programs:
@@ -37,7 +40,12 @@ def supersteps(graph: TaskGraph, plan: Plan, device: Device) -> Plan:
             for rtask in range(item.first, item.first + item.count):
                 task = table.base[item.operator] + rtask
                 step = max([reached[veu], *_ready(table.sources[task], veu, veu_of, step_of)])
-                veu_of[task], step_of[task], reached[veu] = veu, step, step
+                if exclusive[item.operator]:
+                    step = len(steps)
+                    reached = [step + 1] * len(reached)
+                else:
+                    reached[veu] = step
+                veu_of[task], step_of[task] = veu, step
                 while len(steps) <= step:
                     steps.append([[] for _ in reached])
                 append_run(steps[step][veu], Run(item.operator, rtask, 1))

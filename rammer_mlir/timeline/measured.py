@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ def measured_timeline(
     times: Sequence[NDArray[np.int64]],
     title: str,
     modules: Mapping[int, str] | None = None,
+    exclusive: Collection[int] = (),
 ) -> Timeline:
     """Name what was recorded.
 
@@ -24,17 +26,17 @@ def measured_timeline(
         times: for each vEU int64 [records, 2], start and end of its records in nanoseconds.
         title: what people read above it.
         modules: code from elsewhere, by the number of the rKernel that it is.
+        exclusive: numbers of rKernels whose rTasks use the whole device.
     """
     (launch,) = program.launches
     recorded = [t for t, records in zip(times, launch.veus, strict=True) if records]
     begin = min((int(t[0, 0]) for t in recorded), default=0)
+    named = _Named(program, modules or {}, exclusive)
     return Timeline(
         title,
         tuple(
             tuple(
-                _span(
-                    program, veu, record, (start - begin) / 1e9, (end - begin) / 1e9, modules or {}
-                )
+                named.span(veu, record, (start - begin) / 1e9, (end - begin) / 1e9)
                 for record, (start, end) in zip(records, found.tolist(), strict=False)
             )
             for veu, (records, found) in enumerate(zip(launch.veus, times, strict=True))
@@ -42,18 +44,21 @@ def measured_timeline(
     )
 
 
-def _span(
-    program: Program,
-    veu: int,
-    record: Record,
-    start: float,
-    end: float,
-    modules: Mapping[int, str],
-) -> Span:
-    if isinstance(record, BarrierRecord):
-        return Span(veu, start, end, "barrier", "barrier", waits=record.waits)
-    operator, kernel = program.operators[record.operator], program.kernel_of(record).name
-    return Span(
-        veu, start, end, "rtask", operator.name, kernel, record.first, record.count,
-        module=modules.get(operator.kernel, ""),
-    )  # fmt: skip
+@dataclass(frozen=True)
+class _Named:
+    """A program whose rKernels have names and grains."""
+
+    program: Program
+    modules: Mapping[int, str]
+    exclusive: Collection[int]
+
+    def span(self, veu: int, record: Record, start: float, end: float) -> Span:
+        """Return the span of a record, in seconds."""
+        if isinstance(record, BarrierRecord):
+            return Span(veu, start, end, "barrier", "barrier", waits=record.waits)
+        operator = self.program.operators[record.operator]
+        return Span(
+            veu, start, end, "rtask", operator.name, self.program.kernel_of(record).name,
+            record.first, record.count, module=self.modules.get(operator.kernel, ""),
+            is_exclusive=operator.kernel in self.exclusive,
+        )  # fmt: skip

@@ -48,6 +48,7 @@ def _span(span: Span, names: _Numbers) -> list[object]:
     times = _round(span.start), _round(span.end)
     if span.kind == "rtask":
         module = f" of module '{span.module}'" if span.module else ""
+        module += " on the whole device" if span.is_exclusive else ""
         name, kernel = names.number(span.name), names.number(f"{span.kernel}{module}")
         return [*times, name, kernel, span.first, span.count]
     return [*times, names.number(span.name), [number for wait in span.waits for number in wait]]

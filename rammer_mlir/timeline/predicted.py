@@ -53,5 +53,5 @@ def _spans(
             kernel = operator.kernels[plan.kernels[item.operator]]
             yield Span(
                 veu, start, end, "rtask", operator.name, kernel.name, item.first, item.count,
-                module=kernel.module,
+                module=kernel.module, is_exclusive=kernel.is_exclusive,
             )  # fmt: skip

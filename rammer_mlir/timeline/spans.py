@@ -23,6 +23,7 @@ class Span:
         waits: pairs of a vEU and the number of rTasks that it has to have completed, counted over
             all rPrograms of the run.
         module: the code from elsewhere that the rKernel is; empty for the compiler's own.
+        is_exclusive: whether the rTask uses the whole device, while the other vEUs wait.
     """
 
     veu: int
@@ -35,6 +36,7 @@ class Span:
     count: int = 0
     waits: tuple[tuple[int, int], ...] = ()
     module: str = ""
+    is_exclusive: bool = False
 
     @property
     def seconds(self) -> float:

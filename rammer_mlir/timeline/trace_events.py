@@ -36,7 +36,10 @@ def _event(process: int, span: Span) -> dict[str, object]:
     details = {"rKernel": span.kernel, "rTasks": rtask_range(span)}
     if not span.module:
         return {**event, "args": details}
-    return {**event, "cat": f"{span.kind},external", "args": {**details, "module": span.module}}
+    details["module"] = span.module
+    if span.is_exclusive:
+        details["grain"] = "device"
+    return {**event, "cat": f"{span.kind},external", "args": details}
 
 
 def rtask_range(span: Span) -> str:

@@ -142,7 +142,10 @@ WRONG = {
     "no owner": ({"threads": 1}, "unknown option 'threads', expected one of "),
     "kind": ({"onednn.threads": "two"}, "'onednn.threads': expected a whole number of at least 1"),
     "least": ({"onednn.threads": 0}, "a whole number of at least 1, found 0$"),
-    "fraction": ({"openvino.threads": 1.5}, r"expected a whole number of at least 1, found 1\.5"),
+    "fraction": (
+        {"openvino.threads": 1.5},
+        r"expected a whole number of at least 1, or all, found 1\.5",
+    ),
     "choice": ({"openvino.precision": "f8"}, "expected one of f32, bf16, f16, found 'f8'"),
     "seconds": ({"iree.seconds": "-1"}, "expected a number of at least 0, found '-1'"),
 }
@@ -241,7 +244,10 @@ def test_the_tools(
     compiling.succeed(*given, "onnxruntime.threads=2")
     assert ", threads=2\n" in running.succeed(tmp_path / "m.rammer", "--modules")
     listed = compiling.succeed("--list-codegens")
-    assert "  onnxruntime.threads " in listed and "whole number of at least 1; default: 1" in listed
+    assert (
+        "  onnxruntime.threads " in listed
+        and "whole number of at least 1, or all; default: 1" in listed
+    )
     for wrong, message in (
         (["threads"], "--module-option 'threads': expected NAME.OPTION=VALUE"),
         (["a.b=1", "--module-option", "a.b=2"], "--module-option 'a.b=2': 'a.b' has a value; give"),

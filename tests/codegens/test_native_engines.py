@@ -315,7 +315,7 @@ def test_neither_the_compiler_nor_the_package_is_imported(name: str, tmp_path: P
 
 
 def ort() -> OrtLibrary:
-    (need, _) = OnnxRuntimeGraphs.needs
+    (need,) = OnnxRuntimeGraphs.needs
     libraries = open_libraries(CodeModule("test", "graph", needs=(need,)))
     return OrtLibrary(lambda symbol: find_function(libraries, symbol))
 
@@ -329,7 +329,7 @@ def test_places_in_the_table_of_onnx_runtime() -> None:
     with pytest.raises(OrtError, match="rotobuf"):
         library.make(Function.CREATE_SESSION_FROM_ARRAY, environment, b"no model", 8, options)
     model = two_branches(8).SerializeToString()
-    session = Session.open(library, model, {"threads": 1, "optimization": "all"})
+    session = Session.open(library, model, threads=1, level=99)
     with session.made:
         memory = (ctypes.c_float * 64)()
         shape = (ctypes.c_int64 * 2)(8, 8)

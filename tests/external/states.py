@@ -45,12 +45,15 @@ int32_t {name}_open(void **state, const struct rammer_host *host) {{
   return {status};
 }}
 int32_t {name}_run(void *state, int64_t row, void *const *buffers) {{
-  const float *x = (const float *)buffers[0] + row * SUMS, *w = state;
-  float *y = (float *)buffers[2] + row * COLUMNS;
-  for (int j = 0; j < COLUMNS; j++) {{
-    float sum = 0;
-    for (int k = 0; k < SUMS; k++) sum += x[k] * w[j * SUMS + k];
-    y[j] = sum;
+  {before}
+  {rows_of} {{
+    const float *x = (const float *)buffers[0] + row * SUMS, *w = state;
+    float *y = (float *)buffers[2] + row * COLUMNS;
+    for (int j = 0; j < COLUMNS; j++) {{
+      float sum = 0;
+      for (int k = 0; k < SUMS; k++) sum += x[k] * w[j * SUMS + k];
+      y[j] = sum;
+    }}
   }}
   return 0;
 }}
@@ -82,7 +85,8 @@ class PackedProducts:
 
     def generate(self, region: Region) -> RegionCode:
         (rows, sums), (_, columns) = region_shapes(region)
-        fields = {"name": region.name, "find": "", "status": "0", **self.filled}
+        fields = {"name": region.name, "find": "", "status": "0", "before": "", "rows_of": ""}
+        fields |= self.filled
         text = SOURCE.format(rows=rows, sums=sums, columns=columns, **fields)
         if self.form != "c":
             text = f"{rows} {sums} {columns}"

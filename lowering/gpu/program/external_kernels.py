@@ -62,6 +62,8 @@ def _check(kernel: ExternalKernel, target: GpuTarget) -> None:
         expected, found = f"code of the form {', '.join(forms)}", f"'{kernel.form}'"
     elif kernel.external.has_state:
         expected, found = "a function without a state", "one with a state"
+    elif kernel.external.is_exclusive:
+        expected, found = "the grain region", "device"
     elif symbol in _OWN_SYMBOLS:
         expected, found = "a name that the compiler does not use", f"'{symbol}'"
     if expected:

@@ -8,19 +8,26 @@ from typing import ClassVar
 from rammer_mlir.codegens.graph.translate import graph_of, is_expressible
 from rammer_mlir.codegens.inexpressible import NotExpressibleError
 from rammer_mlir.engines import needs
+from rammer_mlir.engines.graphs import onnxruntime_engine, openvino_engine
+from rammer_mlir.engines.graphs.thread_option import ALL_THREADS
 from rammer_mlir.passes.regions.codegen import RegionFacts
 from rammer_mlir.passes.regions.cuts import Limits
 from rammer_mlir.passes.regions.patterns import CompositePattern
 from rammer_mlir.passes.regions.reading import Reading
 from rammer_mlir.passes.regions.region import Region, RegionCode
+from rammer_mlir.programs.module_options import ModuleOption
 from rammer_mlir.programs.modules import Requirement
 from rammer_mlir.scheduling.device import Device
 
 
 class _Graphs:
-    """Takes all that a graph can say; a region is one rTask, which its engine runs."""
+    """Takes all that a graph can say; a region is one rTask, which its engine runs.
+
+    With all threads, the rTask has the device to itself.
+    """
 
     name: ClassVar[str]
+    options: ClassVar[tuple[ModuleOption, ...]] = ()
     needs: ClassVar[tuple[Requirement, ...]] = ()
 
     def patterns(self) -> Sequence[CompositePattern]:
@@ -45,9 +52,10 @@ class _Graphs:
             graph = graph_of(region)
         except NotExpressibleError:
             return None
+        is_exclusive = region.options.get("threads") == ALL_THREADS
         return RegionCode(
             graph.to_json(), region.name, form="graph", engine=self.name, needs=self.needs,
-            has_state=True, holds_weights=True,
+            has_state=True, holds_weights=True, grain="device" if is_exclusive else "region",
         )  # fmt: skip
 
     def missing(self) -> str | None:
@@ -65,9 +73,9 @@ class OnnxRuntimeGraphs(_Graphs):
     """Graphs for ONNX Runtime, which computes each region on the thread of its vEU."""
 
     name: ClassVar[str] = "onnxruntime"
+    options: ClassVar[tuple[ModuleOption, ...]] = (onnxruntime_engine.THREADS,)
     needs: ClassVar[tuple[Requirement, ...]] = (
         Requirement("onnxruntime", library="/libonnxruntime.so.*", extra="offload-onnxruntime"),
-        Requirement("onnx", extra="offload-onnxruntime"),
     )
 
 
@@ -75,9 +83,9 @@ class OpenVinoGraphs(_Graphs):
     """Graphs for OpenVINO, which computes each region on the thread of its vEU."""
 
     name: ClassVar[str] = "openvino"
+    options: ClassVar[tuple[ModuleOption, ...]] = (openvino_engine.THREADS,)
     needs: ClassVar[tuple[Requirement, ...]] = (
         Requirement("openvino", library="/libopenvino_c.so.*", extra="offload-openvino"),
-        Requirement("onnx", extra="offload-openvino"),
     )
 
     def supports(self, reading: Reading) -> bool:

@@ -62,8 +62,13 @@ def read_graph(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
             f"module '{host.module.name}': expected a graph in JSON, found {error}; compile the "
             "model again"
         ) from error
+    return graph, known_weights(host, graph)
+
+
+def known_weights(host: EntryHost, graph: Graph) -> dict[str, Numbers]:
+    """Return the weights among a graph's inputs where they lie, by name."""
     known = zip(graph.inputs, host.weights, strict=False)
-    return graph, {t.name: array_at(t, w) for t, w in known if w is not None}
+    return {t.name: array_at(t, w) for t, w in known if w is not None}
 
 
 def opened(host: EntryHost, graph: Graph, weights: Mapping[str, object], run: Run) -> OpenEntry:

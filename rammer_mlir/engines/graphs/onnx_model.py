@@ -1,43 +1,163 @@
-"""Graphs in JSON as models of ONNX, for engines that read these."""
+"""Graphs in JSON as models of ONNX in bytes, for engines that read these.
+
+The few messages that a graph needs are written here, field by field in the encoding of protocol
+buffers, so that the package `onnx` need not be installed where programs run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import struct
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import cast
 
-import onnx
-from onnx import helper, numpy_helper
+import numpy as np
 
-from rammer_mlir.engines.graphs.entry import Numbers, constant_array, dtype_of
-from rammer_mlir.programs.json_graph import OPSET, Graph, GraphNode, GraphTensor
+from rammer_mlir.engines.graphs.entry import Numbers, constant_array
+from rammer_mlir.programs.json_graph import (
+    ELEMENT_TYPES,
+    OPSET,
+    Graph,
+    GraphNode,
+    GraphTensor,
+    Value,
+)
 
 _IR_VERSION = 10
 
+DATA_TYPES = {"f32": 1, "i8": 3, "i32": 6, "i64": 7, "f16": 10}
+"""``TensorProto.DataType``, and ``ONNXTensorElementDataType``, by the element types of graphs."""
 
-def onnx_model(graph: Graph, weights: Mapping[str, Numbers]) -> onnx.ModelProto:
-    """Return a graph as a model.
+_OF_ARRAYS = {ELEMENT_TYPES[name]: number for name, number in DATA_TYPES.items()}
+"""The same by NumPy's names."""
+
+
+class _Wire(IntEnum):
+    """How a field is encoded."""
+
+    VARINT = 0
+    LENGTH = 2
+    FIXED32 = 5
+
+
+class _Kind(IntEnum):
+    """``AttributeProto.AttributeType``, and the number of the field that holds such a value."""
+
+    FLOAT = 1
+    INT = 2
+    STRING = 3
+    FLOATS = 6
+    INTS = 7
+
+
+_PLACES = {_Kind.FLOAT: 2, _Kind.INT: 3, _Kind.STRING: 4, _Kind.FLOATS: 7, _Kind.INTS: 8}
+
+
+def onnx_model(graph: Graph, weights: Mapping[str, Numbers]) -> bytes:
+    """Return a graph as a serialized ``ModelProto``.
 
     Args:
         graph: of operators.
         weights: inputs that become initializers, by name.
     """
-    nodes = [_node(node) for node in graph.nodes]
-    given = [_info(tensor) for tensor in graph.inputs if tensor.name not in weights]
+    opset = _text(1, "") + _integer(2, OPSET)
+    content = _nested(7, _graph(graph, weights))
+    return b"".join((_integer(1, _IR_VERSION), *content, _length(8, opset)))
+
+
+_Parts = list[bytes | memoryview]
+"""A message in parts: weights are copied once, when all parts are joined."""
+
+
+def _graph(graph: Graph, weights: Mapping[str, Numbers]) -> _Parts:
     numbers = {constant.name: constant_array(constant) for constant in graph.constants}
-    arrays = {**numbers, **weights}
-    initializers = [numpy_helper.from_array(array, name) for name, array in arrays.items()]
-    made = helper.make_graph(
-        nodes, graph.name, given, list(map(_info, graph.outputs)), initializers
+    given = [tensor for tensor in graph.inputs if tensor.name not in weights]
+    found: _Parts = [_length(1, _node(node)) for node in graph.nodes]
+    found.append(_text(2, graph.name))
+    for name, array in (numbers | {**weights}).items():
+        found.extend(_nested(5, _tensor(name, array)))
+    found.extend(_length(11, _value_info(tensor)) for tensor in given)
+    found.extend(_length(12, _value_info(tensor)) for tensor in graph.outputs)
+    return found
+
+
+def _node(node: GraphNode) -> bytes:
+    return b"".join(
+        (
+            *(_text(1, name) for name in node.inputs),
+            *(_text(2, name) for name in node.outputs),
+            _text(4, node.op),
+            *(
+                _length(5, _attribute(name, value))
+                for name, value in sorted(node.attributes.items())
+            ),
+        )
     )
-    opsets = [helper.make_opsetid("", OPSET)]
-    return helper.make_model(made, opset_imports=opsets, ir_version=_IR_VERSION)
 
 
-def _node(node: GraphNode) -> onnx.NodeProto:
-    attributes: Mapping[str, Any] = node.attributes
-    return helper.make_node(node.op, node.inputs, node.outputs, **attributes)
+def _attribute(name: str, value: Value) -> bytes:
+    kind = _kind(value)
+    values = [value] if kind in (_Kind.FLOAT, _Kind.INT, _Kind.STRING) else value
+    place = _PLACES[kind]
+    fields = (_attribute_value(place, each) for each in cast("Sequence[int | float | str]", values))
+    return b"".join((_text(1, name), *fields, _integer(20, kind)))
 
 
-def _info(tensor: GraphTensor) -> onnx.ValueInfoProto:
-    kind = helper.np_dtype_to_tensor_dtype(dtype_of(tensor))
-    return helper.make_tensor_value_info(tensor.name, kind, tensor.shape)
+def _kind(value: Value) -> _Kind:
+    if isinstance(value, str):
+        return _Kind.STRING
+    if isinstance(value, int | float):
+        return _Kind.INT if isinstance(value, int) else _Kind.FLOAT
+    return _Kind.INTS if all(isinstance(each, int) for each in value) else _Kind.FLOATS
+
+
+def _attribute_value(place: int, value: float | str) -> bytes:
+    if isinstance(value, str):
+        return _text(place, value)
+    return _integer(place, value) if isinstance(value, int) else _float(place, value)
+
+
+def _tensor(name: str, array: Numbers) -> _Parts:
+    dims = (_integer(1, size) for size in array.shape)
+    kind = _integer(2, _OF_ARRAYS[array.dtype.name])
+    content = array.reshape(-1).view(np.uint8).data
+    return [*dims, kind, _text(8, name), *_nested(9, [content])]
+
+
+def _value_info(tensor: GraphTensor) -> bytes:
+    dims = b"".join(_length(1, _integer(1, size)) for size in tensor.shape)
+    kind = _integer(1, DATA_TYPES[tensor.element_type]) + _length(2, dims)
+    return _text(1, tensor.name) + _length(2, _length(1, kind))
+
+
+def _varint(value: int) -> bytes:
+    """Return seven bits a byte, the lowest first; a negative number is one of 64 bits."""
+    rest, found = value & (1 << 64) - 1, bytearray()
+    while rest > 0x7F:
+        found.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes((*found, rest))
+
+
+def _head(place: int, wire: _Wire) -> bytes:
+    return _varint(place << 3 | wire)
+
+
+def _integer(place: int, value: int) -> bytes:
+    return _head(place, _Wire.VARINT) + _varint(value)
+
+
+def _float(place: int, value: float) -> bytes:
+    return _head(place, _Wire.FIXED32) + struct.pack("<f", value)
+
+
+def _length(place: int, content: bytes) -> bytes:
+    return b"".join((_head(place, _Wire.LENGTH), _varint(len(content)), content))
+
+
+def _nested(place: int, parts: _Parts) -> _Parts:
+    return [_head(place, _Wire.LENGTH) + _varint(sum(map(len, parts))), *parts]
+
+
+def _text(place: int, value: str) -> bytes:
+    return _length(place, value.encode())

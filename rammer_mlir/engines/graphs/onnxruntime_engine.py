@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -13,17 +13,13 @@ from rammer_mlir.engines.call_list import ANY_BIT, Bound, Call, CallList, Word
 from rammer_mlir.engines.functions import Argument, call_function
 from rammer_mlir.engines.graphs.entry import num_bytes
 from rammer_mlir.engines.graphs.native_entry import native_entry, operands_of, read_native_graph
+from rammer_mlir.engines.graphs.onnx_model import DATA_TYPES, onnx_model
 from rammer_mlir.engines.graphs.onnxruntime_library import Function, OrtError, OrtLibrary
+from rammer_mlir.engines.graphs.thread_option import num_threads, thread_option
 from rammer_mlir.engines.host import EntryHost, OpenEntry
 from rammer_mlir.errors import TargetError
 from rammer_mlir.programs.json_graph import GraphTensor
-from rammer_mlir.programs.module_options import ModuleOption, Value
-from rammer_mlir.support.packages import optional_package
-
-_ADVICE = "install it with 'pip install rammer-mlir[offload-onnxruntime]'"
-
-_TYPES = {"f32": 1, "i8": 3, "i32": 6, "i64": 7, "f16": 10}
-"""``ONNXTensorElementDataType`` by the element types of graphs."""
+from rammer_mlir.programs.module_options import ModuleOption
 
 _DEVICE_ALLOCATOR, _DEFAULT_MEMORY = 0, 0
 
@@ -34,14 +30,15 @@ _LEVELS = {"all": 99, "extended": 2, "basic": 1, "none": 0}
 """``GraphOptimizationLevel`` by the names that users give."""
 
 
+THREADS = thread_option("threads that compute a region, that of its vEU included")
+
+
 class OnnxRuntimeEngine:
     """A session for each region."""
 
     name: ClassVar[str] = "onnxruntime"
     options: ClassVar[tuple[ModuleOption, ...]] = (
-        ModuleOption(
-            "threads", 1, "threads that compute a region, that of its vEU included", least=1
-        ),
+        THREADS,
         ModuleOption("optimization", "all", "how far it optimises", choices=tuple(_LEVELS)),
     )
 
@@ -51,14 +48,12 @@ class OnnxRuntimeEngine:
         Raises:
             TargetError: if ONNX Runtime refuses the graph.
         """
-        optional_package("onnx", f"module '{host.module.name}'", _ADVICE)
-        from rammer_mlir.engines.graphs.onnx_model import onnx_model
-
         graph, weights = read_native_graph(host)
-        model = onnx_model(graph, weights).SerializeToString()
+        model = onnx_model(graph, weights)
         try:
             library = OrtLibrary(host.find)
-            session = Session.open(library, model, host.options)
+            level = _LEVELS[str(host.options["optimization"])]
+            session = Session.open(library, model, num_threads(host), level)
         except OrtError as error:
             raise TargetError(
                 f"module '{host.module.name}': expected ONNX Runtime to take the graph, found "
@@ -87,8 +82,14 @@ class Session:
     binding: int
 
     @classmethod
-    def open(cls, library: OrtLibrary, model: bytes, given: Mapping[str, Value]) -> Session:
-        """Read a model, with the values of the engine's options.
+    def open(cls, library: OrtLibrary, model: bytes, threads: int, level: int) -> Session:
+        """Read a model.
+
+        Args:
+            library: the functions.
+            model: of ONNX.
+            threads: that compute it, the caller's included.
+            level: how far it is optimised.
 
         Raises:
             OrtError: if the library refuses it.
@@ -97,9 +98,8 @@ class Session:
             make = partial(_make, library, made)
             environment = make(Function.CREATE_ENV, Function.RELEASE_ENV, _ERRORS_ONLY, b"rammer")
             options = make(Function.CREATE_SESSION_OPTIONS, Function.RELEASE_SESSION_OPTIONS)
-            library.call(Function.SET_INTRA_OP_NUM_THREADS, options, int(given["threads"]))
+            library.call(Function.SET_INTRA_OP_NUM_THREADS, options, threads)
             library.call(Function.SET_INTER_OP_NUM_THREADS, options, 1)
-            level = _LEVELS[str(given["optimization"])]
             library.call(Function.SET_SESSION_GRAPH_OPTIMIZATION_LEVEL, options, level)
             session = make(
                 Function.CREATE_SESSION_FROM_ARRAY, Function.RELEASE_SESSION,
@@ -128,7 +128,7 @@ class Session:
         shape = (ctypes.c_int64 * len(tensor.shape))(*tensor.shape)
         self.made.callback(_end_value, release, value, name, shape)
         place = ctypes.addressof(value)
-        size, kind = num_bytes(tensor), _TYPES[tensor.element_type]
+        size, kind = num_bytes(tensor), DATA_TYPES[tensor.element_type]
         described = (size, ctypes.addressof(shape), len(tensor.shape), kind)
         create = address_of_function(Function.CREATE_TENSOR_WITH_DATA)
         bind = address_of_function(Function.BIND_OUTPUT if is_output else Function.BIND_INPUT)

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 from rammer_mlir.engines.call_list import LOW_HALF, Bound, Call, CallList, Word
-from rammer_mlir.engines.functions import Argument, call_function
-from rammer_mlir.engines.graphs.entry import num_bytes
+from rammer_mlir.engines.functions import call_function
+from rammer_mlir.engines.graphs.entry import num_bytes, read_graph
 from rammer_mlir.engines.graphs.native_entry import native_entry, operands_of, read_native_graph
-from rammer_mlir.engines.graphs.openvino_library import OpenVinoError, OpenVinoLibrary
+from rammer_mlir.engines.graphs.onnx_model import onnx_model
+from rammer_mlir.engines.graphs.openvino_binary import (
+    binary_module,
+    exported,
+    read_blob,
+    read_interface,
+)
+from rammer_mlir.engines.graphs.openvino_library import OpenVinoError, OpenVinoLibrary, make
+from rammer_mlir.engines.graphs.thread_option import num_threads, thread_option
 from rammer_mlir.engines.host import EntryHost, OpenEntry
 from rammer_mlir.errors import TargetError
 from rammer_mlir.programs.json_graph import GraphTensor
-from rammer_mlir.programs.module_options import ModuleOption, Value
-from rammer_mlir.support.packages import optional_package
+from rammer_mlir.programs.module_options import ModuleOption
+from rammer_mlir.programs.modules import CodeModule
 
-_ADVICE = "install it with 'pip install rammer-mlir[offload-openvino]'"
+THREADS = thread_option(
+    "threads that compute a region: with one, the thread of its vEU; with more, OpenVINO's"
+)
 
 
-def _properties(options: Mapping[str, Value]) -> dict[str, str]:
-    threads = options["threads"]
+def _properties(threads: int, precision: str) -> dict[str, str]:
     return {
         "INFERENCE_NUM_THREADS": str(threads),
         # Without a stream the caller's thread computes; one stream of one thread crashes OpenVINO
@@ -32,7 +40,7 @@ def _properties(options: Mapping[str, Value]) -> dict[str, str]:
         "NUM_STREAMS": "0" if threads == 1 else "1",
         "ENABLE_CPU_PINNING": "NO",
         # By itself it computes in 16 bits where the processor can.
-        "INFERENCE_PRECISION_HINT": str(options["precision"]),
+        "INFERENCE_PRECISION_HINT": precision,
     }
 
 
@@ -46,43 +54,95 @@ class OpenVinoEngine:
 
     name: ClassVar[str] = "openvino"
     options: ClassVar[tuple[ModuleOption, ...]] = (
-        ModuleOption(
-            "threads",
-            1,
-            "threads that compute a region: with one, the thread of its vEU; with more, OpenVINO's",
-            least=1,
-        ),
+        THREADS,
         ModuleOption(
             "precision", "f32", "type in which OpenVINO computes", choices=("f32", "bf16", "f16")
+        ),
+        ModuleOption(
+            "form",
+            "graph",
+            "what an artifact holds: a graph, or the binary form of the installed OpenVINO",
+            choices=("graph", "binary"),
         ),
     )
 
     def open(self, host: EntryHost) -> OpenEntry:
-        """Compile the graph.
+        """Compile the graph, or import what was compiled with the program.
 
         Raises:
             TargetError: if OpenVINO refuses it.
         """
-        optional_package("onnx", f"module '{host.module.name}'", _ADVICE)
-        from rammer_mlir.engines.graphs.onnx_model import onnx_model
-
-        graph, weights = read_native_graph(host)
+        is_binary = host.module.form == "binary"
+        interface, weights = read_interface(host) if is_binary else read_native_graph(host)
+        operands = {n: t for n, t in operands_of(interface).items() if t.name not in weights}
         library = OpenVinoLibrary(host.find)
-        content = onnx_model(graph, weights).SerializeToString()
-        operands = {n: t for n, t in operands_of(graph).items() if t.name not in weights}
-        try:
-            with ExitStack() as made:
-                request = Request.open(library, made, content, host.options)
-                number = len(graph.inputs)
-                bound = {n: request.bind(t, n >= number) for n, t in operands.items()}
-                calls = CallList([request.run()], bound)
-                return native_entry(host, calls, made.pop_all(), library.message_of)
-        except OpenVinoError as error:
-            raise TargetError(
-                f"module '{host.module.name}': expected OpenVINO to take the graph, found "
-                f"'{error}'; choose another code generator"
-            ) from error
+        with _told(host), ExitStack() as made:
+            compiled = (
+                _imported(library, made, host) if is_binary else _compiled(library, made, host)
+            )
+            request = Request.of(library, made, compiled)
+            number = len(interface.inputs)
+            bound = {n: request.bind(t, n >= number) for n, t in operands.items()}
+            calls = CallList([request.run()], bound)
+            return native_entry(host, calls, made.pop_all(), library.message_of)
         raise AssertionError("the stack lets exceptions pass")
+
+    def prebuilt(self, hosts: Sequence[EntryHost]) -> CodeModule | None:
+        """Return a module of the form ``binary`` if users want that.
+
+        Raises:
+            TargetError: if OpenVINO refuses the graph.
+        """
+        if hosts[0].options["form"] != "binary":
+            return None
+        blobs: list[bytes] = []
+        for host in hosts:
+            library = OpenVinoLibrary(host.find)
+            with _told(host), ExitStack() as made:
+                blobs.append(exported(library, _compiled(library, made, host)))
+        return binary_module(hosts[0].module, blobs)
+
+
+@contextmanager
+def _told(host: EntryHost) -> Generator[None]:
+    """Refuse what the library refuses, in one line."""
+    try:
+        yield
+    except OpenVinoError as error:
+        what = "binary form" if host.module.form == "binary" else "graph"
+        raise TargetError(
+            f"module '{host.module.name}': expected OpenVINO to take the {what}, found '{error}'; "
+            "choose another code generator"
+        ) from error
+
+
+def _properties_of(host: EntryHost) -> dict[str, str]:
+    return _properties(num_threads(host), str(host.options["precision"]))
+
+
+def _compiled(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int:
+    """Compile a graph; return the compiled model, which ends with the stack."""
+    content = onnx_model(*read_graph(host))
+    core = make(library, made, "core_create", "core_free")
+    words = tuple(word.encode() for each in _properties_of(host).items() for word in each)
+    with ExitStack() as source:
+        read = "core_read_model_from_memory_buffer"
+        model = make(library, source, read, "model_free", core, content, len(content), None)
+        return make(
+            library, made, "core_compile_model", "compiled_model_free", core, model, b"CPU",
+            len(words), behind=words,
+        )  # fmt: skip
+    raise AssertionError("the stack lets exceptions pass")
+
+
+def _imported(library: OpenVinoLibrary, made: ExitStack, host: EntryHost) -> int:
+    """Import the binary form; return the compiled model, which ends with the stack."""
+    content = read_blob(host)
+    core = make(library, made, "core_create", "core_free")
+    for name, value in _properties_of(host).items():
+        library.call("core_set_property", core, b"CPU", name.encode(), value.encode())
+    imported = "core_import_model"
+    return make(library, made, imported, "compiled_model_free", core, content, len(content), b"CPU")
 
 
 @dataclass(frozen=True)
@@ -95,31 +155,14 @@ class Request:
     request: int
 
     @classmethod
-    def open(
-        cls,
-        library: OpenVinoLibrary,
-        made: ExitStack,
-        content: bytes,
-        options: Mapping[str, Value],
-    ) -> Request:
-        """Compile a model of ONNX, with the values of the engine's options.
+    def of(cls, library: OpenVinoLibrary, made: ExitStack, compiled: int) -> Request:
+        """Make a request of a compiled model.
 
         Raises:
-            OpenVinoError: if the library refuses it.
+            OpenVinoError: if the library refuses that.
         """
-        make = partial(_make, library, made)
-        core = make("core_create", "core_free")
-        with ExitStack() as source:
-            read = "core_read_model_from_memory_buffer"
-            model = _make(library, source, read, "model_free", core, content, len(content), None)
-            properties = _properties(options).items()
-            words = tuple(word.encode() for each in properties for word in each)
-            compiled = make(
-                "core_compile_model", "compiled_model_free", core, model, b"CPU", len(words),
-                behind=words,
-            )  # fmt: skip
-        request = make("compiled_model_create_infer_request", "infer_request_free", compiled)
-        return cls(library, made, compiled, request)
+        create, free = "compiled_model_create_infer_request", "infer_request_free"
+        return cls(library, made, compiled, make(library, made, create, free, compiled))
 
     def run(self) -> Call:
         """Return the call that computes."""
@@ -153,21 +196,7 @@ class Request:
         """Return an input or output of the model."""
         function = f"compiled_model_{'output' if is_output else 'input'}_by_name"
         free = "output_const_port_free"
-        return _make(self.library, self.made, function, free, self.model, name.encode())
-
-
-def _make(
-    library: OpenVinoLibrary,
-    made: ExitStack,
-    create: str,
-    free: str,
-    *given: Argument,
-    behind: tuple[Argument, ...] = (),
-) -> int:
-    """Make an object that ends with the stack."""
-    found = library.make(create, *given, behind=behind)
-    made.callback(call_function, library.address(free), found)
-    return found
+        return make(self.library, self.made, function, free, self.model, name.encode())
 
 
 def _end_tensor(free: int, tensor: ctypes.c_uint64, _dims: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from rammer_mlir.engines.functions import Argument, call_for_status, call_function, text_at
 
@@ -63,3 +64,21 @@ class OpenVinoLibrary:
         message = text_at(last) if last else ""
         call_function(self.address("free"), last)
         return f"{name}: {message}" if message else name
+
+
+def make(
+    library: OpenVinoLibrary,
+    made: ExitStack,
+    create: str,
+    free: str,
+    *given: Argument,
+    behind: tuple[Argument, ...] = (),
+) -> int:
+    """Make an object that ends with the stack.
+
+    Raises:
+        OpenVinoError: if the library refuses it.
+    """
+    found = library.make(create, *given, behind=behind)
+    made.callback(call_function, library.address(free), found)
+    return found

@@ -7,6 +7,7 @@ from math import isfinite
 
 from rammer_mlir.errors import RammerError, ScheduleError
 from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.exclusive import has_exclusive, schedule_around
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.policies import Policy
 from rammer_mlir.scheduling.program import Barrier, Plan, RProgram, Run
@@ -15,11 +16,18 @@ from rammer_mlir.scheduling.program import Barrier, Plan, RProgram, Run
 def ask(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
     """Return the policy's plan for a graph.
 
-    That it is well-formed is checked here; that it is correct, by the verifier.
+    That it is well-formed is checked here; that it is correct, by the verifier. A graph with
+    exclusive rTasks is cut there, and the policy asked for a plan of each part.
 
     Raises:
         ScheduleError: if the policy fails, or returns what is no plan of this graph and device.
     """
+    if has_exclusive(graph):
+        return schedule_around(graph, device, lambda part: _plan(policy, part, device))
+    return _plan(policy, graph, device)
+
+
+def _plan(policy: Policy, graph: TaskGraph, device: Device) -> Plan:
     try:
         plan = policy.schedule(graph, device)
     except RammerError:

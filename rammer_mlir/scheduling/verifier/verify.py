@@ -8,6 +8,7 @@ from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.verifier.arena import check_arena
 from rammer_mlir.scheduling.verifier.dataflow import check_dataflow
+from rammer_mlir.scheduling.verifier.exclusive import check_exclusive
 from rammer_mlir.scheduling.verifier.history import history
 
 
@@ -30,6 +31,7 @@ def verify(
         ScheduleError: naming the rTasks of the first rule that is broken.
     """
     found = history(graph, plan)
+    check_exclusive(graph, plan, found)
     check_dataflow(graph, plan, found)
     if arena is not None:
         check_arena(graph, found, arena, arena_bytes)

@@ -1,0 +1,98 @@
+"""The binary form of modules for OpenVINO: models that it exported, behind a line that tells them.
+
+The line is JSON: the interface of the graph, and the size of the model of each function. A model
+holds the weights of its function as OpenVINO packs them, and only the version that exported a model
+imports it.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from rammer_mlir.engines.graphs.entry import Numbers, known_weights
+from rammer_mlir.engines.graphs.openvino_library import OpenVinoLibrary
+from rammer_mlir.engines.host import EntryHost
+from rammer_mlir.errors import TargetError
+from rammer_mlir.programs.json_graph import Graph
+from rammer_mlir.programs.modules import CodeModule
+
+FORMAT, _VERSION = "rammer-openvino", 1
+
+
+def exported(library: OpenVinoLibrary, compiled: int) -> bytes:
+    """Return a compiled model as bytes.
+
+    Raises:
+        OpenVinoError: if the library fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="rammer-") as folder:
+        path = Path(folder) / "model.blob"
+        library.call("compiled_model_export_model", compiled, str(path).encode())
+        return path.read_bytes()
+
+
+def binary_module(module: CodeModule, models: Sequence[bytes]) -> CodeModule:
+    """Return the binary form of a module.
+
+    Args:
+        module: with a graph.
+        models: exported, for each function of the module.
+    """
+    interface = replace(Graph.from_json(module.content), constants=(), nodes=())
+    head = {
+        "format": FORMAT,
+        "version": _VERSION,
+        "interface": json.loads(interface.to_json()),
+        "sizes": list(map(len, models)),
+    }
+    content = b"".join((json.dumps(head, separators=(",", ":")).encode(), b"\n", *models))
+    # Without the extra, whose version may be another one by then.
+    needs = tuple(replace(n, version=version(n.package), extra="") for n in module.needs)
+    return replace(module, form="binary", content=content, needs=needs)
+
+
+def read_interface(host: EntryHost) -> tuple[Graph, dict[str, Numbers]]:
+    """Return a graph without operators, and its weights where they lie, by name.
+
+    Raises:
+        TargetError: if the content is no binary form.
+    """
+    interface, _, _ = _read(host)
+    return interface, known_weights(host, interface)
+
+
+def read_blob(host: EntryHost) -> bytes:
+    """Return the exported model of a function.
+
+    Raises:
+        TargetError: if the content is no binary form.
+    """
+    _, sizes, start = _read(host)
+    begin, end = [start + size for size in (0, *accumulate(sizes))][host.number : host.number + 2]
+    return host.module.content[begin:end]
+
+
+def _read(host: EntryHost) -> tuple[Graph, list[int], int]:
+    """Return the interface, the sizes of models, and where the first one begins."""
+    line, _, models = host.module.content.partition(b"\n")
+    try:
+        head: Any = json.loads(line)
+        if (head["format"], head["version"]) != (FORMAT, _VERSION):
+            raise ValueError(f"{head['format']} {head['version']}")
+        interface = Graph.from_json(json.dumps(head["interface"]).encode())
+        sizes = [int(size) for size in head["sizes"]]
+        if sum(sizes) != len(models) or host.number >= len(sizes):
+            raise ValueError(f"{len(models)} bytes of {len(sizes)} models")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise TargetError(
+            f"module '{host.module.name}': expected models that OpenVINO exported, found {error}; "
+            "compile the model again"
+        ) from error
+    return interface, sizes, len(line) + 1

@@ -1,0 +1,22 @@
+"""The option `threads` of engines: how many compute a region, or as many as there are vEUs."""
+
+from __future__ import annotations
+
+from rammer_mlir.engines.host import EntryHost
+from rammer_mlir.programs.module_options import ModuleOption
+
+ALL_THREADS = "all"
+
+
+def thread_option(help_text: str) -> ModuleOption:
+    """Return the option, which a code generator and its engine declare alike.
+
+    With ``all``, the code generator gives regions the grain ``device``.
+    """
+    return ModuleOption("threads", 1, help_text, least=1, words=(ALL_THREADS,))
+
+
+def num_threads(host: EntryHost) -> int:
+    """Return the threads that compute a region."""
+    given = host.options["threads"]
+    return host.num_veus if given == ALL_THREADS else int(given)

@@ -1,0 +1,71 @@
+"""Modules that engines make anew while a program is compiled, so that loading them takes less."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rammer_mlir.engines.engine import ENGINES
+from rammer_mlir.engines.host import EntryHost
+from rammer_mlir.engines.needs import check_needs, find_function, open_libraries
+from rammer_mlir.engines.table import Weights, options_of
+from rammer_mlir.programs.modules import CodeModule, ModuleEntry
+
+Prebuilt = Callable[[Sequence[EntryHost]], CodeModule | None]
+
+
+def prebuilt(
+    modules: Sequence[CodeModule],
+    entries: Sequence[ModuleEntry],
+    weights: Sequence[Weights],
+    num_veus: int,
+) -> tuple[CodeModule, ...]:
+    """Return the modules of a program, each as its engine makes it anew.
+
+    Args:
+        modules: of the program.
+        entries: its functions with a state.
+        weights: of the buffers of each function.
+        num_veus: vEUs of the program.
+
+    Raises:
+        RammerError: if a package is missing, or an engine fails.
+    """
+    known = list(zip(entries, weights, strict=True))
+    found: list[CodeModule] = []
+    for module in modules:
+        mine = [each for each in known if each[0].module == module.name]
+        engine = ENGINES.get(module.engine) if module.engine and mine else None
+        make: Prebuilt | None = getattr(engine, "prebuilt", None)
+        made = None if make is None else make(_hosts(module, mine, num_veus))
+        found.append(made or module)
+    return tuple(found)
+
+
+def _hosts(
+    module: CodeModule, entries: Sequence[tuple[ModuleEntry, Weights]], num_veus: int
+) -> list[EntryHost]:
+    libraries = _Libraries(module)
+    options = options_of(module, ENGINES.get(module.engine))
+    return [
+        EntryHost(module, entry.symbol, weights, libraries.find, 0, options, num_veus, number)
+        for number, (entry, weights) in enumerate(entries)
+    ]
+
+
+@dataclass(frozen=True)
+class _Libraries:
+    """The libraries of a module, which are opened when a function is looked for."""
+
+    module: CodeModule
+
+    @cached_property
+    def opened(self) -> list[ctypes.CDLL]:
+        check_needs([self.module])
+        return open_libraries(self.module)
+
+    def find(self, symbol: str) -> int:
+        """Return the address of a function, 0 if no library has it."""
+        return find_function(self.opened, symbol)

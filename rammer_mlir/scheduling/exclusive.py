@@ -1,0 +1,124 @@
+"""Plans of graphs in which some rTasks have the whole device to themselves.
+
+A policy places rTasks side by side, so an exclusive rTask is none of its business: the graph is cut
+there. Each set of operators between two cuts is planned by the policy, and each exclusive rTask is
+an rProgram of its own, which begins when everything before it has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from rammer_mlir.scheduling.costs import runtime
+from rammer_mlir.scheduling.dependencies import Dependencies
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import RKernel, ROperator, TaskGraph
+from rammer_mlir.scheduling.program import Barrier, Item, Plan, RProgram, Run
+from rammer_mlir.scheduling.simulator import simulate
+
+Schedule = Callable[[TaskGraph], Plan]
+"""Asks a policy for the plan of a part of a graph."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Operators that a policy plans together, and the exclusive ones that follow them in turn."""
+
+    together: tuple[int, ...]
+    exclusive: tuple[int, ...]
+
+
+def has_exclusive(graph: TaskGraph) -> bool:
+    """Whether some operator has an exclusive candidate."""
+    return any(kernel.is_exclusive for o in graph.operators for kernel in o.kernels)
+
+
+def schedule_around(graph: TaskGraph, device: Device, schedule: Schedule) -> Plan:
+    """Return a plan in which each exclusive rTask is alone in an rProgram.
+
+    Args:
+        graph: the graph; of an operator with both kinds of candidates, those of the faster kind
+            are considered.
+        device: what the plan is for.
+        schedule: plans the operators between two exclusive ones.
+
+    Raises:
+        ScheduleError: as the policy does.
+    """
+    decided = replace(graph, operators=tuple(_decided(o, device) for o in graph.operators))
+    programs: list[RProgram] = []
+    kernels = [0] * len(decided.operators)
+    requested = 0
+    for segment in segments(decided):
+        part = tuple(decided.operators[number] for number in segment.together)
+        if part:
+            plan = schedule(replace(decided, operators=part))
+            programs.extend(_renumbered(program, segment.together) for program in plan.programs)
+            requested += plan.requested_waits
+            for number, kernel in zip(segment.together, plan.kernels, strict=True):
+                kernels[number] = kernel
+        programs.extend(_alone(number, device.num_veus) for number in segment.exclusive)
+    whole = Plan(tuple(programs), _original(graph, decided, kernels), requested_waits=requested)
+    return replace(whole, predicted_seconds=simulate(graph, whole, device).seconds)
+
+
+def segments(graph: TaskGraph) -> list[Segment]:
+    """Cut a graph of decided operators into the fewest segments, in the order of execution.
+
+    An operator is in the segment of the number of exclusive operators on the longest path to it.
+    """
+    exclusive = [operator.kernels[0].is_exclusive for operator in graph.operators]
+    dependencies = Dependencies(graph)
+    depths: list[int] = []
+    for number in range(len(exclusive)):
+        sources = dependencies.producers(number)
+        depths.append(max((depths[source] + exclusive[source] for source in sources), default=0))
+    numbers = sorted(range(len(depths)), key=lambda number: depths[number])
+    return [
+        Segment(
+            tuple(number for number in members if not exclusive[number]),
+            tuple(number for number in members if exclusive[number]),
+        )
+        for members in (tuple(found) for _, found in groupby(numbers, lambda n: depths[n]))
+    ]
+
+
+def _decided(operator: ROperator, device: Device) -> ROperator:
+    """Leave an operator its fastest exclusive candidate alone, or all others."""
+    exclusive = [kernel for kernel in operator.kernels if kernel.is_exclusive]
+    others = tuple(kernel for kernel in operator.kernels if not kernel.is_exclusive)
+    if not exclusive:
+        return operator
+
+    def seconds(kernel: RKernel) -> float:
+        # An rProgram of its own is two launches more: its own, and that of what follows.
+        return runtime(kernel, device) + 2 * device.launch_seconds * kernel.is_exclusive
+
+    best = min((*exclusive, *others), key=seconds)
+    chosen = (min(exclusive, key=seconds),) if best.is_exclusive else others
+    return replace(operator, kernels=chosen)
+
+
+def _alone(operator: int, num_veus: int) -> RProgram:
+    """Return an rProgram of one rTask, which the first vEU runs: the thread of the caller."""
+    idle: tuple[Item, ...] = ()
+    return RProgram(num_veus, ((Run(operator, 0, 1),), *[idle] * (num_veus - 1)))
+
+
+def _renumbered(program: RProgram, numbers: Sequence[int]) -> RProgram:
+    veus = tuple(
+        tuple(i if isinstance(i, Barrier) else replace(i, operator=numbers[i.operator]) for i in v)
+        for v in program.veus
+    )
+    return replace(program, veus=veus)
+
+
+def _original(graph: TaskGraph, decided: TaskGraph, kernels: Sequence[int]) -> tuple[int, ...]:
+    """Return the places of chosen candidates among all."""
+    chosen = (o.kernels[k] for o, k in zip(decided.operators, kernels, strict=True))
+    return tuple(
+        operator.kernels.index(kernel)
+        for operator, kernel in zip(graph.operators, chosen, strict=True)
+    )
