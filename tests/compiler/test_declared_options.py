@@ -18,7 +18,8 @@ from rammer_mlir.options import declared_options, with_defaults
 from tests.cli.tools import save_layer
 
 OTHER: dict[str, Any] = {
-    "policy": "sequential", "num_veus": 7, "costs": "h100", "merge": 2.0, "winograd": False,
+    "policy": "sequential", "num_veus": 7, "costs": "h100", "boundary": "cost",
+    "merge": 2.0, "winograd": False,
     "watchdog": 9, "per_operator": True, "offload_seconds": 5.0,
     "offload_check": True, "fallback": "host",
     "quantize": 16, "calibration": {"x": np.ones((1, 4, 8), np.float32)},
