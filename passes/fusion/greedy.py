@@ -6,7 +6,7 @@ An operation joins the groups that produce its operands when it may be one rOper
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.fusion.boundaries import Boundary, Joined, Parallelism
@@ -45,7 +45,6 @@ class _Grouping:
         self._position = {op.operation: i for i, op in enumerate(operations)}
         self._group_of: dict[ir.Operation, Group] = {}
         self._root: dict[ir.Value, int] = {}
-        self._last = 0
 
     def groups(self) -> list[Group]:
         for position, op in enumerate(self._operations):
@@ -67,7 +66,6 @@ class _Grouping:
         return self._position.get(owner.operation, -1)
 
     def _place(self, position: int, op: ir.OpView) -> None:
-        self._last = position
         space = self._units.space([op]) if is_generic(op) else None
         group = Group([op], position, space)
         self._group_of[op.operation] = group
@@ -128,13 +126,11 @@ class _Grouping:
         inside = {op.operation for op in producer.operations + consumer.operations}
         if self._used_only_in(producer, inside):
             return True
-        values = [
-            value
+        return all(
+            self._root_position(value) < producer.start
             for value in self._units.inputs(consumer.operations)
             if not is_defined_in(value, inside)
-        ]
-        early = all(self._root_position(value) < producer.start for value in values)
-        return early and not (self._is_spanned(producer) and self._waits_for(values, producer))
+        )
 
     def _used_only_in(self, group: Group, inside: set[ir.Operation]) -> bool:
         return all(
@@ -143,29 +139,3 @@ class _Grouping:
             for result in op.operation.results
             for use in result.uses
         )
-
-    def _is_spanned(self, group: Group) -> bool:
-        """Whether another group has operations in front of this group and behind its beginning.
-
-        Without one, what is made in front of a group cannot wait for it.
-        """
-        placed = self._operations[group.start + 1 : self._last]
-        behind = (self._group_of.get(op.operation) for op in placed)
-        return any(other is not None and other.start < group.start for other in behind)
-
-    def _waits_for(self, values: Iterable[ir.Value], target: Group) -> bool:
-        """Whether one of these values needs a group to be complete."""
-        pending, seen = list(values), set[object]()
-        while pending:
-            owner = pending.pop().owner
-            if isinstance(owner, ir.Block):
-                continue
-            group = self._group_of.get(owner.operation)
-            if group is target:
-                return True
-            node = owner.operation if group is None else group
-            if node not in seen:
-                seen.add(node)
-                operations = [owner.opview] if group is None else group.operations
-                pending.extend(value for op in operations for value in self._units.values(op))
-        return False
