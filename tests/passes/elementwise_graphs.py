@@ -17,7 +17,8 @@ def elementwise_graph(
 
     Args:
         arguments: names of inputs; those that begin with ``w`` are weights.
-        operations: the operands of each operation, by its name, in order.
+        operations: the operands of each operation, by its name, in order; an operand with a prime
+            behind it is read transposed.
         results: what is returned.
         shape: of all tensors.
     """
@@ -32,6 +33,7 @@ def elementwise_graph(
     types = ", ".join([tensor] * len(results))
     return f"""
 #id = affine_map<(i, j) -> (i, j)>
+#turned = affine_map<(i, j) -> (j, i)>
 func.func @main({declared}) -> ({returned}) {{
   %scale = arith.constant 0.5 : f32
   %empty = tensor.empty() : {tensor}
@@ -42,7 +44,8 @@ func.func @main({declared}) -> ({returned}) {{
 
 
 def _operation(name: str, used: Sequence[str], tensor: str) -> str:
-    maps = ", ".join(["#id"] * (len(used) + 1))
+    maps = ", ".join([*("#turned" if value[-1] == "'" else "#id" for value in used), "#id"])
+    values = ", ".join("%" + value.rstrip("'") for value in used)
     types = ", ".join([tensor] * len(used))
     arguments = ", ".join(f"%in{n}: f32" for n in range(len(used)))
     sums = "".join(
@@ -51,7 +54,7 @@ def _operation(name: str, used: Sequence[str], tensor: str) -> str:
     last = f"%s{len(used) - 1}" if len(used) > 1 else "%in0"
     return f"""
   %{name} = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel", "parallel"]}}
-      ins({", ".join(f"%{value}" for value in used)} : {types}) outs(%empty : {tensor}) {{
+      ins({values} : {types}) outs(%empty : {tensor}) {{
   ^bb0({arguments}, %out: f32):
 {sums}    %r = arith.mulf {last}, %scale : f32
     linalg.yield %r : f32
