@@ -21,11 +21,10 @@ def fold_views_of_gathers(block: ir.Block) -> None:
 def _fold(gather: Gather) -> None:
     value, indices = gather.value, list(gather.op.operands)[1:]
     while _is_foldable(value):
-        view = value.owner.operation
-        source = view.operands[0]
+        view = ir.OpResult(value).owner.operation
         with ir.InsertionPoint(gather.op), gather.op.location:
-            indices = _source_indices(value, indices)
-        value = source
+            indices = _source_indices(view, indices)
+        value = view.operands[0]
     if value != gather.value:
         with ir.InsertionPoint(gather.op), gather.op.location:
             kind = ir.RankedTensorType(value.type).element_type
@@ -46,10 +45,9 @@ def _is_foldable(value: ir.Value) -> bool:
     )
 
 
-def _source_indices(value: ir.Value, indices: Sequence[ir.Value]) -> list[ir.Value]:
+def _source_indices(view: ir.Operation, indices: Sequence[ir.Value]) -> list[ir.Value]:
     """Return the indices into a reshape's operand, from those into its result."""
-    view = value.owner.operation
-    source = shape_of(view.operands[0])
+    source, result = shape_of(view.operands[0]), shape_of(view.results[0])
     zero = arith.constant(ir.IndexType.get(), 0)
     found = [zero] * len(source)
     if view.name == "tensor.collapse_shape":
@@ -57,7 +55,7 @@ def _source_indices(value: ir.Value, indices: Sequence[ir.Value]) -> list[ir.Val
             found[_main_dim(group, source)] = index
         return found
     for number, group in enumerate(_groups(view)):
-        found[number] = indices[_main_dim(group, shape_of(value))]
+        found[number] = indices[_main_dim(group, result)]
     return found
 
 

@@ -129,7 +129,7 @@ class Partition:
         inside = set(numbers)
         return any([self._move(number, inside) for number in sorted(inside)])
 
-    def _move(self, number: int, inside: Collection[int]) -> bool:
+    def _move(self, number: int, inside: set[int]) -> bool:
         """Move an operation to where the price falls most; return whether there is such a place."""
         old = self.unit_of(number)
         rest = self._connected(old - {number})

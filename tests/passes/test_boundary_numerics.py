@@ -30,8 +30,7 @@ def test_on_a_gpu(name: str) -> None:
     expected = onnx_runtime.run(model, given)
     for boundary in ("inputs=0", "cost"):
         with rammer_mlir.compile(
-            model, target="nvvm", boundary=boundary, num_veus=2, emulate=True, check=True,
-            cache=False,
+            model, target="nvvm", boundary=boundary, num_veus=2, emulate=True, check=True
         ) as exe:  # fmt: skip
             result = compare(expected, exe.run(given))
         assert result.ok, str(result)

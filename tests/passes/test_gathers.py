@@ -138,8 +138,7 @@ def test_on_a_gpu(name: str) -> None:
     """Threads of a block gather what others computed; the checks find a race."""
     given = feeds(name)
     with rammer_mlir.compile(
-        FUSED[name], target="nvvm:sm_90", emulate=True, check=True, boundary="inputs=2", num_veus=2,
-        cache=False,
+        FUSED[name], target="nvvm:sm_90", emulate=True, check=True, boundary="inputs=2", num_veus=2
     ) as exe:  # fmt: skip
         result = compare(expected(FUSED[name], given), exe.run(given))
     assert result.ok, str(result)
