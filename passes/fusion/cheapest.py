@@ -24,6 +24,11 @@ RULES: tuple[Boundary, ...] = (Parallelism(), *(UniqueInputs(most) for most in r
 """The boundaries whose groups are the starts of the search."""
 
 
+_MOST_SEARCHED = 2000
+"""Operations of a block beyond which the groups of other boundaries are compared and not improved:
+each improvement takes time in proportion to the block."""
+
+
 def group_by_cost(block: ir.Block, device: Device, *, launches: bool = False) -> list[Group]:
     """Partition the block's computing operations into the rOperators of the least predicted time.
 
@@ -44,6 +49,7 @@ class CheapestGroups:
         self._units = Units(gathers=True)
         self._graph = OperationGraph(block, self._units)
         self._fusable = frozenset(self._graph.fusable)
+        self._is_large = len(self._graph.operations) > _MOST_SEARCHED
         self.costs = UnitCosts(self._graph, self._units, device, launches=launches)
 
     def groups(self) -> list[Group]:
@@ -81,7 +87,8 @@ class CheapestGroups:
     ) -> None:
         """Put the cheapest units of a component: the best start, or what merging leads to."""
         alone = [Unit([number]) for number in component]
-        partition.merge(component)
+        if not self._is_large:
+            partition.merge(component)
         best, price = partition.units(component), partition.price(component)
         inside = set(component)
         for start in starts:
@@ -91,7 +98,8 @@ class CheapestGroups:
                 best, price = partition.units(component), partition.price(component)
         partition.put(alone)
         partition.put(best)
-        partition.improve(component)
+        if not self._is_large:
+            partition.improve(component)
 
     def _units_of(self, rule: Boundary) -> list[Unit]:
         """Return the units of another boundary."""

@@ -15,6 +15,9 @@ from rammer_mlir.passes.fusion.tree_cuts import Seconds, Unit
 _LEAST_GAIN = 1e-12
 """Seconds: less is rounding."""
 
+_FEW_UNITS = 2
+"""Units of which each is followed by itself to find a wait; for more, all are put in an order."""
+
 _MOST_ROUNDS = 8
 """How often all operations are tried to be moved, if something changed."""
 
@@ -59,7 +62,25 @@ class Partition:
 
     def is_acyclic(self, units: Iterable[Unit]) -> bool:
         """Whether none of these units waits for itself, by way of others."""
-        return not any(self._waits_for_itself(unit) for unit in units if len(unit) > 1)
+        several = [unit for unit in units if len(unit) > 1]
+        if len(several) > _FEW_UNITS:
+            return self._are_ordered()
+        return not any(self._waits_for_itself(unit) for unit in several)
+
+    def _are_ordered(self) -> bool:
+        """Whether all units of the graph have an order in which each is behind its sources."""
+        everything = self.units(range(len(self._sources)))
+        missing = {
+            unit: sum(self.unit_of(s) != unit for n in unit for s in self._sources[n])
+            for unit in everything
+        }
+        ready = [unit for unit, count in missing.items() if not count]
+        for unit in ready:
+            for reader in (self.unit_of(n) for member in unit for n in self._readers[member]):
+                missing[reader] -= reader != unit
+                if reader != unit and not missing[reader]:
+                    ready.append(reader)
+        return len(ready) == len(everything)
 
     def _waits_for_itself(self, unit: Unit) -> bool:
         pending = [n for member in unit for n in self._readers[member] if n not in unit]

@@ -128,6 +128,17 @@ def test_a_wait_is_found_for_every_pair(seed: int) -> None:
         assert (partition.unit_of(a) == partition.unit_of(b)) is not waits(sources, units)
 
 
+@pytest.mark.parametrize("seed", range(100))
+def test_a_wait_is_found_among_many_units(seed: int) -> None:
+    draw = random.Random(seed)
+    sources = random_graph(draw, 12)
+    numbers = draw.sample(range(12), 12)
+    units = [Unit(numbers[n : n + 2]) for n in range(0, 8, 2)]
+    units += [Unit([n]) for n in numbers[8:]]
+    partition = Partition(sources, readers_of(sources), lambda unit: 1.0)
+    assert partition.try_put(units) is not waits(sources, units)
+
+
 def test_a_move_leaves_what_merging_got_wrong() -> None:
     """Merging takes the largest gain first: the operation in the middle ends on the wrong side."""
     price = {Unit([0]): 3.0, Unit([1]): 3.0, Unit([2]): 3.0}
