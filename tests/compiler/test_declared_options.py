@@ -68,6 +68,29 @@ def test_every_option_is_in_the_key_of_the_cache(name: str, model: bytes) -> Non
     assert plain is not None and other is not None and plain != other
 
 
+@pytest.mark.parametrize(
+    "boundary", ["none", "inputs", "inputs=", "inputs=-1", "inputs=x", "cost=3"]
+)
+def test_a_boundary_that_does_not_exist(boundary: str) -> None:
+    with pytest.raises(OptionError, match="boundary: expected parallelism, cost, or inputs=F"):
+        check_options(boundary=boundary)
+
+
+@pytest.mark.parametrize(
+    ("boundary", "target", "written"),
+    [
+        ("parallelism", "cpu", "rtask-form-operators,"),
+        ("inputs=5", "cpu", "rtask-form-operators{boundary=inputs inputs=5}"),
+        ("cost", "cpu", 'rtask-form-operators{boundary=cost device="cpu" num-veus=3}'),
+        ("cost", "nvvm", "num-veus=3 per-operator=true}"),
+    ],
+)
+def test_the_pass_gets_the_boundary(boundary: str, target: str, written: str) -> None:
+    options = check_options(target, boundary=boundary, num_veus=3, per_operator=target == "nvvm")
+    stage = next(s for s in options.portable_stages() if s.name == "operators")
+    assert written in stage.pipeline
+
+
 def test_an_option_that_does_not_exist(model: bytes) -> None:
     unknown: dict[str, Any] = {"wingorad": False}
     with pytest.raises(OptionError, match="wingorad: unknown option, expected one of policy, "):
