@@ -25,8 +25,11 @@ RULES: tuple[Boundary, ...] = (Parallelism(), *(UniqueInputs(most) for most in r
 
 
 _MOST_SEARCHED = 2000
-"""Operations of a block beyond which the groups of other boundaries are compared and not improved:
-each improvement takes time in proportion to the block."""
+"""Operations of a block beyond which the groups of a few other boundaries are compared and not
+improved: each improvement takes time in proportion to the block."""
+
+_FEW_RULES: tuple[Boundary, ...] = (Parallelism(), UniqueInputs(3), UniqueInputs(0))
+"""The boundaries that are compared in large blocks."""
 
 
 def group_by_cost(block: ir.Block, device: Device, *, launches: bool = False) -> list[Group]:
@@ -65,7 +68,8 @@ class CheapestGroups:
                 partition.put(cheapest_cuts(component, inside, seconds))
                 continue
             if starts is None:
-                starts = [self._units_of(rule) for rule in RULES]
+                rules = _FEW_RULES if self._is_large else RULES
+                starts = [self._units_of(rule) for rule in rules]
             self._solve(partition, component, starts)
         fused = [self._group(unit) for unit in partition.units(graph.fusable)]
         alone = [Group(list(graph.members(unit)), unit[0], None) for unit in graph.alone]
