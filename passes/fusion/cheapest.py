@@ -9,6 +9,7 @@ boundaries.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.fusion.boundaries import Boundary, Parallelism, UniqueInputs
@@ -52,35 +53,42 @@ class CheapestGroups:
         self._units = Units(gathers=True)
         self._graph = OperationGraph(block, self._units)
         self._fusable = frozenset(self._graph.fusable)
+        self._number = {op.operation: n for n, op in enumerate(self._graph.operations)}
         self._is_large = len(self._graph.operations) > _MOST_SEARCHED
         self.costs = UnitCosts(self._graph, self._units, device, launches=launches)
 
     def groups(self) -> list[Group]:
         """Return the rOperators in a valid order."""
-        graph, seconds = self._graph, self.costs.seconds
-        partition = Partition(graph.sources, graph.readers, seconds)
+        graph = self._graph
+        partition = Partition(graph.sources, graph.readers, self.costs.seconds)
         partition.put(map(Unit, graph.alone))
-        starts: list[list[Unit]] | None = None
-        components = sorted(self._components(), key=lambda c: not self._is_tree(c))
-        for component in components:
+        others: list[list[int]] = []
+        for component in self._components():
             if self._is_tree(component):
-                inside = {n: graph.sources[n] & set(component) for n in component}
-                partition.put(cheapest_cuts(component, inside, seconds))
-                continue
-            if starts is None:
-                rules = _FEW_RULES if self._is_large else RULES
-                starts = [self._units_of(rule) for rule in rules]
+                self._cut(partition, component)
+            else:
+                others.append(component)
+        rules = _FEW_RULES if self._is_large else RULES
+        starts = [self._units_of(rule) for rule in rules] if others else []
+        for component in others:
             self._solve(partition, component, starts)
         fused = [self._group(unit) for unit in partition.units(graph.fusable)]
         alone = [Group(list(graph.members(unit)), unit[0], None) for unit in graph.alone]
-        numbers = {op.operation: n for n, op in enumerate(graph.operations)}
-        return sorted([*fused, *alone], key=lambda g: numbers[g.operations[-1].operation])
+        return sorted([*fused, *alone], key=lambda g: self._number[g.operations[-1].operation])
 
     def price(self, groups: Sequence[Group]) -> float:
         """Return the predicted time of groups, without those that are the same in all cases."""
-        numbers = {op.operation: n for n, op in enumerate(self._graph.operations)}
-        units = (Unit(numbers[op.operation] for op in group.operations) for group in groups)
+        units = map(self._unit, groups)
         return sum(self.costs.seconds(unit) for unit in units if unit <= self._fusable)
+
+    def _unit(self, group: Group) -> Unit:
+        return Unit(self._number[op.operation] for op in group.operations)
+
+    def _cut(self, partition: Partition, tree: Sequence[int]) -> None:
+        """Put the cheapest units of a tree."""
+        inside = set(tree)
+        sources = {number: self._graph.sources[number] & inside for number in tree}
+        partition.put(cheapest_cuts(tree, sources, self.costs.seconds))
 
     def _group(self, unit: Unit) -> Group:
         members = list(self._graph.members(unit))
@@ -97,7 +105,7 @@ class CheapestGroups:
         inside = set(component)
         for start in starts:
             partition.put(alone)
-            units = [unit for unit in start if unit <= inside]
+            units = [u for u in start if u <= inside and self.costs.seconds(u) < inf]
             if partition.try_put(units) and partition.price(component) < price:
                 best, price = partition.units(component), partition.price(component)
         partition.put(alone)
@@ -107,12 +115,8 @@ class CheapestGroups:
 
     def _units_of(self, rule: Boundary) -> list[Unit]:
         """Return the units of another boundary."""
-        numbers = {op.operation: n for n, op in enumerate(self._graph.operations)}
         units = self._units if rule.gathers else None
-        return [
-            Unit(numbers[op.operation] for op in group.operations)
-            for group in group_operations(self._block, rule, units)
-        ]
+        return [self._unit(group) for group in group_operations(self._block, rule, units)]
 
     def _components(self) -> list[list[int]]:
         """Divide the operations that can be fused into those that are connected by legal pairs."""
