@@ -15,6 +15,7 @@ from rammer_mlir.benchmarks.models import build
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
+from rammer_mlir.passes.fusion.boundaries import UniqueInputs
 from rammer_mlir.passes.fusion.cheapest import RULES, CheapestGroups
 from rammer_mlir.passes.fusion.greedy import group_operations
 from rammer_mlir.passes.fusion.tree_cuts import Unit
@@ -75,6 +76,18 @@ def test_no_other_boundary_is_predicted_to_be_faster(name: str, device: str) -> 
         assert 0 < found < inf
         for rule in RULES:
             assert found <= search.price(group_operations(block, rule)) * (1 + 1e-9), rule
+
+
+def test_products_keep_the_loops_that_they_could_cut() -> None:
+    """Without a limit of inputs some lose columns to a reduction of whole rows; by cost none."""
+    with ir.Context():
+        module = ir.Module.parse(linalg("transformer_encoder"))
+        block = entry_block(module)
+        search = CheapestGroups(block, find_device("cpu").device(2))
+        found = search.price(search.groups())
+        loose = search.price(group_operations(block, UniqueInputs(0)))
+    assert found < inf
+    assert loose == inf
 
 
 def test_equal_layers_are_estimated_once() -> None:
