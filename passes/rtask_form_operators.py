@@ -7,8 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir, tensor
+from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.fusion.grouping import Group, group_operations, is_cloned
+from rammer_mlir.passes.fusion.boundaries import Parallelism, UniqueInputs
+from rammer_mlir.passes.fusion.cheapest import group_by_cost
+from rammer_mlir.passes.fusion.gathered_views import fold_views_of_gathers
+from rammer_mlir.passes.fusion.greedy import group_operations
+from rammer_mlir.passes.fusion.grouping import Group, is_cloned
 from rammer_mlir.passes.ir.block_order import sort_block
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.entry import (
@@ -21,6 +26,10 @@ from rammer_mlir.passes.ir.entry import (
 )
 from rammer_mlir.passes.ir.outline import Outliner, clone_constants, create_operator
 from rammer_mlir.passes.ir.structured import Structured, captured_values, is_generic, plain_dim
+from rammer_mlir.scheduling.devices.catalog import find_device
+
+BOUNDARIES = ("parallelism", "inputs", "cost")
+"""Where an rOperator may end."""
 
 
 @dataclass(frozen=True)
@@ -29,20 +38,57 @@ class FormOperators(Pass):
 
     Calls of functions with ``rtask.codegen``, which are regions for foreign code generators, become
     rOperators of their own.
+
+    The ``boundary`` says which operations are fused, of those that may be. With ``parallelism``,
+    those that lose no parallelism that matters. With ``inputs``, as long as an rOperator reads no
+    more than so many different tensors (F_max of Dali, 0 for any number). With ``cost``, those that
+    make the sum of all rOperators' predicted times small, on ``num-veus`` vEUs of the ``device``, a
+    name or a file; with ``per-operator``, each is launched by itself.
     """
 
     name: ClassVar[str] = "rtask-form-operators"
 
+    boundary: str = "parallelism"
+    inputs: int = 3
+    device: str = "cpu"
+    num_veus: int = 1
+    per_operator: bool = False
+
     def run(self, module: ir.Module) -> None:
-        """Rewrite the entry function; views and concatenations stay between the operators."""
+        """Rewrite the entry function; views and concatenations stay between the operators.
+
+        Raises:
+            OptionError: if an option is not one of those that exist.
+        """
+        self._check()
         main = entry_function(module)
         _fold_empty_reshapes(entry_block(module))
         _replace_region_calls(module)
         outliner = Outliner(module)
-        for group in group_operations(entry_block(module)):
+        for group in self._groups(entry_block(module)):
             _outline(group, outliner)
         sort_block(entry_block(module))
         _erase_dead(main)
+
+    def _check(self) -> None:
+        if self.boundary not in BOUNDARIES:
+            raise OptionError(
+                f"{self.name}: boundary: expected one of {', '.join(BOUNDARIES)}, found "
+                f"'{self.boundary}'"
+            )
+        if self.inputs < 0:
+            raise OptionError(
+                f"{self.name}: inputs: expected at least 0, found {self.inputs}; 0 is no limit"
+            )
+
+    def _groups(self, block: ir.Block) -> list[Group]:
+        if self.boundary == "parallelism":
+            return group_operations(block, Parallelism())
+        fold_views_of_gathers(block)
+        if self.boundary == "inputs":
+            return group_operations(block, UniqueInputs(self.inputs))
+        device = find_device(self.device).device(self.num_veus)
+        return group_by_cost(block, device, launches=self.per_operator)
 
 
 def _fold_empty_reshapes(block: ir.Block) -> None:

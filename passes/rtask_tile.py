@@ -241,7 +241,7 @@ def _tilings(computation: Computation, wanted: _Wanted) -> list[Tiling]:
     space = computation.space
     assert space is not None
     extents = [tile_class.extent for tile_class in space.classes]
-    limits = loop_limits(computation, space)
+    limits = loop_limits(computation.outside, space)
     if wanted.memory or wanted.device:  # a limit that has to be kept; a GPU's threads
         limits = [limit if limit.contiguous else LoopLimit() for limit in limits]
 

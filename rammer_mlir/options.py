@@ -73,6 +73,16 @@ class Options(TypedDict, total=False):
             words="a name or a file",
         ),
     ]
+    boundary: Annotated[
+        str,
+        Option(
+            "parallelism",
+            "which operations are fused, of those that may be: those that lose no parallelism that "
+            "matters; as long as an operator reads no more than F different tensors, 0 for any "
+            "number; or those that lower the predicted time",
+            metavar="parallelism|inputs=F|cost",
+        ),
+    ]
     merge: Annotated[
         float | None,
         Option(

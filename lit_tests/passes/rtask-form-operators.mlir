@@ -98,3 +98,38 @@ func.func @main(%x: tensor<6x10xf32>) -> tensor<6x10xf32> {
   } -> tensor<6x10xf32>
   return %y : tensor<6x10xf32>
 }
+
+// By default an operation joins those that are as parallel as it is; with `inputs`, as long as the
+// rOperator reads no more than so many different tensors (F_max of Dali): %x is counted once, and an
+// operation that would be one too many begins the next rOperator. `cost` fuses what is faster so.
+// RUN: rammer-opt %S/Inputs/chain.mlir --rtask-form-operators | filecheck %s --check-prefix=WHOLE
+// RUN: rammer-opt %S/Inputs/chain.mlir --rtask-form-operators="boundary=inputs inputs=0" | filecheck %s --check-prefix=WHOLE
+// RUN: rammer-opt %S/Inputs/chain.mlir --rtask-form-operators="boundary=cost device=a100 num-veus=108" | filecheck %s --check-prefix=WHOLE
+// RUN: rammer-opt %S/Inputs/chain.mlir --rtask-form-operators="boundary=inputs inputs=3" | filecheck %s --check-prefix=WHOLE
+// RUN: rammer-opt %S/Inputs/chain.mlir --rtask-form-operators="boundary=inputs inputs=2" | filecheck %s --check-prefix=PAIR
+// RUN: rammer-opt %S/Inputs/chain.mlir --rtask-form-operators="boundary=inputs inputs=1" | filecheck %s --check-prefix=SINGLE
+// WHOLE-COUNT-1: rtask.operator
+// WHOLE-NOT: rtask.operator
+// PAIR: %[[B:.*]] = rtask.operator @elementwise_0(%arg0, %arg1)
+// PAIR-NEXT: %[[C:.*]] = rtask.operator @elementwise_1(%[[B]], %arg2)
+// PAIR-NEXT: return %[[C]]
+// SINGLE-COUNT-3: rtask.operator
+// SINGLE-NOT: rtask.operator
+
+// The loss of one label for each row: with gathers inside of rOperators, one of them.
+// RUN: rammer-opt %S/Inputs/gather.mlir --rtask-form-operators | filecheck %s --check-prefix=APART
+// RUN: rammer-opt %S/Inputs/gather.mlir --rtask-form-operators="boundary=inputs inputs=2" --rtask-tile="work=64 candidates=1" | filecheck %s --check-prefix=GATHER
+// RUN: rammer-opt %S/Inputs/gather.mlir --rtask-form-operators="boundary=cost" | filecheck %s --check-prefix=FUSED
+// APART-COUNT-2: rtask.operator
+// FUSED-COUNT-1: rtask.operator
+// FUSED-NOT: rtask.operator
+// GATHER: rtask.kernel @elementwise_0_t0 rtasks(4)
+// GATHER: reads 0[d0 * 32 +: 32, 0 +: 6]
+// GATHER: reads 1[d0 * 32 +: 32]
+// GATHER: writes 2[d0 * 32 +: 32]
+// GATHER: func.func private @elementwise_0_t0(%[[ID:.*]]: index,
+// GATHER: %[[POWERS:.*]] = linalg.generic
+// GATHER: math.exp
+// GATHER: linalg.generic
+// GATHER: %[[ROW:.*]] = linalg.index 0
+// GATHER: tensor.extract %[[POWERS]]{{.}}%[[ROW]], %

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from math import prod
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.gathers import gathers_of
 from rammer_mlir.passes.ir.structured import Structured, body_operations
 from rammer_mlir.passes.tiling.space import TileSpace, analyze
 
-_Kind = tuple[ir.Attribute, ir.Attribute, tuple[ir.Type, ...], tuple[str, ...]]
+_Indices = tuple[tuple[int | None, ...], ...]
+"""For each gather of a body, the loops that index it."""
+_Kind = tuple[ir.Attribute, ir.Attribute, tuple[ir.Type, ...], tuple[str, ...], _Indices]
 _Source = tuple[int, int] | None
 """Where in a group a value is made: an operation and one of its results."""
 _Pattern = tuple[tuple[int, tuple[_Source, ...]], ...]
@@ -41,8 +44,13 @@ class FusedSpace:
 class FusedSpaces:
     """Answers for groups of ``linalg.generic``s in def-before-use order."""
 
-    def __init__(self) -> None:
-        """Begin without answers."""
+    def __init__(self, *, gathers: bool = False) -> None:
+        """Begin without answers.
+
+        Args:
+            gathers: whether bodies may gather from values of their group.
+        """
+        self._gathers = gathers
         self._structured: dict[ir.Operation, tuple[int, Structured]] = {}
         self._kinds: dict[_Kind, int] = {}
         self._known: dict[_Pattern, FusedSpace | None] = {}
@@ -51,9 +59,18 @@ class FusedSpaces:
         """Return what is known of operations together, None if their loops do not line up."""
         pattern = self._pattern(operations)
         if pattern not in self._known:
-            space = analyze([self._read(op)[1] for op in operations])
+            read = [self._read(op)[1] for op in operations]
+            space = analyze(read, gathers=self._gathers)
             self._known[pattern] = None if space is None else _facts(space)
         return self._known[pattern]
+
+    def structured(self, op: ir.OpView) -> Structured:
+        """Return an operation that was read once."""
+        return self._read(op)[1]
+
+    def kind(self, op: ir.OpView) -> int:
+        """Return a number that operations have in common if and only if they are alike."""
+        return self._read(op)[0]
 
     def captures(self, op: ir.OpView) -> Sequence[ir.Value]:
         """Return the values from outside that the body of an operation uses."""
@@ -74,14 +91,16 @@ class FusedSpaces:
         """Return the number of an operation's kind, and the operation; read once."""
         operation = op.operation
         if operation not in self._structured:
+            structured = Structured(op)
             kind = (
                 operation.attributes["indexing_maps"],
                 operation.attributes["iterator_types"],
                 tuple(value.type for value in operation.operands),
                 tuple(inner.operation.name for inner in body_operations(op)),
+                tuple(gather.loops for gather in gathers_of(structured)),
             )
             number = self._kinds.setdefault(kind, len(self._kinds))
-            self._structured[operation] = number, Structured(op)
+            self._structured[operation] = number, structured
         return self._structured[operation]
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.contractions.convolution import Convolution
 from rammer_mlir.passes.contractions.product import Product
-from rammer_mlir.passes.fusion.grouping import CONCAT, Group, group_operations, is_view
+from rammer_mlir.passes.fusion.greedy import group_operations
+from rammer_mlir.passes.fusion.grouping import CONCAT, Group, is_view
 from rammer_mlir.passes.ir.stable_order import stable_order
 from rammer_mlir.passes.ir.structured import (
     Structured,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rammer_mlir.bindings import affine, arith, bufferization, func, ir, tensor
 from rammer_mlir.passes.ir.boxes import PANEL_WIDTH, Span, linear_form, panel_index, panel_number
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
+from rammer_mlir.passes.ir.gathers import gathers_of
 from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, shape_of
 from rammer_mlir.passes.tiling.kernel import Computation, TiledDomain
 
@@ -239,8 +240,13 @@ class _TileBuilder:
         return _insert(self._mapping[value], self._outputs[value], offsets, sizes)
 
     def _shift_indices(self, copy: ir.Operation, number: int) -> None:
-        """Make ``linalg.index`` count from the start of the whole domain, not of the tile."""
+        """Make ``linalg.index`` count from the start of the whole domain, not of the tile.
+
+        What is gathered from a tile of the same rTask is indexed from the start of that tile.
+        """
         spans = self._domain.spans(number)
+        gathers = gathers_of(Structured(copy.opview))
+        from_tiles = [gather.op for gather in gathers if _is_computed(gather.value)]
         for inner in list(copy.regions[0].blocks[0].operations):
             if inner.operation.name != "linalg.index":
                 continue
@@ -250,7 +256,8 @@ class _TileBuilder:
                 continue
             with ir.InsertionPoint.after(inner.operation):
                 shifted = arith.AddIOp(inner.operation.results[0], offset)
-            inner.operation.results[0].replace_all_uses_except(shifted.result, [shifted.operation])
+            kept = [shifted.operation, *from_tiles]
+            inner.operation.results[0].replace_all_uses_except(shifted.result, kept)
 
     def _offset_before(self, op: ir.Operation, expr: ir.AffineExpr) -> ir.Value | None:
         if isinstance(expr, ir.AffineConstantExpr):

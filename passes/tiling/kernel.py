@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -55,6 +56,11 @@ class Computation:
     def returned(self) -> list[ir.Value]:
         """Values that the function returns."""
         return list(list(self.block.operations)[-1].operation.operands)
+
+    @cached_property
+    def outside(self) -> set[ir.Value]:
+        """Values in memory that others see: arguments and results."""
+        return {*self.block.arguments, *self.returned}
 
     @cached_property
     def generics(self) -> list[Structured]:
@@ -142,15 +148,19 @@ class TiledDomain:
         return spans
 
 
-def loop_limits(computation: Computation, space: TileSpace) -> list[LoopLimit]:
+def loop_limits(outside: Container[ir.Value], space: TileSpace) -> list[LoopLimit]:
     """Return how each class may be cut.
 
     Loops that walk contiguous memory of an argument or result stay whole vectors. Where those are
     short, being the points of blocks, a contraction keeps so many blocks together that as many
     elements share what it loads of its other operand. Rows that are transformed for a contraction
     in the same rTask stay whole: its other operand is loaded for each of them anew.
+
+    Args:
+        outside: the arguments and results.
+        space: the loops.
     """
-    contiguous = _contiguous_classes(computation, space)
+    contiguous = _contiguous_classes(outside, space)
     limits = [CONTIGUOUS if found else LoopLimit() for found in contiguous]
     for index, op in enumerate(space.operations):
         if not op.is_contraction:
@@ -190,12 +200,11 @@ def _blocks(op: Structured, position: int, space: TileSpace, index: int) -> dict
     return {of_loop[dim]: of_loop[dims[-1]] for dim in own}
 
 
-def _contiguous_classes(computation: Computation, space: TileSpace) -> list[bool]:
+def _contiguous_classes(outside: Container[ir.Value], space: TileSpace) -> list[bool]:
     """For each class, whether one of its loops walks contiguous memory of an argument or result.
 
     Panels count too: tiles are to consist of whole ones.
     """
-    outside = {*computation.block.arguments, *computation.returned}
     found = [tile_class.in_panels for tile_class in space.classes]
     for index, op in enumerate(space.operations):
         values = [*op.inputs, *op.op.operation.results]

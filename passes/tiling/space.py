@@ -3,6 +3,9 @@
 Loops of different operations belong to one class when a value that flows between them is indexed by
 both. A class can be tiled when every operation that is not free to recompute has exactly one
 parallel loop in it: then the tiles of all operations line up and no tile needs another's results.
+
+A body may gather from a value of the group. Loops that are its index line up, as an operand's do.
+The other dimensions of the value stay whole, because any of their elements may be read.
 """
 
 from __future__ import annotations
@@ -13,17 +16,19 @@ from math import prod
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.boxes import can_slice, loops_in, panel_index
+from rammer_mlir.passes.ir.gathers import gathers_of, only_gathers
 from rammer_mlir.passes.ir.structured import Structured, is_constant, plain_dim
 
 Loop = tuple[int, int]
-"""An operation's index in the group and one of its loops."""
+"""An operation's index in the group, and the number of one of its loops, or of a result."""
 
 
 @dataclass
 class _Classes:
-    """Union-find over loops."""
+    """Union-find over loops; those that are ``whole`` cannot be cut."""
 
     parent: dict[Loop, Loop] = field(default_factory=dict[Loop, Loop])
+    whole: set[Loop] = field(default_factory=set[Loop])
 
     def find(self, loop: Loop) -> Loop:
         root = loop
@@ -73,20 +78,24 @@ def _is_scalar(value: ir.Value) -> bool:
 
 
 def analyze(
-    operations: Sequence[Structured], returned: Sequence[ir.Value] = ()
+    operations: Sequence[Structured], returned: Sequence[ir.Value] = (), *, gathers: bool = True
 ) -> TileSpace | None:
     """Return the tile space of operations in def-before-use order; None if they do not line up.
 
-    ``returned`` are values that leave the group: what computes them is never repeated per tile.
+    Args:
+        operations: the group.
+        returned: values that leave the group: what computes them is never repeated per tile.
+        gathers: whether bodies may gather from the group's values.
     """
     classes = _Classes()
-    producers: dict[ir.Value, tuple[int, int]] = {
+    producers: dict[ir.Value, Loop] = {
         result: (index, number)
         for index, op in enumerate(operations)
         for number, result in enumerate(op.op.operation.results)
     }
     for index, op in enumerate(operations):
-        if any(value in producers for value in op.captures):
+        inside = [value for value in op.captures if value in producers]
+        if inside and not (gathers and _unify_gathers(index, op, operations, producers, classes)):
             return None
         if not _unify_operands(index, op, operations, producers, classes):
             return None
@@ -102,7 +111,7 @@ def _unify_operands(
     index: int,
     op: Structured,
     operations: Sequence[Structured],
-    producers: dict[ir.Value, tuple[int, int]],
+    producers: dict[ir.Value, Loop],
     classes: _Classes,
 ) -> bool:
     for map_, operand in zip(op.maps, op.op.operation.operands, strict=True):
@@ -122,12 +131,39 @@ def _unify_operands(
     return True
 
 
+def _unify_gathers(
+    index: int,
+    op: Structured,
+    operations: Sequence[Structured],
+    producers: dict[ir.Value, Loop],
+    classes: _Classes,
+) -> bool:
+    """Line up the loops that index a value of the group; other dimensions stay whole."""
+    found = gathers_of(op)
+    if not all(only_gathers(op, found, value) for value in op.captures if value in producers):
+        return False
+    for gather in found:
+        if gather.value not in producers:
+            continue
+        producer, result = producers[gather.value]
+        dims = operations[producer].result_dims(result)
+        if dims is None:
+            return False
+        for dim, loop in zip(dims, gather.loops, strict=True):
+            if loop is None:
+                classes.whole.add((producer, dim))
+            else:
+                classes.union((producer, dim), (index, loop))
+    return True
+
+
 def _tileable(
     operations: Sequence[Structured], costly: Sequence[int], classes: _Classes
 ) -> Iterable[TileClass]:
     if not costly:
         return
     members: dict[Loop, list[Loop]] = {}
+    whole = {classes.find(loop) for loop in classes.whole}
     for index, op in enumerate(operations):
         for loop in range(len(op.parallel)):
             members.setdefault(classes.find((index, loop)), []).append((index, loop))
@@ -135,7 +171,7 @@ def _tileable(
     order = [classes.find((last, loop)) for loop in range(len(operations[last].parallel))]
     for root in dict.fromkeys(order):
         loops = dict(members[root])
-        if len(loops) != len(members[root]) or not set(costly) <= loops.keys():
+        if root in whole or len(loops) != len(members[root]) or not set(costly) <= loops.keys():
             continue
         if all(_can_cut(operations[i], loop) for i, loop in loops.items()):
             extent = operations[last].extents[loops[last]]

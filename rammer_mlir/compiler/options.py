@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from rammer_mlir.compiler.backends.registry import find_backend
+from rammer_mlir.compiler.boundary import check_boundary
 from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.quantization.quantize import quantization_of
 from rammer_mlir.compiler.quantization.samples import Samples
@@ -101,6 +102,7 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
     options = as_plain_values(options)
     backend = find_backend(_check_target(target))
     get_policy(options["policy"])
+    check_boundary(options["boundary"])
     asked, costs = _split_costs(options["costs"], target, backend)
     measured = asked == MEASURED
     described = backend.device if costs is None else find_device(costs)

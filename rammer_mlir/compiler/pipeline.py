@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rammer_mlir.compiler import steps
+from rammer_mlir.compiler.boundary import formed_operators
 from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.offload_choice import TrialPasses, choose_regions
 from rammer_mlir.compiler.quantization.quantize import quantization_of
@@ -88,7 +89,7 @@ def _cpu_operators(options: CompileOptions) -> tuple[str, ...]:
         *_PACKED_WEIGHTS,
         *_split_for_cpu(options),
         *_BLOCKED_CHANNELS,
-        "rtask-form-operators",
+        formed_operators(options),
         "rtask-block-weights",
         *_winograd(options),
         *_FUSED_BODIES,
@@ -157,7 +158,7 @@ def _gpu_stages(options: CompileOptions, target: str) -> tuple[Stage, ...]:
         *_merged(options),
         *_PACKED_WEIGHTS,
         *_split(options, _GPU_SPLIT_ROWS),
-        "rtask-form-operators",
+        formed_operators(options),
         *_FUSED_BODIES,
     )
     tasks = ("rtask-inline-composites", _tiled_for_gpu(options, target), *_SIMPLIFIED)

@@ -18,7 +18,8 @@ from rammer_mlir.options import declared_options, with_defaults
 from tests.cli.tools import save_layer
 
 OTHER: dict[str, Any] = {
-    "policy": "sequential", "num_veus": 7, "costs": "h100", "merge": 2.0, "winograd": False,
+    "policy": "sequential", "num_veus": 7, "costs": "h100", "boundary": "cost",
+    "merge": 2.0, "winograd": False,
     "watchdog": 9, "per_operator": True, "offload_seconds": 5.0,
     "offload_check": True, "fallback": "host",
     "quantize": 16, "calibration": {"x": np.ones((1, 4, 8), np.float32)},
@@ -65,6 +66,29 @@ def test_every_option_is_in_the_key_of_the_cache(name: str, model: bytes) -> Non
     plain = compile_key(model, check_options(target, **given), None)
     other = compile_key(model, check_options(target, **{**given, name: OTHER[name]}), None)
     assert plain is not None and other is not None and plain != other
+
+
+@pytest.mark.parametrize(
+    "boundary", ["none", "inputs", "inputs=", "inputs=-1", "inputs=x", "cost=3"]
+)
+def test_a_boundary_that_does_not_exist(boundary: str) -> None:
+    with pytest.raises(OptionError, match="boundary: expected parallelism, cost, or inputs=F"):
+        check_options(boundary=boundary)
+
+
+@pytest.mark.parametrize(
+    ("boundary", "target", "written"),
+    [
+        ("parallelism", "cpu", "rtask-form-operators,"),
+        ("inputs=5", "cpu", "rtask-form-operators{boundary=inputs inputs=5}"),
+        ("cost", "cpu", 'rtask-form-operators{boundary=cost device="cpu" num-veus=3}'),
+        ("cost", "nvvm", "num-veus=3 per-operator=true}"),
+    ],
+)
+def test_the_pass_gets_the_boundary(boundary: str, target: str, written: str) -> None:
+    options = check_options(target, boundary=boundary, num_veus=3, per_operator=target == "nvvm")
+    stage = next(s for s in options.portable_stages() if s.name == "operators")
+    assert written in stage.pipeline
 
 
 def test_an_option_that_does_not_exist(model: bytes) -> None:

@@ -1,0 +1,148 @@
+"""Groups of the smallest predicted time.
+
+Two operations are fused if their rOperator is predicted to be faster than both by themselves, with
+the barrier or launch of the second. Operations that form a tree are cut optimally. For all others,
+the best of several groupings is improved: that of merging by gain, and those of the other
+boundaries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import inf
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.fusion.boundaries import Boundary, Parallelism, UniqueInputs
+from rammer_mlir.passes.fusion.greedy import group_operations
+from rammer_mlir.passes.fusion.grouping import Group, Units
+from rammer_mlir.passes.fusion.operation_graph import OperationGraph
+from rammer_mlir.passes.fusion.partition import Partition
+from rammer_mlir.passes.fusion.tree_cuts import Unit, cheapest_cuts
+from rammer_mlir.passes.fusion.unit_costs import UnitCosts
+from rammer_mlir.scheduling.device import Device
+
+RULES: tuple[Boundary, ...] = (Parallelism(), *(UniqueInputs(most) for most in range(9)))
+"""The boundaries whose groups are the starts of the search."""
+
+
+_MOST_SEARCHED = 2000
+"""Operations of a block beyond which the groups of a few other boundaries are compared and not
+improved: each improvement takes time in proportion to the block."""
+
+_FEW_RULES: tuple[Boundary, ...] = (Parallelism(), UniqueInputs(3), UniqueInputs(0))
+"""The boundaries that are compared in large blocks."""
+
+
+def group_by_cost(block: ir.Block, device: Device, *, launches: bool = False) -> list[Group]:
+    """Partition the block's computing operations into the rOperators of the least predicted time.
+
+    Args:
+        block: the entry function's.
+        device: whose cost model is asked.
+        launches: whether each rOperator is launched by itself.
+    """
+    return CheapestGroups(block, device, launches=launches).groups()
+
+
+class CheapestGroups:
+    """The search for the groups of one block."""
+
+    def __init__(self, block: ir.Block, device: Device, *, launches: bool = False) -> None:
+        """Read the block; it is not to change meanwhile."""
+        self._block = block
+        self._units = Units(gathers=True)
+        self._graph = OperationGraph(block, self._units)
+        self._fusable = frozenset(self._graph.fusable)
+        self._number = {op.operation: n for n, op in enumerate(self._graph.operations)}
+        self._is_large = len(self._graph.operations) > _MOST_SEARCHED
+        self.costs = UnitCosts(self._graph, self._units, device, launches=launches)
+
+    def groups(self) -> list[Group]:
+        """Return the rOperators in a valid order."""
+        graph = self._graph
+        partition = Partition(graph.sources, graph.readers, self.costs.seconds)
+        partition.put(map(Unit, graph.alone))
+        others: list[list[int]] = []
+        for component in self._components():
+            if self._is_tree(component):
+                self._cut(partition, component)
+            else:
+                others.append(component)
+        rules = _FEW_RULES if self._is_large else RULES
+        starts = [self._units_of(rule) for rule in rules] if others else []
+        for component in others:
+            self._solve(partition, component, starts)
+        fused = [self._group(unit) for unit in partition.units(graph.fusable)]
+        alone = [Group(list(graph.members(unit)), unit[0], None) for unit in graph.alone]
+        return sorted([*fused, *alone], key=lambda g: self._number[g.operations[-1].operation])
+
+    def price(self, groups: Sequence[Group]) -> float:
+        """Return the predicted time of groups, without those that are the same in all cases."""
+        units = map(self._unit, groups)
+        return sum(self.costs.seconds(unit) for unit in units if unit <= self._fusable)
+
+    def _unit(self, group: Group) -> Unit:
+        return Unit(self._number[op.operation] for op in group.operations)
+
+    def _cut(self, partition: Partition, tree: Sequence[int]) -> None:
+        """Put the cheapest units of a tree."""
+        inside = set(tree)
+        sources = {number: self._graph.sources[number] & inside for number in tree}
+        partition.put(cheapest_cuts(tree, sources, self.costs.seconds))
+
+    def _group(self, unit: Unit) -> Group:
+        members = list(self._graph.members(unit))
+        return Group(members, min(unit), self._units.space(members))
+
+    def _solve(
+        self, partition: Partition, component: Sequence[int], starts: Sequence[Sequence[Unit]]
+    ) -> None:
+        """Put the cheapest units of a component: the best start, or what merging leads to."""
+        alone = [Unit([number]) for number in component]
+        if not self._is_large:
+            partition.merge(component)
+        best, price = partition.units(component), partition.price(component)
+        inside = set(component)
+        for start in starts:
+            partition.put(alone)
+            units = [u for u in start if u <= inside and self.costs.seconds(u) < inf]
+            if partition.try_put(units) and partition.price(component) < price:
+                best, price = partition.units(component), partition.price(component)
+        partition.put(alone)
+        partition.put(best)
+        if not self._is_large:
+            partition.improve(component)
+
+    def _units_of(self, rule: Boundary) -> list[Unit]:
+        """Return the units of another boundary."""
+        units = self._units if rule.gathers else None
+        return [self._unit(group) for group in group_operations(self._block, rule, units)]
+
+    def _components(self) -> list[list[int]]:
+        """Divide the operations that can be fused into those that are connected by legal pairs."""
+        found: list[list[int]] = []
+        left = set(self._graph.fusable)
+        while left:
+            pending, component = [min(left)], list[int]()
+            while pending:
+                number = pending.pop()
+                if number in left:
+                    left.remove(number)
+                    component.append(number)
+                    pending.extend(self._partners(number))
+            found.append(sorted(component))
+        return found
+
+    def _partners(self, number: int) -> Iterator[int]:
+        """Yield the operations that one may be fused with directly."""
+        for other in (*self._graph.sources[number], *self._graph.readers[number]):
+            if other in self._fusable and self._units.space(self._graph.members((number, other))):
+                yield other
+
+    def _is_tree(self, component: Sequence[int]) -> bool:
+        """Whether each operation but the last one is read by one operation, of the component."""
+        inside = set(component)
+        return all(
+            len(self._graph.readers[number]) == 1 and self._graph.readers[number] <= inside
+            for number in component[:-1]
+        )

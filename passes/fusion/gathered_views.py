@@ -1,0 +1,69 @@
+"""Gathers from a view of a computed tensor read the tensor itself, so that both may be fused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rammer_mlir.bindings import arith, ir
+from rammer_mlir.passes.ir.gathers import Gather, gathers_of
+from rammer_mlir.passes.ir.structured import Structured, is_generic, shape_of
+
+_RESHAPES = ("tensor.collapse_shape", "tensor.expand_shape")
+
+
+def fold_views_of_gathers(block: ir.Block) -> None:
+    """Index the operands of reshapes that only add or drop dimensions of size one."""
+    for op in block.operations:
+        for gather in gathers_of(Structured(op)) if is_generic(op) else ():
+            _fold(gather)
+
+
+def _fold(gather: Gather) -> None:
+    value, indices = gather.value, list(gather.op.operands)[1:]
+    while _is_foldable(value):
+        view = ir.OpResult(value).owner.operation
+        with ir.InsertionPoint(gather.op), gather.op.location:
+            indices = _source_indices(view, indices)
+        value = view.operands[0]
+    if value != gather.value:
+        with ir.InsertionPoint(gather.op), gather.op.location:
+            kind = ir.RankedTensorType(value.type).element_type
+            fresh = ir.Operation.create(gather.op.name, [kind], [value, *indices])
+        gather.op.results[0].replace_all_uses_with(fresh.results[0])
+        gather.op.erase()
+
+
+def _is_foldable(value: ir.Value) -> bool:
+    """Whether a value is a reshape of a computed tensor, with one dimension in each group."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.operation.name not in _RESHAPES:
+        return False
+    source = owner.operation.operands[0]
+    sizes = max(shape_of(source), shape_of(value), key=len)
+    return not isinstance(source.owner, ir.Block) and all(
+        sum(sizes[dim] != 1 for dim in group) <= 1 for group in _groups(owner.operation)
+    )
+
+
+def _source_indices(view: ir.Operation, indices: Sequence[ir.Value]) -> list[ir.Value]:
+    """Return the indices into a reshape's operand, from those into its result."""
+    source, result = shape_of(view.operands[0]), shape_of(view.results[0])
+    zero = arith.constant(ir.IndexType.get(), 0)
+    found = [zero] * len(source)
+    if view.name == "tensor.collapse_shape":
+        for index, group in zip(indices, _groups(view), strict=True):
+            found[_main_dim(group, source)] = index
+        return found
+    for number, group in enumerate(_groups(view)):
+        found[number] = indices[_main_dim(group, result)]
+    return found
+
+
+def _main_dim(group: Sequence[int], shape: Sequence[int]) -> int:
+    """Return the dimension of a group that is not of size one, or its first one."""
+    return next((dim for dim in group if shape[dim] != 1), group[0])
+
+
+def _groups(view: ir.Operation) -> list[list[int]]:
+    attribute = ir.ArrayAttr(view.attributes["reassociation"])
+    return [[ir.IntegerAttr(dim).value for dim in ir.ArrayAttr(group)] for group in attribute]

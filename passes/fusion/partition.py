@@ -1,0 +1,178 @@
+"""Partitions of a graph's operations into units that do not wait for each other.
+
+Prices of partitions are lowered greedily: by merging the two neighbours that gain most, and by
+moving single operations to a neighbouring unit or into one of their own.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from math import inf
+
+from rammer_mlir.passes.fusion.tree_cuts import Seconds, Unit
+
+_LEAST_GAIN = 1e-12
+"""Seconds: less is rounding."""
+
+_FEW_UNITS = 2
+"""Units of which each is followed by itself to find a wait; for more, all are put in an order."""
+
+_MOST_ROUNDS = 8
+"""How often all operations are tried to be moved, if something changed."""
+
+
+class Partition:
+    """Units of some operations of a graph; all others are units of their own."""
+
+    def __init__(
+        self,
+        sources: Sequence[Collection[int]],
+        readers: Sequence[Collection[int]],
+        seconds: Seconds,
+    ) -> None:
+        """Begin with single operations.
+
+        Args:
+            sources: the operations that each operation reads from.
+            readers: the operations that read from it; numbers beyond the last operation are none.
+            seconds: the price of a unit, infinite if it is illegal.
+        """
+        self._sources = sources
+        self._readers = [[n for n in found if n < len(sources)] for found in readers]
+        self._seconds = seconds
+        self._unit_of: dict[int, Unit] = {}
+
+    def unit_of(self, number: int) -> Unit:
+        """Return the unit that an operation is in."""
+        return self._unit_of.get(number) or Unit([number])
+
+    def units(self, numbers: Iterable[int]) -> list[Unit]:
+        """Return the units of these operations, in order."""
+        return list(dict.fromkeys(map(self.unit_of, sorted(numbers))))
+
+    def put(self, units: Iterable[Unit]) -> None:
+        """Make operations these units, which have all operations of the units that they change."""
+        for unit in units:
+            self._unit_of.update(dict.fromkeys(unit, unit))
+
+    def price(self, numbers: Iterable[int]) -> float:
+        """Return the price of the units of these operations."""
+        return sum(map(self._seconds, self.units(numbers)))
+
+    def is_acyclic(self, units: Iterable[Unit]) -> bool:
+        """Whether none of these units waits for itself, by way of others."""
+        several = [unit for unit in units if len(unit) > 1]
+        if len(several) > _FEW_UNITS:
+            return self._are_ordered()
+        return not any(self._waits_for_itself(unit) for unit in several)
+
+    def _are_ordered(self) -> bool:
+        """Whether all units of the graph have an order in which each is behind its sources."""
+        everything = self.units(range(len(self._sources)))
+        missing = {
+            unit: sum(self.unit_of(s) != unit for n in unit for s in self._sources[n])
+            for unit in everything
+        }
+        ready = [unit for unit, count in missing.items() if not count]
+        for unit in ready:
+            for reader in (self.unit_of(n) for member in unit for n in self._readers[member]):
+                missing[reader] -= reader != unit
+                if reader != unit and not missing[reader]:
+                    ready.append(reader)
+        return len(ready) == len(everything)
+
+    def _waits_for_itself(self, unit: Unit) -> bool:
+        pending = [n for member in unit for n in self._readers[member] if n not in unit]
+        seen: set[Unit] = set()
+        while pending:
+            reached = self.unit_of(pending.pop())
+            if reached == unit:
+                return True
+            if reached not in seen:
+                seen.add(reached)
+                pending.extend(
+                    n for member in reached for n in self._readers[member] if n not in reached
+                )
+        return False
+
+    def try_put(self, units: Sequence[Unit]) -> bool:
+        """Put units if no unit waits for itself then; return whether that was done."""
+        before = self.units(number for unit in units for number in unit)
+        self.put(units)
+        if self.is_acyclic(units):
+            return True
+        self.put(before)
+        return False
+
+    def improve(self, numbers: Collection[int]) -> None:
+        """Lower the price of these operations' units, until neither merging nor moving does."""
+        self.merge(numbers)
+        for _ in range(_MOST_ROUNDS):
+            if not self._move_each(numbers):
+                return
+            self.merge(numbers)
+
+    def merge(self, numbers: Collection[int]) -> None:
+        """Merge neighbours among these operations' units, those first that gain most."""
+        inside = set(numbers)
+        heap = [gain for unit in self.units(inside) for gain in self._gains(unit, inside)]
+        heapq.heapify(heap)
+        while heap:
+            _, first, last, a, b = heapq.heappop(heap)
+            if self.unit_of(first) != a or self.unit_of(last) != b:
+                continue
+            merged = a | b
+            if self.try_put([merged]):
+                for gain in self._gains(merged, inside):
+                    heapq.heappush(heap, gain)
+
+    def _gains(
+        self, unit: Unit, inside: Collection[int]
+    ) -> Iterator[tuple[float, int, int, Unit, Unit]]:
+        """Yield what merging with each neighbour loses, which is negative, and the two units."""
+        for other in self._neighbours(unit, inside):
+            loss = self._seconds(unit | other) - self._seconds(unit) - self._seconds(other)
+            if loss < -_LEAST_GAIN:
+                a, b = sorted((unit, other), key=min)
+                yield loss, min(a), min(b), a, b
+
+    def _neighbours(self, unit: Collection[int], inside: Collection[int]) -> list[Unit]:
+        around = {
+            number
+            for member in unit
+            for number in (*self._sources[member], *self._readers[member])
+            if number in inside and number not in unit
+        }
+        return self.units(around)
+
+    def _move_each(self, numbers: Collection[int]) -> bool:
+        inside = set(numbers)
+        return any([self._move(number, inside) for number in sorted(inside)])
+
+    def _move(self, number: int, inside: set[int]) -> bool:
+        """Move an operation to where the price falls most; return whether there is such a place."""
+        old = self.unit_of(number)
+        rest = self._connected(old - {number})
+        options: list[tuple[float, int, list[Unit]]] = []
+        for place in [Unit(), *self._neighbours([number], inside - old)]:
+            units = [place | {number}, *rest]
+            change = sum(map(self._seconds, units)) - self._seconds(old)
+            change -= self._seconds(place) if place else 0.0
+            if change < -_LEAST_GAIN and change > -inf:
+                options.append((change, min(place, default=number), units))
+        return any(self.try_put(units) for _, _, units in sorted(options, key=lambda o: o[:2]))
+
+    def _connected(self, numbers: Collection[int]) -> list[Unit]:
+        """Divide operations into units of which each is connected."""
+        left, found = set(numbers), list[Unit]()
+        while left:
+            pending, unit = [min(left)], set[int]()
+            while pending:
+                number = pending.pop()
+                if number in left:
+                    left.remove(number)
+                    unit.add(number)
+                    pending.extend((*self._sources[number], *self._readers[number]))
+            found.append(Unit(unit))
+        return found

@@ -1,0 +1,71 @@
+"""The cheapest way to cut a tree of operations into units, by dynamic programming over its edges.
+
+In a tree each operation is read by one other at most. The state of an operation is a unit that ends
+there, as far as it is known: its edge to the reader is either cut, which closes the unit at its
+price, or the unit grows into one of the reader's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from math import inf
+
+Unit = frozenset[int]
+"""Numbers of the operations that become one rOperator."""
+
+Seconds = Callable[[Unit], float]
+"""The price of a unit. A unit that is infinitely expensive makes all larger ones so as well."""
+
+MOST_STATES = 512
+"""Units of one operation that are followed up: all of them in trees of few operations."""
+
+_Cut = tuple[float, tuple[Unit, ...]]
+"""The price of closed units, and these."""
+
+
+def cheapest_cuts(
+    order: Sequence[int],
+    sources: Mapping[int, Collection[int]],
+    seconds: Seconds,
+    most: int = MOST_STATES,
+) -> tuple[Unit, ...]:
+    """Return the units that cost least together.
+
+    Args:
+        order: the tree's operations, each behind its sources; the last one is the root.
+        sources: for each operation those that it reads from, none of which another one reads from.
+        seconds: the price of a unit.
+        most: units of one operation that are followed up; the result is optimal unless there are
+            more, of which the cheapest are.
+    """
+    open_units: dict[int, dict[Unit, _Cut]] = {}
+    closed: dict[int, _Cut] = {}
+    for number in order:
+        states: dict[Unit, _Cut] = {Unit([number]): (0.0, ())}
+        for source in sorted(sources[number]):
+            grown = _grow(states, open_units.pop(source), closed.pop(source))
+            states = _cheapest(grown, seconds, most)
+        open_units[number] = states
+        closed[number] = min(
+            ((rest + seconds(unit), (*units, unit)) for unit, (rest, units) in states.items()),
+            key=lambda cut: cut[0],
+        )
+    return closed[order[-1]][1]
+
+
+def _grow(
+    states: Mapping[Unit, _Cut], above: Mapping[Unit, _Cut], cut: _Cut
+) -> Iterable[tuple[Unit, _Cut]]:
+    """Yield the units of an operation with one more of its sources, in the same unit or not."""
+    for unit, (rest, units) in states.items():
+        yield unit, (rest + cut[0], (*units, *cut[1]))
+        for other, (other_rest, other_units) in above.items():
+            yield unit | other, (rest + other_rest, (*units, *other_units))
+
+
+def _cheapest(found: Iterable[tuple[Unit, _Cut]], seconds: Seconds, most: int) -> dict[Unit, _Cut]:
+    priced = [(cut[0] + seconds(unit), unit, cut) for unit, cut in found]
+    priced = [state for state in priced if state[0] < inf]
+    if len(priced) > most:
+        priced = sorted(priced, key=lambda state: state[0])[:most]
+    return {unit: cut for _, unit, cut in priced}

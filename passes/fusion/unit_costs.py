@@ -1,0 +1,146 @@
+"""The predicted time of a unit, which is one rOperator by itself on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.fusion.grouping import Units
+from rammer_mlir.passes.fusion.operation_graph import OperationGraph
+from rammer_mlir.passes.fusion.spaces import FusedSpace
+from rammer_mlir.passes.ir.structured import Structured, is_constant
+from rammer_mlir.passes.tiling.choice import LoopLimit, num_tiles
+from rammer_mlir.passes.tiling.device_tiles import tiles_for
+from rammer_mlir.passes.tiling.kernel import loop_limits
+from rammer_mlir.passes.tiling.space import analyze
+from rammer_mlir.passes.tiling.space_cost import SpaceCost
+from rammer_mlir.scheduling.costs import runtime
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import RKernel
+
+_Pattern = tuple[tuple[int, tuple[tuple[int, int], ...], tuple[bool, ...]], ...]
+"""For each operation its kind, where each value that it uses is from, and which results leave."""
+
+_OUTSIDE, _CONSTANT = -1, -2
+"""In place of an operation's number: a value from outside, by its number, or one in the IR."""
+
+
+class UnitCosts:
+    """Seconds of units of a block; units that are alike are estimated once."""
+
+    def __init__(
+        self, graph: OperationGraph, units: Units, device: Device, *, launches: bool = False
+    ) -> None:
+        """Begin without estimates.
+
+        Args:
+            graph: the block's operations.
+            units: which of them may form a unit.
+            device: whose cost model and tiles are taken.
+            launches: whether each rOperator is launched by itself; otherwise a barrier is in front
+                of it.
+        """
+        self._graph = graph
+        self._units = units
+        self._device = device
+        self._start = device.launch_seconds if launches else device.barrier_seconds
+        self._of_unit: dict[frozenset[int], float] = {}
+        self._of_pattern: dict[_Pattern, float] = {}
+
+    @property
+    def num_patterns(self) -> int:
+        """How many different units were estimated."""
+        return len(self._of_pattern)
+
+    def seconds(self, unit: frozenset[int]) -> float:
+        """Return the time of a unit, its barrier or launch included.
+
+        It is infinite if the unit is illegal, or slower than the model says.
+        """
+        if unit not in self._of_unit:
+            self._of_unit[unit] = self._seconds(unit)
+        return self._of_unit[unit]
+
+    def _seconds(self, unit: frozenset[int]) -> float:
+        members = self._graph.members(unit)
+        space = self._units.space(members)
+        if space is None or self._slows_a_contraction(members, space):
+            return inf
+        pattern = self._pattern(sorted(unit))
+        if pattern not in self._of_pattern:
+            kernel = self._estimate(sorted(unit))
+            self._of_pattern[pattern] = self._start + runtime(kernel, self._device)
+        return self._of_pattern[pattern]
+
+    def _slows_a_contraction(self, members: Sequence[ir.OpView], space: FusedSpace) -> bool:
+        """Whether a product or convolution has a loop that it could cut if it were alone.
+
+        Its code is then blocked for neither caches nor registers, which the model does not see: a
+        product with a normalization in its rTasks was measured to take twice as long.
+        """
+        alone = (
+            self._units.space([op]) for op in members if self._units.structured(op).is_contraction
+        )
+        return any(one is not None and space.parallelism < one.parallelism for one in alone)
+
+    def _escapes(self, number: int, unit: Sequence[int]) -> list[bool]:
+        """Return for each result of an operation whether the unit writes it to memory."""
+        readers = self._graph.readers_of_results[number]
+        return [not found <= set(unit) for found in readers]
+
+    def _pattern(self, unit: Sequence[int]) -> _Pattern:
+        known: dict[ir.Value, tuple[int, int]] = {}
+        found: list[tuple[int, tuple[tuple[int, int], ...], tuple[bool, ...]]] = []
+        for place, number in enumerate(unit):
+            op = self._graph.operations[number]
+            used = self._units.structured(op)
+            values = [*used.operands, *used.captures]
+            sources = tuple(known.setdefault(v, _source(v, len(known))) for v in values)
+            found.append((self._units.kind(op), sources, tuple(self._escapes(number, unit))))
+            known.update((value, (place, n)) for n, value in enumerate(op.operation.results))
+        return tuple(found)
+
+    def _estimate(self, unit: Sequence[int]) -> RKernel:
+        """Return the fastest rKernel of a unit by the device's times."""
+        operations = self._graph.members(unit)
+        returned = [
+            value
+            for number, op in zip(unit, operations, strict=True)
+            for value, leaves in zip(op.operation.results, self._escapes(number, unit), strict=True)
+            if leaves
+        ]
+        inputs = self._units.inputs(operations)
+        structured = [self._units.structured(op) for op in operations]
+        return estimate(structured, inputs, returned, self._device)
+
+
+def _source(value: ir.Value, number: int) -> tuple[int, int]:
+    return (_CONSTANT, 0) if is_constant(value) else (_OUTSIDE, number)
+
+
+def estimate(
+    operations: Sequence[Structured],
+    inputs: Sequence[ir.Value],
+    returned: Sequence[ir.Value],
+    device: Device,
+) -> RKernel:
+    """Return the fastest rKernel of operations that may be one, by the device's times."""
+    space = analyze(operations, returned)
+    assert space is not None, "expected operations whose loops line up"
+    limits = [
+        limit if limit.contiguous else LoopLimit()
+        for limit in loop_limits({*inputs, *returned}, space)
+    ]
+    cost = SpaceCost(space, set(inputs), set(returned)).of
+    extents = [tile_class.extent for tile_class in space.classes]
+    (tiling,) = tiles_for(device, extents, limits, cost, 1)
+    work = cost(tiling)
+    return RKernel(
+        name="",
+        num_rtasks=num_tiles(extents, tiling) if all(extents) else 1,
+        reads=(),
+        writes=(),
+        flops_per_rtask=work.operations,
+        bytes_per_rtask=work.num_bytes,
+    )

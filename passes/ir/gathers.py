@@ -1,0 +1,61 @@
+"""Elements that a ``linalg.generic``'s body reads from tensors that are not its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.structured import Structured
+
+EXTRACT = "tensor.extract"
+"""Reads one element of a tensor, at indices that the body computes."""
+
+
+@dataclass(frozen=True)
+class Gather:
+    """One ``tensor.extract`` of a body.
+
+    Attributes:
+        op: the operation.
+        value: the tensor that is read.
+        loops: for each dimension, the loop whose number is the index; None where the index is
+            computed, by data for example.
+    """
+
+    op: ir.Operation
+    value: ir.Value
+    loops: tuple[int | None, ...]
+
+
+def gathers_of(op: Structured) -> list[Gather]:
+    """Return what the body extracts from tensors outside of the operation, in order."""
+    captured = set(op.captures)
+    return [
+        Gather(inner.operation, tensor, tuple(map(_loop, indices)))
+        for inner in op.body
+        if inner.operation.name == EXTRACT
+        for tensor, *indices in [list(inner.operation.operands)]
+        if tensor in captured
+    ]
+
+
+def only_gathers(op: Structured, gathers: Sequence[Gather], value: ir.Value) -> bool:
+    """Whether the body reads a captured tensor by these gathers alone."""
+    uses = sum(_is_within(use.owner.operation, op.op.operation) for use in value.uses)
+    return uses == sum(gather.value == value for gather in gathers)
+
+
+def _loop(index: ir.Value) -> int | None:
+    owner = index.owner
+    if isinstance(owner, ir.Block) or owner.operation.name != "linalg.index":
+        return None
+    return ir.IntegerAttr(owner.operation.attributes["dim"]).value
+
+
+def _is_within(inner: ir.Operation, outer: ir.Operation) -> bool:
+    """Whether an operation is nested in another one."""
+    parent = inner.parent
+    while parent is not None and parent.operation != outer:
+        parent = parent.operation.parent
+    return parent is not None

@@ -1,0 +1,136 @@
+"""What an rTask of a tile space computes and moves, in numbers alone.
+
+``kernel.tile_cost`` reads the same off the boxes of an rKernel, as expressions of the rTask's id.
+Fusion asks for thousands of units before there are rKernels, and needs no offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.boxes import linear_form
+from rammer_mlir.passes.ir.structured import element_bytes, shape_of
+from rammer_mlir.passes.tiling.choice import TileCost, Tiling
+from rammer_mlir.passes.tiling.space import TileSpace, is_free
+
+_Part = tuple[int | None, int, int]
+"""A loop in an index: its class or None, its extent, and its coefficient."""
+_BoxKey = tuple[tuple[tuple[tuple[int, int], ...], int], ...]
+
+
+@dataclass(frozen=True)
+class _Index:
+    """How a dimension is indexed; ``parts`` is None where all of it is touched."""
+
+    extent: int
+    parts: tuple[_Part, ...] | None = None
+    constant: int = 0
+
+    def box(self, tiling: Tiling, cut: Sequence[bool]) -> tuple[tuple[tuple[int, int], ...], int]:
+        """Return what moves the box from one rTask to the next, and its size."""
+        parts = self.parts
+        if parts is None or all(k is None or tiling[k] == extent for k, extent, _ in parts):
+            return (), self.extent
+        size = self.constant + 1
+        for number, extent, factor in parts:
+            size += factor * ((extent if number is None else tiling[number]) - 1)
+        moves = tuple((k, factor) for k, _, factor in parts if k is not None and cut[k])
+        return moves, min(size, self.extent)
+
+
+@dataclass(frozen=True)
+class _Access:
+    value: ir.Value
+    indices: tuple[_Index, ...]
+    element_bytes: int
+    is_written: bool
+
+
+@dataclass(frozen=True)
+class SpaceCost:
+    """Work of rTasks, for a space whose tensors do not lie in panels.
+
+    Attributes:
+        space: the loops.
+        inputs: tensors that an rTask reads.
+        returned: tensors that an rTask writes.
+    """
+
+    space: TileSpace
+    inputs: Collection[ir.Value]
+    returned: Collection[ir.Value]
+
+    def of(self, tiling: Tiling) -> TileCost:
+        """Return the work of one full rTask: scalar operations, and bytes read and written."""
+        operations = 0
+        for loops, factor in self._work:
+            operations += factor * prod(n if k is None else tiling[k] for k, n in loops)
+        classes = zip(self.space.classes, tiling, strict=True)
+        cut = [tile < tile_class.extent for tile_class, tile in classes]
+        moved: dict[tuple[ir.Value, bool, _BoxKey], int] = {}
+        for access in self._accesses:
+            box = tuple(index.box(tiling, cut) for index in access.indices)
+            size = access.element_bytes * prod(size for _, size in box)
+            moved[access.value, access.is_written, box] = size
+        return TileCost(operations, sum(moved.values()))
+
+    @cached_property
+    def _work(self) -> list[tuple[list[tuple[int | None, int]], int]]:
+        return [
+            (self._loops(number), max(1, op.operations // max(op.points, 1)))
+            for number, op in enumerate(self.space.operations)
+            if not is_free(op)
+        ]
+
+    def _loops(self, number: int) -> list[tuple[int | None, int]]:
+        """Return the class and the extent of each loop of an operation."""
+        of_loop = {
+            c.loops[number]: k for k, c in enumerate(self.space.classes) if number in c.loops
+        }
+        extents = self.space.operations[number].extents
+        return [(of_loop.get(loop), extent) for loop, extent in enumerate(extents)]
+
+    @cached_property
+    def _accesses(self) -> list[_Access]:
+        return [
+            access
+            for number in range(len(self.space.operations))
+            for access in self._accesses_of(number)
+        ]
+
+    def _accesses_of(self, number: int) -> Iterator[_Access]:
+        op, loops = self.space.operations[number], self._loops(number)
+        for map_, value in zip(op.maps, op.operands, strict=True):
+            if value in self.inputs:
+                yield self._access(map_, value, loops, is_written=False)
+        for value in op.captures:
+            if value in self.inputs:
+                whole = tuple(_Index(size) for size in shape_of(value))
+                yield _Access(value, whole, element_bytes(value.type), is_written=False)
+        for map_, value in zip(op.output_maps, op.op.operation.results, strict=True):
+            if value in self.returned:
+                yield self._access(map_, value, loops, is_written=True)
+
+    def _access(
+        self,
+        map_: ir.AffineMap,
+        value: ir.Value,
+        loops: Sequence[tuple[int | None, int]],
+        *,
+        is_written: bool,
+    ) -> _Access:
+        shape = shape_of(value)
+        indices = (_index(expr, n, loops) for expr, n in zip(map_.results, shape, strict=True))
+        return _Access(value, tuple(indices), element_bytes(value.type), is_written)
+
+
+def _index(expr: ir.AffineExpr, extent: int, loops: Sequence[tuple[int | None, int]]) -> _Index:
+    form = linear_form(expr)
+    if form is None:
+        return _Index(extent)
+    terms = sorted(form.coefficients.items())
+    return _Index(extent, tuple((*loops[loop], factor) for loop, factor in terms), form.constant)

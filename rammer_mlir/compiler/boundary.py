@@ -1,0 +1,36 @@
+"""The option that says where an rOperator ends, and the pass that forms rOperators by it."""
+
+from __future__ import annotations
+
+from rammer_mlir.compiler.compile_options import CompileOptions
+from rammer_mlir.errors import OptionError
+
+_INPUTS = "inputs"
+
+
+def check_boundary(boundary: str) -> None:
+    """Refuse a boundary that does not exist.
+
+    Raises:
+        OptionError: if it is none of those that the option's help names.
+    """
+    name, equals, most = boundary.partition("=")
+    if boundary in ("parallelism", "cost"):
+        return
+    if name != _INPUTS or not equals or not (most.isascii() and most.isdigit()):
+        raise OptionError(
+            "boundary: expected parallelism, cost, or inputs=F with a whole number of at least 0, "
+            f"found {boundary!r}"
+        )
+
+
+def formed_operators(options: CompileOptions) -> str:
+    """Return the pass that forms rOperators, as a pipeline writes it."""
+    name, _, most = options.given["boundary"].partition("=")
+    if name == "parallelism":
+        return "rtask-form-operators"
+    if name == _INPUTS:
+        return f"rtask-form-operators{{boundary=inputs inputs={most}}}"
+    launches = " per-operator=true" if options.given["per_operator"] else ""
+    where = f'device="{options.device}" num-veus={options.num_veus}{launches}'
+    return f"rtask-form-operators{{boundary=cost {where}}}"

@@ -1,0 +1,137 @@
+"""F_max of Dali on graphs by hand: which operations become one rOperator."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+
+import pytest
+from elementwise_graphs import elementwise_graph
+from test_fusion import CONV, SOFTMAX, product
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.fusion.boundaries import Parallelism, UniqueInputs
+from rammer_mlir.passes.fusion.greedy import group_operations
+from rammer_mlir.passes.ir.entry import entry_block
+from rammer_mlir.passes.ir.stable_order import stable_order
+from rammer_mlir.passes.manager import run_pipeline
+
+DIAMOND = {"a": ["x", "y"], "b": ["a", "x"], "c": ["a", "y"], "d": ["b", "c"]}
+
+
+def groups(text: str, most: int | None) -> list[list[int]]:
+    """Return the groups of the program's operations, by their numbers among the generics."""
+    with ir.Context():
+        module = ir.Module.parse(text)
+        run_pipeline(module, "builtin.module(linalg-generalize-named-ops)")
+        boundary = Parallelism() if most is None else UniqueInputs(most)
+        found = group_operations(entry_block(module), boundary)
+        order = [op.operation for group in found for op in group.operations]
+        generics = [o.operation for o in entry_block(module).operations if o.operation in order]
+        return [[generics.index(op.operation) for op in group.operations] for group in found]
+
+
+def graph_groups(
+    arguments: str, operations: Mapping[str, Sequence[str]], results: str, most: int
+) -> list[str]:
+    """Return the groups of a graph by the operations' names, each name a letter."""
+    names = list(operations)
+    found = groups(elementwise_graph(arguments.split(), operations, list(results)), most)
+    return ["".join(names[n] for n in group) for group in found]
+
+
+def test_a_shared_input_is_counted_once() -> None:
+    assert graph_groups("x y", DIAMOND, "d", 2) == ["abcd"]
+    # With one input, only d could join: it reads b and c, which are two values.
+    assert graph_groups("x y", DIAMOND, "d", 1) == ["a", "b", "c", "d"]
+
+
+def test_an_operation_that_needs_one_more_input_begins_a_unit_as_its_leaf() -> None:
+    chain = {"a": ["x", "y"], "b": ["a", "z"], "c": ["b", "v"], "d": ["c"], "e": ["d", "u"]}
+    assert graph_groups("x y z v u", chain, "e", 2) == ["a", "b", "cd", "e"]
+    assert graph_groups("x y z v u", chain, "e", 3) == ["ab", "cde"]
+    assert graph_groups("x y z v u", chain, "e", 4) == ["abcd", "e"]
+    assert graph_groups("x y z v u", chain, "e", 5) == ["abcde"]
+
+
+def test_weights_count_and_numbers_do_not() -> None:
+    chain = {"a": ["x", "w"], "b": ["a", "x"]}
+    assert graph_groups("x w", chain, "b", 1) == ["a", "b"]
+    assert graph_groups("x w", chain, "b", 2) == ["ab"]
+
+
+def test_an_operation_with_more_inputs_than_allowed_is_a_unit_of_its_own() -> None:
+    wide = {"a": ["x"], "b": ["a", "x", "y", "z"], "c": ["b"]}
+    assert graph_groups("x y z", wide, "c", 2) == ["a", "b", "c"]
+    assert graph_groups("x y z", wide, "c", 3) == ["abc"]
+
+
+def test_no_limit_fuses_what_is_legal() -> None:
+    chain = {"a": ["x", "y"], "b": ["a", "z"], "c": ["b", "v"], "d": ["c", "u"]}
+    assert graph_groups("x y z v u", chain, "d", 0) == ["abcd"]
+
+
+def test_an_input_that_becomes_inner_counts_no_more() -> None:
+    """The second operation reads two values, one of which the unit computes."""
+    assert graph_groups("x", {"a": ["x"], "b": ["a", "x"]}, "b", 1) == ["ab"]
+
+
+def test_fills_are_no_inputs() -> None:
+    """A convolution reads its image and its weights; a bias is a third one."""
+    assert len(groups(CONV, 2)) > len(groups(CONV, 3)) == 1
+
+
+def test_softmax_reads_one_tensor() -> None:
+    assert len(groups(SOFTMAX, 1)) == 1
+
+
+def test_two_products_are_never_one() -> None:
+    """What is illegal stays so for every boundary."""
+    text = f"""
+func.func @main(%x: tensor<8x8xf32> {{rtask.name = "x"}}) -> (tensor<8x8xf32>
+    {{rtask.name = "y"}}) {{
+  %zero = arith.constant 0.0 : f32
+  {product("one", "x", "x", 8, 8, 8)}
+  {product("two", "one", "one", 8, 8, 8)}
+  return %two : tensor<8x8xf32>
+}}
+"""
+    assert len(groups(text, 0)) == 2
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_groups_do_not_wait_for_each_other(seed: int) -> None:
+    draw = random.Random(seed)
+    inputs, names = "uvwxyz", "abcdefghijkl"
+    graph = {
+        name: draw.sample(inputs + names[:number], draw.randrange(1, 4))
+        for number, name in enumerate(names)
+    }
+    read = {source for used in graph.values() for source in used}
+    results = [name for name in names if name not in read]
+    text = elementwise_graph(list(inputs), graph, results)
+    for most in (None, 0, 2, 3, 4):
+        found = groups(text, most)
+        group_of = {names[n]: number for number, group in enumerate(found) for n in group}
+        sources = {
+            number: {group_of[s] for n in group for s in graph[names[n]] if s in names} - {number}
+            for number, group in enumerate(found)
+        }
+        assert len(stable_order(sources)) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("boundary=none", "boundary: expected one of parallelism, inputs, cost, found 'none'"),
+        ("boundary=inputs inputs=-1", "inputs: expected at least 0, found -1; 0 is no limit"),
+        ("boundary=cost device=abacus", "abacus"),
+        ("boundary=cost num-veus=0", "number of vEUs: expected at least 1, found 0"),
+    ],
+)
+def test_options_that_do_not_exist(options: str, message: str) -> None:
+    with ir.Context():
+        module = ir.Module.parse(SOFTMAX)
+        with pytest.raises(OptionError, match=message):
+            run_pipeline(module, f"builtin.module(rtask-form-operators{{{options}}})")
