@@ -79,12 +79,21 @@ def inline_composites(module: ir.Module, function: ir.OpView) -> None:
     inline_calls(body_of(function), composites)
 
 
-def cloned_function(module: ir.Module, function: ir.OpView, name: str) -> ir.OpView:
-    """Return a copy of a function in front of it, with a name that nothing else has."""
+UNNAMED = "quantized"
+"""The name of a function that has none of its own yet."""
+
+
+def cloned_function(function: ir.OpView) -> ir.OpView:
+    """Return a copy of a function in front of it, without a name of its own."""
     copy = function.operation.clone(ir.InsertionPoint(function))
-    copy.attributes["sym_name"] = ir.StringAttr.get(name)
-    ir.SymbolTable(module.operation).insert(copy)
+    copy.attributes["sym_name"] = ir.StringAttr.get(UNNAMED)
     return copy.opview
+
+
+def name_function(module: ir.Module, function: ir.OpView, name: str) -> None:
+    """Give a function a name that nothing else has."""
+    function.operation.attributes["sym_name"] = ir.StringAttr.get(name)
+    ir.SymbolTable(module.operation).insert(function.operation)
 
 
 def return_more(function: ir.OpView, values: Sequence[ir.Value]) -> None:
