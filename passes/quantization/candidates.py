@@ -9,7 +9,6 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.constants import CONSTANT, VALUE, ArgumentList
 from rammer_mlir.passes.ir.entry import CODEGEN, COMPOSITE, entry_function, functions, symbol_name
 from rammer_mlir.passes.ir.function_type import update_function_type
-from rammer_mlir.passes.quantization.contractions import contractions_of
 from rammer_mlir.passes.quantization.region_calls import (
     RegionCall,
     body_of,
@@ -61,17 +60,6 @@ class Candidate:
 def _is_f32(op: ir.Operation) -> bool:
     kinds = (value.type for value in (*op.operands, *op.results))
     return all("f32" in str(kind) for kind in kinds)
-
-
-def num_contractions(module: ir.Module, call: RegionCall) -> int:
-    """Count the contractions of f32 in a region, those of its composites among them."""
-    blocks = [body_of(call.function)]
-    known = {symbol_name(each): each for each in functions(module)}
-    for op in blocks[0].operations:
-        if op.operation.name == "func.call":
-            callee = ir.FlatSymbolRefAttr(op.operation.attributes["callee"]).value
-            blocks.append(body_of(known[callee]))
-    return sum(1 for block in blocks for _ in contractions_of(block))
 
 
 def add_candidates(
