@@ -211,6 +211,13 @@ def _is_lane_type(element: ir.Type) -> bool:
     return isinstance(element, ir.FloatType | ir.IntegerType | ir.IndexType)
 
 
+def bits_of(element: ir.Type) -> int:
+    """Return an element type's width in bits; complex numbers and the like count as 128."""
+    if isinstance(element, ir.IndexType):
+        return 64
+    return element.width if isinstance(element, ir.FloatType | ir.IntegerType) else 128
+
+
 def select(mask: ir.Value | None, when_true: ir.Value, when_false: ir.Value) -> ir.Value:
     """Emit a lane-wise choice; without a mask, the first value."""
     return when_true if mask is None else arith.select(mask, when_true, when_false)
