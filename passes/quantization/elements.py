@@ -125,7 +125,10 @@ def _quantize(low: ir.Value, high: ir.Value, values: Sequence[ir.Value]) -> ir.V
     if zero.type == types.i8:
         zero = arith.sitofp(types.f32, zero)
     moved = arith.addf(math.roundeven(arith.divf(number, scale)), zero)
-    return arith.fptosi(types.i8, arith.minimumf(arith.maximumf(moved, low), high))
+    # The conversion leaves open what becomes of NaN: that lets a bound be one instruction.
+    flags = ir.Attribute.parse("#arith.fastmath<nnan>")
+    clipped = arith.maximumf(moved, low, fastmath=flags)
+    return arith.fptosi(types.i8, arith.minimumf(clipped, high, fastmath=flags))
 
 
 @dataclass(frozen=True)
