@@ -25,7 +25,7 @@ _FEW_SAMPLES = 64
 """Up to so many samples, programs are compiled to run slower: compiling takes longer than runs."""
 
 _FEW_REGISTERS = 4
-"""Vector registers of a micro tile there: half the time to compile, at most three times that to run."""
+"""Vector registers of a micro tile there: compiled in half the time, run in up to three times."""
 
 
 @dataclass(frozen=True)
