@@ -115,3 +115,54 @@ def test_sums_behind_a_product(name: str) -> None:
     np.testing.assert_allclose(arrays[case.into], expected, rtol=1e-4, atol=1e-4)
     if case.after:
         np.testing.assert_allclose(arrays["%s"], product, rtol=1e-4, atol=1e-4)
+
+
+_QUANTIZED = """
+func.func private @k(%id: index, %a: memref<21x29xi8>, %w: memref<29x37xi8>, %s: memref<37xf32>,
+    %y: memref<21x37xTO>) {
+  %t = memref.alloc() : memref<21x37xi32>
+  %zero = arith.constant 0 : i32
+  linalg.fill ins(%zero : i32) outs(%t : memref<21x37xi32>)
+  linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k)>,
+      affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>],
+      iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%a, %w : memref<21x29xi8>, memref<29x37xi8>) outs(%t : memref<21x37xi32>) {
+  ^bb0(%p: i8, %q: i8, %o: i32):
+    %e = arith.extsi %p : i8 to i32
+    %f = arith.extsi %q : i8 to i32
+    %v = arith.muli %e, %f : i32
+    %x = arith.addi %o, %v : i32
+    linalg.yield %x : i32
+  }
+  linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>,
+      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+      ins(%t, %s : memref<21x37xi32>, memref<37xf32>) outs(%y : memref<21x37xTO>) {
+  ^bb0(%p: i32, %q: f32, %o: TO):
+    %f = arith.sitofp %p : i32 to f32
+    %x = arith.mulf %f, %q : f32
+    %r = MADE
+    linalg.yield %r : TO
+  }
+  return
+}"""
+
+_RESULTS = {
+    "f32": (1, np.float32, "arith.addf %x, %x : f32"),
+    "i8": (1, np.int8, "arith.fptosi %x : f32 to i8"),
+    "f64": (0, np.float64, "arith.extf %x : f32 to f64"),
+}
+"""For each type of results, whether a register holds as many of them as of the sums' i32."""
+
+
+@pytest.mark.parametrize("kind", _RESULTS)
+def test_sums_of_narrow_products(kind: str) -> None:
+    """Wider results have registers of their own, and stay a loop nest of their own."""
+    fused, dtype, made = _RESULTS[kind]
+    source = _QUANTIZED.replace("TO", kind).replace("MADE", made)
+    assert _epilogues(source) == fused
+    a, w = (_RANDOM.integers(-128, 128, shape, np.int8) for shape in ((21, 29), (29, 37)))
+    scales = _RANDOM.uniform(1e-4, 3e-4, 37).astype(np.float32)
+    found = np.zeros((21, 37), dtype)
+    compile_kernel(source)(0, a, w, scales, found)
+    exact = (a.astype(np.int32) @ w.astype(np.int32)).astype(np.float32) * scales
+    np.testing.assert_array_equal(found, (exact + exact if kind == "f32" else exact).astype(dtype))

@@ -37,6 +37,10 @@ _TRANSCENDENTAL_WORK = 20.0
 _CHEAP_MATH = ("math.absf", "math.fma", "math.floor", "math.ceil", "math.copysign", "math.absi")
 
 
+LANE_BITS = (8, 16, 32, 64)
+"""Widths of elements that are loaded and stored as vectors."""
+
+
 @dataclass(frozen=True)
 class Instruction:
     """One operation of a body. Operands and results are slots in a list of values."""

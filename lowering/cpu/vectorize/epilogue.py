@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.lowering.cpu.vectorize.body import Body, bits_of
+from rammer_mlir.lowering.cpu.vectorize.body import LANE_BITS, Body, bits_of
 from rammer_mlir.lowering.cpu.vectorize.fills import is_without_effect, root
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.passes.ir.structured import Structured, is_buffer
@@ -115,8 +115,8 @@ def _matching_dims(
 
 def _one_width(reduction: Structured, generic: Structured) -> bool:
     """Whether a register holds equally many results of both: their widest elements are alike."""
-    widest = {max(bits_of(a.type) for a in each.arguments) for each in (reduction, generic)}
-    return len(widest) == 1
+    widths = [[bits_of(a.type) for a in each.arguments] for each in (reduction, generic)]
+    return max(widths[0]) == max(widths[1]) and all(bits in LANE_BITS for bits in widths[1])
 
 
 def _only_used_by(value: ir.Value, operations: tuple[ir.Operation, ir.Operation]) -> bool:

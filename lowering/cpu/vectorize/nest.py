@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rammer_mlir.bindings import ir, memref
-from rammer_mlir.lowering.cpu.vectorize.body import Body, bits_of
+from rammer_mlir.lowering.cpu.vectorize.body import LANE_BITS, Body, bits_of
 from rammer_mlir.lowering.cpu.vectorize.epilogue import Epilogue
 from rammer_mlir.lowering.cpu.vectorize.tile import Access, Loop, LoopNest
 from rammer_mlir.lowering.ir_walk import producer
@@ -203,7 +203,7 @@ class Nest:
         return [operand.access(self.loops) for operand in [*kept, self.finish.operands[-1]]]
 
     def _has_vector_elements(self) -> bool:
-        return all(bits_of(operand.element) in (8, 16, 32, 64) for operand in self.operands)
+        return all(bits_of(operand.element) in LANE_BITS for operand in self.operands)
 
 
 def _read_operand(value: ir.Value, affine_map: ir.AffineMap, dims: int) -> Operand:
