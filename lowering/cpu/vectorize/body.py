@@ -37,10 +37,6 @@ _TRANSCENDENTAL_WORK = 20.0
 _CHEAP_MATH = ("math.absf", "math.fma", "math.floor", "math.ceil", "math.copysign", "math.absi")
 
 
-LANE_BITS = (8, 16, 32, 64)
-"""Widths of elements that are loaded and stored as vectors."""
-
-
 @dataclass(frozen=True)
 class Instruction:
     """One operation of a body. Operands and results are slots in a list of values."""
@@ -213,13 +209,6 @@ def _fastmath(name: str, contract: bool) -> str:
 
 def _is_lane_type(element: ir.Type) -> bool:
     return isinstance(element, ir.FloatType | ir.IntegerType | ir.IndexType)
-
-
-def bits_of(element: ir.Type) -> int:
-    """Return an element type's width in bits; complex numbers and the like count as 128."""
-    if isinstance(element, ir.IndexType):
-        return 64
-    return element.width if isinstance(element, ir.FloatType | ir.IntegerType) else 128
 
 
 def select(mask: ir.Value | None, when_true: ir.Value, when_false: ir.Value) -> ir.Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.lowering.cpu.vectorize.body import LANE_BITS, Body, bits_of
+from rammer_mlir.lowering.cpu.vectorize.body import Body
 from rammer_mlir.lowering.cpu.vectorize.fills import is_without_effect, root
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.passes.ir.structured import Structured, is_buffer
@@ -28,8 +28,8 @@ class Epilogue:
 def find_epilogue(operation: ir.Operation) -> tuple[ir.Operation, Epilogue] | None:
     """Return the reduction that an operation can be an epilogue of, and how; None if it cannot.
 
-    The two have to stand side by side, to fill a register with equally many elements, and to walk
-    the same elements. What the epilogue writes may not be what the reduction still has to read.
+    The two have to stand side by side, of one element width, and to walk the same elements. What
+    the epilogue writes may not be what the reduction still has to read.
     """
     before = _generic_before(operation)
     if before is None:
@@ -114,9 +114,8 @@ def _matching_dims(
 
 
 def _one_width(reduction: Structured, generic: Structured) -> bool:
-    """Whether a register holds equally many results of both: their widest elements are alike."""
-    widths = [[bits_of(a.type) for a in each.arguments] for each in (reduction, generic)]
-    return max(widths[0]) == max(widths[1]) and all(bits in LANE_BITS for bits in widths[1])
+    elements = [*reduction.arguments, *generic.arguments]
+    return len({str(element.type) for element in elements}) == 1
 
 
 def _only_used_by(value: ir.Value, operations: tuple[ir.Operation, ir.Operation]) -> bool:

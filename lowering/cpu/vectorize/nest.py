@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rammer_mlir.bindings import ir, memref
-from rammer_mlir.lowering.cpu.vectorize.body import LANE_BITS, Body, bits_of
+from rammer_mlir.lowering.cpu.vectorize.body import Body
 from rammer_mlir.lowering.cpu.vectorize.epilogue import Epilogue
 from rammer_mlir.lowering.cpu.vectorize.tile import Access, Loop, LoopNest
 from rammer_mlir.lowering.ir_walk import producer
@@ -163,7 +163,7 @@ class Nest:
     @property
     def lane_bits(self) -> int:
         """The width of the widest element in memory, in bits."""
-        return max(bits_of(operand.element) for operand in self.operands)
+        return max(_bits(operand.element) for operand in self.operands)
 
     def describe(self, vector_bits: int, known: list[bool]) -> LoopNest:
         """Describe the nest to the planner, whose loop numbers are positions in ``loops``.
@@ -203,7 +203,14 @@ class Nest:
         return [operand.access(self.loops) for operand in [*kept, self.finish.operands[-1]]]
 
     def _has_vector_elements(self) -> bool:
-        return all(bits_of(operand.element) in LANE_BITS for operand in self.operands)
+        return all(_bits(operand.element) in (8, 16, 32, 64) for operand in self.operands)
+
+
+def _bits(element: ir.Type) -> int:
+    """Return an element type's width in bits; complex numbers and the like count as 128."""
+    if isinstance(element, ir.IndexType):
+        return 64
+    return element.width if isinstance(element, ir.FloatType | ir.IntegerType) else 128
 
 
 def _read_operand(value: ir.Value, affine_map: ir.AffineMap, dims: int) -> Operand:
