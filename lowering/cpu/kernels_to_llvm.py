@@ -25,8 +25,12 @@ from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.lowering.llvm.steps import Step, llvm_steps
 
 
-def vector_steps(vector_bits: int) -> list[Step]:
-    """Return the steps from rKernels on memrefs to loops on vectors of ``vector_bits``."""
+def vector_steps(vector_bits: int, registers: int = 0) -> list[Step]:
+    """Return the steps from rKernels on memrefs to loops on vectors of ``vector_bits``.
+
+    Micro tiles take up to ``registers`` vector registers, all that there are for 0.
+    """
+    vectorize = partial(vectorize_kernels, vector_bits=vector_bits, registers=registers)
     return [
         Step("generalize", "linalg-generalize-named-ops"),
         Step("copies", partial(_each_kernel, expand_copies)),
@@ -35,14 +39,14 @@ def vector_steps(vector_bits: int) -> list[Step]:
         Step("temporaries", partial(_each_kernel, allocate_on_stack)),
         Step("sums", partial(_each_kernel, split_long_reductions)),
         Step("views", "affine-expand-index-ops,expand-strided-metadata,lower-affine,cse"),
-        Step("vectorize", partial(vectorize_kernels, vector_bits=vector_bits)),
+        Step("vectorize", vectorize),
         Step("share", "cse"),
     ]
 
 
 def kernel_steps(machine: Machine) -> list[Step]:
     """Return the steps from rKernels on memrefs to LLVM functions, in order."""
-    return [*vector_steps(machine.vector_bits), *llvm_steps(machine)]
+    return [*vector_steps(machine.vector_bits, machine.registers), *llvm_steps(machine)]
 
 
 def lower_kernels(module: Any, machine: Machine) -> None:

@@ -33,7 +33,8 @@ class Machine:
     ``triple``, ``cpu`` and ``features`` are LLVM's strings (``features`` as ``+avx2,-avx512f``);
     ``vector_bits`` is the width in bits of the vector registers that kernels are written for,
     ``option`` one of LLVM's command line that is this code generator's alone: it is for the whole
-    process from the first use on.
+    process from the first use on. ``registers`` limits how many vector registers a micro tile
+    takes, 0 for all: few make code that is compiled sooner and runs longer.
     """
 
     triple: str
@@ -41,6 +42,7 @@ class Machine:
     features: str
     vector_bits: int
     option: str = ""
+    registers: int = 0
 
     def has_feature(self, name: str) -> bool:
         """Tell whether ``features`` turns the LLVM feature ``name`` on."""

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.constants import CONSTANT, VALUE, ArgumentList
 from rammer_mlir.passes.ir.entry import CODEGEN, COMPOSITE, entry_function, functions, symbol_name
 from rammer_mlir.passes.ir.function_type import update_function_type
-from rammer_mlir.passes.quantization.contractions import contractions_of
 from rammer_mlir.passes.quantization.region_calls import (
     RegionCall,
     body_of,
     call_of,
     cloned_function,
     inline_composites,
+    name_function,
 )
 from rammer_mlir.passes.quantization.rewrite import FactorRanges, Precision, RegionRewrite
 from rammer_mlir.passes.quantization.taps import Array, weights_of_call
@@ -30,7 +30,7 @@ class Candidate:
     Attributes:
         call: of the region of f32.
         made: of the quantized one, with the same results.
-        function: the quantized one.
+        function: the quantized one; calls of equal regions share it.
     """
 
     call: RegionCall
@@ -55,23 +55,11 @@ class Candidate:
     def refuse(self) -> None:
         """Let the program compute the region of f32."""
         self.made.erase()
-        self.function.operation.erase()
 
 
 def _is_f32(op: ir.Operation) -> bool:
     kinds = (value.type for value in (*op.operands, *op.results))
     return all("f32" in str(kind) for kind in kinds)
-
-
-def num_contractions(module: ir.Module, call: RegionCall) -> int:
-    """Count the contractions of f32 in a region, those of its composites among them."""
-    blocks = [body_of(call.function)]
-    known = {symbol_name(each): each for each in functions(module)}
-    for op in blocks[0].operations:
-        if op.operation.name == "func.call":
-            callee = ir.FlatSymbolRefAttr(op.operation.attributes["callee"]).value
-            blocks.append(body_of(known[callee]))
-    return sum(1 for block in blocks for _ in contractions_of(block))
 
 
 def add_candidates(
@@ -89,45 +77,75 @@ def add_candidates(
         arrays: the weights by the entry function's argument numbers.
     """
     arguments = ArgumentList(entry_function(module))
-    found = [
-        _add_candidate(module, call, ranges, precision, arrays, arguments) for call, ranges in calls
-    ]
+    maker = _Maker(module, precision, arrays, _Constants(arguments))
+    found = [maker.make(call, ranges) for call, ranges in calls]
     arguments.finish()
     return found
 
 
-def _add_candidate(
-    module: ir.Module,
-    call: RegionCall,
-    ranges: Sequence[FactorRanges],
-    precision: Precision,
-    arrays: Mapping[int, Array],
-    arguments: ArgumentList,
-) -> Candidate:
-    function = cloned_function(module, call.function, f"{call.region}_{precision.bits}bit")
-    inline_composites(module, function)
-    block = body_of(function)
-    rewrite = RegionRewrite(block, precision, weights_of_call(call.op, arrays), ranges)
-    rewrite.run()
-    operands = [*call.op.operands, *_new_weights(symbol_name(function), rewrite, arguments)]
+@dataclass
+class _Constants:
+    """Constants that quantized regions read: arguments of the entry function, equal ones once."""
+
+    arguments: ArgumentList
+    known: dict[tuple[str, bytes], ir.Value] = field(
+        default_factory=dict["tuple[str, bytes]", "ir.Value"]
+    )
+
+    def add(self, kind: ir.Type, array: Array) -> ir.Value:
+        """Return the argument that holds an array."""
+        key = str(kind), array.tobytes()
+        if key not in self.known:
+            attributes = {
+                CONSTANT: ir.StringAttr.get(f"quantized.{len(self.known)}"),
+                VALUE: ir.DenseElementsAttr.get(array, type=None if array.shape else kind),
+            }
+            self.known[key] = self.arguments.add(kind, attributes)
+        return self.known[key]
+
+
+@dataclass
+class _Maker:
+    """Makes quantized regions; those of equal operations share one function."""
+
+    module: ir.Module
+    precision: Precision
+    arrays: Mapping[int, Array]
+    constants: _Constants
+    known: dict[str, ir.OpView] = field(default_factory=dict[str, "ir.OpView"])
+
+    def make(self, call: RegionCall, ranges: Sequence[FactorRanges]) -> Candidate:
+        """Call a quantized region beside the one of f32."""
+        function = cloned_function(call.function)
+        inline_composites(self.module, function)
+        block = body_of(function)
+        rewrite = RegionRewrite(
+            block, self.precision, weights_of_call(call.op, self.arrays), ranges
+        )
+        rewrite.run()
+        added = (self.constants.add(each.value.type, each.array) for each in rewrite.added)
+        operands = _without_unused(block, [*call.op.operands, *added])
+        update_function_type(function.operation)
+        shared = self._shared(function, f"{call.region}_{self.precision.bits}bit")
+        return Candidate(call, call_of(shared, operands, call.op), shared)
+
+    def _shared(self, function: ir.OpView, name: str) -> ir.OpView:
+        """Return an equal function that is there already; else name this one."""
+        text = function.operation.get_asm(enable_debug_info=False, use_local_scope=True)
+        known = self.known.setdefault(text, function)
+        if known is function:
+            name_function(self.module, function, name)
+        else:
+            function.operation.erase()
+        return known
+
+
+def _without_unused(block: ir.Block, operands: Sequence[ir.Value]) -> list[ir.Value]:
+    """Erase a function's unused arguments; return the operands of the others."""
     used = [any(True for _ in argument.uses) for argument in block.arguments]
     for number in reversed([n for n, is_used in enumerate(used) if not is_used]):
         block.erase_argument(number)
-    update_function_type(function.operation)
-    kept = [value for value, is_used in zip(operands, used, strict=True) if is_used]
-    return Candidate(call, call_of(function, kept, call.op), function)
-
-
-def _new_weights(
-    region: str, rewrite: RegionRewrite, arguments: ArgumentList
-) -> Iterator[ir.Value]:
-    """Add the constants of a rewritten region to the entry function."""
-    for number, weight in enumerate(rewrite.added):
-        attributes = {
-            CONSTANT: ir.StringAttr.get(f"{region}.{number}"),
-            VALUE: ir.DenseElementsAttr.get(weight.array),
-        }
-        yield arguments.add(weight.value.type, attributes)
+    return [value for value, is_used in zip(operands, used, strict=True) if is_used]
 
 
 def erase_uncalled(module: ir.Module) -> None:

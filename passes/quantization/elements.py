@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from rammer_mlir.bindings import arith, ir, linalg, math, tensor
 from rammer_mlir.passes.ir.constant_pad import PAD, find_constant_pad
 from rammer_mlir.passes.ir.generics import generic
 from rammer_mlir.passes.ir.structured import Structured, shape_of
-from rammer_mlir.passes.quantization.affine import HIGHEST, LOWEST, Affine
+from rammer_mlir.passes.quantization.affine import HIGHEST, LOWEST
 
 FIRST = -1
 """In place of a dimension of the result: the only element."""
@@ -33,6 +33,11 @@ class Operand:
 def whole(value: ir.Value) -> Operand:
     """Return an operand that has all dimensions of the result."""
     return Operand(value, range(len(shape_of(value))))
+
+
+def scalar(value: ir.Value) -> Operand:
+    """Return an operand without dimensions."""
+    return Operand(value, ())
 
 
 def single(value: ir.Value) -> Operand:
@@ -98,29 +103,32 @@ def _full(shape: Sequence[int], number: ir.Value) -> ir.Value:
     return _filled(generic([number], out, maps, [True] * len(shape)), lambda elements: elements[0])
 
 
-def quantized(source: ir.Value, found: Affine) -> ir.Value:
-    """Emit a tensor in 8 bits, with a scale and zero point that are known."""
-    types = Types()
-    scale = arith.constant(types.f32, found.scale)
-    zero = arith.constant(types.f32, float(found.zero))
-    return elementwise(
-        [whole(source)], shape_of(source), types.i8,
-        _quantize(scale=lambda _: scale, zero=lambda _: zero),
-    )  # fmt: skip
+def quantized(source: ir.Value, scale: Operand, zero: Operand) -> ir.Value:
+    """Emit a tensor in 8 bits.
 
-
-def _quantize(scale: Body, zero: Body) -> Body:
-    """Return ``i8(clip(round(x / scale) + zero))`` with both taken from the elements."""
+    Args:
+        source: of f32.
+        scale: one number of f32.
+        zero: the zero point: one number of i8, or a whole one of f32.
+    """
     f32 = Types().f32
-    low, high = (arith.constant(f32, float(limit)) for limit in (LOWEST, HIGHEST))
+    limits = [arith.constant(f32, float(limit)) for limit in (LOWEST, HIGHEST)]
+    return elementwise(
+        [whole(source), scale, zero], shape_of(source), Types().i8, partial(_quantize, *limits)
+    )
 
-    def body(elements: Sequence[ir.Value]) -> ir.Value:
-        quotient = math.roundeven(arith.divf(elements[0], scale(elements)))
-        moved = arith.addf(quotient, zero(elements))
-        clipped = arith.minimumf(arith.maximumf(moved, low), high)
-        return arith.fptosi(Types().i8, clipped)
 
-    return body
+def _quantize(low: ir.Value, high: ir.Value, values: Sequence[ir.Value]) -> ir.Value:
+    """Emit ``i8(clip(round(x / scale) + zero))``."""
+    number, scale, zero, _ = values
+    types = Types()
+    if zero.type == types.i8:
+        zero = arith.sitofp(types.f32, zero)
+    moved = arith.addf(math.roundeven(arith.divf(number, scale)), zero)
+    # The conversion leaves open what becomes of NaN: that lets a bound be one instruction.
+    flags = ir.Attribute.parse("#arith.fastmath<nnan>")
+    clipped = arith.maximumf(moved, low, fastmath=flags)
+    return arith.fptosi(types.i8, arith.minimumf(clipped, high, fastmath=flags))
 
 
 @dataclass(frozen=True)
@@ -166,13 +174,6 @@ def _extreme(source: ir.Value, *, is_largest: bool) -> ir.Value:
     maps = [_projection(range(rank), rank), _projection((), rank)]
     op = generic([source], out, maps, [False] * rank)
     return _filled(op, lambda elements: combine(elements[1], elements[0]))
-
-
-def quantized_by_data(source: ir.Value, found: DynamicAffine) -> ir.Value:
-    """Emit a tensor in 8 bits, with a scale and zero point that were computed."""
-    operands = [whole(source), single(found.scale), single(found.zero)]
-    body = _quantize(scale=lambda elements: elements[1], zero=lambda elements: elements[2])
-    return elementwise(operands, shape_of(source), Types().i8, body)
 
 
 def cast(source: ir.Value, element: ir.Type) -> ir.Value:

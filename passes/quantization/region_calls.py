@@ -79,26 +79,46 @@ def inline_composites(module: ir.Module, function: ir.OpView) -> None:
     inline_calls(body_of(function), composites)
 
 
-def cloned_function(module: ir.Module, function: ir.OpView, name: str) -> ir.OpView:
-    """Return a copy of a function in front of it, with a name that nothing else has."""
+UNNAMED = "quantized"
+"""The name of a function that has none of its own yet."""
+
+
+def cloned_function(function: ir.OpView) -> ir.OpView:
+    """Return a copy of a function in front of it, without a name of its own."""
     copy = function.operation.clone(ir.InsertionPoint(function))
-    copy.attributes["sym_name"] = ir.StringAttr.get(name)
-    ir.SymbolTable(module.operation).insert(copy)
+    copy.attributes["sym_name"] = ir.StringAttr.get(UNNAMED)
     return copy.opview
+
+
+def name_function(module: ir.Module, function: ir.OpView, name: str) -> None:
+    """Give a function a name that nothing else has."""
+    function.operation.attributes["sym_name"] = ir.StringAttr.get(name)
+    ir.SymbolTable(module.operation).insert(function.operation)
 
 
 def return_more(function: ir.OpView, values: Sequence[ir.Value]) -> None:
     """Let a function return further values."""
     *_, end = body_of(function).operations
-    returned = [*end.operation.operands, *values]
-    with ir.InsertionPoint(end), ir.Location.unknown():
-        func.ReturnOp(returned)
-    end.operation.erase()
-    update_function_type(function.operation, returned)
+    _return(function, [*end.operation.operands, *values])
     attributes = function.operation.attributes
     if "res_attrs" in attributes:
         known = list(ir.ArrayAttr(attributes["res_attrs"]))
         attributes["res_attrs"] = ir.ArrayAttr.get([*known, *[ir.DictAttr.get({})] * len(values)])
+
+
+def return_only(function: ir.OpView, values: Sequence[ir.Value]) -> None:
+    """Let a function return these values, in place of those that it returns."""
+    _return(function, values)
+    if "res_attrs" in function.operation.attributes:
+        del function.operation.attributes["res_attrs"]
+
+
+def _return(function: ir.OpView, values: Sequence[ir.Value]) -> None:
+    *_, end = body_of(function).operations
+    with ir.InsertionPoint(end), ir.Location.unknown():
+        func.ReturnOp(list(values))
+    end.operation.erase()
+    update_function_type(function.operation, list(values))
 
 
 def call_of(function: ir.OpView, operands: Sequence[ir.Value], place: ir.Operation) -> ir.Operation:

@@ -20,7 +20,14 @@ from rammer_mlir.passes.quantization.affine import (
     quantize_weight,
 )
 from rammer_mlir.passes.quantization.contractions import Contraction, Factor, contractions_of
-from rammer_mlir.passes.quantization.elements import DynamicAffine, Operand, Types, single, whole
+from rammer_mlir.passes.quantization.elements import (
+    DynamicAffine,
+    Operand,
+    Types,
+    scalar,
+    single,
+    whole,
+)
 from rammer_mlir.passes.quantization.ranges import Range
 
 Array = NDArray[Any]
@@ -97,7 +104,7 @@ class RegionRewrite:
             pairs = zip(contraction.factors, ranges, strict=True)
             parts = [self._activation(f, found, is_symmetric=True) for f, found in pairs]
             total = elements.contraction(contraction.op, [p.value for p in parts], Types().i32)
-            return _product_scaled(total, [part.affine for part in parts])
+            return self._product_scaled(total, [part.affine for part in parts])
         number, array = weights
         channels = contraction.channels(number)
         weight = quantize_weight(array, channels)
@@ -120,7 +127,9 @@ class RegionRewrite:
         if key not in self._known:
             assert found is not None, "a tensor that was observed"
             affine = affine_of(found, is_symmetric=is_symmetric)
-            self._known[key] = elements.quantized(factor.source, affine), affine
+            numbers = np.float32(affine.scale), np.int8(affine.zero)
+            scale, zero = (scalar(self._add(number)) for number in numbers)
+            self._known[key] = elements.quantized(factor.source, scale, zero), affine
         value, known = self._known[key]
         assert isinstance(known, Affine)
         return _Activation(elements.viewed(value, factor.views, known.zero), known)
@@ -129,7 +138,8 @@ class RegionRewrite:
         key = operand, is_symmetric
         if key not in self._known:
             made = elements.range_of_data(operand, TINIEST, is_symmetric=is_symmetric)
-            self._known[key] = elements.quantized_by_data(operand, made), made
+            quantized = elements.quantized(operand, single(made.scale), single(made.zero))
+            self._known[key] = quantized, made
         value, found = self._known[key]
         assert isinstance(found, DynamicAffine)
         return value, found
@@ -149,10 +159,9 @@ class RegionRewrite:
             ]  # fmt: skip
             return elements.elementwise(operands, shape_of(total), Types().f32, _dequantize_by_data)
         scales = (weight.scales * np.float32(data.scale)).astype(np.float32)
-        operands = [whole(total), Operand(self._add(scales), dims)]
-        if data.zero:
-            moved = (weight.sums.astype(np.int64) * data.zero).astype(np.int32)
-            operands.append(Operand(self._add(moved), dims))
+        # A zero point of 0 makes no other function: its layers share those of all others.
+        moved = (weight.sums.astype(np.int64) * data.zero).astype(np.int32)
+        operands = [whole(total), *(Operand(self._add(each), dims) for each in (scales, moved))]
         return elements.elementwise(operands, shape_of(total), Types().f32, _dequantize)
 
     def _in_16_bits(self, contraction: Contraction, ranges: FactorRanges) -> ir.Value:
@@ -168,8 +177,26 @@ class RegionRewrite:
                 factors.append(elements.viewed(value, factor.views, 0))
         return elements.contraction(contraction.op, factors, Types().f32)
 
-    def _add(self, array: Array) -> ir.Value:
+    def _product_scaled(
+        self, total: ir.Value, affines: Sequence[Affine | DynamicAffine]
+    ) -> ir.Value:
+        """Emit sums of two activations in f32; both are symmetric."""
+        shape, f32 = shape_of(total), Types().f32
+        known = [a.scale for a in affines if isinstance(a, Affine)]
+        if len(known) == len(affines):
+            scale = self._add(np.float32(np.prod(known)))
+            return elements.elementwise([whole(total), scalar(scale)], shape, f32, _dequantize)
+        scales = [single(a.scale) for a in affines if isinstance(a, DynamicAffine)]
+        return elements.elementwise(
+            [whole(total), *scales], shape, f32,
+            lambda values: arith.mulf(
+                arith.sitofp(f32, values[0]), arith.mulf(values[1], values[2])
+            ),
+        )  # fmt: skip
+
+    def _add(self, constant: Array | np.generic) -> ir.Value:
         """Add an input to the region that is a constant."""
+        array = np.asarray(constant)
         kind = ir.RankedTensorType.get(list(array.shape), _element_type(array))
         value = self.block.add_argument(kind, ir.Location.unknown())
         self.added.append(Weight(value, array))
@@ -231,25 +258,6 @@ def _dequantize_by_data(values: Sequence[ir.Value]) -> ir.Value:
     moved = arith.muli(sums, arith.fptosi(types.i32, zero))
     exact = arith.sitofp(types.f32, arith.subi(total, moved))
     return arith.mulf(exact, arith.mulf(scales, scale))
-
-
-def _product_scaled(total: ir.Value, affines: Sequence[Affine | DynamicAffine]) -> ir.Value:
-    """Emit sums of two activations in f32; both are symmetric."""
-    f32 = Types().f32
-    known = [a.scale for a in affines if isinstance(a, Affine)]
-    if len(known) == len(affines):
-        scale = arith.constant(f32, float(np.float32(np.prod(known))))
-        return elements.elementwise(
-            [whole(total)], shape_of(total), f32,
-            lambda values: arith.mulf(arith.sitofp(f32, values[0]), scale),
-        )  # fmt: skip
-    scales = [single(a.scale) for a in affines if isinstance(a, DynamicAffine)]
-    return elements.elementwise(
-        [whole(total), *scales], shape_of(total), f32,
-        lambda values: arith.mulf(
-            arith.sitofp(f32, values[0]), arith.mulf(values[1], values[2])
-        ),
-    )  # fmt: skip
 
 
 def _element_type(array: Array) -> ir.Type:

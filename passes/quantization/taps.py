@@ -1,4 +1,4 @@
-"""A program that also returns the values that the contractions of its regions read."""
+"""A program that also returns what its regions and their contractions read, and the results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.constants import is_constant
 from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.ir.structured import shape_of
-from rammer_mlir.passes.quantization.contractions import Contraction, contractions_of
+from rammer_mlir.passes.quantization.contractions import Contraction, Factor, contractions_of
 from rammer_mlir.passes.quantization.region_calls import (
     RegionCall,
     body_of,
@@ -21,6 +21,7 @@ from rammer_mlir.passes.quantization.region_calls import (
     inline_composites,
     region_calls,
     return_more,
+    return_only,
 )
 
 Array = NDArray[Any]
@@ -33,14 +34,25 @@ _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 @dataclass(frozen=True)
 class Tap:
-    """Where a factor can be seen: as an input of the program, or as one of its further outputs."""
+    """Where a value can be seen: as an input of the program, or as one of its outputs."""
 
     number: int
     is_input: bool
 
 
-Taps = Sequence[tuple[Tap | None, Tap | None]]
-"""The factors of each of a region's contractions; None for those that are weights."""
+@dataclass(frozen=True)
+class RegionTaps:
+    """Where the values of one call of a region can be seen.
+
+    Attributes:
+        factors: of each of its contractions; None for those that are weights.
+        operands: of the call; None for weights.
+        results: of the call.
+    """
+
+    factors: Sequence[tuple[Tap | None, Tap | None]]
+    operands: Sequence[Tap | None]
+    results: Sequence[Tap]
 
 
 def weights_of_call(call: ir.Operation, arrays: Mapping[int, Array]) -> ReadWeight:
@@ -66,14 +78,19 @@ def weights_of_call(call: ir.Operation, arrays: Mapping[int, Array]) -> ReadWeig
 
 @dataclass
 class _Program:
-    """A program whose entry function gets further outputs."""
+    """A program whose entry function gets other outputs."""
 
     module: ir.Module
     arrays: Mapping[int, Array]
     outputs: dict[ir.Value, int] = field(default_factory=dict[ir.Value, int])
 
-    def tap(self, call: RegionCall, contractions: Sequence[Contraction]) -> Taps:
-        """Call a region whose inner values are returned; say where its factors are seen."""
+    def tap(self, call: RegionCall, contractions: Sequence[Contraction]) -> RegionTaps:
+        """Call a region whose inner values are returned; say where its values are seen.
+
+        A region without contractions stays as it is, and nothing of it is seen.
+        """
+        if not contractions:
+            return RegionTaps((), (), ())
         inner = _inner_sources(contractions)
         made = call_of(call.function, list(call.op.operands), call.op)
         count = len(call.op.results)
@@ -84,15 +101,17 @@ class _Program:
         places = {value: made.results[count + n] for n, value in enumerate(inner)}
         read = weights_of_call(made, self.arrays)
 
-        def seen(value: ir.Value, argument: int | None) -> Tap | None:
-            if argument is None:
-                return self._tap(places[value])
-            return None if read(argument) is not None else self._tap(made.operands[argument])
+        def seen(number: int) -> Tap | None:
+            return None if read(number) is not None else self._tap(made.operands[number])
 
-        return [
-            tuple(seen(f.source, f.argument) for f in each.factors)  # type: ignore[misc]
-            for each in contractions
-        ]
+        def factor(each: Factor) -> Tap | None:
+            return self._tap(places[each.source]) if each.argument is None else seen(each.argument)
+
+        return RegionTaps(
+            [(factor(each.factors[0]), factor(each.factors[1])) for each in contractions],
+            [seen(number) for number in range(len(made.operands))],
+            [self._tap(made.results[number]) for number in range(count)],
+        )
 
     @staticmethod
     def _renamed(value: ir.Value, old: ir.Operation, new: ir.Operation) -> ir.Value:
@@ -113,8 +132,8 @@ def _inner_sources(contractions: Sequence[Contraction]) -> list[ir.Value]:
 
 def tap_regions(
     module: ir.Module, codegens: Collection[str], arrays: Mapping[int, Array]
-) -> list[Taps]:
-    """Return the factors of all regions as further outputs of the entry function.
+) -> list[RegionTaps]:
+    """Return what all regions read and compute in place of the entry function's outputs.
 
     Args:
         module: is changed; its types are valid afterwards.
@@ -122,7 +141,7 @@ def tap_regions(
         arrays: the weights by the entry function's argument numbers.
 
     Returns:
-        For each call of a region, in order, where its factors can be seen.
+        For each call of a region, in order, where its values can be seen.
     """
     calls = region_calls(module, codegens)
     found: dict[str, list[Contraction]] = {}
@@ -133,5 +152,6 @@ def tap_regions(
             return_more(call.function, _inner_sources(found[call.region]))
     program = _Program(module, arrays)
     taps = [program.tap(call, found[call.region]) for call in calls]
-    return_more(entry_function(module), list(program.outputs))
+    if program.outputs:
+        return_only(entry_function(module), list(program.outputs))
     return taps

@@ -103,10 +103,10 @@ def _gelu(x: Expression) -> Expression:
     return _call("mul", _call("mul", x, 0.5), inner)
 
 
-def _quantize(x: Expression) -> Expression:
-    """Return what passes/quantization writes for 8 bits with a scale and zero point."""
-    rounded = _call("roundeven", _call("div", x, _parameter("scale")))
-    return _call("cast_i8", _clip(_call("add", rounded, _parameter("zero")), -128, 127))
+def _quantize(x: Expression, scale: Expression, zero: Expression) -> Expression:
+    """Return 8 bits with a scale and zero point, as QuantizeLinear defines them."""
+    rounded = _call("roundeven", _call("div", x, scale))
+    return _call("cast_i8", _clip(_call("add", rounded, zero), -128, 127))
 
 
 _X, _Y = Input(0), Input(1)
@@ -119,7 +119,9 @@ _TEMPLATES: tuple[tuple[str, Expression], ...] = (
         "clip",
         _call("maximum", _call("minimum", _X, _parameter("maximum")), _parameter("minimum")),
     ),
-    ("quantize", _quantize(_X)),
+    ("quantize", _quantize(_X, _parameter("scale"), _parameter("zero"))),
+    # In the normal form of a sum, the zero point stands first: it is the first input.
+    ("quantize", _quantize(_Y, Input(2), _call("cast_f32", _X))),
     ("sigmoid", _sigmoid(_X)),
     ("swish", _call("mul", _X, _sigmoid(_X))),
     ("gelu", _gelu(_X)),

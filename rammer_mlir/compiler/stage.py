@@ -55,6 +55,8 @@ class Work:
         known: objects of other programs of the model; a program of equal code takes one, and leaves
             out the stages that would make it again.
         identity: of the program's code, where ``known`` is given and has none of it.
+        registers: most vector registers that a micro tile takes on a CPU, 0 for all: with few, code
+            is compiled sooner and runs longer.
         executor: where rKernels are measured; here, one by one, if None.
         decision: which regions foreign code generators compile, where that was chosen by cost.
         quantized: what became of regions that were to be quantized.
@@ -75,6 +77,7 @@ class Work:
     objects: tuple[bytes, ...] = ()
     known: KnownCode | None = None
     identity: bytes = b""
+    registers: int = 0
     executor: Executor | None = None
     decision: OffloadDecision | None = None
     quantized: QuantizationReport | None = None

@@ -65,7 +65,7 @@ def lower_to_threads_of(named: NamedMachine) -> Step:
 
 
 def _lower_to_threads(work: Work, machine: Machine) -> None:
-    options = work.options
+    options, machine = work.options, replace(machine, registers=work.registers)
     memory = memory_sizes(entry_function(work.module))
     weights = packed_weights(entry_function(work.module), work.constants)
     work.foreign = read_code(work.module)

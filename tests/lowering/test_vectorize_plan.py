@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from rammer_mlir import dialects
+from rammer_mlir.bindings import ir
+from rammer_mlir.lowering.cpu.kernels_to_llvm import vector_steps
 from rammer_mlir.lowering.cpu.vectorize.cost import cost_in_cache, miss_cost, tiles_of
 from rammer_mlir.lowering.cpu.vectorize.plan import plan_tile
 from rammer_mlir.lowering.cpu.vectorize.tile import Access, Loop, LoopNest
@@ -86,3 +89,36 @@ def test_cost_counts_the_remainder() -> None:
         tiles = tiles_of(nest, plan)
         cycles.append(cost_in_cache(nest, plan, tiles) + miss_cost(nest, plan, tiles))
     assert cycles[1] > cycles[0]
+
+
+def test_narrow_elements_apart_in_memory_are_stored_one_by_one() -> None:
+    """No instruction scatters them; those of 32 bits are scattered."""
+
+    def column(lanes: int) -> LoopNest:
+        loop = Loop(55, static=True, reduction=False)
+        return LoopNest(
+            (loop,), (), (Access((57,)),), lanes=lanes, registers=30, reads_init=False,
+            combinable=False, line=lanes,
+        )  # fmt: skip
+
+    assert plan_tile(column(64)).vector is None
+    assert plan_tile(column(16)).vector == 0
+
+
+def test_few_registers_make_small_code() -> None:
+    text = """func.func private @k(%id: index, %a: memref<64x64xf32>, %b: memref<64x64xf32>,
+        %c: memref<64x64xf32>) {
+      linalg.matmul ins(%a, %b : memref<64x64xf32>, memref<64x64xf32>)
+                    outs(%c : memref<64x64xf32>)
+      return
+    }"""
+    found: list[int] = []
+    for registers in (0, 4):
+        context = ir.Context()
+        dialects.register(context)
+        with context, ir.Location.unknown():
+            module = ir.Module.parse(text)
+            for step in vector_steps(512, registers):
+                step.apply(module)
+            found.append(str(module).count("arith.mulf"))
+    assert found[0] > 4 * found[1] > 0

@@ -29,6 +29,12 @@ RESNET = """(float[1,4,8,8] x) => (float[1,5] y) {
     f = Conv<pads=[1,1,1,1],strides=[2,2],group=8>(e, w8133)
     p = GlobalAveragePool(f)  q = Flatten(p)  y = Gemm(q, w85, b5) }"""
 
+SMALL = """(float[1,4,8,8] x) => (float[1,5] y) {
+    a = Conv<pads=[1,1,1,1],group=2>(x, w8233, b8)  b = Relu(a)
+    c = Conv<pads=[1,1,1,1],strides=[2,2],group=8>(b, w8133)
+    p = MaxPool<kernel_shape=[2,2],strides=[2,2]>(c)  q = Flatten(p)  y = Gemm(q, w32_5, b5) }"""
+"""Three layers of different kinds, for what compiles several programs."""
+
 ATTENTION = """(float[2,5,8] x) => (float[2,5,8] y) {
     q = MatMul(x, w88)  k = MatMul(x, w8_8)  v = MatMul(x, w_8_8)
     t = Transpose<perm=[0,2,1]>(k)  a = MatMul(q, t)  s = Softmax(a)  y = MatMul(s, v) }"""

@@ -130,6 +130,31 @@ def test_onnx_runtimes_dynamic_quantization_is_the_same(tmp_path: Path) -> None:
             np.testing.assert_allclose(exe.run(feeds)["y"], wanted, rtol=1e-5, atol=1e-4)
 
 
+def layers(count: int) -> onnx.ModelProto:
+    """Return products of equal shapes, one behind the other, with weights of different sizes."""
+    rng = np.random.default_rng(3)
+    names = ["x", *(f"v{n}" for n in range(count - 1)), "y"]
+    steps = [f"{names[n + 1]} = MatMul({names[n]}, m{n})" for n in range(count)]
+    weights = {
+        f"m{n}": rng.standard_normal((16, 16)).astype(np.float32) * (n + 1) / 4
+        for n in range(count)
+    }
+    return model_of(f"(float[6,16] x) => (float[6,16] y) {{ {'  '.join(steps)} }}", weights)
+
+
+@pytest.mark.parametrize("options", [{}, {"quantize_dynamic": True}])
+def test_equal_layers_share_an_rkernel(options: dict[str, Any]) -> None:
+    found: list[int] = []
+    for count in (3, 5):
+        model = layers(count)
+        given = check_options("cpu", quantize=8, calibration=samples_of(model), **options)
+        compilation = Compilation.of_model(model, given)
+        text = compilation.emit("operators").decode()
+        assert text.count("tensor<16x16xi8> {rtask.constant") == count
+        found.append(text.count("func.func private"))
+    assert found[0] == found[1]
+
+
 def test_halves() -> None:
     model, weight = product()
     samples = samples_of(model)

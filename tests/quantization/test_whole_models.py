@@ -22,6 +22,7 @@ from tests.quantization.models import (
     ATTENTION,
     LENET,
     RESNET,
+    SMALL,
     decibels,
     expected,
     feeds_of,
@@ -31,7 +32,7 @@ from tests.quantization.models import (
 )
 
 MODELS = {"lenet": LENET, "resnet": RESNET, "attention": ATTENTION}
-LAYERS = {"lenet": 4, "resnet": 5, "attention": 5}
+LAYERS = {"lenet": 4, "resnet": 5, "attention": 5, "small": 3}
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -54,7 +55,7 @@ def test_the_whole_way(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("options", [{}, {"quantize_dynamic": True}, {"bits": 16}])
 def test_engines(options: dict[str, Any]) -> None:
     """Sums of integers are exact, so that only what is around them is rounded differently."""
-    model = model_of(RESNET)
+    model = model_of(SMALL)
     samples = samples_of(model)
     found: dict[str, Any] = {}
     for engine in ("numpy", "onnxruntime", "openvino"):
@@ -73,7 +74,7 @@ def test_engines(options: dict[str, Any]) -> None:
 
 def test_a_code_generator_without_integers() -> None:
     """What it does not support stays f32, and is still its own."""
-    model = model_of(LENET)
+    model = model_of(SMALL)
     samples = samples_of(model)
     with quantized(model, samples, offload="onednn", offload_choice="always") as exe:
         assert exe.image.modules
@@ -85,19 +86,19 @@ def test_a_code_generator_without_integers() -> None:
 
 def test_the_host_computes_quantized_regions_without_code() -> None:
     """IREE makes no code of several dispatches, which quantizing in front of a product is."""
-    model = model_of(LENET)
+    model = model_of(SMALL)
     samples = samples_of(model)
     given: dict[str, Any] = {"offload": "iree", "offload_choice": "always", "quantize_bound": 20}
     with quantized(model, samples, **given) as exe, quantized(model, samples) as host:
         bits = [r["bits"] for r in exe.stats["quantize"] if "no product" not in r["reason"]]
-        assert bits == [8] * LAYERS["lenet"]
+        assert bits == [8] * LAYERS["small"]
         found = exe.run(feeds_of(samples))["y"]
         np.testing.assert_allclose(found, host.run(feeds_of(samples))["y"], rtol=1e-4, atol=1e-4)
 
 
 def test_the_choice_by_cost() -> None:
     """Regions that are given back to the host are quantized there."""
-    model = model_of(LENET)
+    model = model_of(SMALL)
     samples = samples_of(model)
     feeds = feeds_of(samples)
     with quantized(model, samples, offload="numpy,onnxruntime", quantize_bound=10) as exe:
@@ -107,7 +108,7 @@ def test_the_choice_by_cost() -> None:
 
 
 def test_without_the_compiler(tmp_path: Path) -> None:
-    model = model_of(RESNET)
+    model = model_of(SMALL)
     samples = samples_of(model)
     with quantized(model, samples, offload="numpy", offload_choice="always") as exe:
         exe.save(tmp_path / "model.rammer")

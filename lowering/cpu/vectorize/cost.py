@@ -20,6 +20,9 @@ _TILE_OVERHEAD = 4.0  # cycles for the loops around one micro tile
 _LINE_COST = 1.0  # cycles to bring a cache line to the first level, beside the arithmetic
 _LOAD_COST = 0.1  # cycles that a load costs even if it fits beside the arithmetic
 _RESIDENT_LINES = 384  # lines of an operand that stay in the first level: half of 48 KiB
+_STRIDED = 1.25  # cycles for each lane of a gather or scatter
+_STRIDED_NARROW = 6.0  # of fewer than 32 bits: no instruction does, each lane is extracted
+_WORDS = 16  # elements of 32 bits in a cache line
 MAX_STRIDE = 4
 """Up to this stride, lanes are picked out of contiguous loads."""
 MIN_TRANSPOSED = 3
@@ -104,13 +107,18 @@ def _access_cost(nest: LoopNest, access: Access, plan: TilePlan) -> float:
         return 1.0 if aligned else 1.5  # a load across cache lines counts twice, mostly
     if stride is not None and 1 < stride <= MAX_STRIDE:
         return 1.5 * stride
-    return 1.25 * plan.lanes if stride is not None else 2.0 * plan.lanes
+    return _strided_cost(nest, plan) if stride is not None else 2.0 * plan.lanes
+
+
+def _strided_cost(nest: LoopNest, plan: TilePlan) -> float:
+    """Return the cycles of a register whose lanes are apart in memory."""
+    return (_STRIDED if nest.line <= _WORDS else _STRIDED_NARROW) * plan.lanes
 
 
 def _output_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
     """Return the cycles to read and write an output's part of a micro tile."""
     registers = registers_of(access, plan, points)
-    cost = _store_cost(access, plan, points)
+    cost = _store_cost(nest, access, plan, points)
     if nest.reads_init:
         cost += _access_cost(nest, access, plan)
     if plan.vector is not None and nest.loops[plan.vector].reduction:
@@ -118,14 +126,14 @@ def _output_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[in
     return cost * registers
 
 
-def _store_cost(access: Access, plan: TilePlan, points: dict[int, int]) -> float:
+def _store_cost(nest: LoopNest, access: Access, plan: TilePlan, points: dict[int, int]) -> float:
     """Return the cycles to store one register: whole, transposed with others, or scattered."""
     stride = 0 if plan.vector is None else access.strides[plan.vector]
     if stride in (0, 1):
         return 1.0
     along = [points.get(i, factor) for i, factor in plan.unroll if access.strides[i] == 1]
     if not along or along[0] < MIN_TRANSPOSED:
-        return 1.25 * plan.lanes
+        return _strided_cost(nest, plan)
     rows = min(along[0], plan.lanes)
     stages = (rows - 1).bit_length()
     return ((1 << stages) * stages + 1.5 * plan.lanes) / rows

@@ -10,6 +10,7 @@ only at run time, strided and gathered accesses and remainders are part of that 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 from rammer_mlir.bindings import ir
@@ -24,8 +25,10 @@ from rammer_mlir.lowering.ir_walk import walk
 _plan = cache(plan_tile)
 
 
-def vectorize_kernels(module: ir.Module, vector_bits: int) -> None:
+def vectorize_kernels(module: ir.Module, vector_bits: int, registers: int = 0) -> None:
     """Rewrite every ``linalg.generic`` on memrefs in ``module`` for registers of ``vector_bits``.
+
+    A micro tile takes up to ``registers`` of them, all that there are for 0.
 
     Named linalg ops and ``memref.copy`` must have been generalised before. Results are those of
     the scalar loops, but for the order of a sum along the lanes and for fused multiply-adds.
@@ -40,13 +43,17 @@ def vectorize_kernels(module: ir.Module, vector_bits: int) -> None:
             reduction, epilogue = found
             epilogues[reduction] = epilogue
             continue
-        for fill in vectorize_generic(operation, vector_bits, epilogues.get(operation)):
+        epilogue = epilogues.get(operation)
+        for fill in vectorize_generic(operation, vector_bits, epilogue, registers):
             generics.remove(fill)
             fill.erase()
 
 
 def vectorize_generic(
-    operation: ir.Operation, vector_bits: int, epilogue: Epilogue | None = None
+    operation: ir.Operation,
+    vector_bits: int,
+    epilogue: Epilogue | None = None,
+    registers: int = 0,
 ) -> list[ir.Operation]:
     """Replace one ``linalg.generic`` on memrefs, and its epilogue if it has one, by loops.
 
@@ -61,7 +68,9 @@ def vectorize_generic(
         if transform is not None:
             TransformEmitter(nest, transform, initial).emit()
         else:
-            plan = _plan(nest.describe(vector_bits, [fill is not None for fill in fills]))
+            described = nest.describe(vector_bits, [fill is not None for fill in fills])
+            few = min(registers or described.registers, described.registers)
+            plan = _plan(replace(described, registers=few))
             NestEmitter(nest, plan, initial).emit()
     if epilogue is not None:
         epilogue.operation.erase()

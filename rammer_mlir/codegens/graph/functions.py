@@ -70,7 +70,7 @@ def write_function(
     Raises:
         NotExpressibleError: if a function has no operator.
     """
-    if kind == "quantize":
+    if kind == "quantize" and "scale" in parameters:
         scale, zero = writer.number(parameters["scale"]), writer.number(parameters["zero"], "i8")
         return writer.node("QuantizeLinear", [*inputs, scale, zero])
     if kind in _NAMED and len(inputs) == 1:

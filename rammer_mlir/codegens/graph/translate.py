@@ -247,6 +247,15 @@ def _write_elementwise(
         writer.node("Expand", [result, writer.integers(*reading.output.shape)], out)
 
 
+def _write_quantize(writer: GraphWriter, reading: Reading, inputs: Sequence[str], out: str) -> None:
+    whole = tuple(range(reading.output.rank))
+    if reading.attributes["indexing"] != ((), whole, ()):
+        _write_elementwise(writer, reading, inputs, out)
+        return
+    zero, x, scale = inputs
+    writer.node("QuantizeLinear", [x, scale, zero], out)
+
+
 def _aligned(writer: GraphWriter, reading: Reading, inputs: Sequence[str]) -> list[str]:
     """Return inputs with their dimensions where the result has them, so that they broadcast."""
     indexing: Any = reading.attributes["indexing"]
@@ -294,4 +303,5 @@ _WRITERS: Mapping[str, Callable[[GraphWriter, Reading, Sequence[str], str], None
     "pad": _write_pad,
     "fill": _write_fill,
     "broadcast": _write_broadcast,
+    "quantize": _write_quantize,
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf, isfinite, log10, nan
 from typing import Any
@@ -11,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.compiler.quantization.observation import Observations, Observer
+from rammer_mlir.compiler.quantization.observation import Observations, Observer, spec_of
 from rammer_mlir.passes.ir.cloning import copy_module
 from rammer_mlir.passes.ir.constants import CONSTANT, argument_attributes
 from rammer_mlir.passes.ir.entry import entry_block, entry_function
 from rammer_mlir.passes.quantization.candidates import Candidate
+from rammer_mlir.passes.quantization.isolation import isolate_candidates
 from rammer_mlir.passes.quantization.ranges import EXTREMES_ONLY, Histogram, Range, range_of
-from rammer_mlir.passes.quantization.region_calls import return_more
 from rammer_mlir.passes.quantization.rewrite import FactorRanges
-from rammer_mlir.passes.quantization.taps import Tap, tap_regions
+from rammer_mlir.passes.quantization.taps import RegionTaps, Tap, tap_regions
 
 Array = NDArray[Any]
 
@@ -28,54 +29,106 @@ NOT_FINITE = Range(nan, nan)
 
 
 @dataclass(frozen=True)
-class _Observed:
-    """Histograms of tapped tensors, filled by runs of the program."""
+class Calibration:
+    """A program of f32 whose regions are observed on all samples.
 
-    histograms: Mapping[Tap, Histogram]
+    Attributes:
+        observer: has the samples, and compiles programs.
+        program: the regions of f32.
+        regions: for each call of a region, in order, where its values can be seen.
+        names: of the model's inputs by the entry function's argument numbers.
+    """
+
+    observer: Observer
+    program: Observations
+    regions: Sequence[RegionTaps]
     names: Mapping[int, str]
 
-    def visit(self, observations: Observations, record: Callable[[Histogram, Array], None]) -> None:
-        """Run all samples; show each tapped tensor to its histogram."""
-        for feeds, outputs in zip(observations.feeds, observations, strict=True):
-            for tap, histogram in self.histograms.items():
-                is_input, number = tap.is_input, tap.number
-                record(histogram, feeds[self.names[number]] if is_input else outputs[number])
+    def values(self) -> Iterator[SeenValues]:
+        """Run all samples, one after the other; yield what each shows."""
+        for feeds in self.observer.feeds:
+            yield SeenValues(feeds, self.program.run(feeds), self.names)
 
-    @property
-    def is_finite(self) -> bool:
-        """Whether all values are finite."""
-        return all(isfinite(h.low) and isfinite(h.high) for h in self.histograms.values())
+    def factor_ranges(self, method: str) -> list[list[FactorRanges]]:
+        """Return, for each region's contractions, the ranges of their factors.
+
+        Args:
+            method: how a range is chosen.
+        """
+        used = [tap for each in self.regions for pair in each.factors for tap in pair if tap]
+        histograms = {tap: Histogram() for tap in used}
+        self._visit(histograms, Histogram.widen)
+        is_finite = all(isfinite(h.low) and isfinite(h.high) for h in histograms.values())
+        if method != EXTREMES_ONLY and is_finite:
+            self._visit(histograms, Histogram.count)
+        found = {tap: _range(each, method) for tap, each in histograms.items()}
+        return [
+            [tuple(None if tap is None else found[tap] for tap in pair) for pair in each.factors]
+            for each in self.regions
+        ]
+
+    def _visit(
+        self, histograms: Mapping[Tap, Histogram], record: Callable[[Histogram, Array], None]
+    ) -> None:
+        """Show each tapped tensor to its histogram."""
+        for values in self.values():
+            for tap, histogram in histograms.items():
+                record(histogram, values.of(tap))
+
+    def signal_to_noise(
+        self, module: ir.Module, chosen: Sequence[tuple[Candidate, RegionTaps]]
+    ) -> list[float]:
+        """Return the decibels of quantized regions beside those of f32, on the same inputs.
+
+        The ratio is that of the sums of squares of the results of f32, and of the differences, over
+        all results and samples. A second program computes the quantized regions alone.
+        """
+        if not chosen:
+            return []
+        copy = copy_module(module)
+        inputs = isolate_candidates(module, copy, chosen)
+        added = [*entry_block(copy).arguments][len(entry_block(copy).arguments) - len(inputs) :]
+        more = [spec_of(f"value {n}", value) for n, value in enumerate(added)]
+        energies = np.zeros((len(chosen), 2))
+        with self.observer.observe(copy, more) as quantized:
+            for values in self.values():
+                given = {spec.name: values.of(t) for spec, t in zip(more, inputs, strict=True)}
+                found = iter(quantized.run({**values.feeds, **given}))
+                for number, (_, taps) in enumerate(chosen):
+                    exact = [values.of(tap) for tap in taps.results]
+                    energies[number] += _energies(exact, [next(found) for _ in exact])
+        return [_decibels(float(signal), float(noise)) for signal, noise in energies]
 
 
-def factor_ranges(
-    module: ir.Module,
-    codegens: Collection[str],
-    arrays: Mapping[int, Array],
-    observer: Observer,
-    method: str,
-) -> list[list[FactorRanges]]:
-    """Return, for each region's contractions, the ranges of its factors on calibration data.
+@dataclass(frozen=True)
+class SeenValues:
+    """What a run shows of one sample: the inputs, and the program's outputs."""
+
+    feeds: Mapping[str, Array]
+    outputs: Sequence[Array]
+    names: Mapping[int, str]
+
+    def of(self, tap: Tap) -> Array:
+        """Return the value at a tap."""
+        return self.feeds[self.names[tap.number]] if tap.is_input else self.outputs[tap.number]
+
+
+@contextmanager
+def calibration(
+    module: ir.Module, codegens: Collection[str], arrays: Mapping[int, Array], observer: Observer
+) -> Generator[Calibration]:
+    """Compile a copy of a program whose regions can be observed.
 
     Args:
         module: behind the outlining of regions; stays as it is.
         codegens: whose regions.
         arrays: the weights by the entry function's argument numbers.
-        observer: runs a copy.
-        method: how a range is chosen.
+        observer: runs the copy.
     """
     copy = copy_module(module)
-    taps = tap_regions(copy, codegens, arrays)
-    used = [tap for region in taps for pair in region for tap in pair if tap is not None]
-    observed = _Observed({tap: Histogram() for tap in used}, _input_names(module, observer))
-    with observer.observe(copy, len({tap for tap in used if not tap.is_input})) as observations:
-        observed.visit(observations, Histogram.widen)
-        if method != EXTREMES_ONLY and observed.is_finite:
-            observed.visit(observations, Histogram.count)
-    found = {tap: _range(each, method) for tap, each in observed.histograms.items()}
-    return [
-        [tuple(None if tap is None else found[tap] for tap in pair) for pair in region]
-        for region in taps
-    ]
+    regions = tap_regions(copy, codegens, arrays)
+    with observer.observe(copy) as program:
+        yield Calibration(observer, program, regions, _input_names(module, observer))
 
 
 def _range(histogram: Histogram, method: str) -> Range:
@@ -89,38 +142,6 @@ def _input_names(module: ir.Module, observer: Observer) -> dict[int, str]:
     attributes = argument_attributes(entry_function(module))
     numbers = (number for number, given in enumerate(attributes) if CONSTANT not in given)
     return {n: spec.name for n, spec in zip(numbers, observer.inputs, strict=True)}
-
-
-def signal_to_noise(
-    module: ir.Module, candidates: Sequence[Candidate], observer: Observer
-) -> list[float]:
-    """Return the decibels of quantized regions beside those of f32, on the same inputs.
-
-    The ratio is that of the sums of squares of the results of f32, and of the differences, over
-    all results and samples.
-    """
-    if not candidates:
-        return []
-    copy = copy_module(module)
-    count = _return_both(module, copy, candidates)
-    energies = np.zeros((len(candidates), 2))
-    with observer.observe(copy, count) as observations:
-        for outputs in observations:
-            rest = iter(outputs)
-            for number, each in enumerate(candidates):
-                exact, found = ([next(rest) for _ in each.made.results] for _ in range(2))
-                energies[number] += _energies(exact, found)
-    return [_decibels(float(signal), float(noise)) for signal, noise in energies]
-
-
-def _return_both(module: ir.Module, copy: ir.Module, candidates: Sequence[Candidate]) -> int:
-    """Let a module's copy return the results of f32 and quantized; return their number."""
-    places = {op.operation: place for place, op in enumerate(entry_block(module).operations)}
-    copied = list(entry_block(copy).operations)
-    calls = (call for each in candidates for call in (each.call.op, each.made))
-    values = [value for call in calls for value in copied[places[call]].operation.results]
-    return_more(entry_function(copy), values)
-    return len(values)
 
 
 def _energies(exact: Sequence[Array], found: Sequence[Array]) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,26 +21,29 @@ from rammer_mlir.runtime.compiled import CompiledModel
 
 Array = NDArray[Any]
 
+_FEW_SAMPLES = 64
+"""Up to so many samples, programs are compiled to run slower: compiling takes longer than runs."""
+
+_FEW_REGISTERS = 4
+"""Vector registers of a micro tile there: compiled in half the time, run in up to three times."""
+
 
 @dataclass(frozen=True)
 class Observations:
-    """A compiled program and the samples that it runs on.
+    """A compiled program that returns inner values.
 
     Attributes:
         executable: the program.
-        feeds: for each sample, arrays by the inputs' names.
-        names: of the outputs that are of interest.
+        names: of its outputs.
     """
 
     executable: CompiledModel
-    feeds: Sequence[Mapping[str, Array]]
     names: Sequence[str]
 
-    def __iter__(self) -> Iterator[list[Array]]:
-        """Run the samples one after the other; yield the outputs of each."""
-        for feeds in self.feeds:
-            found = self.executable.run(feeds)
-            yield [found[name] for name in self.names]
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """Return the outputs for one sample."""
+        found = self.executable.run(feeds)
+        return [found[name] for name in self.names]
 
 
 @dataclass(frozen=True)
@@ -60,40 +63,46 @@ class Observer:
     num_veus: int
 
     @contextmanager
-    def observe(self, module: ir.Module, count: int) -> Generator[Observations]:
+    def observe(
+        self, module: ir.Module, more: Sequence[TensorSpec] = ()
+    ) -> Generator[Observations]:
         """Compile a program whose regions are all the host's.
 
         Args:
             module: behind the outlining of regions; it is used up.
-            count: how many of the last outputs are of interest.
+            more: inputs that it has beside those of the model.
         """
         # Options know the stages of a compilation, one of which observes.
         from rammer_mlir.compiler.options import check_options
 
         run_pipeline(module, "builtin.module(rtask-inline-regions,canonicalize,cse)")
         outputs = _outputs(module)
-        names = [spec.name for spec in outputs[len(outputs) - count :]]
         options = check_options("cpu", num_veus=self.num_veus, winograd=False)
-        signature = Signature(self.inputs, outputs)
-        work = Work(module, signature, self.constants, options, ["linalg"])
+        signature = Signature((*self.inputs, *more), outputs)
+        registers = _FEW_REGISTERS if len(self.feeds) <= _FEW_SAMPLES else 0
+        work = Work(module, signature, self.constants, options, ["linalg"], registers=registers)
         executable = options.backend.load(options.backend.compile(work))
         try:
-            yield Observations(executable, self.feeds, names)
+            yield Observations(executable, [spec.name for spec in outputs])
         finally:
             executable.close()
 
 
 def _outputs(module: ir.Module) -> tuple[TensorSpec, ...]:
     *_, end = body_of(entry_function(module)).operations
-    kinds = [ir.RankedTensorType(value.type) for value in end.operation.operands]
     return tuple(
-        TensorSpec(f"output {number}", tuple(kind.shape), _dtype(kind))
-        for number, kind in enumerate(kinds)
+        spec_of(f"output {number}", value) for number, value in enumerate(end.operation.operands)
     )
 
 
+def spec_of(name: str, value: ir.Value) -> TensorSpec:
+    """Describe a tensor that a program takes or returns under a name."""
+    kind = ir.RankedTensorType(value.type)
+    return TensorSpec(name, tuple(kind.shape), _dtype(kind))
+
+
 def _dtype(kind: ir.RankedTensorType) -> np.dtype[Any]:
-    """Return the type of an output's elements; of others than f32, only the size matters."""
+    """Return the type of a tensor's elements; of others than f32, only the size matters."""
     if isinstance(kind.element_type, ir.F32Type):
         return np.dtype(np.float32)
     return np.dtype(f"V{element_bytes(kind)}")

@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.compiler.quantization.calibration import factor_ranges, signal_to_noise
+from rammer_mlir.compiler.quantization.calibration import calibration
 from rammer_mlir.compiler.quantization.decisions import QuantizationReport, RegionDecision
 from rammer_mlir.compiler.quantization.observation import Observer
 from rammer_mlir.compiler.weights import packed_weights
@@ -72,10 +72,12 @@ class Quantization:
         if not calls:
             return QuantizationReport(())
         arrays = packed_weights(entry_function(module), observer.constants)
-        ranges = factor_ranges(module, self.codegens, arrays, observer, self.method)
-        reasons = [_obstacle(each) for each in ranges]
-        candidates = self._candidates(module, calls, ranges, reasons, arrays)
-        measured = iter(signal_to_noise(module, [c for c in candidates if c], observer))
+        with calibration(module, self.codegens, arrays, observer) as program:
+            ranges = program.factor_ranges(self.method)
+            reasons = [_obstacle(each) for each in ranges]
+            candidates = self._candidates(module, calls, ranges, reasons, arrays)
+            chosen = [(c, t) for c, t in zip(candidates, program.regions, strict=True) if c]
+            measured = iter(program.signal_to_noise(module, chosen))
         regions = [
             RegionDecision(call.title, 32, None, reason)
             if candidate is None

@@ -1,0 +1,54 @@
+"""A program of quantized regions alone: its inputs are what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.constants import ArgumentList
+from rammer_mlir.passes.ir.entry import entry_block, entry_function
+from rammer_mlir.passes.quantization.candidates import Candidate
+from rammer_mlir.passes.quantization.region_calls import return_only
+from rammer_mlir.passes.quantization.taps import RegionTaps, Tap
+
+
+def isolate_candidates(
+    module: ir.Module, copy: ir.Module, chosen: Sequence[tuple[Candidate, RegionTaps]]
+) -> list[Tap]:
+    """Reduce a program to quantized regions, whose results it returns.
+
+    Args:
+        module: holds the quantized regions; stays as it is.
+        copy: a copy of the module, which is reduced.
+        chosen: the quantized regions, and where the operands of those of f32 can be seen.
+
+    Returns:
+        Which values are the further inputs of the entry function, in order.
+    """
+    places = {op.operation: place for place, op in enumerate(entry_block(module).operations)}
+    copied = [op.operation for op in entry_block(copy).operations]
+    arguments = ArgumentList(entry_function(copy))
+    inputs: dict[Tap, ir.Value] = {}
+    calls: list[ir.Operation] = []
+    for candidate, taps in chosen:
+        call = copied[places[candidate.made]]
+        seen = dict(zip(candidate.call.op.operands, taps.operands, strict=True))
+        for number, value in enumerate(candidate.made.operands):
+            tap = seen.get(value)
+            if tap is not None:
+                if tap not in inputs:
+                    inputs[tap] = arguments.add(value.type, {})
+                call.operands[number] = inputs[tap]
+        calls.append(call)
+    return_only(entry_function(copy), [value for call in calls for value in call.results])
+    _erase_unused(entry_block(copy))
+    arguments.finish()
+    return list(inputs)
+
+
+def _erase_unused(block: ir.Block) -> None:
+    """Erase operations without a result that is used; calls of regions have no effects."""
+    *operations, _ = block.operations
+    for op in reversed(operations):
+        if not any(True for result in op.operation.results for _ in result.uses):
+            op.operation.erase()
