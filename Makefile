@@ -75,7 +75,7 @@ lit: $(STAMP)
 # A process for each core: most tests compile small models, which is one thread's work.
 unit: $(STAMP)
 	$(STEP) "pytest"
-	$(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist worksteal
+	$(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist worksteal --durations 50 --durations-min 3
 
 test-slow: $(STAMP)
 	$(STEP) "pytest, whole models"
