@@ -67,6 +67,8 @@ EMPTY = {
         { y = Resize(x, , , k) }""",
     "Resize of an axis": """g (float[7,0,9] x) => (float[7,0,9] y) <int64[1] k={0}>
         { y = Resize<axes=[-2]>(x, , , k) }""",
+    "Einsum": """g (double[7,0] x, double[1,2] w) => (double[7,2] y)
+        { y = Einsum<equation="ij,jk->ik">(x, w) }""",
     "Concat": """g (float[2,3,0] x, float[2,1,0] w) => (float[2,4,0] y)
         { y = Concat<axis=1>(x, w) }""",
     "Concat with nothing": """g (float[2,0] x, float[2,3] w) => (float[2,3] y)

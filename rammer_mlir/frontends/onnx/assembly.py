@@ -64,8 +64,10 @@ def _clean_up(module: ir.Module) -> None:
         passmanager.PassManager.parse(_CLEAN_UP).run(module.operation)
     except ir.MLIRError as error:
         first = error.error_diagnostics[0]
+        place = first.location
+        where = f"'{place.name_str}'" if isinstance(place, ir.NameLoc) else place
         raise UnsupportedError(
-            f"{first.location}: expected inputs and attributes that fit each other, found others "
+            f"{where}: expected inputs and attributes that fit each other, found others "
             f"({str(first.message).splitlines()[0]})"
         ) from error
 

@@ -46,7 +46,8 @@ def einsum(node: Node) -> Tensor:
     extents: dict[str, int] = {}
     for term in terms:
         for label, size in zip(term.labels, term.tensor.shape, strict=True):
-            extents[label] = max(size, extents.get(label, 0))
+            # A dimension of one element is broadcast, also to none.
+            extents[label] = size if extents.get(label, 1) == 1 else extents[label]
     kind = accumulator(operands[0].dtype)
     first = terms[0]
     if len(terms) == 1:
