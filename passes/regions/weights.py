@@ -50,6 +50,18 @@ def number_of(operand: Operand) -> float | None:
     return scalar_constant(value)
 
 
+def splat_of(operand: Operand) -> float | None:
+    """Return the number that all elements of a constant in the code are, None for all others."""
+    owner = operand.value.owner if isinstance(operand.value, ir.Value) else None
+    if not isinstance(owner, ir.Operation | ir.OpView) or owner.operation.name != "arith.constant":
+        return None
+    attribute = owner.operation.attributes["value"]
+    if not isinstance(attribute, ir.DenseElementsAttr) or not attribute.is_splat:
+        return None
+    element = attribute.get_splat_value()
+    return float(element.value) if isinstance(element, ir.FloatAttr | ir.IntegerAttr) else None
+
+
 def array_of(value: ir.Value, weights: Weights) -> NDArray[np.generic] | None:
     """Return the value of a constant that the IR holds, None for all others."""
     number = scalar_constant(value)

@@ -15,7 +15,7 @@ from rammer_mlir.codegens.primitives.convolutions import has_known_windows, spat
 from rammer_mlir.passes.regions.elementwise import FIRST_ELEMENT
 from rammer_mlir.passes.regions.reading import Operand, Reading
 from rammer_mlir.passes.regions.region import Region
-from rammer_mlir.passes.regions.weights import number_of
+from rammer_mlir.passes.regions.weights import number_of, splat_of
 from rammer_mlir.programs.json_graph import ELEMENT_TYPES, Graph, GraphTensor, Value
 
 Namer = Callable[[Hashable], str]
@@ -93,7 +93,17 @@ def write_reading(writer: GraphWriter, reading: Reading, name_of: Namer) -> None
         raise NotExpressibleError(reading.kind)
     # A zero may be read from any scalar: only tensors have names.
     tensors = [o for o in reading.inputs if number_of(o) is None]
-    write(writer, reading, [name_of(o.value) for o in tensors], name_of(reading.output.value))
+    inputs = [_input(writer, operand, name_of) for operand in tensors]
+    write(writer, reading, inputs, name_of(reading.output.value))
+
+
+def _input(writer: GraphWriter, operand: Operand, name_of: Namer) -> str:
+    """Return the name of a tensor; constants in the code of a region are no inputs of it."""
+    number = splat_of(operand)
+    if number is None:
+        return name_of(operand.value)
+    shape = writer.integers(*operand.shape)
+    return writer.node("Expand", [writer.number(number, operand.element_type), shape])
 
 
 def _write_convolution(
