@@ -129,6 +129,31 @@ def test_repeated_elements_are_not_stored() -> None:
     assert operators(model) == ["ConstantOfShape", "Sub"]
 
 
+def test_quantized_filters_become_numbers() -> None:
+    text = """g (float[1,32,5,5] x) => (float[1,64,3,3] y)
+        <float scale={0.5}, int64[4] n={64,32,3,3}>
+        { w = ConstantOfShape<value = int8[1] {3}>(n)
+          wide = DequantizeLinear(w, scale)
+          y = Conv(x, wide) }"""
+    assert "DequantizeLinear" not in operators(prepared(text))
+    x = floats(1, 32, 5, 5)
+    with rammer_mlir.compile(parsed(text), num_veus=1, cache=False) as executable:
+        found = executable.run({"x": x})["y"]
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
+    sums = windows.sum((1, 4, 5))
+    expected = np.broadcast_to(1.5 * sums[:, None], found.shape)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_quantized_filters_that_others_read_stay_quantized() -> None:
+    text = """g (float[1,32,5,5] x) => (float[1,64,3,3] y, float[64,32,3,3] wide)
+        <float scale={0.5}, int64[4] n={64,32,3,3}>
+        { w = ConstantOfShape<value = int8[1] {3}>(n)
+          wide = DequantizeLinear(w, scale)
+          y = Conv(x, wide) }"""
+    assert "DequantizeLinear" in operators(prepared(text))
+
+
 def test_large_quantized_weights_stay_quantized() -> None:
     text = """g (float[1,64] x) => (float[1,64] y) <float scale={0.5}, int64[2] n={64,64}>
         { w = ConstantOfShape<value = int8[1] {3}>(n)

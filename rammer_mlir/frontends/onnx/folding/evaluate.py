@@ -35,7 +35,13 @@ A mask of 1024 x 1024 floats; reading more than that costs what computing it cos
 """
 
 _QUANTIZATION = frozenset({"DequantizeLinear", "QuantizeLinear"})
-"""Large ones stay: weights keep their small types until they are used."""
+"""Large ones stay: weights keep their small types until they are used.
+
+Those of convolutions do not: each is used for many pixels, and as a constant it is packed, and its
+filter transformed, once for all runs.
+"""
+
+_CONVOLUTIONS = ("Conv", "ConvTranspose")
 
 _FREE = frozenset({"ConstantOfShape", "Identity"})
 """Large ones stay where they are used by others: they take neither memory nor time."""
@@ -84,6 +90,7 @@ class _Sweep:
     def __init__(self, proto: onnx.ModelProto) -> None:
         self._opset = opset(proto)
         self._demanded = demanded_names(proto.graph)
+        self._filters = _filters(proto.graph)
 
     def run(
         self,
@@ -172,8 +179,21 @@ class _Sweep:
         if is_demanded:
             return elements <= MOST_FOLDED
         if node.op_type in _QUANTIZATION:
-            return elements <= LARGE
+            return elements <= LARGE or node.output[0] in self._filters
         return elements <= stored or sum((n or 0) * width for n, width in sizes) <= _MOST_BYTES
+
+
+def _filters(graph: onnx.GraphProto) -> set[str]:
+    """Return the names of values that are weights of convolutions and nothing else."""
+    filters: set[str] = set()
+    others = {value.name for value in graph.output}
+    for node in graph.node:
+        if node.op_type in _CONVOLUTIONS and node.domain in ONNX_DOMAINS:
+            filters.update(node.input[1:2])
+            others.update(node.input[:1], node.input[2:])
+        else:
+            others |= names_used_by([node])
+    return filters - others
 
 
 def _initializer_store(graph: onnx.GraphProto) -> _Store:
