@@ -10,8 +10,8 @@ from rammer_mlir.passes.fusion.grouping import Units
 from rammer_mlir.passes.fusion.operation_graph import OperationGraph
 from rammer_mlir.passes.fusion.spaces import FusedSpace
 from rammer_mlir.passes.ir.structured import Structured, is_constant
-from rammer_mlir.passes.tiling.choice import LoopLimit, num_tiles
-from rammer_mlir.passes.tiling.device_tiles import tiles_for
+from rammer_mlir.passes.tiling.choice import LoopLimit
+from rammer_mlir.passes.tiling.device_tiles import estimated_kernel
 from rammer_mlir.passes.tiling.kernel import loop_limits
 from rammer_mlir.passes.tiling.space import analyze
 from rammer_mlir.passes.tiling.space_cost import SpaceCost
@@ -134,13 +134,4 @@ def estimate(
     ]
     cost = SpaceCost(space, set(inputs), set(returned)).of
     extents = [tile_class.extent for tile_class in space.classes]
-    (tiling,) = tiles_for(device, extents, limits, cost, 1)
-    work = cost(tiling)
-    return RKernel(
-        name="",
-        num_rtasks=num_tiles(extents, tiling) if all(extents) else 1,
-        reads=(),
-        writes=(),
-        flops_per_rtask=work.operations,
-        bytes_per_rtask=work.num_bytes,
-    )
+    return estimated_kernel(device, extents, limits, cost)

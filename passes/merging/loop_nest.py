@@ -13,8 +13,8 @@ from rammer_mlir.passes.contractions.convolution import Convolution
 from rammer_mlir.passes.contractions.product import Product
 from rammer_mlir.passes.ir.structured import Structured, element_bytes, shape_of
 from rammer_mlir.passes.merging.convolutions import Window
-from rammer_mlir.passes.tiling.choice import CONTIGUOUS, LoopLimit, TileCost, Tiling, num_tiles
-from rammer_mlir.passes.tiling.device_tiles import tiles_for
+from rammer_mlir.passes.tiling.choice import CONTIGUOUS, LoopLimit, TileCost, Tiling
+from rammer_mlir.passes.tiling.device_tiles import estimated_kernel
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.graph import RKernel
 
@@ -74,16 +74,7 @@ class LoopNest:
 def estimate(nest: LoopNest, device: Device) -> RKernel:
     """Return the fastest rKernel by the device's times; the same object for the same nest."""
     extents = nest.extents[: nest.num_parallel]
-    (tiling,) = tiles_for(device, extents, nest.limits(), nest.cost, 1)
-    cost = nest.cost(tiling)
-    return RKernel(
-        name="estimate",
-        num_rtasks=num_tiles(extents, tiling) if all(extents) else 1,
-        reads=(),
-        writes=(),
-        flops_per_rtask=cost.operations,
-        bytes_per_rtask=cost.num_bytes,
-    )
+    return estimated_kernel(device, extents, nest.limits(), nest.cost)
 
 
 def nest_of(op: Structured) -> LoopNest:

@@ -61,13 +61,34 @@ def tiles_for(
     return [tilings[n] for n in dict.fromkeys(chosen)]
 
 
+def estimated_kernel(
+    device: Device,
+    extents: Sequence[int],
+    limits: Sequence[LoopLimit],
+    cost: Callable[[Tiling], TileCost],
+) -> RKernel:
+    """Return what the fastest tiling on a device costs, as an rKernel without boxes.
+
+    Args:
+        device: what it is for.
+        extents: of each tileable loop class.
+        limits: how each may be cut.
+        cost: work of one rTask of a tiling.
+    """
+    (tiling,) = tiles_for(device, extents, limits, cost, 1)
+    return _kernel(cost(tiling), num_tiles(extents, tiling) if all(extents) else 1)
+
+
 def _seconds(cost: TileCost, count: int, device: Device) -> float:
-    kernel = RKernel(
-        name="",
+    return rtask_seconds(_kernel(cost, count), device)
+
+
+def _kernel(cost: TileCost, count: int) -> RKernel:
+    return RKernel(
+        name="estimate",
         num_rtasks=count,
         reads=(),
         writes=(),
         flops_per_rtask=cost.operations,
         bytes_per_rtask=cost.num_bytes,
     )
-    return rtask_seconds(kernel, device)
