@@ -33,6 +33,10 @@ _ENDING_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 """What asks a process to end; by default it ends at once and leaves half-written files behind."""
 
 
+_GRACE = 3.0
+"""Seconds within which a tool reacts to a signal, unless it is in native code that does not end."""
+
+
 class _Ended(BaseException):
     """A signal asks the process to end."""
 
@@ -139,10 +143,42 @@ def _ending_in_order() -> Generator[None]:
     for number in ours:
         signal.signal(number, end)
     try:
-        yield
+        with _ending_native_code():
+            yield
     finally:
         for number in ours:
             signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def _ending_native_code() -> Generator[None]:
+    """End the process some seconds behind a signal if native code lets no exception through.
+
+    Code that a user brings may not end, and Python's handlers run between its own operations only.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    is_over = threading.Event()
+    watcher = threading.Thread(target=_watch_signals, args=(reader, is_over), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        signal.set_wakeup_fd(before)
+        os.close(writer)
+        watcher.join()
+        os.close(reader)
+
+
+def _watch_signals(reader: int, is_over: threading.Event) -> None:
+    while number := os.read(reader, 1):
+        if number[0] in (signal.SIGINT, *_ENDING_SIGNALS) and not is_over.wait(_GRACE):
+            name = signal.Signals(number[0]).name
+            print(f"error: ended by {name}, in native code that did not end", file=sys.stderr)
+            sys.stderr.flush()
+            os._exit(128 + number[0])
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -208,6 +209,35 @@ def test_a_link_stays_a_link(tool: Tool, model: Path, folder: Path) -> None:
     tool.succeed(model, "-o", link)
     assert link.is_symlink()
     assert rammer_mlir.load(file).signature.inputs[0].name == "x"
+
+
+_ENDLESS = """
+import ctypes
+from rammer_mlir.cli import common
+
+def lock_twice():
+    print("ready", flush=True)
+    mutex = ctypes.create_string_buffer(64)
+    for _ in range(2):
+        ctypes.CDLL(None).pthread_mutex_lock(mutex)
+    return 0
+
+common._GRACE = 0.2
+raise SystemExit(common.run_tool(lock_twice, debug=False))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_in_native_code_that_does_not_end(number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _ENDLESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        time.sleep(0.1)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert errors == f"error: ended by {number.name}, in native code that did not end\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
