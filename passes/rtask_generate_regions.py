@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -11,7 +11,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.external import ALIGNMENTS, GRAINS, External
 from rammer_mlir.dialects.rtask.module_op import LINKED
 from rammer_mlir.passes.base import OperationError, Pass
-from rammer_mlir.passes.ir.boxes_text import accesses_of
+from rammer_mlir.passes.ir.boxes_text import accesses_of, box_problems
 from rammer_mlir.passes.ir.code_modules import adopt_module, emit_module
 from rammer_mlir.passes.ir.entry import CODEGEN, entry_block, functions, symbol_name
 from rammer_mlir.passes.regions.codegen import CODEGENS, Codegen, ask
@@ -120,41 +120,48 @@ def _checked(outlined: _Outlined, codegen: str, code: object) -> RegionCode:
         raise OperationError(
             outlined.function,
             f"code generator '{codegen}': expected a RegionCode of form {', '.join(forms)} or "
-            f"None, found {found}; mend it, or leave it out",
+            f"None, found {found}; mend it, or leave the code generator out",
         )
     _check_numbers(outlined, codegen, code)
     return code
 
 
 def _check_numbers(outlined: _Outlined, codegen: str, code: RegionCode) -> None:
-    expected, found = _wrong_grain(outlined.region.target, code)
-    if bool(code.engine) == (code.form in LINKED):
-        expected = "no engine" if code.form in LINKED else "the name of an engine"
-        expected, found = f"{expected} for the form {code.form}", f"'{code.engine}'"
-    elif code.alignment not in ALIGNMENTS:
-        expected = f"an alignment of {', '.join(map(str, ALIGNMENTS))} bytes"
-        found = str(code.alignment)
-    elif code.scratch_bytes < 0:
-        expected, found = "scratch of 0 or more bytes", str(code.scratch_bytes)
-    elif not code.efficiency > 0:
-        expected, found = "an efficiency above 0", str(code.efficiency)
-    if expected:
+    for expected, found in _problems(outlined.region, code):
         raise OperationError(
             outlined.function,
-            f"code generator '{codegen}': expected {expected}, found {found}; mend it, or leave it "
-            "out",
+            f"code generator '{codegen}', region '{outlined.region.name}': expected {expected}, "
+            f"found {found}; mend it, or leave the code generator out",
         )
 
 
-def _wrong_grain(target: str, code: RegionCode) -> tuple[str, str]:
-    """Return what is expected of a grain, and what is found; nothing if it fits."""
+def _problems(region: Region, code: RegionCode) -> Iterator[tuple[str, object]]:
+    """Yield what is expected of code for a region, and what is found instead."""
+    if code.num_rtasks < 1:
+        yield "1 or more rTasks", code.num_rtasks
+    sides = (("reads", region.inputs, code.reads), ("writes", region.outputs, code.writes))
+    for side, kinds, boxes in sides:
+        for expected, found in box_problems(kinds, boxes):
+            yield f"{side}: {expected}", found
+    yield from _grain_problems(region.target, code)
+    if bool(code.engine) == (code.form in LINKED):
+        expected = "no engine" if code.form in LINKED else "the name of an engine"
+        yield f"{expected} for the form {code.form}", f"'{code.engine}'"
+    if code.alignment not in ALIGNMENTS:
+        yield f"an alignment of {', '.join(map(str, ALIGNMENTS))} bytes", code.alignment
+    if code.scratch_bytes < 0:
+        yield "scratch of 0 or more bytes", code.scratch_bytes
+    if not code.efficiency > 0:
+        yield "an efficiency above 0", code.efficiency
+
+
+def _grain_problems(target: str, code: RegionCode) -> Iterator[tuple[str, object]]:
     if code.grain not in GRAINS:
-        return f"a grain of {', '.join(GRAINS)}", f"'{code.grain}'"
-    if code.grain == "device" and forms_for(target) != CPU_FORMS:
-        return f"the grain region for {target}", "device"
-    if code.grain == "device" and code.num_rtasks != 1:
-        return "one rTask of the grain device", str(code.num_rtasks)
-    return "", ""
+        yield f"a grain of {', '.join(GRAINS)}", f"'{code.grain}'"
+    elif code.grain == "device" and forms_for(target) != CPU_FORMS:
+        yield f"the grain region for {target}", "device"
+    elif code.grain == "device" and code.num_rtasks != 1:
+        yield "one rTask of the grain device", code.num_rtasks
 
 
 def _attach(outlined: _Outlined, code: RegionCode, options: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.regions.codegen import CODEGENS, Codegen, RegionFacts, ask
+from rammer_mlir.passes.regions.codegen import CODEGENS, Codegen, RegionFacts, answer, ask, of_type
 from rammer_mlir.passes.regions.cuts import Limits, cut
 from rammer_mlir.passes.regions.intervals import interval_sizes
 from rammer_mlir.passes.regions.region_graph import RegionGraph
@@ -64,7 +64,7 @@ class SplitRegions(Pass):
         self, graph: RegionGraph, numbers: Sequence[int], codegen: Codegen, device: Device
     ) -> Iterator[Sequence[int]]:
         """Yield the parts of a region that are within the limits."""
-        limits = self._limits(ask(codegen, "limits", codegen.limits))
+        limits = self._limits(answer(codegen, "limits", codegen.limits, Limits))
 
         whole = graph.facts(numbers)
         if limits.hold(whole.operations, whole.bytes, whole.values):
@@ -83,8 +83,8 @@ class SplitRegions(Pass):
                 yield numbers[interval.begin : interval.end]
 
     def _least_macs(self, codegen: Codegen) -> int:
-        own: int | None = getattr(codegen, "min_macs", None)
-        return self.min_macs if own is None else own
+        own: object = getattr(codegen, "min_macs", None)
+        return self.min_macs if own is None else of_type(codegen, "min_macs to be an", own, int)
 
     def _limits(self, given: Limits) -> Limits:
         def lower(a: int, b: int) -> int:

@@ -2,12 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rammer_mlir.bindings import ir
 
 Box = Sequence[tuple[int | str, int]]
 """For each dimension, where an rTask's part begins, in terms of ``d0``, and its size."""
+
+
+def box_problems(kinds: Sequence[ir.Type], boxes: object) -> Iterator[tuple[str, object]]:
+    """Yield what is expected of boxes that somebody wrote, and what is found instead.
+
+    Args:
+        kinds: types of the inputs, or of the outputs.
+        boxes: by their numbers.
+    """
+    if not isinstance(boxes, Mapping):
+        yield "a mapping from numbers to boxes", repr(boxes)
+        return
+    for number, box in boxes.items():
+        if number not in range(len(kinds)):
+            yield f"numbers from 0 to {len(kinds) - 1}", repr(number)
+        elif not _is_box(box, rank := len(ir.ShapedType(kinds[number]).shape)):
+            yield f"{rank} pairs of an offset and a size", repr(box)
+        else:
+            wrong = (repr(offset) for offset, _ in box if not _is_offset(offset))
+            yield from (("an offset in terms of d0, as 'd0 * 4' or 'd0 mod 2'", o) for o in wrong)
+
+
+def _is_box(box: object, rank: int) -> bool:
+    if not isinstance(box, Sequence) or isinstance(box, str) or len(box) != rank:
+        return False
+    return all(
+        isinstance(pair, Sequence)
+        and len(pair) == 2
+        and isinstance(pair[0], int | str)
+        and isinstance(pair[1], int)
+        for pair in box
+    )
+
+
+def _is_offset(offset: int | str) -> bool:
+    try:
+        ir.Attribute.parse(f"affine_map<(d0) -> ({offset})>")
+    except ir.MLIRError:
+        return False
+    return True
 
 
 def accesses_of(kinds: Sequence[ir.Type], boxes: Mapping[int, Box], first: int) -> ir.ArrayAttr:

@@ -15,6 +15,7 @@ from rammer_mlir.passes.regions.cuts import Limits
 from rammer_mlir.passes.regions.guarded import guarded
 from rammer_mlir.passes.regions.patterns import CompositePattern
 from rammer_mlir.passes.regions.reading import Reading
+from rammer_mlir.programs.module_options import ModuleOption
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.support.plugins import Extension, Registry, check_name, refuse
 
@@ -89,6 +90,12 @@ def _check(name: str, value: object) -> Codegen:
     check_name(name, given.name)
     if not name or "." in name:
         refuse("a name without a dot", repr(name))
+    options = getattr(given, "options", ())
+    if not isinstance(options, Sequence) or not all(isinstance(o, ModuleOption) for o in options):
+        refuse("options as a sequence of ModuleOption", options)
+    named = [option.name for option in options]
+    if len(set(named)) < len(named):
+        refuse("options of different names", named)
     return cast("Codegen", given)
 
 
@@ -129,7 +136,8 @@ def find_codegen(name: str) -> Codegen:
     missing: Callable[[], str | None] | None = getattr(codegen, "missing", None)
     found = None if missing is None else ask(codegen, "missing", missing)
     if found is not None:
-        raise TargetError(f"code generator '{name}': expected {found}")
+        words = of_type(codegen, "missing to return None or", found, str)
+        raise TargetError(f"code generator '{name}': expected {words}")
     return codegen
 
 
@@ -169,14 +177,44 @@ def patterns_of(codegen: Codegen) -> Sequence[CompositePattern]:
     Raises:
         PassError: if asking fails, or a composite's name is not the code generator's.
     """
-    table = tuple(ask(codegen, "patterns", codegen.patterns))
-    for pattern in table:
+    table = answer(codegen, "patterns", codegen.patterns, Sequence)
+    for each in table:
+        pattern = of_type(codegen, "a table of", each, CompositePattern)
         if codegen_of_composite(pattern.name) != codegen.name or "." not in pattern.name:
             raise PassError(
                 f"code generator '{codegen.name}': expected composites named "
                 f"'{codegen.name}.NAME', found '{pattern.name}'; rename it"
             )
     return table
+
+
+def answer(codegen: Codegen, method: str, call: Callable[[], object], kind: type[T]) -> T:
+    """Call a code generator whose answer has to be of a type.
+
+    Raises:
+        PassError: if the call fails, or the answer is of another type.
+    """
+    return of_type(codegen, f"{method} to return", ask(codegen, method, call), kind)
+
+
+def of_type(codegen: Codegen, what: str, found: object, kind: type[T]) -> T:
+    """Return what a code generator gave.
+
+    Args:
+        codegen: names it in the error.
+        what: the words between "expected" and the type's name.
+        found: what it gave.
+        kind: of which it has to be.
+
+    Raises:
+        PassError: if it is of another type.
+    """
+    if isinstance(found, kind):
+        return found
+    raise PassError(
+        f"code generator '{codegen.name}': expected {what} {kind.__name__}, found {found!r}; mend "
+        "it, or leave the code generator out"
+    )
 
 
 def ask(codegen: Codegen, method: str, call: Callable[[], T]) -> T:
@@ -186,4 +224,4 @@ def ask(codegen: Codegen, method: str, call: Callable[[], T]) -> T:
         PassError: if the call fails.
     """
     expected = f"code generator '{codegen.name}': expected {method} to succeed"
-    return guarded(expected, call, "mend it, or leave it out")
+    return guarded(expected, call, "mend it, or leave the code generator out")

@@ -25,6 +25,6 @@ def guarded(expected: str, call: Callable[[], T], advice: str) -> T:
         return call()
     except RammerError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a plug-in does not end the tool
         problem = " ".join(f"{type(error).__name__}: {error}".split())
         raise PassError(f"{expected}, found {problem}; {advice}") from error

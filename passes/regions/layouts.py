@@ -17,7 +17,7 @@ from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.fusion.grouping import is_cloned
 from rammer_mlir.passes.ir.packs import BLOCK
 from rammer_mlir.passes.ir.structured import Structured, is_generic, shape_of
-from rammer_mlir.passes.regions.codegen import CODEGENS, ask
+from rammer_mlir.passes.regions.codegen import CODEGENS, answer
 from rammer_mlir.passes.regions.region import Layouts, Region
 
 _PRODUCT = 2
@@ -33,7 +33,7 @@ def layouts_of(function: ir.OpView, codegen: str, region: Region) -> Layouts:
     """
     found = CODEGENS.get(codegen)
     say: Callable[[Region], Layouts] | None = getattr(found, "layouts", None)
-    layouts = Layouts() if say is None else ask(found, "layouts", partial(say, region))
+    layouts = Layouts() if say is None else answer(found, "layouts", partial(say, region), Layouts)
     sides = (("input", layouts.inputs, region.inputs), ("output", layouts.outputs, region.outputs))
     for side, dims, types in sides:
         for number, dim in dims.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -27,10 +28,11 @@ from rammer_mlir.codegens import (
     register_codegen,
     wildcard,
 )
-from rammer_mlir.errors import PassError, TargetError
+from rammer_mlir.errors import OptionError, PassError, RammerError, TargetError
 from rammer_mlir.lowering.llvm.codegen import emit_object
 from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.passes.regions.codegen import CODEGENS
+from rammer_mlir.programs.module_options import ModuleOption
 from rammer_mlir.runtime.executable import Executable
 
 MISALIGNED = 5
@@ -195,7 +197,13 @@ def test_a_region_has_a_text_of_its_own(doubled: Doubled) -> None:
     ("change", "message"),
     [
         ({"alignment": 3}, "expected an alignment of 1, 2, 4, 8, 16, 32, 64 bytes, found 3; mend"),
-        ({"alignment": 128}, "found 128; mend it, or leave it out"),
+        ({"alignment": 128}, "found 128; mend it, or leave the code generator out"),
+        ({"num_rtasks": 0}, "region 'doubled_0': expected 1 or more rTasks, found 0"),
+        ({"reads": "all"}, "expected reads: a mapping from numbers to boxes, found 'all'"),
+        ({"reads": {7: [("d0", 1), (0, 10)]}}, "reads: numbers from 0 to 1, found 7"),
+        ({"writes": {0: "all"}}, "writes: 2 pairs of an offset and a size, found 'all'"),
+        ({"writes": {0: [("d0", 1)]}}, "writes: 2 pairs of an offset and a size, found"),
+        ({"reads": {0: [("d1 flordiv 2", 1), (0, 10)]}}, "in terms of d0, .* found 'd1 flordiv 2'"),
         ({"efficiency": 0.0}, "expected an efficiency above 0, found 0.0; mend it"),
     ],
 )
@@ -206,6 +214,56 @@ def test_faults_of_code_are_one_line(
     with pytest.raises(PassError, match=message) as found:
         compiled(model_of(ONE))
     assert "\n" not in str(found.value)
+
+
+def five(_: Region) -> int:
+    return 5
+
+
+def leave(_: Region) -> None:
+    sys.exit(3)
+
+
+ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
+    "a pattern alone": (
+        {"patterns": lambda: [wildcard("x")]},
+        "expected a table of CompositePattern, found Wildcard",
+    ),
+    "no patterns": ({"patterns": lambda: None}, "expected patterns to return Sequence, found None"),
+    "no limits": ({"limits": lambda: None}, "expected limits to return Limits, found None"),
+    "layouts": ({"layouts": five}, "expected layouts to return Layouts, found 5"),
+    "words for a number": ({"min_macs": "many"}, "expected min_macs to be an int, found 'many'"),
+    "missing": ({"missing": lambda: True}, "expected missing to return None or str, found True"),
+    "the end": ({"generate": leave}, "generate to succeed, found SystemExit: 3"),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answers_of_another_type_are_one_line(
+    name: str, doubled: Doubled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change, message = ANSWERS[name]
+    for method, value in change.items():
+        monkeypatch.setattr(doubled, method, value, raising=False)
+    with pytest.raises(RammerError, match=f"code generator 'doubled': .*{message}") as found:
+        compiled(model_of(ONE))
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("threads", "expected options as a sequence of ModuleOption"),
+        (("threads",), "expected options as a sequence of ModuleOption"),
+        ((ModuleOption("n", 1, "a"), ModuleOption("n", 2, "b")), "expected options of different"),
+    ],
+)
+def test_options_that_are_none(options: Any, message: str) -> None:
+    made = Doubled()
+    made.options = options  # type: ignore[attr-defined]
+    with pytest.raises(OptionError, match=message):
+        register_codegen(made)
+    assert "doubled" not in CODEGENS.names()
 
 
 def test_what_is_missing_is_said_at_once(doubled: Doubled) -> None:
