@@ -94,6 +94,10 @@ BATCHES = {
     "tensors of two": ("c = Conv<pads=[1,1,1,1]>(x, w, b)  y = Add(c, r)",
                        "float[4,16,40,40] x, float[4,16,40,40] r", 4),
     "rows": ("c = MatMul(x, m)  d = Add(c, b)  y = Softmax(d)", "float[300,512] x", 2),
+    "rows of one sequence": ("c = MatMul(x, m)  d = MatMul(c, l)  y = Reshape(d, one)",
+                             "float[256,512] x", 2),
+    "rows of few sequences": ("c = MatMul(x, m)  d = MatMul(c, l)  y = Reshape(d, two)",
+                              "float[512,512] x", 4),
     "turned": ("c = Conv(x, w)  y = Transpose<perm=[0,2,3,1]>(c)", "float[4,16,40,40] x", 4),
     "flat": ("c = Conv<strides=[9,9]>(x, w)  d = Flatten(c)  y = Relu(d)",
              "float[4,16,200,200] x", 4),
@@ -121,8 +125,10 @@ def test_rtasks_divide_the_batch(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(OneDnn, "generate", spied)
     body, inputs, parts = BATCHES[name]
-    model = model_of(body, inputs, w=(16, 16, 3, 3), b=(16,), m=(512, 16))
-    model.graph.initializer.append(numpy_helper.from_array(np.array([0]), "first"))
+    model = model_of(body, inputs, w=(16, 16, 3, 3), b=(16,), m=(512, 16), l=(16, 128))
+    numbers = {"first": [0], "one": [1, -1, 128], "two": [2, 1, -1, 128]}
+    for key, values in numbers.items():
+        model.graph.initializer.append(numpy_helper.from_array(np.array(values), key))
     exe = compiled(model, num_veus=2, offload_check=True)
     check(exe, model, 1e-4)
     assert [code.num_rtasks for code in codes] == [parts]

@@ -154,7 +154,7 @@ def test_buffers_that_are_moved(name: str) -> None:
     found: Counter[bool] = Counter()
     arena = program.arena
     pairs = list(permutations(arena, 2))
-    for moved, other in random.Random(5).sample(pairs, min(len(pairs), 120)):
+    for moved, other in random.Random(5).sample(pairs, min(len(pairs), 50)):
         program.place(moved, arena[other])
         clashes = bool(program.judge.judge(program.plan).shared)
         fits = arena[other] + program.num_bytes(moved) <= program.arena_bytes
@@ -163,8 +163,8 @@ def test_buffers_that_are_moved(name: str) -> None:
         found[clashes] += 1
         program.place(moved, arena[moved])
     assert program.refusal(program.plan) == ""
-    assert found[True] > 10
-    assert found[False] > 5
+    assert found[True] > 5
+    assert found[False] > 3
 
 
 def test_an_operator_that_never_runs() -> None:

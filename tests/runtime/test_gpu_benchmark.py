@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -98,6 +99,9 @@ def test_a_kit_with_other_numbers_is_refused(
     name = next(key for key in arrays if key.startswith("out:"))
     arrays[name] = arrays[name] + np.float32(0.5)
     np.savez(path, allow_pickle=False, **arrays)
+    listed = tmp_path / "kit" / "kit.json"
+    content = json.loads(listed.read_text())
+    listed.write_text(json.dumps({**content, "cases": [path.stem]}))
     found = kit.check(tmp_path / "kit", 0.0, emulate)
     assert list(found["errors"]) == [f"{MODELS[0]}-small"]
     assert "wavefront computes wrong numbers: worst element" in kit.report(found)

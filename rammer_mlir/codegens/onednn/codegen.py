@@ -130,11 +130,8 @@ class OneDnn:
         if asked is None:
             return None
         table, found = asked
-        boxes = {
-            number: _piece(kind.shape, table.parts)
-            for number, kind in enumerate(map(ir.ShapedType, (*region.inputs, *region.outputs)))
-            if number in table.split_buffers()
-        }
+        boxes = _boxes(region, table)
+        assert boxes is not None, "expected parts that are boxes"
         return RegionCode(
             code_for(region.options).source_of(region.name, words_of(table, found.scratch_bytes)),
             region.name,
@@ -193,9 +190,9 @@ def _asked(
         table = table_of(region, in_blocks)
     except NotExpressibleError:
         return None
-    sizes = (n for n in range(1, _MOST_PARTS + 1) if table.batch % n == 0)
-    parts = max(n for n in sizes if n == 1 or region.macs >= n * _LEAST_MACS)
-    divided = replace(table, parts=parts)
+    sizes = (n for n in range(_MOST_PARTS, 0, -1) if table.batch % n == 0)
+    enough = (replace(table, parts=n) for n in sizes if n == 1 or region.macs >= n * _LEAST_MACS)
+    divided = next(each for each in enough if _boxes(region, each) is not None)
     found = code_for(region.options).ask(words_of(divided))
     if found.status == _NO_FUNCTION:
         raise TargetError(
@@ -205,10 +202,31 @@ def _asked(
     return None if found.status else (divided, found)
 
 
-def _piece(shape: Sequence[int], parts: int) -> Box:
-    """Return the rows of a buffer that an rTask reads or writes."""
-    rows = shape[0] // parts
-    return [(f"d0 * {rows}", rows), *((0, size) for size in shape[1:])]
+def _boxes(region: Region, table: Table) -> dict[int, Box] | None:
+    """Return what an rTask reads or writes of each buffer; None if the parts are no boxes."""
+    kinds = [ir.ShapedType(kind) for kind in (*region.inputs, *region.outputs)]
+    found = {number: _piece(kinds[number].shape, table.parts) for number in table.split_buffers()}
+    boxes = {number: box for number, box in found.items() if box is not None}
+    return boxes if len(boxes) == len(found) else None
+
+
+def _piece(shape: Sequence[int], parts: int) -> Box | None:
+    """Return the part of a buffer of an rTask: of equal parts one behind the other in memory."""
+    box: list[tuple[int | str, int]] = []
+    index, left = "d0", parts
+    for size in shape:
+        if left == 1 or size == 1:
+            box.append((0, size))
+        elif size % left == 0:
+            box.append((f"({index}) * {size // left}", size // left))
+            left = 1
+        elif left % size == 0:
+            left //= size
+            box.append((f"({index}) floordiv {left}", 1))
+            index = f"({index}) mod {left}"
+        else:
+            return None
+    return box
 
 
 def _repetition(value: Pattern) -> Pattern:
