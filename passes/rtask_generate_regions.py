@@ -136,7 +136,7 @@ def _check_numbers(outlined: _Outlined, codegen: str, code: RegionCode) -> None:
 
 
 def _problems(region: Region, code: RegionCode) -> Iterator[tuple[str, object]]:
-    """Yield what is expected of code for a region, and what is found instead."""
+    """Yield the faults of code for a region: expected words, and the object found."""
     if code.num_rtasks < 1:
         yield "1 or more rTasks", code.num_rtasks
     sides = (("reads", region.inputs, code.reads), ("writes", region.outputs, code.writes))

@@ -35,7 +35,7 @@ from rammer_mlir.scheduling.designs.problem import (
 )
 
 _MOST_DECIDED = 6
-"""Values of a group that get decisions: each triples what is searched."""
+"""Values of a group that get decisions: each triples the number of designs."""
 
 Dims = tuple[int | None, ...]
 """The loop that indexes each dimension by itself; None where none does."""
@@ -209,7 +209,7 @@ class _Reader:
         return not known
 
     def _points(self, number: int) -> tuple[Span, ...]:
-        """Return the spans of what is read in every point, wherever it lies."""
+        """Return a span for each loop: a gather reads an element at every point, wherever it lies."""
         loops = range(self._first_loops[number], self._first_loops[number + 1])
         return tuple(Span(((loop, 1),)) for loop in loops)
 

@@ -11,7 +11,7 @@ Box = Sequence[tuple[int | str, int]]
 
 
 def box_problems(kinds: Sequence[ir.Type], boxes: object) -> Iterator[tuple[str, object]]:
-    """Yield what is expected of boxes that somebody wrote, and what is found instead.
+    """Yield the faults of boxes that somebody wrote: expected words, and the object found.
 
     Args:
         kinds: types of the inputs, or of the outputs.

@@ -29,7 +29,7 @@ class Gather:
 
 
 def gathers_of(op: Structured) -> list[Gather]:
-    """Return what the body extracts from tensors outside of the operation, in order."""
+    """Return the extractions of the body from tensors outside of the operation, in order."""
     captured = set(op.captures)
     return [
         Gather(inner.operation, tensor, tuple(map(_loop, indices)))

@@ -1,4 +1,4 @@
-"""A program of quantized regions alone: its inputs are what they read."""
+"""A program of quantized regions alone: its inputs are the values that these read."""
 
 from __future__ import annotations
 

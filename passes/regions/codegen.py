@@ -198,7 +198,7 @@ def answer(codegen: Codegen, method: str, call: Callable[[], object], kind: type
 
 
 def of_type(codegen: Codegen, what: str, found: object, kind: type[T]) -> T:
-    """Return what a code generator gave.
+    """Return an answer of a code generator, if it is of the expected type.
 
     Args:
         codegen: names it in the error.
