@@ -209,7 +209,7 @@ class _Reader:
         return not known
 
     def _points(self, number: int) -> tuple[Span, ...]:
-        """Return a span for each loop: a gather reads an element at every point, wherever it lies."""
+        """Return a span for each loop: a gather reads an element at every point."""
         loops = range(self._first_loops[number], self._first_loops[number + 1])
         return tuple(Span(((loop, 1),)) for loop in loops)
 
