@@ -213,6 +213,7 @@ def test_a_link_stays_a_link(tool: Tool, model: Path, folder: Path) -> None:
 
 _ENDLESS = """
 import ctypes
+import signal
 from rammer_mlir.cli import common
 
 def lock_twice():
@@ -223,6 +224,8 @@ def lock_twice():
     return 0
 
 common._GRACE = 0.2
+# Who starts the tests may ignore the signal, as shells do in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 raise SystemExit(common.run_tool(lock_twice, debug=False))
 """
 
@@ -235,7 +238,10 @@ def test_signals_in_native_code_that_does_not_end(number: signal.Signals) -> Non
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
         time.sleep(0.1)
         process.send_signal(number)
-        _, errors = process.communicate(timeout=60)
+        try:
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 128 + number
     assert errors == f"error: ended by {number.name}, in native code that did not end\n"
 
