@@ -184,7 +184,9 @@ def test_measured_costs(packed: PackedProducts, tmp_path: Path, monkeypatch: Any
 )
 def test_wrong_code(packed: PackedProducts, code: dict[str, Any], message: str) -> None:
     packed.code = {**packed.code, **code}
-    with pytest.raises(PassError, match=f"code generator 'packed', region '.*': {message}; mend it"):
+    with pytest.raises(
+        PassError, match=f"code generator 'packed', region '.*': {message}; mend it"
+    ):
         offloaded(two_products(), "packed")
 
 

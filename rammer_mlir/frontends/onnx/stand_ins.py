@@ -30,13 +30,14 @@ def stand_ins(model: onnx.ModelProto) -> Generator[Callable[[onnx.ModelProto], N
     for number, node in enumerate(model.graph.node):
         if node.domain not in ONNX_DOMAINS:
             continue
+        sizes = _sizes_with_zeros(node, constants)
+        if node.op_type not in _STAND_INS and sizes is None:
+            continue
         original = onnx.NodeProto.FromString(node.SerializeToString())
-        if node.op_type in _STAND_INS:
-            found = _STAND_INS[node.op_type](original, version)
-        elif (sizes := _sizes_with_zeros(node, constants)) is not None:
+        if sizes is not None:
             found = _empty_resize(original, sizes, version)
         else:
-            continue
+            found = _STAND_INS[node.op_type](original, version)
         originals[number] = original
         if isinstance(found, onnx.FunctionProto):
             found = _call(found, original, number, model)
