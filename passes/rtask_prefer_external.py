@@ -17,9 +17,9 @@ from rammer_mlir.passes.ir.kernels import described_kernels
 class PreferExternal(Pass):
     """Leave rOperators that have external candidate rKernels only those.
 
-    rKernels that no rOperator names any more are erased.
-    Without it, the policy chooses between them and the compiler's own by their costs. It runs on
-    buffers, where it is known which of them take the operands' strides.
+    rKernels that no rOperator names any more are erased. Without this pass, the policy chooses
+    between external rKernels and the compiler's own by their costs. It runs on buffers, where it is
+    known which of them take the operands' strides.
     """
 
     name: ClassVar[str] = "rtask-prefer-external"
@@ -40,5 +40,5 @@ class PreferExternal(Pass):
             if external:
                 op.operation.attributes["kernels"] = ir.ArrayAttr.get(external)
             named.update(ir.FlatSymbolRefAttr(name).value for name in external or candidates)
-        # What is left would be compiled and measured for nothing.
+        # rKernels that nobody chooses from would be compiled and measured for nothing.
         erase_unused_kernels(module, named)

@@ -67,7 +67,7 @@ def estimated_kernel(
     limits: Sequence[LoopLimit],
     cost: Callable[[Tiling], TileCost],
 ) -> RKernel:
-    """Return what the fastest tiling on a device costs, as an rKernel without boxes.
+    """Return the cost of the fastest tiling on a device, as an rKernel without boxes.
 
     Args:
         device: what it is for.

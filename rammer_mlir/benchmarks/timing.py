@@ -44,6 +44,6 @@ def interleave(
 def take_turns(
     turns: Mapping[str, Callable[[], list[float]]], budget: float, seed: int = 0
 ) -> dict[str, Latency]:
-    """Take turns as ``support.turns`` does, and summarise what each timed."""
+    """Take turns as ``support.turns`` does, and summarise the times of each."""
     found = turns_of(turns, budget, seed)
     return {name: Latency.of(values) for name, values in found.items()}

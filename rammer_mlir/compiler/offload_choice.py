@@ -37,8 +37,8 @@ from rammer_mlir.scheduling.replay import simulate_repeated
 from rammer_mlir.support.log import LOGGER
 
 _LEAST_SHARES = (0.002, 0.02)
-"""What a region has to save to be kept, as shares of the host's time: converting what enters and
-leaves it costs time elsewhere."""
+"""Least savings of a region that is kept, as shares of the host's time: converting its inputs and
+results costs time elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,8 @@ def choose_regions(passes: TrialPasses) -> Step:
             measured = _measured(work, passes.finals, trials, search.finalists())
             chosen = fastest(measured)
         work.module = trials.module(chosen)
-        restore_locations(work.module, trials.locations)
+        if trials.locations:
+            restore_locations(work.module, trials.locations)
         work.quantized = trials.partitions[chosen.partition].quantized
         work.decision = _decision(work.module, trials, search, chosen, measured)
         if search.untried:

@@ -1,4 +1,4 @@
-"""What each region takes in a run, and what the host takes for the same operations.
+"""The time of each region in a run, and the host's time for the same operations.
 
 Operations of the model get numbered names for a while, by which rOperators of either are found.
 """
