@@ -43,6 +43,22 @@ VIEWS = {
           y = Sub(t, u) }""",
 }
 
+
+def _of_a_product(axes: list[int], keep: int) -> str:
+    shape = [size for axis, size in enumerate((2, 5, 6)) if keep or axis not in axes]
+    return f"""g (float[2,5,7] x, float[7,6] w) => (float[{",".join(map(str, shape))}] y)
+        <int64[{len(axes)}] a={{{",".join(map(str, axes))}}}>
+        {{ p = MatMul(x, w)
+           m = ReduceMax<keepdims={keep}>(p, a)
+           y = {"Sub(p, m)" if keep else "Relu(m)"} }}"""
+
+
+VIEWS |= {
+    f"MatMul, ReduceMax {axes} {keep}": _of_a_product(axes, keep)
+    for axes in ([0], [1], [2], [0, 1], [1, 2], [0, 2], [0, 1, 2])
+    for keep in (0, 1)
+}
+
 EMPTY = {
     "CumSum of zeros": """g (double[1,5] x) => (double[1,5] y) <int64 a={0}, int64 b={-1}>
         { t = CumSum<exclusive=1>(x, a)

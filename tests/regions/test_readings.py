@@ -206,6 +206,25 @@ def test_softmax_is_one_reading(axis: int) -> None:
     assert a["axes"] == (axis % 3,)
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_softmax_of_a_product_s_rows_is_one_reading(axis: int) -> None:
+    """Where a product joins the rows of its batch, the last axis alone is reduced there."""
+    x, w = normal(2, 5, 16), normal(16, 24, seed=1)
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 9, opset_import: ["": 20]>
+        g (float[2,5,16] x) => (float[2,5,24] y)
+        {{ p = MatMul(x, w)
+           y = Softmax<axis={axis}>(p) }}"""
+    )
+    model.graph.initializer.append(numpy_helper.from_array(w, "w"))
+    readings, found = evaluated(model, [x])
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    expected: Any = session.run(None, {"x": x})[0]
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+    kinds = [reading.kind for reading in readings]
+    assert (kinds == ["reshape", "matmul", "softmax", "reshape"]) == (axis == 2)
+
+
 ACTIVATIONS = {
     "Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Erf": "erf", "Gelu": "gelu",
     "HardSigmoid": "hard_sigmoid", "HardSwish": "hard_swish", "LeakyRelu": "leaky_relu",

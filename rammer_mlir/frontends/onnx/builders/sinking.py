@@ -1,7 +1,8 @@
-"""Elementwise operations move below reshapes, to the operation that computed the elements.
+"""Elementwise operations and reductions move before reshapes, to where the elements were computed.
 
 A view between a matrix product and its bias, or between a grouped convolution and its activation,
-would keep them from becoming one rOperator.
+would keep them from becoming one rOperator. A softmax of a product's rows has all its steps in one
+shape only if its reductions move too.
 """
 
 from __future__ import annotations
@@ -42,6 +43,33 @@ def sink(operands: Sequence[Access], shape: Sequence[int]) -> Sunk | None:
         if all(operand is not None for operand in moved):
             return Sunk([operand for operand in moved if operand is not None], source.shape)
     return None
+
+
+@dataclass(frozen=True)
+class SunkReduction:
+    """A reduction's operand before a reshape, and the axes to reduce there."""
+
+    source: Tensor
+    axes: list[int]
+
+
+def sink_reduction(tensor: Tensor, axes: Sequence[int]) -> SunkReduction | None:
+    """Return the reduction's form before the reshape that its operand comes from.
+
+    None if there is no such operation, if it joined dimensions, or if it split a dimension of which
+    only a part is reduced.
+    """
+    source = _source(tensor)
+    if source is None or not source.size or not source.rank or not tensor.rank:
+        return None
+    before: list[int] = []
+    for old, new in reassociation(source.shape, tensor.shape):
+        reduced = {dim in axes for dim in new}
+        if len(old) != 1 or len(reduced) != 1:
+            return None
+        if reduced == {True}:
+            before.extend(old)
+    return SunkReduction(source, before)
 
 
 def _source(tensor: Tensor) -> Tensor | None:

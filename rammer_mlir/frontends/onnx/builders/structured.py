@@ -15,7 +15,7 @@ from rammer_mlir.frontends.onnx.builders.scalar import (
     index_value,
     literal,
 )
-from rammer_mlir.frontends.onnx.builders.sinking import sink
+from rammer_mlir.frontends.onnx.builders.sinking import sink, sink_reduction
 from rammer_mlir.frontends.onnx.builders.values import ZERO, Expr, Tensor, empty, full
 from rammer_mlir.frontends.onnx.builders.views import reshape
 
@@ -212,8 +212,12 @@ def reduce(
         return Reduced(
             pointwise(lambda v: body(v, literal(initial, wide)), source, dtype=wide), kept
         )
-    order = [*kept, *axes]
     shape = [source.shape[axis] for axis in kept]
+    sunk = sink_reduction(source, axes)
+    if sunk is not None:
+        before = reduce(body, sunk.source, sunk.axes, initial, dtype)
+        return Reduced(reshape(before.tensor, shape), kept)
+    order = [*kept, *axes]
     out = full(shape, initial, source.dtype if dtype is None else dtype)
     exprs = [order.index(axis) for axis in range(source.rank)]
     domain = [source.shape[axis] for axis in order]
