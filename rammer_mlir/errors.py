@@ -78,9 +78,17 @@ class MissingPackageError(RammerError, ModuleNotFoundError):
         self.name = name
 
 
-class ModelWarning(UserWarning):
+class RammerWarning(UserWarning):
+    """Base class of all warnings."""
+
+
+class ModelWarning(RammerWarning):
     """The model says of itself what its nodes contradict, and is compiled all the same."""
 
 
-class FallbackWarning(UserWarning):
+class FallbackWarning(RammerWarning):
     """Code from elsewhere lacks what it needs, and the host's rKernels compute its regions."""
+
+
+class OffloadWarning(RammerWarning):
+    """Code generators were asked for, and take nothing of the model."""

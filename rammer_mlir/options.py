@@ -108,7 +108,7 @@ class Options(TypedDict, total=False):
             "",
             "registered providers that may offer rKernels beside the compiler's own",
             metavar="PROVIDER,...",
-            words="names",
+            words="a text of names, separated by commas",
             only_for="the CPU or a GPU",
         ),
     ]
@@ -119,7 +119,7 @@ class Options(TypedDict, total=False):
             "registered code generators that may compile regions of the model, the first one named "
             "having the first choice",
             metavar="CODEGEN,...",
-            words="names",
+            words="a text of names, separated by commas",
             only_for="the CPU or a GPU",
         ),
     ]

@@ -17,7 +17,7 @@ from typing import NoReturn, TextIO
 
 from rammer_mlir import __version__
 from rammer_mlir.cli.completion import add_completion_option
-from rammer_mlir.errors import ArtifactError, FallbackWarning, OptionError, RammerError
+from rammer_mlir.errors import ArtifactError, OptionError, RammerError, RammerWarning
 from rammer_mlir.support.atomic_file import write_atomically
 from rammer_mlir.support.packages import told_if_missing
 from rammer_mlir.support.user_warnings import shown_in_one_line
@@ -102,7 +102,7 @@ def run_tool(tool: Callable[[], int], *, debug: bool) -> int:
     went away 1. With ``debug`` a traceback comes first.
     """
     try:
-        with _ending_in_order(), told_if_missing(), shown_in_one_line(FallbackWarning):
+        with _ending_in_order(), told_if_missing(), shown_in_one_line(RammerWarning):
             code = tool()
         if sys.stdout is not None:  # it is where the shell closed it
             with _standard_output():

@@ -13,7 +13,11 @@ from rammer_mlir.compiler.boundary import formed_operators
 from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.offload_choice import TrialPasses, choose_regions
 from rammer_mlir.compiler.quantization.quantize import quantization_of
-from rammer_mlir.compiler.region_forming import FormRegions, quantized_regions
+from rammer_mlir.compiler.region_forming import (
+    FormRegions,
+    quantized_regions,
+    warn_if_nothing_is_taken,
+)
 from rammer_mlir.compiler.stage import Stage
 from rammer_mlir.compiler.stage_names import REGIONS
 from rammer_mlir.lowering.gpu.target import GpuTarget
@@ -192,7 +196,9 @@ def _regions(
     if options.given["offload_choice"] == "always" or options.offload == (HOST,):
         form = _formed(options, options.offload, code)
         if form.quantization is None:
-            return (Stage(REGIONS, (*_GENERAL_GRAPH, *form.outlined, *form.generated)),)
+            passes = (*_GENERAL_GRAPH, *form.outlined, *form.generated)
+            warn = None if options.offload == (HOST,) else warn_if_nothing_is_taken(options.offload)
+            return (Stage(REGIONS, passes, warn),)
         return (Stage(REGIONS, _GENERAL_GRAPH, quantized_regions(form)),)
     regions = [_formed(options, names, code) for names in _priorities(options.offload)]
     if finals is not None:

@@ -11,9 +11,12 @@ from rammer_mlir.compiler.quantization.decisions import QuantizationReport
 from rammer_mlir.compiler.quantization.observation import Observer
 from rammer_mlir.compiler.quantization.quantize import Quantization
 from rammer_mlir.compiler.stage import Step, Work
+from rammer_mlir.errors import OffloadWarning
 from rammer_mlir.lowering.registry import LOWERING_PASSES
+from rammer_mlir.passes.ir.entry import CODEGEN, functions
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.registry import PASSES
+from rammer_mlir.support.user_warnings import warn_user
 
 
 @dataclass(frozen=True)
@@ -60,3 +63,18 @@ def quantized_regions(form: FormRegions) -> Step:
         work.quantized = form(work, work.module)
 
     return keep
+
+
+def warn_if_nothing_is_taken(names: Sequence[str]) -> Step:
+    """Return the step that warns if no region of some code generators is in the program."""
+
+    def warn(work: Work) -> None:
+        if not any(CODEGEN in f.operation.attributes for f in functions(work.module)):
+            wanted = " or ".join(f"'{name}'" for name in names)
+            warn_user(
+                f"offload: expected operations that {wanted} can compute, found none; the host "
+                "computes everything",
+                OffloadWarning,
+            )
+
+    return warn

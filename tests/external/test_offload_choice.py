@@ -21,7 +21,7 @@ from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.offload_finals import Finals
 from rammer_mlir.compiler.offload_search import HOST, Choice
 from rammer_mlir.compiler.options import check_options
-from rammer_mlir.errors import OptionError
+from rammer_mlir.errors import OffloadWarning, OptionError
 from rammer_mlir.passes.regions.codegen import CODEGENS
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
@@ -164,6 +164,20 @@ def test_what_there_was_no_time_for_is_said(caplog: pytest.LogCaptureFixture) ->
     assert found["simulations"] == 2 and found["untried"] > 0
     assert f"{found['untried']} not tried" in exe.summary
     assert "found no time for" in caplog.text and "offload_seconds" in caplog.text
+
+
+def test_code_generators_that_take_nothing_are_named() -> None:
+    """With `cost` the summary says so: 0 of 0 regions."""
+    words = "expected operations that 'products' can compute, found none; the host computes"
+    with pytest.warns(OffloadWarning, match=words):
+        exe = compiled(build("integer_ops"), offload="products", offload_choice="always")
+    assert not exe.image.modules
+
+
+def test_names_are_one_text() -> None:
+    words = r"offload: expected a text of names, separated by commas, found \['products'\]"
+    with pytest.raises(OptionError, match=words):
+        compiled(build("mlp"), offload=["products"])
 
 
 def test_time_is_a_number_of_seconds() -> None:

@@ -53,7 +53,7 @@ def _of_a_product(axes: list[int], keep: int) -> str:
            y = {"Sub(p, m)" if keep else "Relu(m)"} }}"""
 
 
-VIEWS |= {
+OF_PRODUCTS = {
     f"MatMul, ReduceMax {axes} {keep}": _of_a_product(axes, keep)
     for axes in ([0], [1], [2], [0, 1], [1, 2], [0, 2], [0, 1, 2])
     for keep in (0, 1)
@@ -124,6 +124,11 @@ def check(text: str) -> None:
 
 @pytest.mark.parametrize("text", VIEWS.values(), ids=list(VIEWS))
 def test_views_in_front_of_reductions(text: str) -> None:
+    check(text)
+
+
+@pytest.mark.parametrize("text", OF_PRODUCTS.values(), ids=list(OF_PRODUCTS))
+def test_reductions_of_products(text: str) -> None:
     check(text)
 
 
