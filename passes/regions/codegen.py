@@ -17,11 +17,16 @@ from rammer_mlir.passes.regions.patterns import CompositePattern
 from rammer_mlir.passes.regions.reading import Reading
 from rammer_mlir.programs.module_options import ModuleOption
 from rammer_mlir.scheduling.device import Device
-from rammer_mlir.support.plugins import Extension, Registry, check_name, refuse
+from rammer_mlir.support.plugins import Extension, Registry, check_name, refuse, refuse_misspelt
 
 T = TypeVar("T")
 
 _METHODS = ("patterns", "supports", "limits", "worth")
+
+_OPTIONAL = (
+    "generate", "prepare", "layouts", "missing", "version", "min_macs", "converted_bytes",
+    "pads_apart", "options",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,8 @@ class RegionFacts:
 class Codegen(Protocol):
     """A code generator, as far as regions are formed for it.
 
-    It may have more, which is asked for if it is there:
+    It may have more, which is asked for if it is there; a name close to one of these is refused as
+    misspelt:
 
     - ``generate(region)`` makes a ``RegionCode``, or None for the host's;
     - ``prepare(regions)`` is told of all regions before that;
@@ -88,6 +94,7 @@ def _check(name: str, value: object) -> Codegen:
     if not is_named or not all(callable(getattr(given, method, None)) for method in _METHODS):
         refuse(f"a code generator, with a name and functions {', '.join(_METHODS)}", value)
     check_name(name, given.name)
+    refuse_misspelt(given, _OPTIONAL)
     if not name or "." in name:
         refuse("a name without a dot", repr(name))
     options = getattr(given, "options", ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Protocol, cast
 
 from rammer_mlir.engines.host import EntryHost, OpenEntry
-from rammer_mlir.support.plugins import Registry, check_name, refuse
+from rammer_mlir.support.plugins import Registry, check_name, refuse, refuse_misspelt
 
 
 class Engine(Protocol):
@@ -36,6 +36,7 @@ def _check(name: str, value: object) -> Engine:
     ):
         refuse("an engine, with a name and a function open", value)
     check_name(name, given.name)
+    refuse_misspelt(given, ("options", "prebuilt"))
     return cast("Engine", given)
 
 

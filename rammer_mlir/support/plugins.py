@@ -8,12 +8,13 @@ executes a file that registers objects.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import hashlib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
@@ -36,6 +37,9 @@ _GROUPS = "rammer_mlir."
 """What the names of all groups begin with."""
 
 _FILE_ENDING = ".py"
+
+_CLOSE = 0.85
+"""Similarity from which a name is taken for a misspelt one, as `difflib` counts it."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +198,21 @@ def check_name(name: str, own: object) -> None:
     """Raise the OptionError of a check whose object has another name than its entry point."""
     if own != name:
         raise OptionError(f"expected the name '{name}', found {own!r}")
+
+
+def refuse_misspelt(value: object, optional: Collection[str]) -> None:
+    """Refuse an attribute whose name is close to an optional one that is missing.
+
+    Nothing would call it, and nothing would say so.
+
+    Raises:
+        OptionError: if there is such an attribute.
+    """
+    missing = [name for name in optional if not hasattr(value, name)]
+    for name in dir(value):
+        close = difflib.get_close_matches(name, missing, 1, _CLOSE)
+        if close and not name.startswith("_"):
+            refuse(f"'{close[0]}'", f"'{name}', which nothing calls; rename it")
 
 
 def load_plugin(name: str) -> None:
