@@ -85,7 +85,7 @@ def compile_launches(
 def _schedule(module: ir.Module, options: CheckedOptions, gpu: GpuTarget) -> None:
     passes = (
         f"rtask-from-gpu{{subgroup={gpu.warp_size}}}",
-        f"rtask-schedule{{policy={options.policy} num-veus={options.num_veus} "
+        f'rtask-schedule{{policy="{options.policy}" num-veus={options.num_veus} '
         f"device={options.device}}}",
         "rtask-minimize-barriers",
         "rtask-plan-memory",

@@ -15,6 +15,7 @@ PROGRAM = "rtask.program"
 
 _REQUESTED = "rtask.requested_waits"
 _SECONDS = "rtask.predicted_seconds"
+_NOTES = "rtask.policy_notes"
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,10 @@ def record_predictions(module: ir.Module, plan: Plan) -> None:
     i64 = ir.IntegerType.get_signless(64)
     attributes[_REQUESTED] = ir.IntegerAttr.get(i64, plan.requested_waits)
     attributes[_SECONDS] = ir.FloatAttr.get(ir.F64Type.get(), plan.predicted_seconds)
+    if _NOTES in attributes:
+        del attributes[_NOTES]
+    if plan.notes:
+        attributes[_NOTES] = ir.ArrayAttr.get([ir.StringAttr.get(note) for note in plan.notes])
 
 
 def _predictions(module: ir.Module) -> tuple[float, int]:
@@ -128,6 +133,13 @@ def _predictions(module: ir.Module) -> tuple[float, int]:
         return 0.0, 0
     seconds = ir.FloatAttr(attributes[_SECONDS]).value
     return seconds, ir.IntegerAttr(attributes[_REQUESTED]).value
+
+
+def _notes(module: ir.Module) -> tuple[str, ...]:
+    attributes = entry_function(module).operation.attributes
+    if _NOTES not in attributes:
+        return ()
+    return tuple(ir.StringAttr(note).value for note in ir.ArrayAttr(attributes[_NOTES]))
 
 
 def read_plan(module: ir.Module) -> ScheduledModule:
@@ -194,6 +206,7 @@ class _Reader:
             kernels=(0,) * len(order),
             predicted_seconds=seconds,
             requested_waits=requested,
+            notes=_notes(self._module),
         )
         calls = tuple(self._calls[number] for number in order)
         return ScheduledModule(self._builder, plan, calls, device)

@@ -30,7 +30,7 @@ from rammer_mlir.passes.tiling.providers import KERNEL_PROVIDERS
 from rammer_mlir.scheduling.cost_functions import COST_FUNCTIONS
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.devices.catalog import names as device_names
-from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.policies import get_policy, name_of
 from rammer_mlir.scheduling.policies.ios import Ios
 from rammer_mlir.support.plugins import Registry
 from rammer_mlir.support.user_warnings import warn_user
@@ -254,7 +254,7 @@ def _check_supersteps(target: str, backend: Backend, costs: str | None, *, measu
 
 def _check_merge(merge: float | None, policy: str) -> float:
     if merge is None:
-        return 1.0 if policy == Ios.name else 0.0
+        return 1.0 if name_of(policy) == Ios.name else 0.0
     if merge != 0 and not 1 <= merge < inf:
         raise OptionError(
             f"merge: expected 0 for no merging, or a growth of at least 1, found {merge:g}"

@@ -25,6 +25,7 @@ from rammer_mlir.lowering.llvm.named_machines import NamedMachine
 from rammer_mlir.passes.regions.codegen import HOST
 from rammer_mlir.programs.module_options import text_of, written
 from rammer_mlir.programs.residency import Multiprocessors
+from rammer_mlir.scheduling.policies import name_of
 from rammer_mlir.scheduling.policies.ios import Ios
 from rammer_mlir.scheduling.policies.sequential import Sequential
 
@@ -255,14 +256,14 @@ def _merged(options: CompileOptions) -> tuple[str, ...]:
     chosen = f' device="{options.device}" num-veus={options.num_veus}'
     merge = (
         f"rtask-merge-operators{{growth={options.merge_growth}"
-        f"{chosen if options.policy == Ios.name else ''}}}"
+        f"{chosen if name_of(options.policy) == Ios.name else ''}}}"
     )
     return (merge, "linalg-generalize-named-ops", *_SIMPLIFIED)
 
 
 def _split(options: CompileOptions, rows: int) -> tuple[str, ...]:
     # Operator after operator, parts of a product would only be more operators.
-    if options.policy == Sequential.name:
+    if name_of(options.policy) == Sequential.name:
         return ()
     return (f"rtask-split-products{{rows={rows}}}", "linalg-generalize-named-ops")
 
@@ -303,7 +304,7 @@ def _scheduled(options: CompileOptions) -> tuple[str, ...]:
     return (
         *([f"rtask-profile-kernels{{num-veus={options.num_veus}}}"] if options.measured else []),
         *applied_costs(options),
-        f"rtask-schedule{{policy={options.policy} num-veus={options.num_veus}"
+        f'rtask-schedule{{policy="{options.policy}" num-veus={options.num_veus}'
         f' device="{options.device}"'
         f"{' per-operator=true' if options.given['per_operator'] else ''}}}",
         "rtask-minimize-barriers",

@@ -1,14 +1,17 @@
-"""IOS's dynamic programming over endings (IOS section 4), on any graph of up to some tens of nodes.
+"""IOS's dynamic programming over endings (IOS section 4), on any graph of up to some tens of units.
 
-Sets of operators are bit masks. An ending of a set is a part of it that no edge leaves: what a
-schedule of the set can run as its last stage.
+A unit is an operator, or several that are placed as one. Sets of units are bit masks. An ending of
+a set is a part of it that no edge leaves: what a schedule of the set can run as its last stage. The
+connected parts of a stage are its groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from operator import itemgetter
+from typing import Protocol
 
 Mask = int
 Stages = tuple[Mask, ...]
@@ -20,25 +23,38 @@ class SearchLimitError(Exception):
 
 @dataclass(frozen=True)
 class Pruning:
-    """IOS section 4.3: most operators of a group (r) and most groups of a stage (s)."""
+    """IOS section 4.3: most units of a group (r) and most groups of a stage (s)."""
 
     group_size: int = 3
     num_groups: int = 8
 
 
+class StageTimes(Protocol):
+    """The time of a stage, from what its groups take; all times are in seconds and not negative."""
+
+    def group(self, units: Mask) -> tuple[float, float]:
+        """Return the time of a group alone, and of its work spread over all vEUs."""
+        ...
+
+    def stage(self, units: Mask, longest: float, work: float) -> float:
+        """Return a stage's time from that of its longest group, and from its groups' work."""
+        ...
+
+
 @dataclass
 class EndingSearch:
-    """Best stages of an operator graph whose nodes are numbered in a valid sequential order.
+    """Best stages of a graph of units that are numbered in a valid sequential order.
 
     Attributes:
-        readers: for each operator, the mask of those that read its result.
-        stage_seconds: time of one stage.
+        readers: for each unit, the mask of those that read its result.
+        times: of stages.
         pruning: what is left out; ``None`` searches everything.
         max_transitions: most pairs of a set and an ending of it.
+        transitions: pairs that were looked at.
     """
 
     readers: Sequence[Mask]
-    stage_seconds: Callable[[Mask], float]
+    times: StageTimes
     pruning: Pruning | None = None
     max_transitions: float = inf
     transitions: int = 0
@@ -59,39 +75,74 @@ class EndingSearch:
             rest &= ~ending
         return seconds, tuple(reversed(stages))
 
+    @property
+    def states(self) -> int:
+        """Sets of units whose best schedule was found."""
+        return len(self._best)
+
     def _cost(self, rest: Mask) -> float:
         if not rest:
             return 0.0
-        if rest not in self._best:
-            best = inf, 0
-            for ending in endings(self.readers, rest):
-                if self.pruning and not allowed(self.readers, ending, self.pruning):
+        known = self._best.get(rest)
+        if known is not None:
+            return known[0]
+        best = inf, 0
+        for seconds, ending in self._endings(rest):
+            if seconds >= best[0]:  # they are in the order of their times
+                break
+            best = min(best, (self._cost(rest & ~ending) + seconds, ending))
+        self._best[rest] = best
+        return best[0]
+
+    def _endings(self, rest: Mask) -> list[tuple[float, Mask]]:
+        """Return all endings of a set with their times as stages, the shortest first."""
+        size, most = len(self.readers), len(self.readers)
+        if self.pruning is not None:
+            size, most = self.pruning.group_size, self.pruning.num_groups
+        parts = [(g, *self.times.group(g)) for g in closed_groups(self.readers, rest, size)]
+        found: list[tuple[float, Mask]] = []
+        stage = self.times.stage
+
+        def extend(begin: int, chosen: Mask, longest: float, work: float, more: int) -> None:
+            # Two groups share no edge unless they share a unit: each has all readers of its units.
+            for index in range(begin, len(parts)):
+                group, alone, spread = parts[index]
+                if group & chosen:
                     continue
-                self.transitions += 1
-                if self.transitions > self.max_transitions:
-                    raise SearchLimitError
-                seconds = self._cost(rest & ~ending) + self.stage_seconds(ending)
-                best = min(best, (seconds, ending))
-            self._best[rest] = best
-        return self._best[rest][0]
+                together = chosen | group
+                bound = max(longest, alone)
+                found.append((stage(together, bound, work + spread), together))
+                if more > 1:
+                    extend(index + 1, together, bound, work + spread, more - 1)
+
+        for first in range(len(parts)):
+            group, alone, spread = parts[first]
+            found.append((stage(group, alone, spread), group))
+            if most > 1:
+                extend(first + 1, group, alone, spread, most - 1)
+            if self.transitions + len(found) > self.max_transitions:
+                raise SearchLimitError
+        self.transitions += len(found)
+        found.sort(key=itemgetter(0))
+        return found
 
 
-def endings(readers: Sequence[Mask], rest: Mask) -> Iterator[Mask]:
-    """Yield every ending of a set but the empty one."""
-
-    def extend(chosen: Mask, candidates: Mask) -> Iterator[Mask]:
-        # Readers have larger numbers: taken or refused before whoever they read from.
-        if not candidates:
-            if chosen:
-                yield chosen
-            return
-        number = candidates.bit_length() - 1
-        others = candidates & ~(1 << number)
-        if not readers[number] & rest & ~chosen:
-            yield from extend(chosen | 1 << number, others)
-        yield from extend(chosen, others)
-
-    yield from extend(0, rest)
+def closed_groups(readers: Sequence[Mask], rest: Mask, most: int) -> list[Mask]:
+    """Return the connected endings of a set that have at most so many units."""
+    closed = {0}
+    frontier = closed
+    for _ in range(most):
+        frontier = {
+            chosen | 1 << number
+            for chosen in frontier
+            for number in _members(rest & ~chosen)
+            if not readers[number] & rest & ~chosen
+        }
+        if not frontier:
+            break
+        closed |= frontier
+    closed.discard(0)
+    return [chosen for chosen in closed if len(groups(readers, chosen)) == 1]
 
 
 def groups(readers: Sequence[Mask], stage: Mask) -> list[Mask]:
@@ -108,16 +159,15 @@ def groups(readers: Sequence[Mask], stage: Mask) -> list[Mask]:
 
 
 def members(mask: Mask) -> list[int]:
-    """Return the operators of a set in ascending order."""
-    return [number for number in range(mask.bit_length()) if mask >> number & 1]
+    """Return the units of a set in ascending order."""
+    return list(_members(mask))
 
 
-def allowed(readers: Sequence[Mask], stage: Mask, pruning: Pruning) -> bool:
-    """Return whether a stage has few enough groups, all of them small enough."""
-    parts = groups(readers, stage)
-    return len(parts) <= pruning.num_groups and all(
-        part.bit_count() <= pruning.group_size for part in parts
-    )
+def _members(mask: Mask) -> Iterator[int]:
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
 
 
 def rooted_endings(readers: Sequence[Mask], rest: Mask) -> list[Mask]:

@@ -55,12 +55,14 @@ class Plan:
         kernels: for each operator, the index of its chosen candidate.
         predicted_seconds: time of the whole plan by the cost model; 0 if unknown.
         requested_waits: waits that the dependencies ask for, before any is found redundant.
+        notes: what the policy says of its search, a line each.
     """
 
     programs: tuple[RProgram, ...]
     kernels: tuple[int, ...]
     predicted_seconds: float = 0.0
     requested_waits: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def num_waits(self) -> int:

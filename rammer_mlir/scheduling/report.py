@@ -30,6 +30,7 @@ def summary(graph: TaskGraph, plan: Plan, memory: MemorySizes | None = None) -> 
     ]
     if plan.predicted_seconds:
         lines.append(f"predicted time   {plan.predicted_seconds * 1e3:.3f} ms")
+    lines.extend(f"policy           {note}" for note in plan.notes)
     if memory is not None:
         lines.append(
             f"arena            {memory.arena_bytes / 2**20:.2f} MiB for "

@@ -319,7 +319,7 @@ def test_code_generators_are_checked_when_they_are_registered() -> None:
     dotted: Any = type("Dotted", (Toy,), {"name": "a.b"})()
     with pytest.raises(OptionError, match="expected a name without a dot"):
         register_codegen(dotted)
-    misspelt: Any = type("Misspelt", (Toy,), {"prepair": lambda self, regions: None})()
+    misspelt: Any = type("Misspelt", (Toy,), {"prepair": print})()
     with pytest.raises(OptionError, match="expected 'prepare', found 'prepair', which nothing"):
         register_codegen(misspelt)
 

@@ -3,26 +3,69 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from itertools import product
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from math import inf
 
 import pytest
 
 from rammer_mlir.benchmarks.experiments.ios_table_1 import BLOCKS, Block
+from rammer_mlir.errors import OptionError
+from rammer_mlir.scheduling.blocks import (
+    chain_units,
+    crossing_values,
+    cut_at_single_values,
+    cut_long,
+    fill_units,
+    most_transitions,
+    unit_sources,
+    width,
+)
 from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.endings import (
     EndingSearch,
     Pruning,
-    allowed,
+    closed_groups,
     count,
-    endings,
     groups,
     members,
     rooted_endings,
 )
-from rammer_mlir.scheduling.policies.ios import Ios, blocks
+from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.policies.ios import ConcurrentTimes, Ios
+from rammer_mlir.scheduling.program import Run
+from rammer_mlir.scheduling.simulator import simulate
 from rammer_mlir.scheduling.verifier import verify
 from tests.scheduling.placements import one_rtask_operators
+
+
+def endings(readers: Sequence[int], rest: int) -> Iterator[int]:
+    """Yield every subset but the empty one that no edge to another unit of the set leaves."""
+    for stage in range(1, rest + 1):
+        is_part = stage & rest == stage
+        if is_part and not any(readers[n] & rest & ~stage for n in members(stage)):
+            yield stage
+
+
+def allowed(readers: Sequence[int], stage: int, pruning: Pruning) -> bool:
+    parts = groups(readers, stage)
+    return len(parts) <= pruning.num_groups and all(
+        part.bit_count() <= pruning.group_size for part in parts
+    )
+
+
+@dataclass
+class AnyTimes:
+    """Stage times without any structure."""
+
+    cost: Callable[[int], float]
+
+    def group(self, units: int) -> tuple[float, float]:
+        return 0.0, 0.0
+
+    def stage(self, units: int, longest: float, work: float) -> float:
+        return self.cost(units)
 
 
 def random_readers(rng: random.Random, length: int) -> list[int]:
@@ -57,7 +100,7 @@ def test_dynamic_programming_equals_brute_force(pruning: Pruning | None) -> None
     rng = random.Random(1)
     for _ in range(150):
         readers, cost = random_readers(rng, rng.randint(1, 5)), random_cost(rng)
-        seconds, stages = EndingSearch(readers, cost, pruning).solve()
+        seconds, stages = EndingSearch(readers, AnyTimes(cost), pruning).solve()
         possible = [
             schedule
             for schedule in all_schedules(readers)
@@ -117,14 +160,182 @@ def test_counts_of_the_papers_figure_5() -> None:
     assert count([0b010, 0, 0])[0] == 12
 
 
-def test_blocks_are_cut_where_one_result_goes_on() -> None:
-    assert blocks([[], [0], [0], [1, 2], [3]]) == [(0, 1), (1, 4), (4, 5)]
-    assert blocks([[]] * 3, longest=2) == [(0, 1), (1, 2), (2, 3)]
-    assert blocks([]) == []
+def test_groups_are_the_connected_endings() -> None:
+    rng = random.Random(4)
+    for _ in range(100):
+        readers = random_readers(rng, rng.randint(1, 8))
+        rest = rng.getrandbits(len(readers)) or 1
+        for most in (1, 2, 3, 8):
+            expected = {
+                ending
+                for ending in endings(readers, rest)
+                if ending.bit_count() <= most and len(groups(readers, ending)) == 1
+            }
+            found = closed_groups(readers, rest, most)
+            assert len(found) == len(expected) and set(found) == expected
 
 
-def test_equal_plans_are_correct_also_when_the_search_gives_up() -> None:
+@pytest.mark.parametrize("pruning", [None, Pruning(), Pruning(2, 3)])
+def test_stages_of_predicted_times_equal_brute_force(pruning: Pruning | None) -> None:
+    """On the times of the policy, which the search adds up while it forms a stage."""
+    rng = random.Random(5)
+    for _ in range(100):
+        readers = random_readers(rng, rng.randint(1, 5))
+        alone = [rng.randint(1, 20) for _ in readers]
+        work = [seconds * rng.random() for seconds in alone]
+        times = ConcurrentTimes(alone, work, 2.0)
+
+        def cost(
+            stage: int, readers: Sequence[int] = readers, times: ConcurrentTimes = times
+        ) -> float:
+            parts = [times.group(group) for group in groups(readers, stage)]
+            return 2.0 + max(max(a for a, _ in parts), sum(w for _, w in parts))
+
+        seconds, stages = EndingSearch(readers, times, pruning).solve()
+        best = min(
+            sum(map(cost, schedule))
+            for schedule in all_schedules(readers)
+            if pruning is None or all(allowed(readers, stage, pruning) for stage in schedule)
+        )
+        assert seconds == pytest.approx(best) == pytest.approx(sum(map(cost, stages)))
+
+
+def random_sources(rng: random.Random, length: int) -> list[list[int]]:
+    return [[p for p in range(max(0, n - 6), n) if rng.random() < 0.35] for n in range(length)]
+
+
+def test_blocks_are_cut_where_one_value_goes_on() -> None:
+    assert cut_at_single_values([[], [0], [0], [1, 2], [3]]) == [(0, 1), (1, 3), (3, 4), (4, 5)]
+    # The parts of a concatenation, which others read as a whole, are one value.
+    assert cut_at_single_values([[], [0], [0], [1, 2], [1, 2]]) == [(0, 1), (1, 3), (3, 4), (4, 5)]
+    assert cut_at_single_values([]) == cut_long([], 3) == []
+
+
+def test_long_blocks_are_cut_where_the_fewest_values_go_on() -> None:
+    """Cells that read the two before them, as NASNet's: no single value goes on anywhere."""
+    cell = [[-2], [-1], [0], [-2, 1], [0, 1], [2, 3]]
+    sources: list[list[int]] = [[], []]
+    ends = [0, 1]
+    for _ in range(5):
+        first = len(sources)
+        places = {-2: ends[-2], -1: ends[-1]}
+        for found in [*cell, [4, 5]]:
+            sources.append(sorted(places.get(n, first + n) for n in found))
+        ends.append(len(sources) - 1)
+    found = cut_long(sources, 10)
+    assert found[0][0] == 0 and found[-1][1] == len(sources)
+    assert [end - first for first, end in found[2:-2]] == [7, 7, 7], "a cell each"
+    assert all(first == before for (_, before), (first, _) in pairwise(found))
+    assert all(end - first == 1 for first, end in cut_long(sources, 0))
+
+
+def test_values_that_cross_equal_a_count_from_the_definition() -> None:
+    rng = random.Random(6)
+    for _ in range(50):
+        sources = random_sources(rng, rng.randint(1, 15))
+        expected: list[int] = []
+        for place in range(1, len(sources)):
+            readers = {
+                tuple(n for n in range(place, len(sources)) if producer in sources[n])
+                for producer in range(place)
+            }
+            expected.append(len(readers - {()}))
+        assert crossing_values(sources) == expected
+
+
+def test_units_keep_dependencies_and_add_none() -> None:
+    rng = random.Random(7)
+    for _ in range(200):
+        sources = random_sources(rng, rng.randint(1, 14))
+        fills = [n for n, found in enumerate(sources) if not found and rng.random() < 0.7]
+        joined = fill_units(sources, fills)
+        for units in (joined, chain_units(sources, joined)):
+            assert sorted(n for unit in units for n in unit) == list(range(len(sources)))
+            between = unit_sources(sources, units)
+            assert all(source < n for n, found in enumerate(between) for source in found)
+            unit_of = {n: index for index, unit in enumerate(units) for n in unit}
+            for n, found in enumerate(sources):
+                assert {unit_of[p] for p in found} <= {*between[unit_of[n]], unit_of[n]}
+
+
+def test_operators_that_fill_borders_join_what_writes_the_inside() -> None:
+    # 2 fills a border of what 3 and 4 read besides 1, and 5 one of what 6 reads besides 3.
+    sources = [[], [0], [], [1, 2], [1, 2], [], [5, 3]]
+    assert fill_units(sources, [2, 5]) == [[0], [2, 1], [5, 3], [4], [6]]
+    assert fill_units([[], [0]], [0]) == [[0, 1]]
+    assert fill_units([[], [0], [0]], [0]) == [[0], [1], [2]], "two would wait for each other"
+    assert fill_units([[]], [0]) == [[0]]
+
+
+def test_chains_are_units() -> None:
+    sources = [[], [0], [0], [1], [3], [2, 4]]
+    chains = chain_units(sources, [[n] for n in range(6)])
+    assert chains == [[0], [1, 3, 4], [2], [5]] or chains == [[0], [2], [1, 3, 4], [5]]
+
+
+def test_the_width_is_that_of_the_largest_antichain() -> None:
+    rng = random.Random(8)
+    for _ in range(100):
+        sources = random_sources(rng, rng.randint(1, 8))
+        before: list[set[int]] = []
+        for found in sources:
+            before.append(set(found).union(*(before[p] for p in found)))
+        best = max(
+            chosen.bit_count()
+            for chosen in range(1, 1 << len(sources))
+            if not any(before[n] & set(members(chosen)) for n in members(chosen))
+        )
+        assert width(sources) == best
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.network)
+def test_the_bound_on_transitions_holds(block: Block) -> None:
+    sources = [
+        [p for p, mask in enumerate(block.readers) if mask >> n & 1]
+        for n in range(len(block.readers))
+    ]
+    assert count(block.readers)[0] <= most_transitions(sources)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    ["ios", "ios{units=chains}", "ios{max-transitions=3}", "ios{barriers=stage}"],
+)
+def test_plans_are_correct(policy: str) -> None:
     for seed in range(10):
         graph = one_rtask_operators(seed, 12)
-        for policy in (Ios(), Ios(max_transitions=3)):
-            verify(graph, policy.schedule(graph, cpu_device(3)))
+        plan = get_policy(policy).schedule(graph, cpu_device(3))
+        verify(graph, plan)
+        (note,) = plan.notes
+        assert ("cut to keep the search short" in note) == ("max" in policy)
+
+
+def test_everything_waits_for_all_of_the_stage_before() -> None:
+    for seed in range(10):
+        graph, device = one_rtask_operators(seed, 12), cpu_device(3)
+        policy = Ios(barriers="stage")
+        plan = policy.schedule(graph, device)
+        stage_of = {n: k for k, stage in enumerate(policy.stages(graph, device)) for n in stage}
+        ends: dict[int, float] = {}
+        begins: dict[int, float] = {}
+        for event in simulate(graph, plan, device).events:
+            if not isinstance(event.item, Run):
+                continue
+            stage = stage_of[event.item.operator]
+            ends[stage] = max(ends.get(stage, 0.0), event.end)
+            begins[stage] = min(begins.get(stage, inf), event.start)
+        assert all(ends[stage - 1] <= begins[stage] for stage in range(1, len(ends)))
+
+
+def test_options_are_checked() -> None:
+    assert get_policy("ios{group-size=2 num_groups=4}") == Ios(2, 4)
+    for text, words in {
+        "ios{group-size=0}": "ios: group-size: expected at least 1, found 0",
+        "ios{units=cells}": "'ios': option 'units': expected operators or chains, found 'cells'",
+        "ios{widest=3}": "'ios': unknown option 'widest': expected one of group-size, num-groups",
+        "ios{units=chains": r"policy 'ios\{units=chains': expected a brace at the end",
+        "wavefront{x=1}": "'wavefront': unknown option 'x': expected none",
+        "auto{x=1}": "'auto': unknown option 'x'",
+    }.items():
+        with pytest.raises(OptionError, match=words):
+            get_policy(text)

@@ -11,11 +11,12 @@ import pytest
 
 from rammer_mlir.benchmarks.experiments.ios_specialization import cross, main, report, setting
 from rammer_mlir.errors import OptionError
+from rammer_mlir.scheduling.blocks import cut_at_single_values, unit_sources
 from rammer_mlir.scheduling.costs import runtime
 from rammer_mlir.scheduling.devices.catalog import cpu_device
-from rammer_mlir.scheduling.endings import Pruning, members
+from rammer_mlir.scheduling.endings import Pruning, groups, members
 from rammer_mlir.scheduling.graph import RKernel
-from rammer_mlir.scheduling.policies.ios import blocks, readers_within, stage_seconds
+from rammer_mlir.scheduling.policies.ios import ConcurrentTimes
 from rammer_mlir.scheduling.policies.ios_merging import MergeSearch
 from tests.scheduling.test_ios import all_schedules
 
@@ -54,9 +55,20 @@ def test_the_choice_is_the_best_of_all_schedules(seed: int) -> None:
         return sum(DEVICE.barrier_seconds + runtime(part, DEVICE) for part in parts)
 
     assert all(together(group) < inf for group in found)
-    for first, end in blocks(sources):
-        readers = readers_within(sources, first, end)
-        concurrent = stage_seconds(kernels[first:end], readers, DEVICE)
+    for first, end in cut_at_single_values(sources):
+        between = unit_sources(sources, [[n] for n in range(first, end)])
+        readers = [
+            sum(1 << reader for reader, found_ in enumerate(between) if n in found_)
+            for n in range(end - first)
+        ]
+        times = ConcurrentTimes.of([[kernel] for kernel in kernels[first:end]], DEVICE)
+
+        def concurrent(
+            stage: int, readers: Sequence[int] = readers, times: ConcurrentTimes = times
+        ) -> float:
+            parts = [times.group(group) for group in groups(readers, stage)]
+            return times.stage(stage, max(a for a, _ in parts), sum(w for _, w in parts))
+
         best, chosen = inf, inf
         for schedule in all_schedules(readers):
             stages = [[first + n for n in members(stage)] for stage in schedule]
@@ -67,13 +79,12 @@ def test_the_choice_is_the_best_of_all_schedules(seed: int) -> None:
         assert chosen == pytest.approx(best)
 
 
-def test_a_search_that_gives_up_merges_nothing() -> None:
+def test_operators_are_merged_where_that_is_faster() -> None:
     kernels = [RKernel("k", 1, (), (), flops_per_rtask=10**6)] * 4
     cheap = [RKernel("m", 4, (), (), flops_per_rtask=1)]
     sources, kinds = [[], [0], [0], [1, 2]], [None, "x", "x", None]
     search = MergeSearch(kernels, sources, kinds, lambda _: cheap, DEVICE)
     assert search.groups() == [[1, 2]]
-    assert replace(search, max_transitions=1).groups() == []
     assert replace(search, kinds=[None, "x", "y", None]).groups() == []
 
 

@@ -7,8 +7,11 @@ made it, is checked by ``verifier``.
 
 from __future__ import annotations
 
-from typing import Any, cast
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Literal, cast, get_origin, get_type_hints
 
+from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.policies.auto import Auto
 from rammer_mlir.scheduling.policies.ios import Ios
 from rammer_mlir.scheduling.policies.list_scheduling import ListScheduling
@@ -17,8 +20,9 @@ from rammer_mlir.scheduling.policies.policy import Policy
 from rammer_mlir.scheduling.policies.sequential import Sequential
 from rammer_mlir.scheduling.policies.wavefront import Wavefront
 from rammer_mlir.support.plugins import Registry, check_name, refuse
+from rammer_mlir.support.text_options import values_of_text
 
-__all__ = ["POLICIES", "Policy", "get_policy", "is_own_policy", "register_policy"]
+__all__ = ["POLICIES", "Policy", "get_policy", "is_own_policy", "name_of", "register_policy"]
 
 
 def _for_auto() -> tuple[Policy, ...]:
@@ -66,15 +70,40 @@ def register_policy(policy: Policy) -> None:
     POLICIES.register(getattr(policy, "name", ""), policy)
 
 
-def get_policy(name: str) -> Policy:
-    """Return the policy of that name.
+def get_policy(text: str) -> Policy:
+    """Return the policy of a name, with options if braces follow: ``ios{num-groups=4}``.
+
+    The options are the fields of a policy that is a dataclass.
 
     Raises:
-        OptionError: if there is none, listing the known ones, or its entry point is broken.
+        OptionError: if there is none, listing the known ones, its entry point is broken, or an
+            option is unknown or malformed.
     """
-    return POLICIES.get(name)
+    name, brace, options = text.partition("{")
+    policy = POLICIES.get(name)
+    if not brace:
+        return policy
+    if not options.endswith("}"):
+        raise OptionError(f"policy '{text}': expected a brace at the end")
+    kinds: dict[str, object] = {}
+    if dataclasses.is_dataclass(policy):
+        hints = get_type_hints(type(policy))
+        kinds = {f.name: hints[f.name] for f in dataclasses.fields(policy) if _is_option(hints, f)}
+    values = values_of_text(name, options[:-1], kinds, OptionError)
+    return cast("Policy", dataclasses.replace(cast("Any", policy), **values))
 
 
-def is_own_policy(name: str) -> bool:
+def name_of(text: str) -> str:
+    """Return the name of a policy that options may follow."""
+    return text.partition("{")[0]
+
+
+def _is_option(hints: Mapping[str, object], field: dataclasses.Field[Any]) -> bool:
+    kind: Any = hints[field.name]
+    return kind in (bool, int, float, str) or get_origin(kind) is Literal
+
+
+def is_own_policy(text: str) -> bool:
     """Whether a policy, and all that it asks, is part of this project, whose source is known."""
+    name = name_of(text)
     return POLICIES.is_built_in(name) and not (name == Auto.name and _for_auto())

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
+from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.assignment import earliest
+from rammer_mlir.scheduling.blocks import chain_units, fill_units
 from rammer_mlir.scheduling.builder import Context, ProgramBuilder, finish_plan
-from rammer_mlir.scheduling.costs import fastest, rtask_seconds, runtime, work
+from rammer_mlir.scheduling.costs import fastest, rtask_seconds, runtime
+from rammer_mlir.scheduling.costs import work as work_of
 from rammer_mlir.scheduling.device import Device
-from rammer_mlir.scheduling.endings import (
-    EndingSearch,
-    Mask,
-    Pruning,
-    SearchLimitError,
-    Stages,
-    groups,
-    members,
-)
+from rammer_mlir.scheduling.endings import Mask, Pruning, members
 from rammer_mlir.scheduling.graph import RKernel, TaskGraph
 from rammer_mlir.scheduling.program import Plan
+from rammer_mlir.scheduling.stage_barriers import with_stage_barriers
+from rammer_mlir.scheduling.stage_search import SearchCounts, Stage, StageSearch, Unit
+
+Units = Literal["operators", "chains"]
 
 
 @dataclass(frozen=True)
@@ -29,101 +27,108 @@ class Ios:
     """Cut the graph into blocks, and each block into the stages of smallest predicted time.
 
     The groups of a stage run concurrently on all vEUs. Where computing a stage's operators as one
-    is faster, ``rtask-merge-operators`` has merged them before (``ios_merging``). The stages give
-    the order in which operators are placed; waits are per tile, not between whole stages. A block
-    whose search needs more than ``max_transitions`` gets its operators by depth instead.
+    is faster, ``rtask-merge-operators`` has merged them before (``ios_merging``).
+
+    Attributes:
+        group_size: most units of a group (the paper's r).
+        num_groups: most groups of a stage (the paper's s).
+        units: what is placed as a whole: an operator, with those that fill borders for it, or a
+            chain of operators whose results have one reader each. Blocks whose bound on the
+            transitions is above ``max_transitions`` get chains in any case.
+        max_transitions: most of a block; one that needs more is cut where the fewest values go on.
+        barriers: ``tile``, stages give the order in which operators are placed, waits are per tile;
+            ``stage``, everything waits for all of the stage before, as in the paper.
+
+    Raises:
+        OptionError: if a number is below 1, or a word is none of these.
     """
 
     name: ClassVar[str] = "ios"
 
-    pruning: Pruning = field(default_factory=Pruning)
-    max_transitions: int = 20_000
+    group_size: int = 3
+    num_groups: int = 8
+    units: Units = "operators"
+    max_transitions: int = 1_000_000
+    barriers: Literal["tile", "stage"] = "tile"
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        for name in ("group_size", "num_groups", "max_transitions"):
+            if getattr(self, name) < 1:
+                option = name.replace("_", "-")
+                raise OptionError(
+                    f"ios: {option}: expected at least 1, found {getattr(self, name)}"
+                )
+
+    @property
+    def pruning(self) -> Pruning:
+        """What the search leaves out."""
+        return Pruning(self.group_size, self.num_groups)
 
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
         """Return one rProgram."""
-        return place_stages(graph, device, self.stages(graph, device))
+        stages, counts = self.search(graph, device)
+        plan = place_stages(graph, device, stages)
+        if self.barriers == "stage":
+            plan = with_stage_barriers(graph, plan, device, stages)
+        note = f"ios: {counts.words()}; {len(stages)} stages"
+        return replace(plan, notes=(*plan.notes, note))
 
-    def stages(self, graph: TaskGraph, device: Device) -> list[list[int]]:
+    def stages(self, graph: TaskGraph, device: Device) -> list[Stage]:
         """Return the operators of each stage in the order of execution."""
+        return self.search(graph, device)[0]
+
+    def search(self, graph: TaskGraph, device: Device) -> tuple[list[Stage], SearchCounts]:
+        """Return the operators of each stage in the order of execution, and what was looked at."""
         context = _fastest(graph, device)
         sources = [context.dependencies.producers(n) for n in range(len(graph.operators))]
-        solved: dict[object, Stages] = {}
-        found: list[list[int]] = []
-        for first, end in blocks(sources):
-            readers = readers_within(sources, first, end)
-            kernels = [context.kernel(n) for n in range(first, end)]
-            alike = tuple(kernels), tuple(readers)
-            if alike not in solved:
-                seconds = stage_seconds(kernels, readers, device)
-                solved[alike] = self._stages(readers, seconds)
-            found.extend([first + n for n in members(stage)] for stage in solved[alike])
-        return found
+        kernels = [context.kernel(n) for n in range(len(graph.operators))]
 
-    def _stages(self, readers: Sequence[Mask], seconds: Callable[[Mask], float]) -> Stages:
-        search = EndingSearch(readers, seconds, self.pruning, self.max_transitions)
-        try:
-            return search.solve()[1]
-        except SearchLimitError:
-            return _by_depth(readers)
+        def times(units: Sequence[Unit], _: Sequence[Mask]) -> ConcurrentTimes:
+            return ConcurrentTimes.of([[kernels[n] for n in unit] for unit in units], device)
+
+        units = fill_units(sources, [n for n, kernel in enumerate(kernels) if not kernel.reads])
+        if self.units == "chains":
+            units = chain_units(sources, units)
+        search = StageSearch(sources, kernels, times, self.pruning, self.max_transitions)
+        return search.stages(units), search.counts
 
 
-def blocks(sources: Sequence[Sequence[int]], longest: int = 32) -> list[tuple[int, int]]:
-    """Cut operators in sequential order where a single one's result goes on, or a block gets long.
+@dataclass(frozen=True)
+class ConcurrentTimes:
+    """Predicted times of stages whose groups run concurrently.
 
-    Returns:
-        First and last plus one of each block; what is inside reads no later block.
+    A stage takes as long as its longest group, or as its work spread over all vEUs, whichever is
+    longer; and a barrier.
+
+    Attributes:
+        alone: the time of each unit, in seconds.
+        work: of its rTasks, spread over all vEUs.
+        barrier: of a barrier.
     """
-    last_reader = list(range(len(sources)))
-    for number, found in enumerate(sources):
-        for source in found:
-            last_reader[source] = number
-    cuts = [0]
-    reach = 0  # Last reader of everything before the current operator.
-    for number in range(len(sources)):
-        if reach <= number or number + 1 - cuts[-1] == longest:
-            cuts.append(number + 1)
-        reach = max(reach, last_reader[number])
-    if cuts[-1] != len(sources):
-        cuts.append(len(sources))
-    return list(pairwise(cuts))
 
+    alone: Sequence[float]
+    work: Sequence[float]
+    barrier: float
 
-def stage_seconds(
-    kernels: Sequence[RKernel], readers: Sequence[Mask], device: Device
-) -> Callable[[Mask], float]:
-    """Return the predicted time of a stage whose groups run concurrently.
+    @classmethod
+    def of(cls, units: Sequence[Sequence[RKernel]], device: Device) -> ConcurrentTimes:
+        """Return the times of units of rKernels on a device."""
+        return cls(
+            [sum(runtime(kernel, device) for kernel in unit) for unit in units],
+            [sum(work_of(kernel, device) for kernel in unit) / device.num_veus for unit in units],
+            device.barrier_seconds,
+        )
 
-    Its longest group, or its work spread over all vEUs, whichever is longer; and a barrier.
-    """
-    times = [runtime(kernel, device) for kernel in kernels]
-    works = [work(kernel, device) / device.num_veus for kernel in kernels]
+    def group(self, units: Mask) -> tuple[float, float]:
+        """Return the time of a group alone, and of its work spread over all vEUs."""
+        numbers = members(units)
+        return sum(self.alone[n] for n in numbers), sum(self.work[n] for n in numbers)
 
-    def seconds(stage: Mask) -> float:
-        longest = max(sum(times[n] for n in members(part)) for part in groups(readers, stage))
-        return device.barrier_seconds + max(longest, sum(works[n] for n in members(stage)))
-
-    return seconds
-
-
-def readers_within(sources: Sequence[Sequence[int]], first: int, end: int) -> list[Mask]:
-    """Return for each operator of a block the mask of those in the block that read its result."""
-    readers = [0] * (end - first)
-    for number in range(first, end):
-        for source in sources[number]:
-            if source >= first:
-                readers[source - first] |= 1 << (number - first)
-    return readers
-
-
-def _by_depth(readers: Sequence[Mask]) -> Stages:
-    depths = [0] * len(readers)
-    for number, mask in enumerate(readers):
-        for reader in members(mask):
-            depths[reader] = max(depths[reader], depths[number] + 1)
-    stages = [0] * (max(depths) + 1)
-    for number, depth in enumerate(depths):
-        stages[depth] |= 1 << number
-    return tuple(stages)
+    def stage(self, units: Mask, longest: float, work: float) -> float:
+        """Return a stage's time."""
+        del units
+        return self.barrier + max(longest, work)
 
 
 def place_stages(graph: TaskGraph, device: Device, stages: Sequence[Sequence[int]]) -> Plan:

@@ -1,0 +1,157 @@
+"""Units and blocks of a graph of operators: what a search over orders works on (IOS section 5).
+
+A unit is what a schedule places as a whole. A block is a run of units of the sequential order; what
+searches blocks one after the other loses little where few values go on from one to the next.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+
+Sources = Sequence[Sequence[int]]
+"""For each operator, in a valid sequential order, those whose results it reads."""
+
+Block = tuple[int, int]
+"""The first unit, and the last plus one."""
+
+
+def fill_units(sources: Sources, fills: Collection[int]) -> list[list[int]]:
+    """Return each operator as a unit, with those that only prepare memory for it.
+
+    An operator that fills a border joins one whose readers are its own too, or else its only
+    reader: neither gets more to wait for.
+
+    Args:
+        sources: of the operators.
+        fills: those that read nothing, such as ones that fill the border of a padded image.
+    """
+    readers = _readers(sources)
+    units = {number: [number] for number in range(len(sources))}
+    for number in sorted(fills):
+        if not readers[number]:
+            continue
+        partners = set.intersection(*(set(sources[reader]) for reader in readers[number]))
+        host = max((p for p in partners if p not in fills), default=None)
+        if host is None and len(readers[number]) == 1:
+            host = readers[number][0]
+        if host is not None:
+            units[host] = [*units.pop(number), *units[host]]
+    return list(units.values())
+
+
+def chain_units(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return units joined where one's result goes to a single other that reads nothing else."""
+    between = unit_sources(sources, units)
+    readers = _readers(between)
+    chains: dict[int, list[int]] = {}
+    for number, unit in enumerate(units):
+        before = between[number]
+        is_next = len(before) == 1 and len(readers[before[0]]) == 1
+        chains[number] = [*chains.pop(before[0]), *unit] if is_next else list(unit)
+    return list(chains.values())
+
+
+def unit_sources(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return for each unit those of the units whose results it reads."""
+    unit_of = {number: index for index, unit in enumerate(units) for number in unit}
+    return [
+        sorted({unit_of[s] for n in unit for s in sources[n] if s in unit_of} - {index})
+        for index, unit in enumerate(units)
+    ]
+
+
+def crossing_values(sources: Sources) -> list[int]:
+    """Return for each place between two operators how many values go on across it.
+
+    Results with the same readers behind the place, such as parts of a concatenation, are one value.
+    """
+    names = [random.Random(number).getrandbits(64) for number in range(len(sources))]
+    remaining = [0] * len(sources)  # The names of a result's readers to come, joined by xor.
+    for number, found in enumerate(sources):
+        for source in found:
+            remaining[source] ^= names[number]
+    live: Counter[int] = Counter()
+    found_values: list[int] = []
+    for number, found in enumerate(sources):
+        for source in found:
+            live[remaining[source]] -= 1
+            if not live[remaining[source]]:
+                del live[remaining[source]]
+            remaining[source] ^= names[number]
+            if remaining[source]:
+                live[remaining[source]] += 1
+        if remaining[number]:
+            live[remaining[number]] += 1
+        found_values.append(len(live))
+    return found_values[:-1]
+
+
+def cut_at_single_values(sources: Sources) -> list[Block]:
+    """Cut units wherever a single value goes on."""
+    crossing = crossing_values(sources)
+    places = [place for place, values in enumerate(crossing, 1) if values <= 1]
+    return list(pairwise([0, *places, len(sources)])) if sources else []
+
+
+def cut_long(sources: Sources, longest: int) -> list[Block]:
+    """Cut units where the fewest values go on, until no block has more than ``longest``."""
+    crossing = crossing_values(sources)
+
+    def cut(first: int, end: int) -> list[Block]:
+        if end - first <= max(1, longest):
+            return [(first, end)]
+        places = [first, *_narrow(crossing, first, end, longest), end]
+        return [block for part in pairwise(places) for block in cut(*part)]
+
+    return cut(0, len(sources)) if sources else []
+
+
+def _narrow(crossing: Sequence[int], first: int, end: int, longest: int) -> list[int]:
+    """Return the places with the fewest values, without those that leave only a few units."""
+    least = max(1, longest // 4)
+    inside = range(first + least, end - least + 1)
+    fewest = min(crossing[place - 1] for place in inside)
+    chosen = [first]
+    for place in inside:
+        if crossing[place - 1] == fewest and place - chosen[-1] >= least:
+            chosen.append(place)
+    return chosen[1:]
+
+
+def width(sources: Sources) -> int:
+    """Return how many units at most can be such that none depends on another (Dilworth, 1950)."""
+    before: list[int] = []  # The mask of all that a unit depends on.
+    for found in sources:
+        before.append(0)
+        for source in found:
+            before[-1] |= before[source] | 1 << source
+    follower: dict[int, int] = {}  # In a smallest cover by chains; found by augmenting paths.
+
+    def extend(number: int, tried: set[int]) -> bool:
+        for source in range(number):
+            if before[number] >> source & 1 and source not in tried:
+                tried.add(source)
+                if source not in follower or extend(follower[source], tried):
+                    follower[source] = number
+                    return True
+        return False
+
+    return len(sources) - sum(extend(number, set()) for number in range(len(sources)))
+
+
+def most_transitions(sources: Sources) -> float:
+    """Return the paper's upper bound on the transitions of a block (IOS section 4.2)."""
+    wide = width(sources)
+    length = len(sources) / wide + 2
+    return (length * (length - 1) / 2) ** wide
+
+
+def _readers(sources: Sources) -> list[list[int]]:
+    readers: list[list[int]] = [[] for _ in sources]
+    for number, found in enumerate(sources):
+        for source in found:
+            readers[source].append(number)
+    return readers

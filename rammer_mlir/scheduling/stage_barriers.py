@@ -1,0 +1,69 @@
+"""A plan's rTasks with a barrier of all vEUs between stages of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.program import Plan, Run
+from rammer_mlir.scheduling.tasks import Placement, TaskTable, plan_of, task_table
+
+
+def with_stage_barriers(
+    graph: TaskGraph, plan: Plan, device: Device, stages: Sequence[Sequence[int]]
+) -> Plan:
+    """Return one rProgram whose rTasks wait for all of earlier stages.
+
+    Inside a stage they wait for what they read from.
+
+    Args:
+        graph: the graph.
+        plan: on which vEU rTasks run, and with which rKernels; several rPrograms become one.
+        device: what the result is predicted for.
+        stages: the operators of each stage; all vEUs go through the stages in order.
+    """
+    table = task_table(graph, device, plan.kernels)
+    stage_of = [0] * len(graph.operators)
+    for number, stage in enumerate(stages):
+        for operator in stage:
+            stage_of[operator] = number
+    in_order = [
+        sorted(tasks, key=lambda task: stage_of[table.operators[task]])
+        for tasks in placement_of(plan, table)
+    ]
+    return plan_of(graph, device, table, in_order, _awaited(in_order, table, stage_of))
+
+
+def placement_of(plan: Plan, table: TaskTable) -> Placement:
+    """Return the rTasks of each vEU in the order of a plan."""
+    num_veus = max(program.num_veus for program in plan.programs)
+    found: list[list[int]] = [[] for _ in range(num_veus)]
+    for program in plan.programs:
+        for tasks, items in zip(found, program.veus, strict=False):
+            for run in (item for item in items if isinstance(item, Run)):
+                first = table.base[run.operator] + run.first
+                tasks.extend(range(first, first + run.count))
+    return found
+
+
+def _awaited(
+    placement: Placement, table: TaskTable, stage_of: Sequence[int]
+) -> list[Collection[int]]:
+    """Return the last rTasks of earlier stages, and what an rTask reads from in its own stage."""
+    needed: list[Collection[int]] = [()] * len(table.operators)
+    num_stages = max(stage_of) + 1
+    before: list[list[int]] = [[] for _ in range(num_stages)]
+    for tasks in placement:
+        last: dict[int, int] = {stage_of[table.operators[task]]: task for task in tasks}
+        known = -1
+        for stage in range(num_stages):
+            if known >= 0:
+                before[stage].append(known)
+            known = last.get(stage, known)
+    for tasks in placement:
+        for task in tasks:
+            stage = stage_of[table.operators[task]]
+            own = [s for s in table.sources[task] if stage_of[table.operators[s]] == stage]
+            needed[task] = [*before[stage], *own]
+    return needed

@@ -1,0 +1,152 @@
+"""Best stages of a whole graph: block after block by dynamic programming (IOS sections 4 and 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rammer_mlir.scheduling.blocks import (
+    Sources,
+    chain_units,
+    cut_at_single_values,
+    cut_long,
+    most_transitions,
+    unit_sources,
+)
+from rammer_mlir.scheduling.endings import (
+    EndingSearch,
+    Mask,
+    Pruning,
+    SearchLimitError,
+    StageTimes,
+    members,
+)
+
+Unit = tuple[int, ...]
+"""Operators that are placed as one, in their order."""
+
+TimesOf = Callable[[Sequence[Unit], Sequence[Mask]], StageTimes]
+"""Returns the times of stages of units, given the mask of readers of each."""
+
+LONGEST = 40
+"""Most units of a block."""
+
+Stage = list[int]
+"""Operators."""
+
+Solved = list[tuple[int, ...]]
+"""The numbers in their block of the units of each stage."""
+
+
+@dataclass
+class SearchCounts:
+    """What a search looked at.
+
+    Attributes:
+        units: of all blocks.
+        blocks: as they were searched.
+        distinct: blocks of which no other one is a copy.
+        cut: blocks that were cut, because the search of the whole needs too many transitions.
+        states, transitions: of all distinct blocks (IOS section 4.2).
+    """
+
+    units: int = 0
+    blocks: int = 0
+    distinct: int = 0
+    cut: int = 0
+    states: int = 0
+    transitions: int = 0
+
+    def words(self) -> str:
+        """Return the counts in words."""
+        cut = f", {self.cut} cut to keep the search short" if self.cut else ""
+        return (
+            f"{self.units} units in {self.blocks} blocks, {self.distinct} of them distinct{cut}; "
+            f"{self.states} states, {self.transitions} transitions"
+        )
+
+
+@dataclass
+class StageSearch:
+    """Find the stages of smallest predicted time.
+
+    Attributes:
+        sources: for each operator, in a valid sequential order, those that it reads from.
+        alike: for each operator a value that is equal for operators which take equal times.
+        times: of stages.
+        pruning: of the search.
+        max_transitions: most of a block. Where the bound is higher, or there are more than LONGEST
+            units between single values, chains of operators become units, if ``joins_chains``; a
+            block that needs more all the same is cut in parts.
+        joins_chains: whether an operator may be joined with the only one that reads its result.
+        counts: of what was looked at so far.
+    """
+
+    sources: Sources
+    alike: Sequence[object]
+    times: TimesOf
+    pruning: Pruning
+    max_transitions: int
+    joins_chains: bool = True
+    counts: SearchCounts = field(default_factory=SearchCounts)
+    _solved: dict[object, Solved | None] = field(default_factory=dict[object, "Solved | None"])
+
+    def stages(self, units: Sequence[Sequence[int]]) -> list[Stage]:
+        """Return the operators of each stage, in the order of execution.
+
+        Args:
+            units: operators that are placed as one, in a valid sequential order.
+        """
+        between = unit_sources(self.sources, units)
+        found: list[Stage] = []
+        for first, end in cut_at_single_values(between):
+            found.extend(self._of_segment(units[first:end]))
+        return found
+
+    def _of_segment(self, units: Sequence[Sequence[int]]) -> Iterator[Stage]:
+        """Yield the best stages of units between single values."""
+        between = unit_sources(self.sources, units)
+        is_long = len(units) > LONGEST or most_transitions(between) > self.max_transitions
+        if is_long and self.joins_chains:
+            units = chain_units(self.sources, units)
+            between = unit_sources(self.sources, units)
+        for first, end in cut_long(between, LONGEST):
+            part = units[first:end]
+            yield from self._searched(part, unit_sources(self.sources, part))
+
+    def _searched(self, units: Sequence[Sequence[int]], between: Sources) -> Iterator[Stage]:
+        """Yield the best stages of units, or of parts of them if the search takes too long."""
+        alike = tuple(tuple(self.alike[n] for n in unit) for unit in units)
+        key = alike, tuple(map(tuple, between))
+        if key not in self._solved:
+            self._solved[key] = self._solve(units, between)
+        solved = self._solved[key]
+        if solved is not None:
+            self.counts.units += len(units)
+            self.counts.blocks += 1
+            for stage in solved:
+                yield sorted(n for index in stage for n in units[index])
+            return
+        self.counts.cut += 1
+        for first, end in cut_long(between, len(units) - 1):
+            part = units[first:end]
+            yield from self._searched(part, unit_sources(self.sources, part))
+
+    def _solve(self, units: Sequence[Sequence[int]], between: Sources) -> Solved | None:
+        """Return the numbers of the units of each stage; None if the search takes too long."""
+        readers = [0] * len(units)
+        for number, found in enumerate(between):
+            for source in found:
+                readers[source] |= 1 << number
+        times = self.times([tuple(unit) for unit in units], readers)
+        limit = self.max_transitions if len(units) > 1 else float("inf")
+        search = EndingSearch(readers, times, self.pruning, limit)
+        try:
+            stages = search.solve()[1]
+        except SearchLimitError:
+            return None
+        finally:
+            self.counts.states += search.states
+            self.counts.transitions += search.transitions
+        self.counts.distinct += 1
+        return [tuple(members(stage)) for stage in stages]
