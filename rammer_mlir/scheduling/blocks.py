@@ -90,9 +90,13 @@ def crossing_values(sources: Sources) -> list[int]:
 
 
 def cut_at_single_values(sources: Sources) -> list[Block]:
-    """Cut units wherever a single value goes on."""
+    """Cut units wherever the only value that goes on is the result of the unit before.
+
+    A value that is older has readers on both sides of the place, which may run concurrently.
+    """
     crossing = crossing_values(sources)
-    places = [place for place, values in enumerate(crossing, 1) if values <= 1]
+    read = {source for found in sources for source in found}
+    places = [p for p, values in enumerate(crossing, 1) if values == 1 and p - 1 in read]
     return list(pairwise([0, *places, len(sources)])) if sources else []
 
 

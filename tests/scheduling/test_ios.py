@@ -207,7 +207,9 @@ def random_sources(rng: random.Random, length: int) -> list[list[int]]:
 def test_blocks_are_cut_where_one_value_goes_on() -> None:
     assert cut_at_single_values([[], [0], [0], [1, 2], [3]]) == [(0, 1), (1, 3), (3, 4), (4, 5)]
     # The parts of a concatenation, which others read as a whole, are one value.
-    assert cut_at_single_values([[], [0], [0], [1, 2], [1, 2]]) == [(0, 1), (1, 3), (3, 4), (4, 5)]
+    # The last two run concurrently, although a single result goes on from the first of them.
+    assert cut_at_single_values([[], [0], [0], [1, 2], [1, 2]]) == [(0, 1), (1, 3), (3, 5)]
+    assert cut_at_single_values([[], [0], [0]]) == [(0, 1), (1, 3)]
     assert cut_at_single_values([]) == cut_long([], 3) == []
 
 
