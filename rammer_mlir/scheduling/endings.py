@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf
 from operator import itemgetter
 from typing import Protocol
+
+_EQUAL = 1 + 1e-9
+"""Times whose ratio is smaller are equal: they are sums that were rounded in different orders."""
 
 Mask = int
 Stages = tuple[Mask, ...]
@@ -30,20 +34,37 @@ class Pruning:
 
 
 class StageTimes(Protocol):
-    """The time of a stage, from what its groups take; all times are in seconds and not negative."""
+    """The times of stages, in seconds; none is negative."""
 
     def group(self, units: Mask) -> tuple[float, float]:
-        """Return the time of a group alone, and of its work spread over all vEUs."""
+        """Return the shortest time of a group, and that of its work spread over all vEUs."""
         ...
 
-    def stage(self, units: Mask, longest: float, work: float) -> float:
-        """Return a stage's time from that of its longest group, and from its groups' work."""
+    def bound(self, units: Mask, longest: float, work: float) -> float:
+        """Return a lower bound on a stage's time.
+
+        Args:
+            units: the stage.
+            longest: the longest time of its groups.
+            work: the sum of its groups' work.
+        """
+        ...
+
+    def stage(self, units: Mask) -> float:
+        """Return a stage's time."""
+        ...
+
+    def least(self, unit: int) -> float:
+        """Return what a unit adds at least to the time of all stages, whichever it is in."""
         ...
 
 
 @dataclass
 class EndingSearch:
     """Best stages of a graph of units that are numbered in a valid sequential order.
+
+    Of stages of equal time the one of fewest units is taken: inside a stage waits are per tile, and
+    can be more than the one that was counted.
 
     Attributes:
         readers: for each unit, the mask of those that read its result.
@@ -86,45 +107,67 @@ class EndingSearch:
         known = self._best.get(rest)
         if known is not None:
             return known[0]
-        best = inf, 0
-        for seconds, ending in self._endings(rest):
-            if seconds >= best[0]:  # they are in the order of their times
+        best, chosen = inf, 0
+        for bound, others, ending in self._endings(rest):
+            if bound > best * _EQUAL:  # they are in the order of their bounds
                 break
-            best = min(best, (self._cost(rest & ~ending) + seconds, ending))
-        self._best[rest] = best
-        return best[0]
+            seconds = self.times.stage(ending)
+            if seconds + others > best * _EQUAL:
+                continue
+            cost = self._cost(rest & ~ending) + seconds
+            is_equal = best <= cost * _EQUAL and cost <= best * _EQUAL
+            if ending.bit_count() < chosen.bit_count() if is_equal else cost < best:
+                best, chosen = cost, ending
+        self._best[rest] = best, chosen
+        return best
 
-    def _endings(self, rest: Mask) -> list[tuple[float, Mask]]:
-        """Return all endings of a set with their times as stages, the shortest first."""
+    def _endings(self, rest: Mask) -> list[tuple[float, float, Mask]]:
+        """Return all endings of a set, ordered by a bound on the time of the set's schedule.
+
+        With each one come this bound and one on the time of all stages before.
+        """
         size, most = len(self.readers), len(self.readers)
         if self.pruning is not None:
             size, most = self.pruning.group_size, self.pruning.num_groups
-        parts = [(g, *self.times.group(g)) for g in closed_groups(self.readers, rest, size)]
-        found: list[tuple[float, Mask]] = []
-        stage = self.times.stage
+        least = self._least
+        everything = sum(least[n] for n in members(rest))
+        parts = [
+            (g, *self.times.group(g), sum(least[n] for n in members(g)))
+            for g in closed_groups(self.readers, rest, size)
+        ]
+        found: list[tuple[float, float, Mask]] = []
+        limit = self.times.bound
 
-        def extend(begin: int, chosen: Mask, longest: float, work: float, more: int) -> None:
+        def extend(
+            begin: int, chosen: Mask, longest: float, work: float, others: float, more: int
+        ) -> None:
             # Two groups share no edge unless they share a unit: each has all readers of its units.
             for index in range(begin, len(parts)):
-                group, alone, spread = parts[index]
+                group, alone, spread, share = parts[index]
                 if group & chosen:
                     continue
                 together = chosen | group
-                bound = max(longest, alone)
-                found.append((stage(together, bound, work + spread), together))
+                path = max(longest, alone)
+                before = others - share
+                found.append((limit(together, path, work + spread) + before, before, together))
                 if more > 1:
-                    extend(index + 1, together, bound, work + spread, more - 1)
+                    extend(index + 1, together, path, work + spread, before, more - 1)
 
         for first in range(len(parts)):
-            group, alone, spread = parts[first]
-            found.append((stage(group, alone, spread), group))
+            group, alone, spread, share = parts[first]
+            before = everything - share
+            found.append((limit(group, alone, spread) + before, before, group))
             if most > 1:
-                extend(first + 1, group, alone, spread, most - 1)
+                extend(first + 1, group, alone, spread, before, most - 1)
             if self.transitions + len(found) > self.max_transitions:
                 raise SearchLimitError
         self.transitions += len(found)
         found.sort(key=itemgetter(0))
         return found
+
+    @cached_property
+    def _least(self) -> list[float]:
+        return [self.times.least(unit) for unit in range(len(self.readers))]
 
 
 def closed_groups(readers: Sequence[Mask], rest: Mask, most: int) -> list[Mask]:

@@ -15,7 +15,6 @@ from rammer_mlir.scheduling.blocks import (
 )
 from rammer_mlir.scheduling.endings import (
     EndingSearch,
-    Mask,
     Pruning,
     SearchLimitError,
     StageTimes,
@@ -25,8 +24,8 @@ from rammer_mlir.scheduling.endings import (
 Unit = tuple[int, ...]
 """Operators that are placed as one, in their order."""
 
-TimesOf = Callable[[Sequence[Unit], Sequence[Mask]], StageTimes]
-"""Returns the times of stages of units, given the mask of readers of each."""
+TimesOf = Callable[[Sequence[Unit]], StageTimes]
+"""Returns the times of stages of units."""
 
 LONGEST = 40
 """Most units of a block."""
@@ -138,7 +137,7 @@ class StageSearch:
         for number, found in enumerate(between):
             for source in found:
                 readers[source] |= 1 << number
-        times = self.times([tuple(unit) for unit in units], readers)
+        times = self.times([tuple(unit) for unit in units])
         limit = self.max_transitions if len(units) > 1 else float("inf")
         search = EndingSearch(readers, times, self.pruning, limit)
         try:

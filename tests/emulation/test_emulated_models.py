@@ -19,8 +19,18 @@ from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import EmulationError, OptionError
 from rammer_mlir.lowering.ir_walk import walk
 
-VARIED = ("mlp", "nas_cell", "lstm_bidirectional", "light_shufflenet")
+VARIED = ("mlp", "nas_cell", "lstm_bidirectional", "depthwise_net")
 """Models that are run under every policy, on several numbers of vEUs, for several GPUs."""
+
+LONG = (
+    "inception_v3",
+    "light_densenet121",
+    "light_inception_v1",
+    "light_inception_v2",
+    "light_vgg19",
+    "nasnet_a_6_4032",
+)
+"""Models that are interpreted by ``make test-slow`` only."""
 
 
 def agree(
@@ -58,8 +68,15 @@ def test_constants_of_booleans(target: str, shape: str) -> None:
     np.testing.assert_array_equal(found["n"], ~mask)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in LONG])
 def test_models(name: str) -> None:
+    agree(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LONG)
+def test_long_models(name: str) -> None:
+    """Networks of tens of convolutions: interpreting each takes up to half a minute."""
     agree(name)
 
 

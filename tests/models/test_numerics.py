@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import pytest
 
@@ -20,12 +21,26 @@ FULL_SIZE = ("alexnet", "light_squeezenet")
 Results = list[tuple[str, dict[str, Array]]]
 
 
-def check(name: str, scale: Scale) -> None:
-    """Run every schedule of a model, compare with ONNX Runtime and with each other."""
+LARGE_NETWORKS = (
+    "inception_v3",
+    "light_densenet121",
+    "light_inception_v1",
+    "light_inception_v2",
+    "nasnet_a_6_4032",
+    "randwire",
+    "resnet50",
+    "light_resnet50",
+    "darknet53",
+)
+"""Models of many operators: even small, they are compiled for two numbers of vEUs by default."""
+
+
+def check(name: str, scale: Scale, numbers_of_veus: Sequence[int] = NUM_VEUS) -> None:
+    """Run schedules of a model, compare with ONNX Runtime and with each other."""
     variants = Variants(build(name, scale=scale))
     same_kernels: defaultdict[tuple[str, ...], Results] = defaultdict(list)
     for policy in POLICIES:
-        for num_veus in NUM_VEUS:
+        for num_veus in numbers_of_veus:
             variant = variants.schedule(policy, num_veus)
             with variant.executable as executable:
                 outputs = executable.run(variants.feeds)
@@ -54,13 +69,20 @@ def assert_equal(a: dict[str, Array], b: dict[str, Array], where: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_small_models(name: str) -> None:
     """Every model, with fewer layers and channels."""
-    check(name, "small")
+    check(name, "small", (1, 3) if name in LARGE_NETWORKS else NUM_VEUS)
 
 
 @pytest.mark.parametrize("name", FULL_SIZE)
 def test_full_size_models(name: str) -> None:
     """Some models as they are."""
     check(name, "full")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGE_NETWORKS)
+def test_small_models_on_all_numbers_of_veus(name: str) -> None:
+    """Networks of many operators."""
+    check(name, "small")
 
 
 @pytest.mark.slow

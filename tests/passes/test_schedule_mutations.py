@@ -38,7 +38,7 @@ MODELS: dict[str, Scale] = {
 }
 """Programs of tens of rTasks with branches, tiles and shared memory."""
 
-ROUNDS = 10
+ROUNDS = 6
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from math import inf
 
@@ -22,6 +22,7 @@ from rammer_mlir.scheduling.blocks import (
     unit_sources,
     width,
 )
+from rammer_mlir.scheduling.dependencies import Dependencies
 from rammer_mlir.scheduling.devices.catalog import cpu_device
 from rammer_mlir.scheduling.endings import (
     EndingSearch,
@@ -32,11 +33,14 @@ from rammer_mlir.scheduling.endings import (
     members,
     rooted_endings,
 )
+from rammer_mlir.scheduling.graph import RKernel
 from rammer_mlir.scheduling.policies import get_policy
-from rammer_mlir.scheduling.policies.ios import ConcurrentTimes, Ios
+from rammer_mlir.scheduling.policies.ios import Ios, place_stages
 from rammer_mlir.scheduling.program import Run
 from rammer_mlir.scheduling.simulator import simulate
+from rammer_mlir.scheduling.stage_times import ConcurrentTimes, OperatorTimes
 from rammer_mlir.scheduling.verifier import verify
+from tests.scheduling.graphs import random_graph
 from tests.scheduling.placements import one_rtask_operators
 
 
@@ -64,8 +68,14 @@ class AnyTimes:
     def group(self, units: int) -> tuple[float, float]:
         return 0.0, 0.0
 
-    def stage(self, units: int, longest: float, work: float) -> float:
+    def bound(self, units: int, longest: float, work: float) -> float:
+        return 0.0
+
+    def stage(self, units: int) -> float:
         return self.cost(units)
+
+    def least(self, unit: int) -> float:
+        return 0.0
 
 
 def random_readers(rng: random.Random, length: int) -> list[int]:
@@ -175,29 +185,68 @@ def test_groups_are_the_connected_endings() -> None:
             assert len(found) == len(expected) and set(found) == expected
 
 
+def random_times(rng: random.Random, readers: Sequence[int], num_veus: int) -> ConcurrentTimes:
+    """Return times of units, of one to three operators each in a chain, on a device."""
+    units: list[list[int]] = []
+    sources: list[list[int]] = []
+    for number in range(len(readers)):
+        before = [units[n][-1] for n in range(number) if readers[n] >> number & 1]
+        unit: list[int] = []
+        for _ in range(rng.randint(1, 3)):
+            unit.append(len(sources))
+            sources.append(unit[-2:-1] or before)
+        units.append(unit)
+    kernels = [
+        RKernel("k", rng.randint(1, 9), (), (), flops_per_rtask=rng.randint(1, 40) * 10_000)
+        for _ in sources
+    ]
+    device = replace(cpu_device(num_veus), barrier_seconds=2e-6)
+    return ConcurrentTimes(units, OperatorTimes(sources, kernels, device))
+
+
 @pytest.mark.parametrize("pruning", [None, Pruning(), Pruning(2, 3)])
 def test_stages_of_predicted_times_equal_brute_force(pruning: Pruning | None) -> None:
-    """On the times of the policy, which the search adds up while it forms a stage."""
+    """On the times of the policy, of which the search uses bounds."""
     rng = random.Random(5)
     for _ in range(100):
         readers = random_readers(rng, rng.randint(1, 5))
-        alone = [rng.randint(1, 20) for _ in readers]
-        work = [seconds * rng.random() for seconds in alone]
-        times = ConcurrentTimes(alone, work, 2.0)
-
-        def cost(
-            stage: int, readers: Sequence[int] = readers, times: ConcurrentTimes = times
-        ) -> float:
-            parts = [times.group(group) for group in groups(readers, stage)]
-            return 2.0 + max(max(a for a, _ in parts), sum(w for _, w in parts))
-
+        times = random_times(rng, readers, rng.randint(1, 6))
         seconds, stages = EndingSearch(readers, times, pruning).solve()
         best = min(
-            sum(map(cost, schedule))
+            sum(map(times.stage, schedule))
             for schedule in all_schedules(readers)
             if pruning is None or all(allowed(readers, stage, pruning) for stage in schedule)
         )
-        assert seconds == pytest.approx(best) == pytest.approx(sum(map(cost, stages)))
+        assert seconds == pytest.approx(best) == pytest.approx(sum(map(times.stage, stages)))
+
+
+def test_bounds_on_stages_are_never_above_their_times() -> None:
+    rng = random.Random(6)
+    for _ in range(200):
+        readers = random_readers(rng, rng.randint(1, 7))
+        times = random_times(rng, readers, rng.randint(1, 6))
+        for stage in endings(readers, (1 << len(readers)) - 1):
+            parts = [times.group(group) for group in groups(readers, stage)]
+            bound = times.bound(stage, max(a for a, _ in parts), sum(w for _, w in parts))
+            assert bound <= times.stage(stage) * (1 + 1e-12)
+            assert sum(map(times.least, members(stage))) <= times.stage(stage)
+
+
+def test_a_stage_takes_as_long_as_its_placed_rtasks() -> None:
+    """The estimate, against a plan of the stage on its own."""
+    rng = random.Random(7)
+    for seed in range(50):
+        graph = random_graph(seed, length=6)
+        device = replace(cpu_device(rng.randint(1, 5)), barrier_seconds=2e-6, launch_seconds=0.0)
+        everything = range(len(graph.operators))
+        plan = place_stages(graph, device, [list(everything)])
+        kernels = [o.kernels[k] for o, k in zip(graph.operators, plan.kernels, strict=True)]
+        found = Dependencies(graph)
+        times = OperatorTimes([found.producers(n) for n in everything], kernels, device)
+        slack = len(graph.operators) * device.barrier_seconds
+        assert times.simulated(everything) == pytest.approx(
+            plan.predicted_seconds, rel=0.25, abs=slack
+        )
 
 
 def random_sources(rng: random.Random, length: int) -> list[list[int]]:

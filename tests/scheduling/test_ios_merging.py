@@ -14,10 +14,10 @@ from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.blocks import cut_at_single_values, unit_sources
 from rammer_mlir.scheduling.costs import runtime
 from rammer_mlir.scheduling.devices.catalog import cpu_device
-from rammer_mlir.scheduling.endings import Pruning, groups, members
+from rammer_mlir.scheduling.endings import Pruning, members
 from rammer_mlir.scheduling.graph import RKernel
-from rammer_mlir.scheduling.policies.ios import ConcurrentTimes
 from rammer_mlir.scheduling.policies.ios_merging import MergeSearch
+from rammer_mlir.scheduling.stage_times import ConcurrentTimes, OperatorTimes
 from tests.scheduling.test_ios import all_schedules
 
 DEVICE = replace(cpu_device(4), barrier_seconds=2e-6)
@@ -61,18 +61,13 @@ def test_the_choice_is_the_best_of_all_schedules(seed: int) -> None:
             sum(1 << reader for reader, found_ in enumerate(between) if n in found_)
             for n in range(end - first)
         ]
-        times = ConcurrentTimes.of([[kernel] for kernel in kernels[first:end]], DEVICE)
-
-        def concurrent(
-            stage: int, readers: Sequence[int] = readers, times: ConcurrentTimes = times
-        ) -> float:
-            parts = [times.group(group) for group in groups(readers, stage)]
-            return times.stage(stage, max(a for a, _ in parts), sum(w for _, w in parts))
-
+        times = ConcurrentTimes(
+            [[n] for n in range(first, end)], OperatorTimes(sources, kernels, DEVICE)
+        )
         best, chosen = inf, inf
         for schedule in all_schedules(readers):
             stages = [[first + n for n in members(stage)] for stage in schedule]
-            alone = [concurrent(stage) for stage in schedule]
+            alone = [times.stage(stage) for stage in schedule]
             best = min(best, sum(map(min, alone, map(together, stages))))
             costs = [together(s) if s in found else a for s, a in zip(stages, alone, strict=True)]
             chosen = min(chosen, sum(costs))

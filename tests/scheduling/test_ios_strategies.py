@@ -10,7 +10,8 @@ from rammer_mlir.benchmarks.experiments.ios_strategies import compare, main
 @pytest.mark.slow
 def test_schedules_of_a_small_network() -> None:
     found = compare("squeezenet", "nvvm:sm_70", 1, "small")
-    assert list(found) == ["sequential", "greedy", "merge", "parallel", "both"]
+    assert list(found)[:5] == ["sequential", "greedy", "merge", "parallel", "both"]
+    assert found["parallel"] <= min(found["sequential"], found["greedy"])
     assert found["merge"] <= found["sequential"]
     assert found["both"] <= found["parallel"]
     assert min(found.values()) > 0

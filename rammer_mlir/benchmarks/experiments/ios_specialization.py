@@ -46,7 +46,7 @@ def cross(settings: Sequence[Setting]) -> list[list[float]]:
     made = [Ios().stages(graph, device) for graph, device in settings]
     rows: list[list[float]] = []
     for graph, device in settings:
-        plans = [place_stages(graph, device, stages) for stages in made]
+        plans = [place_stages(graph, device, stages, "stage") for stages in made]
         for plan in plans:
             verify(graph, plan)
         rows.append([plan.predicted_seconds for plan in plans])

@@ -10,16 +10,17 @@ from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.assignment import earliest
 from rammer_mlir.scheduling.blocks import chain_units, fill_units
 from rammer_mlir.scheduling.builder import Context, ProgramBuilder, finish_plan
-from rammer_mlir.scheduling.costs import fastest, rtask_seconds, runtime
-from rammer_mlir.scheduling.costs import work as work_of
+from rammer_mlir.scheduling.costs import fastest, rtask_seconds
 from rammer_mlir.scheduling.device import Device
-from rammer_mlir.scheduling.endings import Mask, Pruning, members
-from rammer_mlir.scheduling.graph import RKernel, TaskGraph
+from rammer_mlir.scheduling.endings import Pruning
+from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.stage_barriers import with_stage_barriers
 from rammer_mlir.scheduling.stage_search import SearchCounts, Stage, StageSearch, Unit
+from rammer_mlir.scheduling.stage_times import ConcurrentTimes, OperatorTimes
 
 Units = Literal["operators", "chains"]
+Barriers = Literal["tile", "stage"]
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,8 @@ class Ios:
     group_size: int = 3
     num_groups: int = 8
     units: Units = "operators"
-    max_transitions: int = 1_000_000
-    barriers: Literal["tile", "stage"] = "tile"
+    max_transitions: int = 400_000
+    barriers: Barriers = "tile"
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -68,9 +69,7 @@ class Ios:
     def schedule(self, graph: TaskGraph, device: Device) -> Plan:
         """Return one rProgram."""
         stages, counts = self.search(graph, device)
-        plan = place_stages(graph, device, stages)
-        if self.barriers == "stage":
-            plan = with_stage_barriers(graph, plan, device, stages)
+        plan = place_stages(graph, device, stages, self.barriers)
         note = f"ios: {counts.words()}; {len(stages)} stages"
         return replace(plan, notes=(*plan.notes, note))
 
@@ -84,8 +83,10 @@ class Ios:
         sources = [context.dependencies.producers(n) for n in range(len(graph.operators))]
         kernels = [context.kernel(n) for n in range(len(graph.operators))]
 
-        def times(units: Sequence[Unit], _: Sequence[Mask]) -> ConcurrentTimes:
-            return ConcurrentTimes.of([[kernels[n] for n in unit] for unit in units], device)
+        operator_times = OperatorTimes(sources, kernels, device)
+
+        def times(units: Sequence[Unit]) -> ConcurrentTimes:
+            return ConcurrentTimes(units, operator_times)
 
         units = fill_units(sources, [n for n, kernel in enumerate(kernels) if not kernel.reads])
         if self.units == "chains":
@@ -94,44 +95,12 @@ class Ios:
         return search.stages(units), search.counts
 
 
-@dataclass(frozen=True)
-class ConcurrentTimes:
-    """Predicted times of stages whose groups run concurrently.
-
-    A stage takes as long as its longest group, or as its work spread over all vEUs, whichever is
-    longer; and a barrier.
-
-    Attributes:
-        alone: the time of each unit, in seconds.
-        work: of its rTasks, spread over all vEUs.
-        barrier: of a barrier.
-    """
-
-    alone: Sequence[float]
-    work: Sequence[float]
-    barrier: float
-
-    @classmethod
-    def of(cls, units: Sequence[Sequence[RKernel]], device: Device) -> ConcurrentTimes:
-        """Return the times of units of rKernels on a device."""
-        return cls(
-            [sum(runtime(kernel, device) for kernel in unit) for unit in units],
-            [sum(work_of(kernel, device) for kernel in unit) / device.num_veus for unit in units],
-            device.barrier_seconds,
-        )
-
-    def group(self, units: Mask) -> tuple[float, float]:
-        """Return the time of a group alone, and of its work spread over all vEUs."""
-        numbers = members(units)
-        return sum(self.alone[n] for n in numbers), sum(self.work[n] for n in numbers)
-
-    def stage(self, units: Mask, longest: float, work: float) -> float:
-        """Return a stage's time."""
-        del units
-        return self.barrier + max(longest, work)
-
-
-def place_stages(graph: TaskGraph, device: Device, stages: Sequence[Sequence[int]]) -> Plan:
+def place_stages(
+    graph: TaskGraph,
+    device: Device,
+    stages: Sequence[Sequence[int]],
+    barriers: Barriers = "tile",
+) -> Plan:
     """Place stages one after the other, every operator with its fastest rKernel.
 
     Args:
@@ -139,16 +108,21 @@ def place_stages(graph: TaskGraph, device: Device, stages: Sequence[Sequence[int
         device: the device.
         stages: operators of each stage, as ``Ios.stages`` returns them, perhaps for another device
             or for another batch size of the same network.
+        barriers: what rTasks wait for, as for the policy.
     """
     context = _fastest(graph, device)
-    builder = ProgramBuilder(context)
-    for number in (n for stage in stages for n in stage):
-        needs = builder.needs(number)
-        seconds = rtask_seconds(context.kernel(number), device)
-        veus = earliest(needs, builder.available, seconds, device.barrier_seconds)
-        builder.append(number, veus, needs)
-    programs, predicted, requested = finish_plan([builder])
-    return Plan(programs, tuple(context.kernels), predicted, requested)
+    builders = [ProgramBuilder(context)]
+    for position, stage in enumerate(stages):
+        if position and barriers == "stage":  # behind a barrier all vEUs are free at once
+            builders.append(ProgramBuilder(context))
+        for number in stage:
+            needs = builders[-1].needs(number)
+            seconds = rtask_seconds(context.kernel(number), device)
+            veus = earliest(needs, builders[-1].available, seconds, device.barrier_seconds)
+            builders[-1].append(number, veus, needs)
+    programs, predicted, requested = finish_plan(builders)
+    plan = Plan(programs, tuple(context.kernels), predicted, requested)
+    return plan if barriers == "tile" else with_stage_barriers(graph, plan, device, stages)
 
 
 def _fastest(graph: TaskGraph, device: Device) -> Context:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from rammer_mlir.scheduling.blocks import Sources
 from rammer_mlir.scheduling.costs import runtime
 from rammer_mlir.scheduling.device import Device
-from rammer_mlir.scheduling.endings import Mask, Pruning, members
+from rammer_mlir.scheduling.endings import Mask, Pruning
 from rammer_mlir.scheduling.graph import RKernel
-from rammer_mlir.scheduling.policies.ios import ConcurrentTimes, Ios
+from rammer_mlir.scheduling.policies.ios import Ios
 from rammer_mlir.scheduling.stage_search import StageSearch, Unit
+from rammer_mlir.scheduling.stage_times import ConcurrentTimes, OperatorTimes
 
 Merged = Callable[[Sequence[int]], Sequence[RKernel] | None]
 """The rKernels of operators computed as one, and of copies behind it; None if they cannot be."""
@@ -54,18 +56,20 @@ class MergeSearch:
         stages = search.stages([[number] for number in range(len(self.kernels))])
         return [stage for stage in stages if self._is_faster_merged(stage)]
 
-    def _times(self, units: Sequence[Unit], _: Sequence[Mask]) -> _MergedTimes:
-        operators = [number for unit in units for number in unit]
-        concurrent = ConcurrentTimes.of([[self.kernels[n]] for n in operators], self.device)
-        return _MergedTimes(concurrent, operators, self.merged_seconds)
+    def _times(self, units: Sequence[Unit]) -> _MergedTimes:
+        return _MergedTimes(
+            ConcurrentTimes(units, self._operators), self.kinds, self.merged_seconds
+        )
+
+    @cached_property
+    def _operators(self) -> OperatorTimes:
+        return OperatorTimes(self.sources, self.kernels, self.device)
 
     def _is_faster_merged(self, stage: Sequence[int]) -> bool:
         together = self.merged_seconds(stage)
         if together is None:
             return False
-        # Operators of a kind are independent: each is a group.
-        times = ConcurrentTimes.of([[self.kernels[n]] for n in stage], self.device)
-        return together < times.stage(0, max(times.alone), sum(times.work))
+        return together < self.device.barrier_seconds + self._operators.simulated(stage)
 
     def merged_seconds(self, operators: Sequence[int]) -> float | None:
         """Return the time of operators computed as one, None if they cannot be."""
@@ -83,16 +87,27 @@ class _MergedTimes:
     """Times of stages whose operators run concurrently, or as one where that is faster."""
 
     concurrent: ConcurrentTimes
-    operators: Sequence[int]
+    kinds: Sequence[object]
     seconds: Callable[[Sequence[int]], float | None]
     _known: dict[Mask, float | None] = field(default_factory=dict[Mask, "float | None"])
 
     def group(self, units: Mask) -> tuple[float, float]:
         return self.concurrent.group(units)
 
-    def stage(self, units: Mask, longest: float, work: float) -> float:
-        alone = self.concurrent.stage(units, longest, work)
+    def bound(self, units: Mask, longest: float, work: float) -> float:
+        return self._with_merged(units, self.concurrent.bound(units, longest, work))
+
+    def stage(self, units: Mask) -> float:
+        return self._with_merged(units, self.concurrent.stage(units))
+
+    def least(self, unit: int) -> float:
+        operators = self.concurrent.units[unit]
+        if any(self.kinds[number] is not None for number in operators):
+            return 0.0  # merged with others, it may add nothing
+        return self.concurrent.least(unit)
+
+    def _with_merged(self, units: Mask, alone: float) -> float:
         if units not in self._known:
-            self._known[units] = self.seconds([self.operators[n] for n in members(units)])
+            self._known[units] = self.seconds(self.concurrent.operators(units))
         together = self._known[units]
         return alone if together is None else min(alone, together)

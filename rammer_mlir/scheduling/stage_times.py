@@ -1,0 +1,151 @@
+"""How long a stage of operators takes, as IOS's search asks it (IOS section 4.2, stage latency)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rammer_mlir.scheduling.blocks import Sources
+from rammer_mlir.scheduling.costs import rtask_seconds, runtime, work
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.endings import Mask, members
+from rammer_mlir.scheduling.graph import RKernel
+
+Free = list[tuple[float, int]]
+"""When vEUs are free, in ascending order, and how many at once."""
+
+
+@dataclass(frozen=True)
+class OperatorTimes:
+    """What a stage's time follows from, for every operator of a graph.
+
+    Attributes:
+        sources: for each operator, in a valid sequential order, those that it reads from.
+        kernels: each operator's rKernel.
+        device: whose vEUs execute the stage.
+    """
+
+    sources: Sources
+    kernels: Sequence[RKernel]
+    device: Device
+    _rtask_seconds: dict[int, float] = field(default_factory=dict[int, float])
+
+    def critical_path(self, operators: Sequence[int]) -> float:
+        """Return the seconds of operators that run as early as what they read from allows.
+
+        Each one has all vEUs to itself. Dependent operators are a wait apart.
+        """
+        ends: dict[int, float] = {}
+        for number in sorted(operators):
+            alone = runtime(self.kernels[number], self.device)
+            ends[number] = self._ready(number, ends) + alone
+        return max(ends.values())
+
+    def work(self, operators: Sequence[int]) -> float:
+        """Return the seconds of all rTasks of operators, spread over all vEUs."""
+        seconds = sum(work(self.kernels[number], self.device) for number in operators)
+        return seconds / self.device.num_veus
+
+    def simulated(self, operators: Sequence[int]) -> float:
+        """Return the seconds of a stage whose operators share the vEUs, without its barrier.
+
+        Operators go one after the other to the vEUs that are free first, and wait for whole
+        operators: an estimate of what placing their rTasks gives, at a hundredth of the time.
+        """
+        free = [(0.0, self.device.num_veus)]
+        ends: dict[int, float] = {}
+        for number in sorted(operators):
+            free, ends[number] = _placed(
+                free,
+                self.kernels[number].num_rtasks,
+                self._seconds(number),
+                self._ready(number, ends),
+            )
+        return max(seconds for seconds, _ in free)
+
+    def _ready(self, number: int, ends: dict[int, float]) -> float:
+        read = [ends[source] for source in self.sources[number] if source in ends]
+        return max(read) + self.device.barrier_seconds if read else 0.0
+
+    def _seconds(self, number: int) -> float:
+        if number not in self._rtask_seconds:
+            self._rtask_seconds[number] = rtask_seconds(self.kernels[number], self.device)
+        return self._rtask_seconds[number]
+
+
+@dataclass(frozen=True)
+class ConcurrentTimes:
+    """Times of stages whose groups run concurrently, behind a barrier; sets of units are masks.
+
+    Attributes:
+        units: the operators of each unit.
+        times: of the operators.
+    """
+
+    units: Sequence[Sequence[int]]
+    times: OperatorTimes
+    _groups: dict[Mask, tuple[float, float]] = field(
+        default_factory=dict[Mask, "tuple[float, float]"]
+    )
+    _stages: dict[Mask, float] = field(default_factory=dict[Mask, float])
+
+    def operators(self, units: Mask) -> list[int]:
+        """Return the operators of a set of units."""
+        return [number for index in members(units) for number in self.units[index]]
+
+    def group(self, units: Mask) -> tuple[float, float]:
+        """Return the time of a group's critical path, and of its work spread over all vEUs."""
+        if units not in self._groups:
+            operators = self.operators(units)
+            self._groups[units] = (
+                self.times.critical_path(operators),
+                self.times.work(operators),
+            )
+        return self._groups[units]
+
+    def bound(self, units: Mask, longest: float, work: float) -> float:
+        """Return a lower bound: the longest group, or all work spread over all vEUs."""
+        del units
+        return self.times.device.barrier_seconds + max(longest, work)
+
+    def stage(self, units: Mask) -> float:
+        """Return a stage's time."""
+        if units not in self._stages:
+            seconds = self.times.simulated(self.operators(units))
+            self._stages[units] = self.times.device.barrier_seconds + seconds
+        return self._stages[units]
+
+    def least(self, unit: int) -> float:
+        """Return a unit's work spread over all vEUs."""
+        return self.times.work(self.units[unit])
+
+
+def _placed(free: Free, num_rtasks: int, seconds: float, ready: float) -> tuple[Free, float]:
+    """Return when vEUs are free behind equal rTasks too, and when the last rTask ends.
+
+    Args:
+        free: when vEUs are free before.
+        num_rtasks: how many rTasks there are; they are spread evenly, the first vEUs first.
+        seconds: of an rTask.
+        ready: when they can begin.
+    """
+    rounds, rest = divmod(num_rtasks, sum(count for _, count in free))
+    counts: dict[float, int] = {}
+    last = 0.0
+
+    def add(end: float, count: int) -> None:
+        counts[end] = counts.get(end, 0) + count
+
+    for at, count in free:
+        begin = max(at, ready)
+        more = min(rest, count)
+        if more:
+            rest -= more
+            last = max(last, begin + (rounds + 1) * seconds)
+            add(begin + (rounds + 1) * seconds, more)
+        if count > more and rounds:
+            last = max(last, begin + rounds * seconds)
+            add(begin + rounds * seconds, count - more)
+        elif count > more:
+            add(at, count - more)
+    return sorted(counts.items()), last
