@@ -89,6 +89,10 @@ _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 """The end of a predicate's name, and of the predicate of exchanged operands."""
 
 
+FUNCTIONS = frozenset({*_FUNCTIONS.values(), *_FLOAT_PREDICATES, *_INTEGER_PREDICATES})
+"""Names of functions, besides ``cast_TYPE``."""
+
+
 def body_expression(op: Structured) -> Expression | None:
     """Return the expression of a body with one result, None if an operation has no name here.
 

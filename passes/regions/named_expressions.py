@@ -138,3 +138,6 @@ _TEMPLATES: tuple[tuple[str, Expression], ...] = (
     ("square", _call("mul", _X, _X)),
 )
 """Names of whole expressions, in the order in which they are tried."""
+
+NAMES = frozenset(name for name, _ in _TEMPLATES)
+"""Names of expressions of several functions."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.regions.match import Match
 from rammer_mlir.passes.regions.reading import Attribute
+from rammer_mlir.passes.regions.reading_kinds import check_kind
 
 Step = Callable[["Pattern"], "Pattern"]
 """Makes a pattern around another one."""
@@ -110,8 +111,13 @@ def op(kind: str | tuple[str, ...], *operands: Pattern, **attributes: Attribute)
         kind: of the reading.
         operands: one for each input, in any order if the kind is commutative; none for any inputs.
         attributes: values that the reading has to have.
+
+    Raises:
+        OptionError: if no reading has such a kind.
     """
     kinds = (kind,) if isinstance(kind, str) else kind
+    for name in kinds:
+        check_kind(name)
     return Op(kinds, operands or None, attributes)
 
 

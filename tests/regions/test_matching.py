@@ -128,6 +128,13 @@ def test_any_number_of_steps_takes_as_many_as_there_are() -> None:
     assert found(graph(text, "t"), pattern) == [("acc.chain", (2, 3))]
 
 
+def test_kinds_that_no_reading_has_are_refused() -> None:
+    with pytest.raises(OptionError, match=r"found 'matmull'; did you mean 'matmul'\?"):
+        op("matmull", wildcard())
+    with pytest.raises(OptionError, match=r"found 'qqqq'; docs/ir\.md lists them"):
+        op(("relu", "qqqq"), wildcard())
+
+
 def test_a_step_without_an_operation_is_refused() -> None:
     with pytest.raises(OptionError, match=r"any_number_of: expected a step that makes op"):
         wildcard().any_number_of(lambda c: c)

@@ -20,6 +20,7 @@ from rammer_mlir.passes.fusion.grouping import is_cloned
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.regions.reading import Reading
+from rammer_mlir.passes.regions.reading_kinds import check_kind
 
 Array = NDArray[Any]
 
@@ -311,7 +312,10 @@ def test_every_operation_of_a_network_is_read(name: str) -> None:
         if info.name not in weights
     }
     module, _ = graph_of(model)
-    known = {op for reading in readings_of(module) for op in reading.operations}
+    readings = list(readings_of(module))
+    for reading in readings:
+        check_kind(reading.kind)
+    known = {op for reading in readings for op in reading.operations}
     others = [o for o in list(entry_block(module).operations)[:-1] if o.operation not in known]
     assert all(is_cloned(o) for o in others)
     _, found = evaluated(model, list(feeds.values()))

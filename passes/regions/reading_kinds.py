@@ -1,0 +1,37 @@
+"""The kinds of readings, which patterns name."""
+
+from __future__ import annotations
+
+import difflib
+
+from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.regions.expressions import FUNCTIONS
+from rammer_mlir.passes.regions.named_expressions import NAMES
+
+_POOLS = ("max", "min", "sum", "average")
+_REDUCTIONS = ("sum", "mean", "max", "min", "prod", "sum_square", "l1")
+
+KINDS = frozenset(
+    {
+        *(f"{depthwise}conv{rank}d" for depthwise in ("", "depthwise_") for rank in (1, 2, 3)),
+        *("matmul", "batch_matmul", "softmax"),
+        *(f"{name}_pool" for name in _POOLS),
+        *(f"reduce_{name}" for name in _REDUCTIONS),
+        *("transpose", "reshape", "broadcast", "slice", "concat", "pad", "fill"),
+        *("elementwise", *FUNCTIONS, *NAMES),
+    }
+)
+"""All kinds besides ``cast_TYPE``."""
+
+
+def check_kind(kind: str) -> None:
+    """Refuse a name that no reading has.
+
+    Raises:
+        OptionError: with the kind that was probably meant.
+    """
+    if kind in KINDS or kind.startswith("cast_"):
+        return
+    near = difflib.get_close_matches(kind, KINDS, n=1)
+    advice = f"did you mean '{near[0]}'?" if near else "docs/ir.md lists them"
+    raise OptionError(f"pattern: expected the kind of a reading, found '{kind}'; {advice}")
