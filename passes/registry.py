@@ -34,6 +34,7 @@ from rammer_mlir.passes.rtask_minimize_barriers import MinimizeBarriers
 from rammer_mlir.passes.rtask_outline_regions import OutlineRegions
 from rammer_mlir.passes.rtask_pack_weights import PackWeights
 from rammer_mlir.passes.rtask_pad_channels import PadChannels
+from rammer_mlir.passes.rtask_pipeline import Pipeline
 from rammer_mlir.passes.rtask_plan_memory import PlanMemory
 from rammer_mlir.passes.rtask_prefer_external import PreferExternal
 from rammer_mlir.passes.rtask_print_designs import PrintDesigns
@@ -65,6 +66,7 @@ PASSES: tuple[type[Pass], ...] = (
     PadChannels,
     BlockChannels,
     FormOperators,
+    Pipeline,
     BlockWeights,
     Winograd,
     DecomposePad,

@@ -12,6 +12,7 @@ from rammer_mlir.passes.ir.code_modules import erase_unused_kernels
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.program.program_ir import OperatorCall, record_predictions, write_plan
 from rammer_mlir.passes.program.task_graph import graph_of_operators
+from rammer_mlir.passes.rtask_plan_memory import propose_offsets
 from rammer_mlir.passes.tiling.scratch import drop_scratch
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.memory_limit import limited
@@ -47,9 +48,12 @@ class Schedule(Pass):
             raise OptionError(f"memory: expected at least 0 bytes, found {self.memory}")
         policy = get_policy(self.policy)
         device = find_device(self.device).device(self.num_veus)
-        graph = graph_of_operators(module).graph()
+        builder = graph_of_operators(module)
+        graph = builder.graph()
         if self.memory:
-            graph = limited(graph, self.memory)
+            fitting = limited(graph, self.memory)
+            propose_offsets(builder.roots, fitting.offsets)
+            graph = fitting.graph
         plan = ask(policy, graph, device)
         if device.is_bulk_synchronous:
             plan = supersteps(graph, plan, device)

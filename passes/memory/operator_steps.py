@@ -11,6 +11,7 @@ from rammer_mlir.dialects.rtask.external import read_external
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.fusion.grouping import OPERATOR
 from rammer_mlir.passes.fusion.placement import Placement, Storage, place
+from rammer_mlir.passes.ir.constant_pad import find_constant_pad
 from rammer_mlir.passes.ir.layout import Layout
 from rammer_mlir.passes.ir.structured import element_bytes, shape_of
 from rammer_mlir.scheduling.memory import aligned
@@ -29,16 +30,18 @@ class OperatorSteps:
         roots: one for each value.
         steps: what is searched on; costs are scalar operations, and bytes that are moved.
         placement: where each tensor lies.
+        padded: buffers that are parts of padded ones, into which their producers write.
     """
 
     operators: tuple[ir.OpView, ...]
     roots: tuple[Root, ...]
     steps: Steps
     placement: Placement
+    padded: Mapping[Root, Root]
 
     def root(self, value: ir.Value) -> Root:
         """Return the buffer that a tensor lies in."""
-        return _storage(self.placement, value).root
+        return _root(self.placement, self.padded, value)
 
 
 def read_steps(block: ir.Block, kernels: Mapping[str, ir.OpView] | None = None) -> OperatorSteps:
@@ -53,12 +56,13 @@ def read_steps(block: ir.Block, kernels: Mapping[str, ir.OpView] | None = None) 
         OperationError: if an rOperator has none of these rKernels.
     """
     placement = place(block)
+    padded = _padded(block, placement)
     operators = tuple(op for op in block.operations if op.operation.name == OPERATOR)
     numbers: dict[Root, int] = {}
     values: list[Value] = []
 
     def number(value: ir.Value) -> int:
-        root = _storage(placement, value).root
+        root = _root(placement, padded, value)
         if root not in numbers:
             numbers[root] = len(numbers)
             values.append(_value(root, value))
@@ -69,11 +73,30 @@ def read_steps(block: ir.Block, kernels: Mapping[str, ir.OpView] | None = None) 
             reads=tuple(dict.fromkeys(map(number, op.operation.operands))),
             writes=tuple(map(number, op.operation.results)),
             cost=_bytes(op) if kernels is None else _cost(op, kernels),
-            is_repeatable=_is_repeatable(op, placement, kernels or {}),
+            is_repeatable=_is_repeatable(op, placement, padded, kernels or {}),
         )
         for op in operators
     )
-    return OperatorSteps(operators, tuple(numbers), Steps(steps, tuple(values)), placement)
+    return OperatorSteps(operators, tuple(numbers), Steps(steps, tuple(values)), placement, padded)
+
+
+def _padded(block: ir.Block, placement: Placement) -> dict[Root, Root]:
+    """Return the buffers that `rtask-decompose-pad` makes parts of padded ones."""
+    found: dict[Root, Root] = {}
+    for op in block.operations:
+        pad = find_constant_pad(op)
+        if pad is not None:
+            root = _storage(placement, pad.source).root
+            if not isinstance(root, int) and not isinstance(root.owner, ir.Block):
+                found.setdefault(root, op.operation.results[0])
+    return found
+
+
+def _root(placement: Placement, padded: Mapping[Root, Root], value: ir.Value) -> Root:
+    root = _storage(placement, value).root
+    while root in padded:
+        root = padded[root]
+    return root
 
 
 def _storage(placement: Placement, value: ir.Value) -> Storage:
@@ -116,13 +139,18 @@ def _cost(op: ir.OpView, kernels: Mapping[str, ir.OpView]) -> int:
     return rtasks * operations + _bytes(op)
 
 
-def _is_repeatable(op: ir.OpView, placement: Placement, kernels: Mapping[str, ir.OpView]) -> bool:
+def _is_repeatable(
+    op: ir.OpView,
+    placement: Placement,
+    padded: Mapping[Root, Root],
+    kernels: Mapping[str, ir.OpView],
+) -> bool:
     """Whether an rOperator gives the same results once more, each in a buffer of its own.
 
     Code from elsewhere may keep a state.
     """
     own = all(
-        isinstance(root := _storage(placement, value).root, int) or root == value
+        isinstance(root := _root(placement, padded, value), int) or root == value
         for value in op.operation.results
     )
     described = [kernels[name] for name in kernel_names(op) if name in kernels]

@@ -28,7 +28,15 @@ class _Block:
     end: int
 
 
-def limited(graph: TaskGraph, limit: int) -> TaskGraph:
+@dataclass(frozen=True)
+class Limited:
+    """A graph with anti-dependencies, and the byte offsets of buffers that they make possible."""
+
+    graph: TaskGraph
+    offsets: Mapping[int, int]
+
+
+def limited(graph: TaskGraph, limit: int) -> Limited:
     """Return the graph with anti-dependencies, so that intermediates fit into a limit.
 
     Buffers go round in the memory there is (next fit), so that operators wait for old ones.
@@ -58,13 +66,10 @@ def limited(graph: TaskGraph, limit: int) -> TaskGraph:
             )
     blocks = [_Block(b, offsets[b], offsets[b] + sizes[b]) for b in sizes]
     after = _predecessors(sorted(blocks, key=lambda block: spans[block.buffer]), spans)
-    return replace(
-        graph,
-        buffers=tuple(
-            replace(buffer, after=after.get(number, ()))
-            for number, buffer in enumerate(graph.buffers)
-        ),
+    buffers = tuple(
+        replace(buffer, after=after.get(number, ())) for number, buffer in enumerate(graph.buffers)
     )
+    return Limited(replace(graph, buffers=buffers), offsets)
 
 
 def live_spans(graph: TaskGraph, sizes: Mapping[int, int]) -> dict[int, Span]:

@@ -42,13 +42,13 @@ def test_no_two_values_that_shared_memory_are_in_use_together(name: str, policy:
     smallest = least(graph)
     for limit in (smallest, smallest + 128):
         ordered = limited(graph, limit)
-        plan = ask(get_policy(policy), ordered, cpu_device(2))
+        plan = ask(get_policy(policy), ordered.graph, cpu_device(2))
         verify(graph, plan)
-        memory = plan_memory(graph, plan)
+        memory = plan_memory(graph, plan, ordered.offsets)
         tasks = Tasks(graph, plan.kernels)
         verdict = judge(tasks, plan)
         assert not in_use_together(tasks, verdict, memory.offsets)
-        for buffer in ordered.buffers:
+        for buffer in ordered.graph.buffers:
             for before in buffer.after:
                 assert graph.buffers[before].kind == "intermediate"
         assert memory.sizes.arena_bytes <= limit
@@ -70,10 +70,11 @@ def test_branches_wait_for_memory_only_where_it_is_short() -> None:
     assert wide >= 4 * 8 * 64 * 4
     for buffers in (1, 2, 3):
         limit = buffers * 8 * 64 * 4 + 4 * 64
-        plan = ask(get_policy("wavefront"), limited(graph, limit), cpu_device(2))
-        assert plan_memory(graph, plan).sizes.arena_bytes <= limit
+        fitting = limited(graph, limit)
+        plan = ask(get_policy("wavefront"), fitting.graph, cpu_device(2))
+        assert plan_memory(graph, plan, fitting.offsets).sizes.arena_bytes <= limit
     unbound = limited(graph, wide + 4 * 64)
-    assert not any(buffer.after for buffer in unbound.buffers)
+    assert not any(buffer.after for buffer in unbound.graph.buffers)
 
 
 def test_too_small_a_limit_names_what_is_needed() -> None:

@@ -1,0 +1,147 @@
+"""Chains of rOperators that can be computed part by part, from their last result backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.fusion.grouping import OPERATOR
+from rammer_mlir.passes.ir.constant_pad import PAD
+from rammer_mlir.passes.ir.structured import shape_of
+from rammer_mlir.passes.memory.cut_functions import CutFunctions
+from rammer_mlir.passes.memory.cuts import Cut, Needed, operand_cuts
+from rammer_mlir.passes.memory.operator_steps import kernel_names
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """What one chunk of a region computes.
+
+    Attributes:
+        parts: of the one result of each node.
+        needed: the parts of each node's operands; None for the whole.
+    """
+
+    parts: tuple[Cut, ...]
+    needed: tuple[tuple[Cut | None, ...], ...]
+
+
+@dataclass(frozen=True)
+class Region:
+    """rOperators and views between them, of which one result is used elsewhere.
+
+    Attributes:
+        nodes: the first one computes that result, others follow in the reverse order of the block.
+        chunks: in the order in which they are computed; their parts of the result follow each
+            other.
+    """
+
+    nodes: tuple[ir.OpView, ...]
+    chunks: tuple[Chunk, ...]
+
+    @property
+    def operators(self) -> list[ir.OpView]:
+        """The rOperators in the order of the block."""
+        return [op for op in reversed(self.nodes) if op.operation.name == OPERATOR]
+
+
+def intervals(size: int, count: int) -> list[tuple[int, int]]:
+    """Cut a dimension into at most so many parts, all but the last one of equal size."""
+    step = -(-size // count)
+    return [(begin, min(begin + step, size)) for begin in range(0, size, step)]
+
+
+class Regions:
+    """Finds regions of an entry block."""
+
+    def __init__(self, block: ir.Block, functions: CutFunctions, fixed: set[ir.Operation]) -> None:
+        """Begin with a block; operations that are ``fixed`` are in no region."""
+        self._functions, self._fixed = functions, fixed
+        self._operations = list(block.operations)
+        self._place = {op.operation: n for n, op in enumerate(self._operations)}
+
+    def ending_at(self, sink: ir.OpView, axis: int, count: int) -> Iterator[Region]:
+        """Yield regions whose result is that of an rOperator, cut along an axis, by growing size.
+
+        Each has intermediates of its own.
+        """
+        cuts = [Cut(axis, *part) for part in intervals(shape_of(sink.results[0])[axis], count)]
+        # Parts in the middle have borders on both sides.
+        nodes = self._grown(sink, cuts[len(cuts) // 2])
+        for end in _ends(nodes):
+            chunks = [self._chunk(nodes[:end], cut) for cut in cuts]
+            if None in chunks:
+                return
+            yield Region(tuple(nodes[:end]), tuple(chunk for chunk in chunks if chunk))
+
+    def _grown(self, sink: ir.OpView, cut: Cut) -> list[ir.OpView]:
+        if not self._may_be_cut(sink):
+            return []
+        nodes: list[ir.OpView] = []
+        parts: dict[ir.Value, Cut | None] = {sink.results[0]: cut}
+        inside: set[ir.Operation] = set()
+        for place in range(self._place[sink.operation], -1, -1):
+            op = self._operations[place]
+            part = parts.get(op.results[0]) if len(op.results) == 1 else None
+            if part is None or not self._may_be_cut(op):
+                continue
+            if nodes and any(use.owner.operation not in inside for use in op.results[0].uses):
+                continue
+            needed = self._needed(op, part)
+            if needed is None:
+                if not nodes:
+                    return []
+                continue
+            nodes.append(op)
+            inside.add(op.operation)
+            _add(parts, op, needed)
+        return nodes
+
+    def _may_be_cut(self, op: ir.OpView) -> bool:
+        operation = op.operation
+        if operation in self._fixed:
+            return False
+        return operation.name != OPERATOR or (
+            len(operation.results) == 1 and len(kernel_names(op)) == 1
+        )
+
+    def _chunk(self, nodes: Sequence[ir.OpView], cut: Cut) -> Chunk | None:
+        parts: dict[ir.Value, Cut | None] = {nodes[0].results[0]: cut}
+        chosen: list[Cut] = []
+        found: list[tuple[Cut | None, ...]] = []
+        for op in nodes:
+            part = parts[op.results[0]]
+            needed = None if part is None else self._needed(op, part)
+            if part is None or needed is None:
+                return None
+            chosen.append(part)
+            found.append(tuple(needed))
+            _add(parts, op, needed)
+        return Chunk(tuple(chosen), tuple(found))
+
+    def _needed(self, op: ir.OpView, cut: Cut) -> Needed | None:
+        if op.operation.name == OPERATOR:
+            return self._functions.argument_cuts(kernel_names(op)[0], cut)
+        return operand_cuts(op, 0, cut)
+
+
+def _ends(nodes: Sequence[ir.OpView]) -> Iterator[int]:
+    """Yield numbers of nodes that make a region: up to an rOperator or a padding, which is new."""
+    new = 0
+    for end, node in enumerate(nodes, 1):
+        is_new = node.operation.name in (OPERATOR, PAD)
+        new += is_new
+        if is_new and new > 1:
+            yield end
+
+
+def _add(parts: dict[ir.Value, Cut | None], op: ir.OpView, needed: Needed) -> None:
+    """Note what an operation needs; None for a value that is needed as a whole, or in two ways."""
+    for value, cut in zip(op.operation.operands, needed, strict=True):
+        before = parts.get(value, cut)
+        if cut is None or before is None or before.axis != cut.axis:
+            parts[value] = None
+        else:
+            begin, end = min(before.begin, cut.begin), max(before.end, cut.end)
+            parts[value] = Cut(cut.axis, begin, end)

@@ -1,0 +1,126 @@
+"""`rtask-pipeline`: chains of rOperators are computed chunk by chunk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir, tensor
+from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.fusion.grouping import OPERATOR
+from rammer_mlir.passes.ir.entry import callers, entry_block, functions, symbol_name
+from rammer_mlir.passes.ir.outline import create_operator
+from rammer_mlir.passes.memory.chunking import choose_region
+from rammer_mlir.passes.memory.cut_emission import emit_part, part_type, slice_of
+from rammer_mlir.passes.memory.cut_functions import CutFunctions
+from rammer_mlir.passes.memory.cuts import Cut
+from rammer_mlir.passes.memory.operator_steps import kernel_names, read_steps
+from rammer_mlir.passes.memory.regions import Chunk, Region, Regions
+
+_MOST_REGIONS = 64
+"""Regions of one model."""
+
+
+@dataclass(frozen=True)
+class Pipeline(Pass):
+    """Compute chains of rOperators in ``chunks``, so that their intermediates need less memory.
+
+    A chain is cut along a dimension that is a parallel loop of each of its rOperators; parts of
+    the last result are concatenated in place. Windows of convolutions make the parts overlap, and
+    what is in two parts is computed twice. Regions are those that lower the bytes in use in the
+    order of the rOperators, from the highest peak on, until they fit into ``memory`` bytes.
+    """
+
+    name: ClassVar[str] = "rtask-pipeline"
+
+    chunks: int = 4
+    memory: int = 0
+
+    def run(self, module: ir.Module) -> None:
+        """Rewrite the entry function behind `rtask-form-operators`."""
+        if self.chunks < 2:
+            raise OptionError(f"{self.name}: chunks: expected at least 2, found {self.chunks}")
+        if self.memory < 0:
+            raise OptionError(f"{self.name}: memory: expected at least 0, found {self.memory}")
+        block, cut_functions = entry_block(module), CutFunctions(module)
+        fixed: set[ir.Operation] = set()
+        replaced: set[str] = set()
+        for _ in range(_MOST_REGIONS):
+            read = read_steps(block)
+            if read.steps.peak <= self.memory:
+                break
+            regions = Regions(block, cut_functions, fixed)
+            region = choose_region(read, regions, self.chunks, self.memory)
+            if region is None:
+                break
+            replaced |= {name for op in region.operators for name in kernel_names(op)}
+            fixed |= _emit(region, cut_functions)
+        _erase_uncalled(module, replaced)
+
+
+def _emit(region: Region, cut_functions: CutFunctions) -> set[ir.Operation]:
+    """Replace a region by its chunks; return their operations."""
+    sink = region.nodes[0]
+    made: set[ir.Operation] = set()
+    ends: list[ir.Value] = []
+    slices: dict[tuple[ir.Value, Cut], ir.Value] = {}
+    with ir.InsertionPoint(sink), sink.location:
+        for chunk in region.chunks:
+            ends.append(_emit_chunk(region, chunk, cut_functions, slices, made))
+        result = sink.results[0]
+        axis = region.chunks[0].parts[0].axis
+        joined = tensor.ConcatOp(result.type, axis, ends)
+    made.add(joined.operation)
+    result.replace_all_uses_with(joined.result)
+    for node in region.nodes:
+        node.operation.erase()
+    return made
+
+
+def _emit_chunk(
+    region: Region,
+    chunk: Chunk,
+    cut_functions: CutFunctions,
+    slices: dict[tuple[ir.Value, Cut], ir.Value],
+    made: set[ir.Operation],
+) -> ir.Value:
+    parts: dict[ir.Value, tuple[ir.Value, Cut]] = {}
+
+    def part_of(value: ir.Value, cut: Cut | None) -> ir.Value:
+        if value in parts:
+            whole, of = parts[value]
+            assert cut is not None, "values of a region are never read whole"
+            return slice_of(whole, Cut(cut.axis, cut.begin - of.begin, cut.end - of.begin))
+        if cut is None:
+            return value
+        if (value, cut) not in slices:
+            slices[value, cut] = slice_of(value, cut)
+        return slices[value, cut]
+
+    end: ir.Value | None = None
+    for number in reversed(range(len(region.nodes))):
+        node, cut = region.nodes[number], chunk.parts[number]
+        needed = chunk.needed[number]
+        operands = [part_of(v, c) for v, c in zip(node.operation.operands, needed, strict=True)]
+        ip = ir.InsertionPoint.current
+        result = node.results[0]
+        if node.operation.name == OPERATOR:
+            function = cut_functions.part(kernel_names(node)[0], cut)
+            kind = part_type(result, cut)
+            copy = create_operator(function, operands, [kind], node.location, ip)
+        else:
+            copy = emit_part(node, 0, cut, operands, ip)
+        made.add(copy)
+        end = copy.results[0]
+        parts[result] = end, cut
+    assert end is not None
+    return end
+
+
+def _erase_uncalled(module: ir.Module, names: set[str]) -> None:
+    called = callers(module)
+    for function in list(functions(module)):
+        name = symbol_name(function)
+        if name in names and name not in called:
+            function.operation.erase()
