@@ -15,6 +15,19 @@ from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.memory import aligned
 from rammer_mlir.scheduling.packing import pack
 
+
+class MemoryLimitError(ScheduleError):
+    """Intermediates do not fit into a limit; ``needed`` bytes are enough."""
+
+    def __init__(self, limit: int, needed: int) -> None:
+        """Name both."""
+        self.needed = needed
+        super().__init__(
+            f"memory: expected intermediates that fit into {limit} bytes, found {needed} in the "
+            "order of the graph; recompute values, cut operators into chunks, or give more"
+        )
+
+
 Span = tuple[int, int]
 """First and last operator that touches a buffer."""
 
@@ -46,7 +59,7 @@ def limited(graph: TaskGraph, limit: int) -> Limited:
         limit: bytes.
 
     Raises:
-        ScheduleError: if they do not fit in the graph's order, one operator after the other.
+        MemoryLimitError: if they do not fit in the graph's order, one operator after the other.
     """
     sizes = {
         number: aligned(buffer.num_bytes)
@@ -60,10 +73,7 @@ def limited(graph: TaskGraph, limit: int) -> Limited:
         offsets = _packed(sizes, spans)
         needed = max((offsets[number] + size for number, size in sizes.items()), default=0)
         if needed > limit:
-            raise ScheduleError(
-                f"memory: expected intermediates that fit into {limit} bytes, found {needed} in "
-                "the order of the graph; recompute values, cut operators into chunks, or give more"
-            )
+            raise MemoryLimitError(limit, needed)
     blocks = [_Block(b, offsets[b], offsets[b] + sizes[b]) for b in sizes]
     after = _predecessors(sorted(blocks, key=lambda block: spans[block.buffer]), spans)
     buffers = tuple(
