@@ -69,8 +69,9 @@ def _emit(region: Region, cut_functions: CutFunctions) -> set[ir.Operation]:
         for chunk in region.chunks:
             ends.append(_emit_chunk(region, chunk, cut_functions, slices, made))
         result = sink.results[0]
-        axis = region.chunks[0].parts[0].axis
-        joined = tensor.ConcatOp(result.type, axis, ends)
+        cut = region.chunks[0].parts[0][0]
+        assert cut is not None, "the last result is used"
+        joined = tensor.ConcatOp(result.type, cut.axis, ends)
     made.add(joined.operation)
     result.replace_all_uses_with(joined.result)
     for node in region.nodes:
@@ -100,20 +101,21 @@ def _emit_chunk(
 
     end: ir.Value | None = None
     for number in reversed(range(len(region.nodes))):
-        node, cut = region.nodes[number], chunk.parts[number]
+        node, cuts = region.nodes[number], chunk.parts[number]
         needed = chunk.needed[number]
         operands = [part_of(v, c) for v, c in zip(node.operation.operands, needed, strict=True)]
         ip = ir.InsertionPoint.current
-        result = node.results[0]
+        used = [(r, c) for r, c in zip(node.results, cuts, strict=True) if c is not None]
         if node.operation.name == OPERATOR:
-            function = cut_functions.part(kernel_names(node)[0], cut)
-            kind = part_type(result, cut)
-            copy = create_operator(function, operands, [kind], node.location, ip)
+            function = cut_functions.part(kernel_names(node)[0], cuts)
+            kinds = [part_type(result, cut) for result, cut in used]
+            copy = create_operator(function, operands, kinds, node.location, ip)
         else:
-            copy = emit_part(node, 0, cut, operands, ip)
+            copy = emit_part(node, 0, used[0][1], operands, ip)
         made.add(copy)
         end = copy.results[0]
-        parts[result] = end, cut
+        for (result, cut), new in zip(used, copy.results, strict=True):
+            parts[result] = new, cut
     assert end is not None
     return end
 

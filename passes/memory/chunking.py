@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.structured import shape_of
+from rammer_mlir.passes.memory.cut_functions import Parts
 from rammer_mlir.passes.memory.operator_steps import OperatorSteps, Root
 from rammer_mlir.passes.memory.regions import Chunk, Region, Regions
 from rammer_mlir.scheduling.recomputation.steps import Step, Steps, Value
@@ -84,11 +85,19 @@ def _extra_work(read: OperatorSteps, region: Region) -> float:
     own = added = 0.0
     for number, node in enumerate(region.nodes):
         if node.operation in cost:
-            whole = shape_of(node.results[0])
-            share = sum(c.parts[number].size / whole[c.parts[number].axis] for c in region.chunks)
+            share = sum(_share(node, chunk.parts[number]) for chunk in region.chunks)
             own += cost[node.operation]
             added += cost[node.operation] * (share - 1)
     return added / max(own, 1.0)
+
+
+def _share(node: ir.OpView, parts: Parts) -> float:
+    """Return how much of a node's results a part is."""
+    return max(
+        cut.size / shape_of(result)[cut.axis]
+        for result, cut in zip(node.results, parts, strict=True)
+        if cut is not None
+    )
 
 
 def _height(live: Sequence[int], limit: int) -> float:
@@ -139,13 +148,13 @@ def _parts(
     numbers: dict[Root, int] = {root: n for n, root in enumerate(read.roots)}
     result: ir.Value = region.nodes[0].results[0]
     found: dict[int, int] = {}
-    for node, cut in zip(region.nodes[1:], chunk.parts[1:], strict=True):
-        value = node.results[0]
-        root = read.root(value)
-        # A buffer is inside if the value that it is of is; views of others are not.
-        if root == value and root in numbers and root != read.root(result):
-            old = values[numbers[root]]
-            size = old.num_bytes * cut.size // shape_of(value)[cut.axis]
-            found[numbers[root]] = len(values)
-            values.append(Value(size, old.is_counted))
+    for node, parts in zip(region.nodes[1:], chunk.parts[1:], strict=True):
+        for value, cut in zip(node.results, parts, strict=True):
+            root = read.root(value)
+            # A buffer is inside if the value that it is of is; views of others are not.
+            if root == value and root in numbers and root != read.root(result):
+                old = values[numbers[root]]
+                share = 0 if cut is None else old.num_bytes * cut.size // shape_of(value)[cut.axis]
+                found[numbers[root]] = len(values)
+                values.append(Value(share, old.is_counted))
     return found

@@ -14,14 +14,17 @@ from rammer_mlir.passes.ir.structured import captured_values, is_generic
 from rammer_mlir.passes.memory.cut_emission import emit_part, part_type, result_cuts
 from rammer_mlir.passes.memory.cuts import Cut, Needed, operand_cuts
 
+Parts = tuple[Cut | None, ...]
+"""The part of each result; None for one that is not needed."""
+
 
 @dataclass
 class CutFunctions:
     """The functions of a module's rOperators, and those for parts that were made of them."""
 
     module: ir.Module
-    _known: dict[tuple[str, Cut], Needed | None] = field(
-        default_factory=dict[tuple[str, Cut], "Needed | None"]
+    _known: dict[tuple[str, Parts], Needed | None] = field(
+        default_factory=dict[tuple[str, "Parts"], "Needed | None"]
     )
 
     def __post_init__(self) -> None:
@@ -29,43 +32,46 @@ class CutFunctions:
         self._outliner = Outliner(self.module)
         self._functions = {symbol_name(f): f for f in functions(self.module)}
 
-    def argument_cuts(self, name: str, cut: Cut) -> Needed | None:
-        """Return the parts of a function's arguments that a part of its one result needs.
+    def argument_cuts(self, name: str, parts: Parts) -> Needed | None:
+        """Return the parts of a function's arguments that parts of its results need.
 
-        None where the part cannot be computed alone.
+        None where the parts cannot be computed alone.
         """
-        key = (name, cut)
+        key = (name, parts)
         if key not in self._known:
-            self._known[key] = self._argument_cuts(name, cut)
+            self._known[key] = self._argument_cuts(name, parts)
         return self._known[key]
 
-    def _argument_cuts(self, name: str, cut: Cut) -> Needed | None:
+    def _argument_cuts(self, name: str, parts: Parts) -> Needed | None:
         attributes = self._functions[name].operation.attributes
         block = _body(self._functions[name])
         if block is None or CODEGEN in attributes or COMPOSITE in attributes:
             return None
         *operations, end = block.operations
-        if len(end.operation.operands) != 1 or isinstance(
-            end.operation.operands[0].owner, ir.Block
-        ):
-            return None
-        return _argument_parts(block, operations, end.operation.operands[0], cut)
+        wanted: dict[ir.Value, set[Cut | None]] = {}
+        for value, cut in zip(end.operation.operands, parts, strict=True):
+            if isinstance(value.owner, ir.Block):
+                return None
+            if cut is not None:
+                wanted.setdefault(value, set()).add(cut)
+        return _argument_parts(block, operations, wanted)
 
-    def part(self, name: str, cut: Cut) -> str:
-        """Return the name of the function that computes a part of a function's result."""
+    def part(self, name: str, parts: Parts) -> str:
+        """Return the name of the function that computes those results that have a part."""
         block = _body(self._functions[name])
-        needed = self.argument_cuts(name, cut)
+        needed = self.argument_cuts(name, parts)
         assert block is not None and needed is not None
         arguments = list(block.arguments)
         types = [
             value.type if part is None else part_type(value, part)
             for value, part in zip(arguments, needed, strict=True)
         ]
-        returned = list(block.operations)[-1].operation.operands[0]
+        returned = list(list(block.operations)[-1].operation.operands)
 
         def body(given: Sequence[ir.Value]) -> list[ir.Value]:
             emitter = _Emitter(dict(zip(arguments, given, strict=True)))
-            return [emitter.part(returned, cut)]
+            found = zip(returned, parts, strict=True)
+            return [emitter.part(value, cut) for value, cut in found if cut is not None]
 
         return self._outliner.function(f"{name}_part", types, body)
 
@@ -76,10 +82,9 @@ def _body(function: ir.OpView) -> ir.Block | None:
 
 
 def _argument_parts(
-    block: ir.Block, operations: Sequence[ir.OpView], returned: ir.Value, cut: Cut
+    block: ir.Block, operations: Sequence[ir.OpView], wanted: dict[ir.Value, set[Cut | None]]
 ) -> Needed | None:
-    """Follow parts from a returned value back to the arguments, each of which has one part."""
-    wanted: dict[ir.Value, set[Cut | None]] = {returned: {cut}}
+    """Follow parts from returned values back to the arguments, each of which has one part."""
     for op in reversed(operations):
         parts = [
             (number, part)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.fusion.grouping import OPERATOR
 from rammer_mlir.passes.ir.constant_pad import PAD
 from rammer_mlir.passes.ir.structured import shape_of
-from rammer_mlir.passes.memory.cut_functions import CutFunctions
+from rammer_mlir.passes.memory.cut_functions import CutFunctions, Parts
 from rammer_mlir.passes.memory.cuts import Cut, Needed, operand_cuts
 from rammer_mlir.passes.memory.operator_steps import kernel_names
 
@@ -19,11 +19,11 @@ class Chunk:
     """What one chunk of a region computes.
 
     Attributes:
-        parts: of the one result of each node.
+        parts: of each node's results; None for one that nobody uses.
         needed: the parts of each node's operands; None for the whole.
     """
 
-    parts: tuple[Cut, ...]
+    parts: tuple[Parts, ...]
     needed: tuple[tuple[Cut | None, ...], ...]
 
 
@@ -83,12 +83,13 @@ class Regions:
         inside: set[ir.Operation] = set()
         for place in range(self._place[sink.operation], -1, -1):
             op = self._operations[place]
-            part = parts.get(op.results[0]) if len(op.results) == 1 else None
-            if part is None or not self._may_be_cut(op):
+            if not any(result in parts for result in op.results) or not self._may_be_cut(op):
                 continue
-            if nodes and any(use.owner.operation not in inside for use in op.results[0].uses):
+            uses = [use for result in op.results for use in result.uses]
+            if nodes and any(use.owner.operation not in inside for use in uses):
                 continue
-            needed = self._needed(op, part)
+            of_results = _parts_of_results(op, parts)
+            needed = None if of_results is None else self._needed(op, of_results)
             if needed is None:
                 if not nodes:
                     return []
@@ -102,28 +103,44 @@ class Regions:
         operation = op.operation
         if operation in self._fixed:
             return False
-        return operation.name != OPERATOR or (
-            len(operation.results) == 1 and len(kernel_names(op)) == 1
-        )
+        return operation.name != OPERATOR or len(kernel_names(op)) == 1
 
     def _chunk(self, nodes: Sequence[ir.OpView], cut: Cut) -> Chunk | None:
         parts: dict[ir.Value, Cut | None] = {nodes[0].results[0]: cut}
-        chosen: list[Cut] = []
+        chosen: list[Parts] = []
         found: list[tuple[Cut | None, ...]] = []
         for op in nodes:
-            part = parts[op.results[0]]
-            needed = None if part is None else self._needed(op, part)
-            if part is None or needed is None:
+            of_results = _parts_of_results(op, parts)
+            needed = None if of_results is None else self._needed(op, of_results)
+            if of_results is None or needed is None:
                 return None
-            chosen.append(part)
+            chosen.append(of_results)
             found.append(tuple(needed))
             _add(parts, op, needed)
         return Chunk(tuple(chosen), tuple(found))
 
-    def _needed(self, op: ir.OpView, cut: Cut) -> Needed | None:
+    def _needed(self, op: ir.OpView, parts: Parts) -> Needed | None:
         if op.operation.name == OPERATOR:
-            return self._functions.argument_cuts(kernel_names(op)[0], cut)
-        return operand_cuts(op, 0, cut)
+            return self._functions.argument_cuts(kernel_names(op)[0], parts)
+        (cut,) = parts
+        return None if cut is None else operand_cuts(op, 0, cut)
+
+
+def _parts_of_results(op: ir.OpView, parts: Mapping[ir.Value, Cut | None]) -> Parts | None:
+    """Return the part of each result; None if one is needed as a whole, or along another axis.
+
+    Results that are cut alike get one part: they are computed by the same loops.
+    """
+    used = [result for result in op.results if result in parts]
+    cuts = [cut for result in used if (cut := parts[result]) is not None]
+    if not cuts or len(cuts) < len(used):
+        return None
+    sizes = {(cut.axis, shape_of(r)[cut.axis]) for r, cut in zip(used, cuts, strict=True)}
+    if len(sizes) == 1:
+        hull = Cut(cuts[0].axis, min(c.begin for c in cuts), max(c.end for c in cuts))
+        cuts = [hull] * len(cuts)
+    chosen = dict(zip(used, cuts, strict=True))
+    return tuple(chosen.get(result) for result in op.results)
 
 
 def _ends(nodes: Sequence[ir.OpView]) -> Iterator[int]:

@@ -30,6 +30,9 @@ _CHUNKS = (2, 4, 8, 16)
 _TARGETS = (1.0, 0.6, 0.0)
 """Shares of the budget that chains are cut for: copies at the borders of chunks take memory too."""
 
+_NEARLY = 1.02
+"""Times that differ by less are as good."""
+
 Passes = tuple[str, ...]
 
 
@@ -134,8 +137,8 @@ class _Search:
             if not isinstance(outcome, MemoryDecision) or outcome.arena_bytes > self._budget:
                 continue
             found.append(outcome)
-            # Waiting for memory adds no work; what is computed again is compared with chunks.
-            if setting.chunks > 1 or not outcome.again:
+            # Only what is computed again leaves much to gain by other chunks.
+            if not outcome.again or outcome.seconds <= _NEARLY * free.seconds:
                 break
         if not found:
             self._refuse(free)
