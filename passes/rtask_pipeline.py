@@ -63,17 +63,14 @@ def _emit(region: Region, cut_functions: CutFunctions) -> set[ir.Operation]:
     """Replace a region by its chunks; return their operations."""
     sink = region.nodes[0]
     made: set[ir.Operation] = set()
-    ends: list[ir.Value] = []
     slices: dict[tuple[ir.Value, Cut], ir.Value] = {}
     with ir.InsertionPoint(sink), sink.location:
-        for chunk in region.chunks:
-            ends.append(_emit_chunk(region, chunk, cut_functions, slices, made))
-        result = sink.results[0]
-        cut = region.chunks[0].parts[0][0]
-        assert cut is not None, "the last result is used"
-        joined = tensor.ConcatOp(result.type, cut.axis, ends)
-    made.add(joined.operation)
-    result.replace_all_uses_with(joined.result)
+        ends = [_emit_chunk(region, chunk, cut_functions, slices, made) for chunk in region.chunks]
+        for result, cut in zip(sink.results, region.chunks[0].parts[0], strict=True):
+            if cut is not None:
+                joined = tensor.ConcatOp(result.type, cut.axis, [end[result] for end in ends])
+                made.add(joined.operation)
+                result.replace_all_uses_with(joined.result)
     for node in region.nodes:
         node.operation.erase()
     return made
@@ -85,7 +82,8 @@ def _emit_chunk(
     cut_functions: CutFunctions,
     slices: dict[tuple[ir.Value, Cut], ir.Value],
     made: set[ir.Operation],
-) -> ir.Value:
+) -> dict[ir.Value, ir.Value]:
+    """Emit the operations of a chunk; return its parts of the region's results."""
     parts: dict[ir.Value, tuple[ir.Value, Cut]] = {}
 
     def part_of(value: ir.Value, cut: Cut | None) -> ir.Value:
@@ -99,7 +97,6 @@ def _emit_chunk(
             slices[value, cut] = slice_of(value, cut)
         return slices[value, cut]
 
-    end: ir.Value | None = None
     for number in reversed(range(len(region.nodes))):
         node, cuts = region.nodes[number], chunk.parts[number]
         needed = chunk.needed[number]
@@ -113,11 +110,10 @@ def _emit_chunk(
         else:
             copy = emit_part(node, 0, used[0][1], operands, ip)
         made.add(copy)
-        end = copy.results[0]
         for (result, cut), new in zip(used, copy.results, strict=True):
             parts[result] = new, cut
-    assert end is not None
-    return end
+    sink = region.nodes[0]
+    return {result: parts[result][0] for result in sink.results if result in parts}
 
 
 def _erase_uncalled(module: ir.Module, names: set[str]) -> None:

@@ -9,7 +9,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.passes.ir.structured import shape_of
 from rammer_mlir.passes.memory.cut_functions import Parts
 from rammer_mlir.passes.memory.operator_steps import OperatorSteps, Root
-from rammer_mlir.passes.memory.regions import Chunk, Region, Regions
+from rammer_mlir.passes.memory.regions import Chunk, Region, Regions, first_used
 from rammer_mlir.scheduling.recomputation.steps import Step, Steps, Value
 
 _REACH = 16
@@ -68,9 +68,7 @@ def choose_region(read: OperatorSteps, regions: Regions, count: int, limit: int)
 
 def _around(read: OperatorSteps, regions: Regions, peak: int, count: int) -> Iterator[Region]:
     for sink in read.operators[peak : peak + _REACH]:
-        if len(sink.results) != 1:
-            continue
-        for axis, size in enumerate(shape_of(sink.results[0])):
+        for axis, size in enumerate(shape_of(first_used(sink))):
             if size < 2:
                 continue
             for region in regions.ending_at(sink, axis, count):
@@ -146,13 +144,13 @@ def _parts(
 ) -> dict[int, int]:
     """Add buffers for a chunk's parts of the values inside of a region; return their numbers."""
     numbers: dict[Root, int] = {root: n for n, root in enumerate(read.roots)}
-    result: ir.Value = region.nodes[0].results[0]
+    results = {read.root(result) for result in region.nodes[0].results}
     found: dict[int, int] = {}
     for node, parts in zip(region.nodes[1:], chunk.parts[1:], strict=True):
         for value, cut in zip(node.results, parts, strict=True):
             root = read.root(value)
             # A buffer is inside if the value that it is of is; views of others are not.
-            if root == value and root in numbers and root != read.root(result):
+            if root == value and root in numbers and root not in results:
                 old = values[numbers[root]]
                 share = 0 if cut is None else old.num_bytes * cut.size // shape_of(value)[cut.axis]
                 found[numbers[root]] = len(values)

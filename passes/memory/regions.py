@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.passes.fusion.grouping import OPERATOR
@@ -29,11 +30,12 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Region:
-    """rOperators and views between them, of which one result is used elsewhere.
+    """rOperators and views between them, of which the last one's results are used elsewhere.
 
     Attributes:
-        nodes: the first one computes that result, others follow in the reverse order of the block.
-        chunks: in the order in which they are computed; their parts of the result follow each
+        nodes: the first one computes these results, others follow in the reverse order of the
+            block.
+        chunks: in the order in which they are computed; their parts of the results follow each
             other.
     """
 
@@ -52,6 +54,21 @@ def intervals(size: int, count: int) -> list[tuple[int, int]]:
     return [(begin, min(begin + step, size)) for begin in range(0, size, step)]
 
 
+def first_used(op: ir.OpView) -> ir.Value:
+    """Return the first result of an rOperator that is used, or else the first one."""
+    used = [result for result in op.results if any(True for _ in result.uses)]
+    return (used or list(op.results))[0]
+
+
+def _on_axes(axes: Sequence[int | None], part: tuple[int, int]) -> Parts:
+    return tuple(None if axis is None else Cut(axis, *part) for axis in axes)
+
+
+def _used(op: ir.OpView, parts: Parts) -> list[tuple[ir.Value, Cut]]:
+    """Return the results that have a part, with it."""
+    return [(r, cut) for r, cut in zip(op.results, parts, strict=True) if cut is not None]
+
+
 class Regions:
     """Finds regions of an entry block."""
 
@@ -62,24 +79,54 @@ class Regions:
         self._place = {op.operation: n for n, op in enumerate(self._operations)}
 
     def ending_at(self, sink: ir.OpView, axis: int, count: int) -> Iterator[Region]:
-        """Yield regions whose result is that of an rOperator, cut along an axis, by growing size.
+        """Yield regions whose results are those of an rOperator, by growing size.
 
         Each has intermediates of its own.
+
+        Args:
+            sink: the rOperator.
+            axis: of its first result that is used; others are cut along the same loop.
+            count: number of chunks.
         """
-        cuts = [Cut(axis, *part) for part in intervals(shape_of(sink.results[0])[axis], count)]
+        if not self._may_be_cut(sink):
+            return
+        size = shape_of(first_used(sink))[axis]
+        parts = intervals(size, count)
         # Parts in the middle have borders on both sides.
-        nodes = self._grown(sink, cuts[len(cuts) // 2])
+        axes = self._axes(sink, axis, parts[len(parts) // 2])
+        if axes is None:
+            return
+        ends = [_on_axes(axes, part) for part in parts]
+        nodes = self._grown(sink, ends[len(ends) // 2])
         for end in _ends(nodes):
-            chunks = [self._chunk(nodes[:end], cut) for cut in cuts]
+            chunks = [self._chunk(nodes[:end], part) for part in ends]
             if None in chunks:
                 return
             yield Region(tuple(nodes[:end]), tuple(chunk for chunk in chunks if chunk))
 
-    def _grown(self, sink: ir.OpView, cut: Cut) -> list[ir.OpView]:
-        if not self._may_be_cut(sink):
-            return []
+    def _axes(
+        self, sink: ir.OpView, axis: int, part: tuple[int, int]
+    ) -> tuple[int | None, ...] | None:
+        """Return the axes of the results that one loop runs over; None where there are none."""
+        first = first_used(sink)
+        size = shape_of(first)[axis]
+        choices: list[list[int | None]] = []
+        for result in sink.results:
+            if result == first:
+                choices.append([axis])
+            elif any(True for _ in result.uses):
+                alike = [n for n, extent in enumerate(shape_of(result)) if extent == size]
+                choices.append([*alike])
+            else:
+                choices.append([None])
+        for axes in product(*choices):
+            if self._needed(sink, _on_axes(axes, part)) is not None:
+                return axes
+        return None
+
+    def _grown(self, sink: ir.OpView, ends: Parts) -> list[ir.OpView]:
         nodes: list[ir.OpView] = []
-        parts: dict[ir.Value, Cut | None] = {sink.results[0]: cut}
+        parts: dict[ir.Value, Cut | None] = dict(_used(sink, ends))
         inside: set[ir.Operation] = set()
         for place in range(self._place[sink.operation], -1, -1):
             op = self._operations[place]
@@ -88,7 +135,7 @@ class Regions:
             uses = [use for result in op.results for use in result.uses]
             if nodes and any(use.owner.operation not in inside for use in uses):
                 continue
-            of_results = _parts_of_results(op, parts)
+            of_results = ends if op == sink else _parts_of_results(op, parts)
             needed = None if of_results is None else self._needed(op, of_results)
             if needed is None:
                 if not nodes:
@@ -105,12 +152,12 @@ class Regions:
             return False
         return operation.name != OPERATOR or len(kernel_names(op)) == 1
 
-    def _chunk(self, nodes: Sequence[ir.OpView], cut: Cut) -> Chunk | None:
-        parts: dict[ir.Value, Cut | None] = {nodes[0].results[0]: cut}
+    def _chunk(self, nodes: Sequence[ir.OpView], ends: Parts) -> Chunk | None:
+        parts: dict[ir.Value, Cut | None] = dict(_used(nodes[0], ends))
         chosen: list[Parts] = []
         found: list[tuple[Cut | None, ...]] = []
         for op in nodes:
-            of_results = _parts_of_results(op, parts)
+            of_results = ends if op == nodes[0] else _parts_of_results(op, parts)
             needed = None if of_results is None else self._needed(op, of_results)
             if of_results is None or needed is None:
                 return None

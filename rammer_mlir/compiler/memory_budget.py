@@ -18,6 +18,7 @@ from rammer_mlir.passes.fusion.grouping import OPERATOR
 from rammer_mlir.passes.ir.cloning import copy_module
 from rammer_mlir.passes.ir.entry import entry_block, entry_function
 from rammer_mlir.passes.manager import run_pipeline
+from rammer_mlir.passes.memory.operator_steps import read_steps
 from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.passes.registry import PASSES
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
@@ -29,6 +30,12 @@ _CHUNKS = (2, 4, 8, 16)
 
 _TARGETS = (1.0, 0.6, 0.0)
 """Shares of the budget that chains are cut for: copies at the borders of chunks take memory too."""
+
+_HOPELESS = 2
+"""Chains are cut otherwise where their bytes in use are so many times the budget."""
+
+_MOST_CORRECTIONS = 4
+"""Limits that are tried for the least: places in memory take a little more than what is in use."""
 
 _NEARLY = 1.02
 """Times that differ by less are as good."""
@@ -120,6 +127,7 @@ class _Search:
         self._module, self._passes, self._budget = module, passes, budget
         self._formed = _count(module)
         self._tried = 0
+        self._known: dict[tuple[int, str], MemoryDecision | int] = {}
 
     def run(self) -> MemoryDecision:
         """Return the decision with the lowest predicted time of those that fit.
@@ -158,29 +166,43 @@ class _Search:
         """Raise the error that says how little is enough."""
         least = free.arena_bytes
         for chunks in (1, *_CHUNKS):
-            needed = self._needed(_Setting(1, chunks))
-            if needed < least:
-                least = min(least, self._needed(_Setting(needed, chunks)))
+            needed: MemoryDecision | int = 1
+            for _ in range(_MOST_CORRECTIONS):
+                if not isinstance(needed, int) or needed >= least:
+                    break
+                limit = needed
+                needed = self._trial(_Setting(limit, chunks), free)
+                if not isinstance(needed, int):
+                    least = limit
         raise OptionError(
             f"memory_budget: expected at least {least} bytes, the least that the intermediates of "
             f"this model fit into, found {self._budget}; give more, or a smaller batch"
         )
 
-    def _needed(self, setting: _Setting) -> int:
-        """Return the bytes that a setting needs, if its limit is too low; else its arena's."""
-        outcome = self._trial(setting, None)
-        return outcome if isinstance(outcome, int) else outcome.arena_bytes
-
     def _trial(self, setting: _Setting, free: MemoryDecision | None) -> MemoryDecision | int:
         """Plan a program; return what it takes, or the bytes that it would need."""
-        self._tried += 1
-        module, passes = copy_module(self._module), self._passes
+        module = copy_module(self._module)
         _run(module, setting.pipelined)
-        in_chunks = _count(module)
+        key = (setting.limit, _text(module))
+        if key not in self._known:
+            self._known[key] = self._planned(module, setting, free)
+        return self._known[key]
+
+    def _planned(
+        self, module: ir.Module, setting: _Setting, free: MemoryDecision | None
+    ) -> MemoryDecision | int:
+        passes, in_chunks = self._passes, _count(module)
+        if setting.target and (peak := _peak(module)) > _HOPELESS * setting.limit:
+            return peak
+        self._tried += 1
         _run(module, (*passes.shaped, *passes.tasks))
         before = _count(module)
-        _run(module, (*setting.recomputed, *passes.trial_buffers))
+        _run(module, setting.recomputed)
+        if setting.limit and (peak := _peak(module)) > setting.limit:
+            LOGGER.info("memory budget: %s: needs %d bytes", setting, peak)
+            return peak
         again = _count(module) - before
+        _run(module, passes.trial_buffers)
         try:
             _run(module, passes.program(setting.limit))
         except MemoryLimitError as error:
@@ -202,6 +224,16 @@ class _Search:
 def _count(module: ir.Module) -> int:
     """Return the number of rOperators."""
     return sum(op.operation.name == OPERATOR for op in entry_block(module).operations)
+
+
+def _text(module: ir.Module) -> str:
+    """Return what tells programs with other chunks apart: the entry function's operations."""
+    return "\n".join(str(op) for op in entry_block(module).operations)
+
+
+def _peak(module: ir.Module) -> int:
+    """Return the most bytes in use at once in the order of the rOperators."""
+    return read_steps(entry_block(module)).steps.peak
 
 
 def _run(module: ir.Module, passes: Passes) -> None:
