@@ -103,6 +103,8 @@ def leave(steps: Steps, gaps: Collection[Gap]) -> Repeated:
     repeats: list[bool] = []
 
     def renamed(step: Step) -> tuple[int, ...]:
+        if latest.keys().isdisjoint(step.reads):
+            return step.reads
         return tuple(latest.get(value, value) for value in step.reads)
 
     for number, step in enumerate(steps.steps):
@@ -119,7 +121,8 @@ def leave(steps: Steps, gaps: Collection[Gap]) -> Repeated:
             made.append(replace(repeated, reads=reads, writes=copies))
             origins.append(origin)
             repeats.append(True)
-        made.append(replace(step, reads=renamed(step)))
+        reads = renamed(step)
+        made.append(step if reads is step.reads else replace(step, reads=reads))
         origins.append(number)
         repeats.append(False)
     return Repeated(Steps(tuple(made), tuple(values)), tuple(origins), tuple(repeats))

@@ -13,6 +13,9 @@ from rammer_mlir.scheduling.recomputation.steps import Steps
 MOST_SETS = 1 << 13
 """Sets of gaps up to which all are tried."""
 
+_MOST_WORK = 1 << 17
+"""Steps of sequences that are looked at in all, where all sets are tried."""
+
 _MOST_TRIALS = 24
 """Gaps at the peak that are tried before one is left."""
 
@@ -53,12 +56,14 @@ def search(steps: Steps, limit: int, *, most_sets: int = MOST_SETS) -> Recomputa
     if steps.peak <= limit:
         return Recomputation((), leave(steps, ()), 0.0, 0.0, is_optimal=True)
     places = _places(steps)
+    aim = max(limit, steps.least_peak)  # What cannot be reached is not searched for.
+    most_sets = min(most_sets, _MOST_WORK // len(steps.steps))
     if prod(len(variants) + 1 for variants in places) <= most_sets:
-        found = min((_tried(steps, gaps) for gaps in _sets(places)), key=lambda t: t.rank(limit))
+        found = min((_tried(steps, gaps) for gaps in _sets(places)), key=lambda t: t.rank(aim))
         least = found.cost if found.peak <= limit else inf
         return Recomputation(found.gaps, found.repeated, found.cost, least, is_optimal=True)
-    greedy = (_greedy(steps, _shortened(places, length), limit) for length in _LENGTHS)
-    found = min((_dropped(steps, trial, limit) for trial in greedy), key=lambda t: t.rank(limit))
+    greedy = (_greedy(steps, _shortened(places, length), aim) for length in _LENGTHS)
+    found = min((_dropped(steps, trial, aim) for trial in greedy), key=lambda t: t.rank(aim))
     return Recomputation(
         found.gaps, found.repeated, found.cost, least_cost(steps, limit), is_optimal=False
     )
@@ -70,6 +75,8 @@ def least_cost(steps: Steps, limit: int) -> float:
     At each step the values that are only kept for later have to make room for what is too much
     there: the bound of a knapsack that may take parts.
     """
+    if steps.least_peak > limit:
+        return inf
     found = 0.0
     gaps = [variants[0] for variants in _places(steps)]
     for number, live in enumerate(steps.live_bytes):

@@ -79,10 +79,22 @@ class Steps:
             change[steps[-1] + 1] -= self.values[value].num_bytes
         return list(accumulate(change[:-1]))
 
-    @property
+    @cached_property
     def peak(self) -> int:
         """Most bytes in use at once."""
         return max(self.live_bytes, default=0)
+
+    @cached_property
+    def least_peak(self) -> int:
+        """Bytes that one step needs for itself, at most: no peak is lower."""
+        return max(
+            (
+                sum(self.values[v].num_bytes for v in {*s.reads, *s.writes}
+                    if self.values[v].is_counted)
+                for s in self.steps
+            ),
+            default=0,
+        )  # fmt: skip
 
     @property
     def cost(self) -> float:
