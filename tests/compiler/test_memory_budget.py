@@ -75,7 +75,7 @@ def test_random_models(seed: int) -> None:
     source = random_model(seed)
     free = compiled(source)
     arena = free.stats["arena_bytes"]
-    for share in (0.75, 0.5, 0.3):
+    for share in (0.7, 0.4):
         budget = int(share * arena)
         try:
             limited = compiled(source, memory_budget=budget)
@@ -89,7 +89,7 @@ def test_random_models(seed: int) -> None:
         assert_same(source, free, limited, exact=only_again)
 
 
-@pytest.mark.parametrize("share", [0.9, 0.3, 0.2, 0.15])
+@pytest.mark.parametrize("share", [0.3, 0.2])
 def test_values_computed_again_are_equal_bit_by_bit(share: float) -> None:
     source = training_step()
     free = compiled(source, policy="sequential")
