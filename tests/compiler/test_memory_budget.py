@@ -70,7 +70,9 @@ def test_half_the_memory(name: str) -> None:
     assert stats["arena_bytes"] == limited.stats["arena_bytes"]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed", [1, 3, 5, 6, 7, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 2, 4))]
+)
 def test_random_models(seed: int) -> None:
     source = random_model(seed)
     free = compiled(source)
