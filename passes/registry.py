@@ -34,10 +34,12 @@ from rammer_mlir.passes.rtask_minimize_barriers import MinimizeBarriers
 from rammer_mlir.passes.rtask_outline_regions import OutlineRegions
 from rammer_mlir.passes.rtask_pack_weights import PackWeights
 from rammer_mlir.passes.rtask_pad_channels import PadChannels
+from rammer_mlir.passes.rtask_pipeline import Pipeline
 from rammer_mlir.passes.rtask_plan_memory import PlanMemory
 from rammer_mlir.passes.rtask_prefer_external import PreferExternal
 from rammer_mlir.passes.rtask_print_designs import PrintDesigns
 from rammer_mlir.passes.rtask_print_schedule import PrintSchedule
+from rammer_mlir.passes.rtask_recompute import Recompute
 from rammer_mlir.passes.rtask_schedule import Schedule
 from rammer_mlir.passes.rtask_split_products import SplitProducts
 from rammer_mlir.passes.rtask_split_regions import SplitRegions
@@ -64,6 +66,7 @@ PASSES: tuple[type[Pass], ...] = (
     PadChannels,
     BlockChannels,
     FormOperators,
+    Pipeline,
     BlockWeights,
     Winograd,
     DecomposePad,
@@ -71,6 +74,7 @@ PASSES: tuple[type[Pass], ...] = (
     InlineComposites,
     PrintDesigns,
     Tile,
+    Recompute,
     Bufferize,
     PreferExternal,
     ApplyCosts,

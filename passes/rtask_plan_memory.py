@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,6 +18,9 @@ ARENA = "rtask.arena"
 SUM_BYTES = "rtask.intermediate_bytes"
 LIVE_BYTES = "rtask.live_bytes"
 
+_OFFSET = "rtask.offset"
+"""Attribute of a ``memref.alloc``: where a schedule within a limit has room for it."""
+
 
 @dataclass(frozen=True)
 class PlanMemory(Pass):
@@ -29,7 +32,7 @@ class PlanMemory(Pass):
         """Replace every ``memref.alloc`` of the entry function by a view of an arena argument."""
         scheduled = read_plan(module)
         graph = scheduled.builder.graph()
-        memory = plan_memory(graph, scheduled.plan)
+        memory = plan_memory(graph, scheduled.plan, _proposed(scheduled.builder.roots))
         roots = {root: number for number, root in enumerate(scheduled.builder.roots)}
         allocs = [op for op in entry_block(module).operations if _is_alloc(op)]
         arena_type = ir.MemRefType.get([memory.sizes.arena_bytes], ir.IntegerType.get_signless(8))
@@ -49,6 +52,27 @@ class PlanMemory(Pass):
                     view = memref.ViewOp(result.type, arena, start.result, [])
                 result.replace_all_uses_with(view.result)
             _erase_with_views(op.operation)
+
+
+def propose_offsets(roots: Sequence[ir.Value], offsets: Mapping[int, int]) -> None:
+    """Write on buffers where a schedule has room for them: byte offsets by number."""
+    for number, offset in offsets.items():
+        owner = roots[number].owner
+        assert not isinstance(owner, ir.Block), "an intermediate is no argument"
+        owner.operation.attributes[_OFFSET] = _integer(offset)
+
+
+def _proposed(roots: Sequence[ir.Value]) -> dict[int, int]:
+    attributes = {
+        number: root.owner.operation.attributes
+        for number, root in enumerate(roots)
+        if not isinstance(root.owner, ir.Block)
+    }
+    return {
+        number: ir.IntegerAttr(found[_OFFSET]).value
+        for number, found in attributes.items()
+        if _OFFSET in found
+    }
 
 
 def _erase_with_views(op: ir.Operation) -> None:

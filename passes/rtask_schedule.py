@@ -12,8 +12,10 @@ from rammer_mlir.passes.ir.code_modules import erase_unused_kernels
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.program.program_ir import OperatorCall, record_predictions, write_plan
 from rammer_mlir.passes.program.task_graph import graph_of_operators
+from rammer_mlir.passes.rtask_plan_memory import propose_offsets
 from rammer_mlir.passes.tiling.scratch import drop_scratch
 from rammer_mlir.scheduling.devices.catalog import find_device
+from rammer_mlir.scheduling.memory_limit import limited
 from rammer_mlir.scheduling.per_operator import one_by_one
 from rammer_mlir.scheduling.policies import get_policy
 from rammer_mlir.scheduling.policies.checked import ask
@@ -26,7 +28,8 @@ class Schedule(Pass):
 
     Costs are those of ``device``, a name or a file; if it synchronises as a whole only, rPrograms
     are supersteps. With ``per-operator``, each operator is an
-    rProgram of its own, to compare with.
+    rProgram of its own, to compare with. Where intermediates have to fit into ``memory`` bytes,
+    operators wait for those whose memory they take over; 0 is no limit.
     """
 
     name: ClassVar[str] = "rtask-schedule"
@@ -35,14 +38,22 @@ class Schedule(Pass):
     num_veus: int = 2
     per_operator: bool = False
     device: str = "cpu"
+    memory: int = 0
 
     def run(self, module: ir.Module) -> None:
         """Replace the rOperators of a module at the `buffers` stage by ``rtask.program``s."""
         if self.num_veus < 1:
             raise OptionError(f"number of vEUs: expected at least 1, found {self.num_veus}")
+        if self.memory < 0:
+            raise OptionError(f"memory: expected at least 0 bytes, found {self.memory}")
         policy = get_policy(self.policy)
         device = find_device(self.device).device(self.num_veus)
-        graph = graph_of_operators(module).graph()
+        builder = graph_of_operators(module)
+        graph = builder.graph()
+        if self.memory:
+            fitting = limited(graph, self.memory)
+            propose_offsets(builder.roots, fitting.offsets)
+            graph = fitting.graph
         plan = ask(policy, graph, device)
         if device.is_bulk_synchronous:
             plan = supersteps(graph, plan, device)

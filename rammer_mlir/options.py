@@ -34,6 +34,7 @@ class Option:
         words: what is expected, by default from the type: "a whole number".
         only_for: targets that have it, in words; every target where empty. A back end lists the
             names of those that it has.
+        is_bytes: whether it is a size in bytes, which the command line takes with a unit too.
     """
 
     default: object
@@ -42,6 +43,7 @@ class Option:
     metavar: str = ""
     words: str = ""
     only_for: str = ""
+    is_bytes: bool = False
 
 
 class Options(TypedDict, total=False):
@@ -100,6 +102,17 @@ class Options(TypedDict, total=False):
             "compute 3x3 convolutions with fewer multiplications where that is faster, on a CPU; "
             "rounding errors are some ten times as large",
             flag="--no-winograd",
+        ),
+    ]
+    memory_budget: Annotated[
+        int | None,
+        Option(
+            None,
+            "most bytes that intermediates may take: chains of operators are computed in chunks, "
+            "values computed again rather than kept, and operators wait for memory, until their "
+            "arena fits; on the command line also as 4MiB (default: no limit)",
+            metavar="BYTES",
+            is_bytes=True,
         ),
     ]
     rkernels: Annotated[

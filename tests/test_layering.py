@@ -40,7 +40,7 @@ CONCEPTS = (
     {"ir"},
     {"weights", "tiling", "program"},
     {"contractions", "design", "fusion"},
-    {"channels", "regions"},
+    {"channels", "memory", "regions"},
     {"winograd", "merging", "quantization"},
 )
 """The folders of the passes from the bottom up; the passes themselves are above all of them."""

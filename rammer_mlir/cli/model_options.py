@@ -128,7 +128,7 @@ def _add(parser: ArgumentParser, declared: Declared) -> None:
     parser.add_argument(
         declared.flag,
         dest=declared.name,
-        type=_READERS[declared.kind],
+        type=_num_bytes if option.is_bytes else _READERS[declared.kind],
         metavar=option.metavar or declared.name.upper(),
         help=f"{words}{shown}",
     )
@@ -193,6 +193,21 @@ def _count(text: str) -> int:
         return int(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"expected a whole number, found '{text}'") from error
+
+
+_UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def _num_bytes(text: str) -> int:
+    """Read a size: a number of bytes, or of KiB, MiB or GiB.
+
+    Raises:
+        argparse.ArgumentTypeError: if it is none.
+    """
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)", text)
+    if found is None or found[2] not in _UNITS:
+        raise argparse.ArgumentTypeError(f"expected bytes as 4194304 or 4MiB, found '{text}'")
+    return int(float(found[1]) * _UNITS[found[2]])
 
 
 _READERS = {str: str, int: _count, float: float}

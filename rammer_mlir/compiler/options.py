@@ -103,6 +103,7 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
     backend = find_backend(_check_target(target))
     get_policy(options["policy"])
     check_boundary(options["boundary"])
+    _check_budget(options["memory_budget"])
     asked, costs = _split_costs(options["costs"], target, backend)
     measured = asked == MEASURED
     described = backend.device if costs is None else find_device(costs)
@@ -250,6 +251,11 @@ def _check_supersteps(target: str, backend: Backend, costs: str | None, *, measu
             f"costs '{costs}': expected target cpu, which executes supersteps with few threads, "
             f"found '{target}'; choose another device or target"
         )
+
+
+def _check_budget(budget: int | None) -> None:
+    if budget is not None and budget < 0:
+        raise OptionError(f"memory_budget: expected at least 0 bytes, found {budget}")
 
 
 def _check_merge(merge: float | None, policy: str) -> float:

@@ -7,10 +7,12 @@ Passes are written as ``rammer-opt`` takes them. What a target does by itself, f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from rammer_mlir.compiler import steps
 from rammer_mlir.compiler.boundary import formed_operators
 from rammer_mlir.compiler.compile_options import CompileOptions
+from rammer_mlir.compiler.memory_budget import BudgetPasses, budget_stages
 from rammer_mlir.compiler.offload_choice import TrialPasses, choose_regions
 from rammer_mlir.compiler.quantization.quantize import quantization_of
 from rammer_mlir.compiler.region_forming import (
@@ -72,13 +74,17 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
     lower = steps.lower_to_threads if named is None else steps.lower_to_threads_of(named)
     emit = steps.compile_to_object if named is None else steps.compile_to_object_of(named)
     general = () if options.offload else _GENERAL_GRAPH
-    operators, tasks = _cpu_operators(options), _cpu_tasks(options, named)
-    trial = (*operators, *tasks, *_cpu_buffers(options, checked=False))
+    passes = BudgetPasses(
+        formed=(*general, *_cpu_formed(options)),
+        shaped=_cpu_shaped(options),
+        tasks=_cpu_tasks(options, named),
+        buffers=_cpu_buffers(options, checked=options.given["offload_check"]),
+        program=partial(_scheduled, options),
+        trial_buffers=_cpu_buffers(options, checked=False),
+    )
+    trial = (*_cpu_formed(options), *passes.shaped, *passes.tasks, *passes.trial_buffers)
     rest = (
-        Stage("operators", (*general, *operators)),
-        Stage("tasks", tasks),
-        Stage("buffers", _cpu_buffers(options, checked=options.given["offload_check"])),
-        Stage("program", _scheduled(options)),
+        *_to_program(options, passes),
         Stage("target", step=lower),
         Stage("llvm", step=steps.translate_to_llvm),
         Stage("object", step=emit),
@@ -87,7 +93,20 @@ def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tu
     return (*_regions(options, _cpu_code(options, named), trial, finals), *rest)
 
 
-def _cpu_operators(options: CompileOptions) -> tuple[str, ...]:
+def _to_program(options: CompileOptions, passes: BudgetPasses) -> tuple[Stage, ...]:
+    """Return the stages from `operators` to `program`, within the user's budget if there is one."""
+    budget = options.given["memory_budget"]
+    if budget is not None:
+        return budget_stages(passes, budget)
+    return (
+        Stage("operators", (*passes.formed, *passes.shaped)),
+        Stage("tasks", passes.tasks),
+        Stage("buffers", passes.buffers),
+        Stage("program", passes.program(0)),
+    )
+
+
+def _cpu_formed(options: CompileOptions) -> tuple[str, ...]:
     return (
         *_merged(options),
         "rtask-batch-products",
@@ -95,10 +114,11 @@ def _cpu_operators(options: CompileOptions) -> tuple[str, ...]:
         *_split_for_cpu(options),
         *_BLOCKED_CHANNELS,
         formed_operators(options),
-        "rtask-block-weights",
-        *_winograd(options),
-        *_FUSED_BODIES,
     )
+
+
+def _cpu_shaped(options: CompileOptions) -> tuple[str, ...]:
+    return ("rtask-block-weights", *_winograd(options), *_FUSED_BODIES)
 
 
 def _cpu_tasks(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
@@ -159,22 +179,25 @@ def emulated_stages(
 
 def _gpu_stages(options: CompileOptions, target: str) -> tuple[Stage, ...]:
     """Return the stages from `operators` to `program` for a GPU, named as by ``--target``."""
-    operators = (
+    formed = (
         *_merged(options),
         *_PACKED_WEIGHTS,
         *_split(options, _GPU_SPLIT_ROWS),
         formed_operators(options),
-        *_FUSED_BODIES,
     )
-    tasks = ("rtask-inline-composites", _tiled_for_gpu(options, target), *_SIMPLIFIED)
     buffers = ("rtask-bufferize", *_preferred(options))
+    passes = BudgetPasses(
+        formed=(*(() if options.offload else _GENERAL_GRAPH), *formed),
+        shaped=_FUSED_BODIES,
+        tasks=("rtask-inline-composites", _tiled_for_gpu(options, target), *_SIMPLIFIED),
+        buffers=buffers,
+        program=partial(_scheduled, options),
+        trial_buffers=buffers,
+    )
     code = (_generated_regions(options, target),)
     return (
-        *_regions(options, code, (*operators, *tasks, *buffers)),
-        Stage("operators", (*(() if options.offload else _GENERAL_GRAPH), *operators)),
-        Stage("tasks", tasks),
-        Stage("buffers", buffers),
-        Stage("program", _scheduled(options)),
+        *_regions(options, code, (*formed, *passes.shaped, *passes.tasks, *buffers)),
+        *_to_program(options, passes),
     )
 
 
@@ -300,12 +323,14 @@ def _offered(options: CompileOptions, target: str) -> str:
     return f" providers={','.join(options.rkernels)} target={target}"
 
 
-def _scheduled(options: CompileOptions) -> tuple[str, ...]:
+def _scheduled(options: CompileOptions, memory: int) -> tuple[str, ...]:
+    """Return the passes to the stage `program`, with a limit of memory in bytes, 0 for none."""
+    limit = f" memory={memory}" if memory else ""
     return (
         *([f"rtask-profile-kernels{{num-veus={options.num_veus}}}"] if options.measured else []),
         *applied_costs(options),
         f'rtask-schedule{{policy="{options.policy}" num-veus={options.num_veus}'
-        f' device="{options.device}"'
+        f' device="{options.device}"{limit}'
         f"{' per-operator=true' if options.given['per_operator'] else ''}}}",
         "rtask-minimize-barriers",
         *_folded(options),

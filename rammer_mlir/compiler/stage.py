@@ -15,6 +15,7 @@ from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.compile_options import CompileOptions
 from rammer_mlir.compiler.known_code import KnownCode
+from rammer_mlir.compiler.memory_decision import MemoryDecision
 from rammer_mlir.compiler.offload_decision import OffloadDecision
 from rammer_mlir.compiler.quantization.decisions import QuantizationReport
 from rammer_mlir.emulation.codegen.kernel import KernelCode
@@ -60,6 +61,7 @@ class Work:
         executor: where rKernels are measured; here, one by one, if None.
         decision: which regions foreign code generators compile, where that was chosen by cost.
         quantized: what became of regions that were to be quantized.
+        memory: how a budget for intermediates is kept, where there is one.
     """
 
     module: ir.Module
@@ -81,6 +83,7 @@ class Work:
     executor: Executor | None = None
     decision: OffloadDecision | None = None
     quantized: QuantizationReport | None = None
+    memory: MemoryDecision | None = None
 
     @contextmanager
     def timed(self, part: str) -> Generator[None]:

@@ -88,8 +88,9 @@ def _lower_to_threads(work: Work, machine: Machine) -> None:
 
 
 def _with_decision(work: Work, words: str) -> str:
-    """Add to a summary which regions were chosen by cost, and which were quantized."""
-    decided = (each.summary for each in (work.decision, work.quantized) if each is not None)
+    """Add to a summary which regions were chosen, which quantized, and how memory was saved."""
+    decisions = (work.decision, work.quantized, work.memory)
+    decided = (each.summary for each in decisions if each is not None)
     return "\n".join((words, *decided))
 
 

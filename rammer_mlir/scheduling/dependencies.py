@@ -1,6 +1,7 @@
 """Which rTasks an rTask must wait for: the producers' rTasks that write what it reads.
 
 Where rKernels update a buffer in place, also the latest of earlier operators that read or write it.
+Where a buffer takes over the memory of others, also the earlier operators that touch these.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class Dependencies:
             buffer: UpdatedBuffer(graph.buffers[buffer].num_elements) for buffer in self._updated
         }
         self._writers = self._index_uses()
+        self._users = self._index_users()
 
     def _index_uses(self) -> dict[int, _Writers]:
         found: dict[int, list[tuple[int, int, int, int]]] = {}
@@ -87,6 +89,16 @@ class Dependencies:
                 else:
                     found.setdefault(view.buffer, []).append((low, high, number, argument))
         return {buffer: _writers(sorted(rows)) for buffer, rows in found.items()}
+
+    def _index_users(self) -> dict[int, list[int]]:
+        """Return the operators that touch each buffer whose memory another one takes over."""
+        found: dict[int, list[int]] = {
+            before: [] for buffer in self._graph.buffers for before in buffer.after
+        }
+        for number, operator in enumerate(self._graph.operators if found else ()):
+            for buffer in {view.buffer for view in operator.operands} & found.keys():
+                found[buffer].append(number)
+        return found
 
     def _touched(self, number: int) -> dict[int, tuple[int, int]]:
         """Return the first and last element that an operator writes of each argument.
@@ -126,6 +138,27 @@ class Dependencies:
         for write in (*kernel.writes, *kernel.updates):
             if operator.operands[write.argument].buffer in self._updated:
                 yield from self._edges_of(consumer, write, kernels, after_reads=True)
+        if self._users:
+            yield from self._edges_of_memory(consumer, kernels)
+
+    def _edges_of_memory(self, consumer: int, kernels: Sequence[int]) -> Iterator[Edge]:
+        """Yield edges from all rTasks of each operator whose buffers' memory is taken over."""
+        operator = self._graph.operators[consumer]
+        kernel = operator.kernels[kernels[consumer]]
+        only_read = {read.argument for read in kernel.reads} - {
+            write.argument for write in (*kernel.writes, *kernel.updates)
+        }
+        earlier = {
+            user
+            for argument, view in enumerate(operator.operands)
+            if argument not in only_read
+            for before in self._graph.buffers[view.buffer].after
+            for user in self._users[before]
+            if user < consumer
+        }
+        for producer in sorted(earlier):
+            chosen = self._graph.operators[producer].kernels[kernels[producer]]
+            yield Edge(producer, _all_pairs(kernel.num_rtasks, chosen.num_rtasks))
 
     def _edges_of(
         self, consumer: int, access: Access, kernels: Sequence[int], *, after_reads: bool
@@ -208,6 +241,15 @@ class Dependencies:
             self._pairs[key] = overlap(read.boxes, write.boxes, key[2], key[3])
             self._kept += len(self._pairs[key].indices)
         return self._pairs[key]
+
+
+def _all_pairs(consumers: int, producers: int) -> TaskPairs:
+    """Return pairs in which each consumer rTask waits for every producer rTask."""
+    return TaskPairs(
+        row=np.zeros(consumers, dtype=np.int64),
+        indptr=np.array([0, producers], dtype=np.int64),
+        indices=np.arange(producers, dtype=np.int64),
+    )
 
 
 def _writers(rows: Sequence[tuple[int, int, int, int]]) -> _Writers:

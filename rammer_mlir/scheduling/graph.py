@@ -116,12 +116,20 @@ class Buffer:
     """Memory that rOperators read and write.
 
     Every element is written by exactly one rTask, unless an rKernel updates the buffer.
+
+    Attributes:
+        name: for people.
+        num_elements, element_bytes: its size.
+        kind: who gives it.
+        after: numbers of buffers whose memory it takes over: it is written when all operators that
+            come before the writer and touch one of these have ended.
     """
 
     name: str
     num_elements: int
     element_bytes: int
     kind: BufferKind
+    after: tuple[int, ...] = ()
 
     @property
     def num_bytes(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,11 +38,18 @@ class MemoryPlan:
     sizes: MemorySizes
 
 
-def plan_memory(graph: TaskGraph, plan: Plan) -> MemoryPlan:
+def plan_memory(
+    graph: TaskGraph, plan: Plan, proposed: Mapping[int, int] | None = None
+) -> MemoryPlan:
     """Place the intermediates of a graph in one arena.
 
     Two buffers may share memory if, in the plan's happens-before order, every rTask that touches
     one ends before any rTask that touches the other starts.
+
+    Args:
+        graph: the graph.
+        plan: a schedule of it.
+        proposed: byte offsets by buffer number, taken where the arena is smaller with them.
 
     Raises:
         ScheduleError: if the plan's waits block each other.
@@ -54,9 +61,31 @@ def plan_memory(graph: TaskGraph, plan: Plan) -> MemoryPlan:
         if buffer.kind == "intermediate"
     }
     live = _largest_live_set(graph, sizes)
-    offsets = pack(sizes, _conflicts(lives, sizes), live)
-    arena = max((offsets[number] + size for number, size in sizes.items()), default=0)
+    conflicts = _conflicts(lives, sizes)
+    offsets = pack(sizes, conflicts, live)
+    if (
+        proposed
+        and _fit(proposed, sizes, conflicts)
+        and _top(proposed, sizes) < _top(offsets, sizes)
+    ):
+        offsets = dict(proposed)
+    arena = _top(offsets, sizes)
     return MemoryPlan(offsets, MemorySizes(arena, sum(sizes.values()), live))
+
+
+def _top(offsets: Mapping[int, int], sizes: Mapping[int, int]) -> int:
+    return max((offsets[number] + size for number, size in sizes.items()), default=0)
+
+
+def _fit(
+    offsets: Mapping[int, int], sizes: Mapping[int, int], conflicts: Mapping[int, Sequence[int]]
+) -> bool:
+    """Whether all buffers have a place, and those that conflict none in common."""
+    return offsets.keys() >= sizes.keys() and all(
+        offsets[a] + sizes[a] <= offsets[b] or offsets[b] + sizes[b] <= offsets[a]
+        for a, others in conflicts.items()
+        for b in others
+    )
 
 
 def aligned(num_bytes: int) -> int:

@@ -19,7 +19,7 @@ from tests.cli.tools import save_layer
 
 OTHER: dict[str, Any] = {
     "policy": "sequential", "num_veus": 7, "costs": "h100", "boundary": "cost",
-    "merge": 2.0, "winograd": False,
+    "merge": 2.0, "winograd": False, "memory_budget": 1 << 20,
     "watchdog": 9, "per_operator": True, "offload_seconds": 5.0,
     "offload_check": True, "fallback": "host",
     "quantize": 16, "calibration": {"x": np.ones((1, 4, 8), np.float32)},

@@ -102,7 +102,8 @@ class Backend(ABC):
         assert work.image is not None
         offload = {} if work.decision is None else {"offload": work.decision.stats()}
         quantized = {} if work.quantized is None else {"quantize": work.quantized.stats()}
-        stats = {"seconds": work.seconds, **work.stats, **offload, **quantized}
+        memory = {} if work.memory is None else {"memory_budget": work.memory.stats()}
+        stats = {"seconds": work.seconds, **work.stats, **offload, **quantized, **memory}
         return Code(work.image, work.binary or work.text.encode(), stats, work.kernel, work.objects)
 
     @abstractmethod

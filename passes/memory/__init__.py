@@ -1,0 +1,1 @@
+"""Less memory for intermediates: which rOperators touch which buffers, and how to shorten that."""

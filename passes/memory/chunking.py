@@ -1,0 +1,158 @@
+"""Which region to compute in chunks: the one that lowers the bytes in use most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.structured import shape_of
+from rammer_mlir.passes.memory.cut_functions import Parts
+from rammer_mlir.passes.memory.operator_steps import OperatorSteps, Root
+from rammer_mlir.passes.memory.regions import Chunk, Region, Regions, first_used
+from rammer_mlir.scheduling.recomputation.steps import Step, Steps, Value
+
+_REACH = 16
+"""rOperators behind the peak that a region may end at."""
+
+_MOST_OPERATORS = 40
+"""rOperators of a region."""
+
+_NEARLY = 0.9
+"""Of regions that save nearly as much as the best one, that with the least work is chosen."""
+
+_MOST_EXTRA = 1.0
+"""Work that windows may add to a region, as a share of its own."""
+
+
+_POWER = 6
+"""Sums of so high powers are small where no rOperator has much more in use than others."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A region, how much lower chunks make the peaks, and the share of work that they add."""
+
+    region: Region
+    saved: float
+    extra: float
+
+
+def choose_region(read: OperatorSteps, regions: Regions, count: int, limit: int) -> Region | None:
+    """Return a region around the peak whose chunks save bytes; None if there is none.
+
+    Args:
+        read: the rOperators.
+        regions: of the same block.
+        count: number of chunks.
+        limit: bytes; savings below it do not count.
+    """
+    live = read.steps.live_bytes
+    before = _height(live, limit)
+    peak = max(range(len(live)), key=live.__getitem__, default=0)
+    found: list[Found] = []
+    for region in _around(read, regions, peak, count):
+        extra = _extra_work(read, region)
+        in_chunks = _live_in_chunks(read, region)
+        saved = before - _height(in_chunks, limit)
+        if extra <= _MOST_EXTRA and in_chunks[peak] < live[peak] and saved > 0:
+            found.append(Found(region, saved, extra))
+    if not found:
+        return None
+    most = max(each.saved for each in found)
+    return min(
+        (each for each in found if each.saved >= _NEARLY * most),
+        key=lambda each: (each.extra, -each.saved),
+    ).region
+
+
+def _around(read: OperatorSteps, regions: Regions, peak: int, count: int) -> Iterator[Region]:
+    for sink in read.operators[peak : peak + _REACH]:
+        for axis, size in enumerate(shape_of(first_used(sink))):
+            if size < 2:
+                continue
+            for region in regions.ending_at(sink, axis, count):
+                if len(region.operators) > _MOST_OPERATORS:
+                    break
+                yield region
+
+
+def _extra_work(read: OperatorSteps, region: Region) -> float:
+    """Return how much of its own work a region does once more."""
+    cost = {op.operation: s.cost for op, s in zip(read.operators, read.steps.steps, strict=True)}
+    own = added = 0.0
+    for number, node in enumerate(region.nodes):
+        if node.operation in cost:
+            share = sum(_share(node, chunk.parts[number]) for chunk in region.chunks)
+            own += cost[node.operation]
+            added += cost[node.operation] * (share - 1)
+    return added / max(own, 1.0)
+
+
+def _share(node: ir.OpView, parts: Parts) -> float:
+    """Return how much of a node's results a part is."""
+    return max(
+        cut.size / shape_of(result)[cut.axis]
+        for result, cut in zip(node.results, parts, strict=True)
+        if cut is not None
+    )
+
+
+def _height(live: Sequence[int], limit: int) -> float:
+    """Return how far the bytes in use are above a limit, high peaks above all."""
+    return sum((size / 2**20) ** _POWER for size in live if size > limit)
+
+
+def _live_in_chunks(read: OperatorSteps, region: Region) -> list[int]:
+    """Return the most bytes in use at a chunk of each rOperator."""
+    steps, origins = _in_chunks(read, region)
+    most = [0] * len(read.operators)
+    for origin, size in zip(origins, steps.live_bytes, strict=True):
+        most[origin] = max(most[origin], size)
+    return most
+
+
+def _in_chunks(read: OperatorSteps, region: Region) -> tuple[Steps, list[int]]:
+    """Return the steps with a region in chunks, and the rOperator that each is a part of."""
+    number = {op.operation: n for n, op in enumerate(read.operators)}
+    inside = [number[op.operation] for op in region.operators]
+    sink = inside[-1]
+    values = list(read.steps.values)
+    made: list[Step] = []
+    origins: list[int] = []
+    for current, step in enumerate(read.steps.steps):
+        if current == sink:
+            for chunk in region.chunks:
+                parts = _parts(read, region, chunk, values)
+                for each in inside:
+                    old = read.steps.steps[each]
+                    writes = old.writes if each == sink else _renamed(old.writes, parts)
+                    made.append(Step(_renamed(old.reads, parts), writes))
+                    origins.append(each)
+        elif current not in inside:
+            made.append(step)
+            origins.append(current)
+    return Steps(tuple(made), tuple(values)), origins
+
+
+def _renamed(numbers: Sequence[int], parts: dict[int, int]) -> tuple[int, ...]:
+    return tuple(parts.get(n, n) for n in numbers)
+
+
+def _parts(
+    read: OperatorSteps, region: Region, chunk: Chunk, values: list[Value]
+) -> dict[int, int]:
+    """Add buffers for a chunk's parts of the values inside of a region; return their numbers."""
+    numbers: dict[Root, int] = {root: n for n, root in enumerate(read.roots)}
+    results = {read.root(result) for result in region.nodes[0].results}
+    found: dict[int, int] = {}
+    for node, parts in zip(region.nodes[1:], chunk.parts[1:], strict=True):
+        for value, cut in zip(node.results, parts, strict=True):
+            root = read.root(value)
+            # A buffer is inside if the value that it is of is; views of others are not.
+            if root == value and root in numbers and root not in results:
+                old = values[numbers[root]]
+                share = 0 if cut is None else old.num_bytes * cut.size // shape_of(value)[cut.axis]
+                found[numbers[root]] = len(values)
+                values.append(Value(share, old.is_counted))
+    return found

@@ -1,0 +1,173 @@
+"""Functions of rOperators that compute a part of their result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rammer_mlir.bindings import ir, tensor
+from rammer_mlir.passes.fusion.grouping import is_cloned
+from rammer_mlir.passes.ir.cloning import ValueMap, clone_into, rename_operands
+from rammer_mlir.passes.ir.entry import CODEGEN, COMPOSITE, functions, symbol_name
+from rammer_mlir.passes.ir.outline import Outliner, clone_constants
+from rammer_mlir.passes.ir.structured import captured_values, is_generic
+from rammer_mlir.passes.memory.cut_emission import emit_part, part_type, result_cuts
+from rammer_mlir.passes.memory.cuts import Cut, Needed, operand_cuts
+
+Parts = tuple[Cut | None, ...]
+"""The part of each result; None for one that is not needed."""
+
+
+@dataclass
+class CutFunctions:
+    """The functions of a module's rOperators, and those for parts that were made of them."""
+
+    module: ir.Module
+    _known: dict[tuple[str, Parts], Needed | None] = field(
+        default_factory=dict[tuple[str, "Parts"], "Needed | None"]
+    )
+
+    def __post_init__(self) -> None:
+        """Index the functions by name."""
+        self._outliner = Outliner(self.module)
+        self._functions = {symbol_name(f): f for f in functions(self.module)}
+
+    def argument_cuts(self, name: str, parts: Parts) -> Needed | None:
+        """Return the parts of a function's arguments that parts of its results need.
+
+        None where the parts cannot be computed alone.
+        """
+        key = (name, parts)
+        if key not in self._known:
+            self._known[key] = self._argument_cuts(name, parts)
+        return self._known[key]
+
+    def _argument_cuts(self, name: str, parts: Parts) -> Needed | None:
+        attributes = self._functions[name].operation.attributes
+        block = _body(self._functions[name])
+        if block is None or CODEGEN in attributes or COMPOSITE in attributes:
+            return None
+        *operations, end = block.operations
+        wanted: dict[ir.Value, set[Cut | None]] = {}
+        for value, cut in zip(end.operation.operands, parts, strict=True):
+            if isinstance(value.owner, ir.Block):
+                return None
+            if cut is not None:
+                wanted.setdefault(value, set()).add(cut)
+        return _argument_parts(block, operations, wanted)
+
+    def part(self, name: str, parts: Parts) -> str:
+        """Return the name of the function that computes those results that have a part."""
+        block = _body(self._functions[name])
+        needed = self.argument_cuts(name, parts)
+        assert block is not None and needed is not None
+        arguments = list(block.arguments)
+        types = [
+            value.type if part is None else part_type(value, part)
+            for value, part in zip(arguments, needed, strict=True)
+        ]
+        returned = list(list(block.operations)[-1].operation.operands)
+
+        def body(given: Sequence[ir.Value]) -> list[ir.Value]:
+            emitter = _Emitter(dict(zip(arguments, given, strict=True)))
+            found = zip(returned, parts, strict=True)
+            return [emitter.part(value, cut) for value, cut in found if cut is not None]
+
+        return self._outliner.function(f"{name}_part", types, body)
+
+
+def _body(function: ir.OpView) -> ir.Block | None:
+    blocks = list(function.operation.regions[0].blocks)
+    return blocks[0] if blocks else None
+
+
+def _argument_parts(
+    block: ir.Block, operations: Sequence[ir.OpView], wanted: dict[ir.Value, set[Cut | None]]
+) -> Needed | None:
+    """Follow parts from returned values back to the arguments, each of which has one part."""
+    for op in reversed(operations):
+        parts = [
+            (number, part)
+            for number, result in enumerate(op.operation.results)
+            for part in wanted.get(result, ())
+        ]
+        if is_cloned(op):
+            if not all(_can_cut_clone(op) for _, part in parts if part is not None):
+                return None
+            continue
+        if not parts:
+            continue
+        needs = {None if part is None else _hashed(op, n, part) for n, part in parts}
+        # A value has one part, which all that its operation computes has in common.
+        if None in needs or len(needs) != 1:
+            return None
+        (needed,) = needs
+        assert needed is not None
+        for value, part in zip(op.operation.operands, needed, strict=True):
+            wanted.setdefault(value, set()).add(part)
+        for value in captured_values(op):
+            wanted.setdefault(value, set()).add(None)
+    found = [wanted.get(argument, {None}) for argument in block.arguments]
+    if any(len(parts) != 1 for parts in found):
+        return None
+    return [part for parts in found for part in parts]
+
+
+def _hashed(op: ir.OpView, number: int, cut: Cut) -> tuple[Cut | None, ...] | None:
+    needed = operand_cuts(op, number, cut)
+    return None if needed is None else tuple(needed)
+
+
+def _can_cut_clone(op: ir.OpView) -> bool:
+    """Whether an operation that gives the same everywhere can give less of it."""
+    if op.operation.name == "tensor.empty" or is_generic(op):
+        return True
+    value = op.operation.attributes["value"] if op.operation.name == "arith.constant" else None
+    return isinstance(value, ir.DenseElementsAttr) and value.is_splat
+
+
+@dataclass
+class _Emitter:
+    """Emits the computation of parts at the current insertion point, each once."""
+
+    arguments: ValueMap
+    _parts: dict[tuple[ir.Value, Cut], ir.Value] = field(
+        default_factory=dict[tuple[ir.Value, Cut], ir.Value]
+    )
+    _wholes: ValueMap = field(default_factory=dict[ir.Value, ir.Value])
+
+    def part(self, value: ir.Value, cut: Cut | None) -> ir.Value:
+        if isinstance(value.owner, ir.Block):
+            return self.arguments[value]
+        if cut is None:
+            clone_constants(value, self._wholes, ir.InsertionPoint.current)
+            return self._wholes[value]
+        if (value, cut) not in self._parts:
+            self._emit(value.owner.opview, ir.OpResult(value).result_number, cut)
+        return self._parts[value, cut]
+
+    def _emit(self, op: ir.OpView, number: int, cut: Cut) -> None:
+        value = op.operation.results[number]
+        name = op.operation.name
+        if name == "tensor.empty":
+            kind = ir.RankedTensorType(part_type(value, cut))
+            self._parts[value, cut] = tensor.EmptyOp(list(kind.shape), kind.element_type).result
+            return
+        if name == "arith.constant":
+            copy = clone_into(op, {}, ir.InsertionPoint.current)
+            splat = ir.DenseElementsAttr(copy.attributes["value"]).get_splat_value()
+            kind = part_type(value, cut)
+            copy.attributes["value"] = ir.DenseElementsAttr.get_splat(kind, splat)
+            copy.results[0].set_type(kind)
+            self._parts[value, cut] = copy.results[0]
+            return
+        needed = operand_cuts(op, number, cut)
+        assert needed is not None
+        operands = [self.part(v, c) for v, c in zip(op.operation.operands, needed, strict=True)]
+        captured = {v: self.part(v, None) for v in captured_values(op)}
+        copy = emit_part(op, number, cut, operands, ir.InsertionPoint.current)
+        rename_operands(copy, captured)
+        for result, (old, part) in enumerate(
+            zip(op.operation.results, result_cuts(op, number, cut), strict=True)
+        ):
+            self._parts[old, part] = copy.results[result]

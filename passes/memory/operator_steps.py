@@ -1,0 +1,160 @@
+"""From the rOperators of an entry function to the steps that recomputation is searched on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.dialects.rtask.external import read_external
+from rammer_mlir.passes.base import OperationError
+from rammer_mlir.passes.fusion.grouping import OPERATOR
+from rammer_mlir.passes.fusion.placement import Placement, Storage, place
+from rammer_mlir.passes.ir.constant_pad import find_constant_pad
+from rammer_mlir.passes.ir.layout import Layout
+from rammer_mlir.passes.ir.structured import element_bytes, shape_of
+from rammer_mlir.scheduling.memory import aligned
+from rammer_mlir.scheduling.recomputation.steps import Step, Steps, Value
+
+Root = ir.Value | int
+"""The value whose buffer holds a tensor, or the number of the output that it lies in."""
+
+
+@dataclass(frozen=True)
+class OperatorSteps:
+    """The rOperators of a block in their order, and the buffers between them.
+
+    Attributes:
+        operators: one for each step.
+        roots: one for each value.
+        steps: what is searched on; costs are scalar operations, and bytes that are moved.
+        placement: where each tensor lies.
+        padded: buffers that are parts of padded ones, into which their producers write.
+    """
+
+    operators: tuple[ir.OpView, ...]
+    roots: tuple[Root, ...]
+    steps: Steps
+    placement: Placement
+    padded: Mapping[Root, Root]
+
+    def root(self, value: ir.Value) -> Root:
+        """Return the buffer that a tensor lies in."""
+        return _root(self.placement, self.padded, value)
+
+
+def read_steps(block: ir.Block, kernels: Mapping[str, ir.OpView] | None = None) -> OperatorSteps:
+    """Read the rOperators of an entry block on tensors.
+
+    Args:
+        block: behind `rtask-form-operators`.
+        kernels: descriptions of the rKernels by name, for what rOperators cost; None to count bytes
+            alone.
+
+    Raises:
+        OperationError: if an rOperator has none of these rKernels.
+    """
+    placement = place(block)
+    padded = _padded(block, placement)
+    operators = tuple(op for op in block.operations if op.operation.name == OPERATOR)
+    numbers: dict[Root, int] = {}
+    values: list[Value] = []
+
+    def number(value: ir.Value) -> int:
+        root = _root(placement, padded, value)
+        if root not in numbers:
+            numbers[root] = len(numbers)
+            values.append(_value(root, value))
+        return numbers[root]
+
+    steps = tuple(
+        Step(
+            reads=tuple(dict.fromkeys(map(number, op.operation.operands))),
+            writes=tuple(map(number, op.operation.results)),
+            cost=_bytes(op) if kernels is None else _cost(op, kernels),
+            is_repeatable=_is_repeatable(op, placement, padded, kernels or {}),
+        )
+        for op in operators
+    )
+    return OperatorSteps(operators, tuple(numbers), Steps(steps, tuple(values)), placement, padded)
+
+
+def _padded(block: ir.Block, placement: Placement) -> dict[Root, Root]:
+    """Return the buffers that `rtask-decompose-pad` makes parts of padded ones."""
+    found: dict[Root, Root] = {}
+    for op in block.operations:
+        pad = find_constant_pad(op)
+        if pad is not None:
+            root = _storage(placement, pad.source).root
+            if not isinstance(root, int) and not isinstance(root.owner, ir.Block):
+                found.setdefault(root, op.operation.results[0])
+    return found
+
+
+def _root(placement: Placement, padded: Mapping[Root, Root], value: ir.Value) -> Root:
+    root = _storage(placement, value).root
+    while root in padded:
+        root = padded[root]
+    return root
+
+
+def _storage(placement: Placement, value: ir.Value) -> Storage:
+    """Return where a tensor lies; one that is to be copied first has memory of its own."""
+    own = Storage(value, Layout.row_major(shape_of(value)))
+    return placement.storage.get(value, own)
+
+
+def _value(root: Root, value: ir.Value) -> Value:
+    if isinstance(root, int):
+        return Value(tensor_bytes(value), is_counted=False)
+    return Value(aligned(tensor_bytes(root)), is_counted=not isinstance(root.owner, ir.Block))
+
+
+def tensor_bytes(value: ir.Value) -> int:
+    """Return the bytes of a tensor's elements."""
+    return prod(shape_of(value)) * element_bytes(value.type)
+
+
+def kernel_names(op: ir.OpView) -> list[str]:
+    """Return the functions that an rOperator may call."""
+    kernels = ir.ArrayAttr(op.operation.attributes["kernels"])
+    return [ir.FlatSymbolRefAttr(reference).value for reference in kernels]
+
+
+def _bytes(op: ir.OpView) -> int:
+    return sum(map(tensor_bytes, (*op.operation.operands, *op.operation.results)))
+
+
+def _cost(op: ir.OpView, kernels: Mapping[str, ir.OpView]) -> int:
+    first, *_ = kernel_names(op)
+    if first not in kernels:
+        raise OperationError(
+            op, f"expected rKernels, found @{first} on whole tensors: run rtask-tile first"
+        )
+    attributes = kernels[first].operation.attributes
+    rtasks, operations = (
+        ir.IntegerAttr(attributes[key]).value for key in ("num_rtasks", "operations")
+    )
+    return rtasks * operations + _bytes(op)
+
+
+def _is_repeatable(
+    op: ir.OpView,
+    placement: Placement,
+    padded: Mapping[Root, Root],
+    kernels: Mapping[str, ir.OpView],
+) -> bool:
+    """Whether an rOperator gives the same results once more, each in a buffer of its own.
+
+    Code from elsewhere may keep a state.
+    """
+    own = all(
+        isinstance(root := _root(placement, padded, value), int) or root == value
+        for value in op.operation.results
+    )
+    described = [kernels[name] for name in kernel_names(op) if name in kernels]
+    return own and not any(
+        read_external(kernel.operation) is not None or "updates" in kernel.operation.attributes
+        for kernel in described
+    )

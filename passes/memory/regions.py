@@ -1,0 +1,211 @@
+"""Chains of rOperators that can be computed part by part, from their last result backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.fusion.grouping import OPERATOR
+from rammer_mlir.passes.ir.constant_pad import PAD
+from rammer_mlir.passes.ir.structured import shape_of
+from rammer_mlir.passes.memory.cut_functions import CutFunctions, Parts
+from rammer_mlir.passes.memory.cuts import Cut, Needed, operand_cuts
+from rammer_mlir.passes.memory.operator_steps import kernel_names
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """What one chunk of a region computes.
+
+    Attributes:
+        parts: of each node's results; None for one that nobody uses.
+        needed: the parts of each node's operands; None for the whole.
+    """
+
+    parts: tuple[Parts, ...]
+    needed: tuple[tuple[Cut | None, ...], ...]
+
+
+@dataclass(frozen=True)
+class Region:
+    """rOperators and views between them, of which the last one's results are used elsewhere.
+
+    Attributes:
+        nodes: the first one computes these results, others follow in the reverse order of the
+            block.
+        chunks: in the order in which they are computed; their parts of the results follow each
+            other.
+    """
+
+    nodes: tuple[ir.OpView, ...]
+    chunks: tuple[Chunk, ...]
+
+    @property
+    def operators(self) -> list[ir.OpView]:
+        """The rOperators in the order of the block."""
+        return [op for op in reversed(self.nodes) if op.operation.name == OPERATOR]
+
+
+def intervals(size: int, count: int) -> list[tuple[int, int]]:
+    """Cut a dimension into at most so many parts, all but the last one of equal size."""
+    step = -(-size // count)
+    return [(begin, min(begin + step, size)) for begin in range(0, size, step)]
+
+
+def first_used(op: ir.OpView) -> ir.Value:
+    """Return the first result of an rOperator that is used, or else the first one."""
+    used = [result for result in op.results if any(True for _ in result.uses)]
+    return (used or list(op.results))[0]
+
+
+def _on_axes(axes: Sequence[int | None], part: tuple[int, int]) -> Parts:
+    return tuple(None if axis is None else Cut(axis, *part) for axis in axes)
+
+
+def _used(op: ir.OpView, parts: Parts) -> list[tuple[ir.Value, Cut]]:
+    """Return the results that have a part, with it."""
+    return [(r, cut) for r, cut in zip(op.results, parts, strict=True) if cut is not None]
+
+
+class Regions:
+    """Finds regions of an entry block."""
+
+    def __init__(self, block: ir.Block, functions: CutFunctions, fixed: set[ir.Operation]) -> None:
+        """Begin with a block; operations that are ``fixed`` are in no region."""
+        self._functions, self._fixed = functions, fixed
+        self._operations = list(block.operations)
+        self._place = {op.operation: n for n, op in enumerate(self._operations)}
+
+    def ending_at(self, sink: ir.OpView, axis: int, count: int) -> Iterator[Region]:
+        """Yield regions whose results are those of an rOperator, by growing size.
+
+        Each has intermediates of its own.
+
+        Args:
+            sink: the rOperator.
+            axis: of its first result that is used; others are cut along the same loop.
+            count: number of chunks.
+        """
+        if not self._may_be_cut(sink):
+            return
+        size = shape_of(first_used(sink))[axis]
+        parts = intervals(size, count)
+        # Parts in the middle have borders on both sides.
+        axes = self._axes(sink, axis, parts[len(parts) // 2])
+        if axes is None:
+            return
+        ends = [_on_axes(axes, part) for part in parts]
+        nodes = self._grown(sink, ends[len(ends) // 2])
+        for end in _ends(nodes):
+            chunks = [self._chunk(nodes[:end], part) for part in ends]
+            if None in chunks:
+                return
+            yield Region(tuple(nodes[:end]), tuple(chunk for chunk in chunks if chunk))
+
+    def _axes(
+        self, sink: ir.OpView, axis: int, part: tuple[int, int]
+    ) -> tuple[int | None, ...] | None:
+        """Return the axes of the results that one loop runs over; None where there are none."""
+        first = first_used(sink)
+        size = shape_of(first)[axis]
+        choices: list[list[int | None]] = []
+        for result in sink.results:
+            if result == first:
+                choices.append([axis])
+            elif any(True for _ in result.uses):
+                alike = [n for n, extent in enumerate(shape_of(result)) if extent == size]
+                choices.append([*alike])
+            else:
+                choices.append([None])
+        for axes in product(*choices):
+            if self._needed(sink, _on_axes(axes, part)) is not None:
+                return axes
+        return None
+
+    def _grown(self, sink: ir.OpView, ends: Parts) -> list[ir.OpView]:
+        nodes: list[ir.OpView] = []
+        parts: dict[ir.Value, Cut | None] = dict(_used(sink, ends))
+        inside: set[ir.Operation] = set()
+        for place in range(self._place[sink.operation], -1, -1):
+            op = self._operations[place]
+            if not any(result in parts for result in op.results) or not self._may_be_cut(op):
+                continue
+            uses = [use for result in op.results for use in result.uses]
+            if nodes and any(use.owner.operation not in inside for use in uses):
+                continue
+            of_results = ends if op == sink else _parts_of_results(op, parts)
+            needed = None if of_results is None else self._needed(op, of_results)
+            if needed is None:
+                if not nodes:
+                    return []
+                continue
+            nodes.append(op)
+            inside.add(op.operation)
+            _add(parts, op, needed)
+        return nodes
+
+    def _may_be_cut(self, op: ir.OpView) -> bool:
+        operation = op.operation
+        if operation in self._fixed:
+            return False
+        return operation.name != OPERATOR or len(kernel_names(op)) == 1
+
+    def _chunk(self, nodes: Sequence[ir.OpView], ends: Parts) -> Chunk | None:
+        parts: dict[ir.Value, Cut | None] = dict(_used(nodes[0], ends))
+        chosen: list[Parts] = []
+        found: list[tuple[Cut | None, ...]] = []
+        for op in nodes:
+            of_results = ends if op == nodes[0] else _parts_of_results(op, parts)
+            needed = None if of_results is None else self._needed(op, of_results)
+            if of_results is None or needed is None:
+                return None
+            chosen.append(of_results)
+            found.append(tuple(needed))
+            _add(parts, op, needed)
+        return Chunk(tuple(chosen), tuple(found))
+
+    def _needed(self, op: ir.OpView, parts: Parts) -> Needed | None:
+        if op.operation.name == OPERATOR:
+            return self._functions.argument_cuts(kernel_names(op)[0], parts)
+        (cut,) = parts
+        return None if cut is None else operand_cuts(op, 0, cut)
+
+
+def _parts_of_results(op: ir.OpView, parts: Mapping[ir.Value, Cut | None]) -> Parts | None:
+    """Return the part of each result; None if one is needed as a whole, or along another axis.
+
+    Results that are cut alike get one part: they are computed by the same loops.
+    """
+    used = [result for result in op.results if result in parts]
+    cuts = [cut for result in used if (cut := parts[result]) is not None]
+    if not cuts or len(cuts) < len(used):
+        return None
+    sizes = {(cut.axis, shape_of(r)[cut.axis]) for r, cut in zip(used, cuts, strict=True)}
+    if len(sizes) == 1:
+        hull = Cut(cuts[0].axis, min(c.begin for c in cuts), max(c.end for c in cuts))
+        cuts = [hull] * len(cuts)
+    chosen = dict(zip(used, cuts, strict=True))
+    return tuple(chosen.get(result) for result in op.results)
+
+
+def _ends(nodes: Sequence[ir.OpView]) -> Iterator[int]:
+    """Yield numbers of nodes that make a region: up to an rOperator or a padding, which is new."""
+    new = 0
+    for end, node in enumerate(nodes, 1):
+        is_new = node.operation.name in (OPERATOR, PAD)
+        new += is_new
+        if is_new and new > 1:
+            yield end
+
+
+def _add(parts: dict[ir.Value, Cut | None], op: ir.OpView, needed: Needed) -> None:
+    """Note what an operation needs; None for a value that is needed as a whole, or in two ways."""
+    for value, cut in zip(op.operation.operands, needed, strict=True):
+        before = parts.get(value, cut)
+        if cut is None or before is None or before.axis != cut.axis:
+            parts[value] = None
+        else:
+            begin, end = min(before.begin, cut.begin), max(before.end, cut.end)
+            parts[value] = Cut(cut.axis, begin, end)

@@ -1,0 +1,124 @@
+"""`rtask-pipeline`: chains of rOperators are computed chunk by chunk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir, tensor
+from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.fusion.grouping import OPERATOR
+from rammer_mlir.passes.ir.entry import callers, entry_block, functions, symbol_name
+from rammer_mlir.passes.ir.outline import create_operator
+from rammer_mlir.passes.memory.chunking import choose_region
+from rammer_mlir.passes.memory.cut_emission import emit_part, part_type, slice_of
+from rammer_mlir.passes.memory.cut_functions import CutFunctions
+from rammer_mlir.passes.memory.cuts import Cut
+from rammer_mlir.passes.memory.operator_steps import kernel_names, read_steps
+from rammer_mlir.passes.memory.regions import Chunk, Region, Regions
+
+_MOST_REGIONS = 64
+"""Regions of one model."""
+
+
+@dataclass(frozen=True)
+class Pipeline(Pass):
+    """Compute chains of rOperators in ``chunks``, so that their intermediates need less memory.
+
+    A chain is cut along a dimension that is a parallel loop of each of its rOperators; parts of
+    the last result are concatenated in place. Windows of convolutions make the parts overlap, and
+    what is in two parts is computed twice. Regions are those that lower the bytes in use in the
+    order of the rOperators, from the highest peak on, until they fit into ``memory`` bytes.
+    """
+
+    name: ClassVar[str] = "rtask-pipeline"
+
+    chunks: int = 4
+    memory: int = 0
+
+    def run(self, module: ir.Module) -> None:
+        """Rewrite the entry function behind `rtask-form-operators`."""
+        if self.chunks < 2:
+            raise OptionError(f"{self.name}: chunks: expected at least 2, found {self.chunks}")
+        if self.memory < 0:
+            raise OptionError(f"{self.name}: memory: expected at least 0, found {self.memory}")
+        block, cut_functions = entry_block(module), CutFunctions(module)
+        fixed: set[ir.Operation] = set()
+        replaced: set[str] = set()
+        for _ in range(_MOST_REGIONS):
+            read = read_steps(block)
+            if read.steps.peak <= self.memory:
+                break
+            regions = Regions(block, cut_functions, fixed)
+            region = choose_region(read, regions, self.chunks, self.memory)
+            if region is None:
+                break
+            replaced |= {name for op in region.operators for name in kernel_names(op)}
+            fixed |= _emit(region, cut_functions)
+        _erase_uncalled(module, replaced)
+
+
+def _emit(region: Region, cut_functions: CutFunctions) -> set[ir.Operation]:
+    """Replace a region by its chunks; return their operations."""
+    sink = region.nodes[0]
+    made: set[ir.Operation] = set()
+    slices: dict[tuple[ir.Value, Cut], ir.Value] = {}
+    with ir.InsertionPoint(sink), sink.location:
+        ends = [_emit_chunk(region, chunk, cut_functions, slices, made) for chunk in region.chunks]
+        for result, cut in zip(sink.results, region.chunks[0].parts[0], strict=True):
+            if cut is not None:
+                joined = tensor.ConcatOp(result.type, cut.axis, [end[result] for end in ends])
+                made.add(joined.operation)
+                result.replace_all_uses_with(joined.result)
+    for node in region.nodes:
+        node.operation.erase()
+    return made
+
+
+def _emit_chunk(
+    region: Region,
+    chunk: Chunk,
+    cut_functions: CutFunctions,
+    slices: dict[tuple[ir.Value, Cut], ir.Value],
+    made: set[ir.Operation],
+) -> dict[ir.Value, ir.Value]:
+    """Emit the operations of a chunk; return its parts of the region's results."""
+    parts: dict[ir.Value, tuple[ir.Value, Cut]] = {}
+
+    def part_of(value: ir.Value, cut: Cut | None) -> ir.Value:
+        if value in parts:
+            whole, of = parts[value]
+            assert cut is not None, "values of a region are never read whole"
+            return slice_of(whole, Cut(cut.axis, cut.begin - of.begin, cut.end - of.begin))
+        if cut is None:
+            return value
+        if (value, cut) not in slices:
+            slices[value, cut] = slice_of(value, cut)
+        return slices[value, cut]
+
+    for number in reversed(range(len(region.nodes))):
+        node, cuts = region.nodes[number], chunk.parts[number]
+        needed = chunk.needed[number]
+        operands = [part_of(v, c) for v, c in zip(node.operation.operands, needed, strict=True)]
+        ip = ir.InsertionPoint.current
+        used = [(r, c) for r, c in zip(node.results, cuts, strict=True) if c is not None]
+        if node.operation.name == OPERATOR:
+            function = cut_functions.part(kernel_names(node)[0], cuts)
+            kinds = [part_type(result, cut) for result, cut in used]
+            copy = create_operator(function, operands, kinds, node.location, ip)
+        else:
+            copy = emit_part(node, 0, used[0][1], operands, ip)
+        made.add(copy)
+        for (result, cut), new in zip(used, copy.results, strict=True):
+            parts[result] = new, cut
+    sink = region.nodes[0]
+    return {result: parts[result][0] for result in sink.results if result in parts}
+
+
+def _erase_uncalled(module: ir.Module, names: set[str]) -> None:
+    called = callers(module)
+    for function in list(functions(module)):
+        name = symbol_name(function)
+        if name in names and name not in called:
+            function.operation.erase()

@@ -1,0 +1,102 @@
+"""`rtask-recompute`: values that are kept for long are computed again instead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.fusion.grouping import VIEWS
+from rammer_mlir.passes.ir.cloning import ValueMap, clone_into, rename_operands
+from rammer_mlir.passes.ir.entry import entry_block
+from rammer_mlir.passes.ir.kernels import described_kernels
+from rammer_mlir.passes.memory.operator_steps import OperatorSteps, Root, read_steps
+from rammer_mlir.scheduling.recomputation.gaps import Repeated
+from rammer_mlir.scheduling.recomputation.search import search
+
+_MOST_ROUNDS = 4
+"""Searches in a row: what is computed again may read values that are computed again in turn."""
+
+
+@dataclass(frozen=True)
+class Recompute(Pass):
+    """Clone rOperators in front of late readers, so that intermediates fit into ``memory`` bytes.
+
+    Values that are only kept for later are dropped, the cheapest ones to compute again first
+    (Dali; checkpoints of Chen et al., 2016). Bytes are those in use in the order of the rOperators:
+    `rtask-schedule` with the same ``memory`` keeps to it. Where they cannot fit, the choice with
+    the lowest peak is taken. Results stay equal bit by bit: a clone calls the same rKernels.
+    """
+
+    name: ClassVar[str] = "rtask-recompute"
+
+    memory: int = 0
+
+    def run(self, module: ir.Module) -> None:
+        """Clone rOperators of the entry function behind `rtask-tile`."""
+        if self.memory < 1:
+            raise OptionError(f"{self.name}: memory: expected at least 1 byte, found {self.memory}")
+        block, kernels = entry_block(module), described_kernels(module)
+        for _ in range(_MOST_ROUNDS):
+            read = read_steps(block, kernels)
+            found = search(read.steps, self.memory)
+            if not found.gaps or found.peak >= read.steps.peak:
+                return
+            _clone(block, read, found.repeated)
+
+
+def _clone(block: ir.Block, read: OperatorSteps, repeated: Repeated) -> None:
+    """Bring the operators of a block into a sequence with repetitions."""
+    copies: dict[Root, ir.Value] = {}
+    place = 0
+    for origin, is_again in zip(repeated.origins, repeated.is_again, strict=True):
+        op = read.operators[origin].operation
+        if not is_again:
+            rename_operands(op, _renamed(op, read, copies, ir.InsertionPoint(op)))
+            place += 1
+            continue
+        reader = read.operators[place].operation
+        ip = ir.InsertionPoint(reader)
+        clone = op.clone(ip=ip).operation
+        rename_operands(clone, _renamed(op, read, copies, ir.InsertionPoint(clone)))
+        for old, new in zip(op.results, clone.results, strict=True):
+            if not isinstance(read.root(old), int):
+                copies[read.root(old)] = new
+    _erase_unused_views(block)
+
+
+def _renamed(
+    op: ir.Operation, read: OperatorSteps, copies: dict[Root, ir.Value], ip: ir.InsertionPoint
+) -> ValueMap:
+    """Return the latest copy of each operand, behind the same views."""
+    mapping: ValueMap = {}
+    for value in op.operands:
+        root = read.root(value)
+        if root in copies and value not in mapping:
+            assert not isinstance(root, int)
+            _view_again(value, root, {root: copies[root]}, mapping, ip)
+    return mapping
+
+
+def _view_again(
+    value: ir.Value, root: ir.Value, known: ValueMap, mapping: ValueMap, ip: ir.InsertionPoint
+) -> None:
+    """Add a copy of a view of a root to a mapping."""
+    chain: list[ir.OpView] = []
+    current = value
+    while current != root:
+        owner = current.owner
+        assert not isinstance(owner, ir.Block), "a view of a root begins there"
+        chain.append(owner.opview)
+        current = owner.operation.operands[0]
+    for view in reversed(chain):
+        clone_into(view, known, ip)
+    mapping[value] = known[value]
+
+
+def _erase_unused_views(block: ir.Block) -> None:
+    for op in reversed(list(block.operations)):
+        if op.operation.name in VIEWS and not any(True for _ in op.operation.results[0].uses):
+            op.operation.erase()

@@ -1,0 +1,243 @@
+"""Programs whose arena keeps to a budget: chunks and recomputation, tried until the arena fits.
+
+A trial is a copy of the formed rOperators that takes all passes up to the arena's placement. What
+counts is the arena that it gets, and the predicted time among those that fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.compiler.memory_decision import MemoryDecision
+from rammer_mlir.compiler.stage import Stage, Work
+from rammer_mlir.errors import OptionError
+from rammer_mlir.lowering.registry import LOWERING_PASSES
+from rammer_mlir.passes.fusion.grouping import OPERATOR
+from rammer_mlir.passes.ir.cloning import copy_module
+from rammer_mlir.passes.ir.entry import entry_block, entry_function
+from rammer_mlir.passes.manager import run_pipeline
+from rammer_mlir.passes.memory.operator_steps import read_steps
+from rammer_mlir.passes.program.program_ir import read_plan
+from rammer_mlir.passes.registry import PASSES
+from rammer_mlir.passes.rtask_plan_memory import memory_sizes
+from rammer_mlir.scheduling.memory_limit import MemoryLimitError
+from rammer_mlir.support.log import LOGGER
+
+_CHUNKS = (2, 4, 8, 16)
+"""Parts of a chain that are tried, in this order."""
+
+_TARGETS = (1.0, 0.6, 0.0)
+"""Shares of the budget that chains are cut for: copies at the borders of chunks take memory too."""
+
+_HOPELESS = 2
+"""Chains are cut otherwise where their bytes in use are so many times the budget."""
+
+_MOST_CORRECTIONS = 4
+"""Limits that are tried for the least: places in memory take a little more than what is in use."""
+
+_NEARLY = 1.02
+"""Times that differ by less are as good."""
+
+Passes = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BudgetPasses:
+    """The passes of the stages `operators` to `program`.
+
+    Attributes:
+        formed: up to `rtask-form-operators`.
+        shaped: from there to the end of `operators`.
+        tasks: of the stage `tasks`.
+        buffers: of the stage `buffers`.
+        program: returns those of `program` for a limit of memory, 0 for none.
+        trial_buffers: ``buffers`` without what only checks.
+    """
+
+    formed: Passes
+    shaped: Passes
+    tasks: Passes
+    buffers: Passes
+    program: Callable[[int], Passes]
+    trial_buffers: Passes
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What is done for the budget.
+
+    Attributes:
+        limit: bytes that the schedule keeps to; 0 for none.
+        chunks: parts that chains are computed in; 1 for none.
+        target: bytes that chains are cut for.
+    """
+
+    limit: int = 0
+    chunks: int = 1
+    target: int = 0
+
+    @property
+    def pipelined(self) -> Passes:
+        """The pass that cuts chains into chunks, if there are some."""
+        if self.chunks < 2:
+            return ()
+        return (f"rtask-pipeline{{chunks={self.chunks} memory={self.target}}}",)
+
+    @property
+    def recomputed(self) -> Passes:
+        """The pass that computes values again, if memory is limited."""
+        return (f"rtask-recompute{{memory={self.limit}}}",) if self.limit else ()
+
+
+def budget_stages(passes: BudgetPasses, budget: int) -> tuple[Stage, ...]:
+    """Return the stages from `operators` to `program` that keep to a budget in bytes."""
+
+    def choose(work: Work) -> None:
+        work.memory = _Search(work.module, passes, budget).run()
+        _run(work.module, (*_setting(work).pipelined, *passes.shaped))
+
+    def recompute(work: Work) -> None:
+        _run(work.module, _setting(work).recomputed)
+
+    def schedule(work: Work) -> None:
+        _run(work.module, passes.program(_setting(work).limit))
+
+    return (
+        Stage("operators", passes.formed, choose),
+        Stage("tasks", passes.tasks, recompute),
+        Stage("buffers", passes.buffers),
+        Stage("program", step=schedule),
+    )
+
+
+def _setting(work: Work) -> _Setting:
+    decision = work.memory
+    assert decision is not None, "it was made in the stage `operators`"
+    if not decision.is_limited:
+        return _Setting()
+    return _Setting(decision.budget, decision.chunks, decision.target)
+
+
+class _Search:
+    """Trials of one model."""
+
+    def __init__(self, module: ir.Module, passes: BudgetPasses, budget: int) -> None:
+        self._module, self._passes, self._budget = module, passes, budget
+        self._formed = _count(module)
+        self._tried = 0
+        self._known: dict[tuple[int, str], MemoryDecision | int] = {}
+
+    def run(self) -> MemoryDecision:
+        """Return the decision with the lowest predicted time of those that fit.
+
+        Raises:
+            OptionError: if none does.
+        """
+        free = self._trial(_Setting(), None)
+        assert isinstance(free, MemoryDecision)
+        if free.arena_bytes <= self._budget:
+            return free
+        found: list[MemoryDecision] = []
+        for setting in self._settings():
+            outcome = self._trial(setting, free)
+            if not isinstance(outcome, MemoryDecision) or outcome.arena_bytes > self._budget:
+                continue
+            found.append(outcome)
+            # Only what is computed again leaves much to gain by other chunks.
+            if not outcome.again or outcome.seconds <= _NEARLY * free.seconds:
+                break
+        if not found:
+            self._refuse(free)
+        best = min(found, key=lambda decision: decision.seconds)
+        best = replace(best, tried=self._tried)
+        LOGGER.info("%s", " ".join(best.summary.split()))
+        return best
+
+    def _settings(self) -> Iterator[_Setting]:
+        """Yield settings in the order in which they are tried, those that change little first."""
+        yield _Setting(self._budget)
+        for chunks in _CHUNKS:
+            for share in _TARGETS:
+                yield _Setting(self._budget, chunks, int(share * self._budget))
+
+    def _refuse(self, free: MemoryDecision) -> None:
+        """Raise the error that says how little is enough."""
+        least = free.arena_bytes
+        for chunks in (1, *_CHUNKS):
+            needed: MemoryDecision | int = 1
+            for _ in range(_MOST_CORRECTIONS):
+                if not isinstance(needed, int) or needed >= least:
+                    break
+                limit = needed
+                needed = self._trial(_Setting(limit, chunks), free)
+                if not isinstance(needed, int):
+                    least = limit
+        raise OptionError(
+            f"memory_budget: expected at least {least} bytes, the least that the intermediates of "
+            f"this model fit into, found {self._budget}; give more, or a smaller batch"
+        )
+
+    def _trial(self, setting: _Setting, free: MemoryDecision | None) -> MemoryDecision | int:
+        """Plan a program; return what it takes, or the bytes that it would need."""
+        module = copy_module(self._module)
+        _run(module, setting.pipelined)
+        key = (setting.limit, _text(module))
+        if key not in self._known:
+            self._known[key] = self._planned(module, setting, free)
+        return self._known[key]
+
+    def _planned(
+        self, module: ir.Module, setting: _Setting, free: MemoryDecision | None
+    ) -> MemoryDecision | int:
+        passes, in_chunks = self._passes, _count(module)
+        if setting.target and (peak := _peak(module)) > _HOPELESS * setting.limit:
+            return peak
+        self._tried += 1
+        _run(module, (*passes.shaped, *passes.tasks))
+        before = _count(module)
+        _run(module, setting.recomputed)
+        if setting.limit and (peak := _peak(module)) > setting.limit:
+            LOGGER.info("memory budget: %s: needs %d bytes", setting, peak)
+            return peak
+        again = _count(module) - before
+        _run(module, passes.trial_buffers)
+        try:
+            _run(module, passes.program(setting.limit))
+        except MemoryLimitError as error:
+            LOGGER.info("memory budget: %s: needs %d bytes", setting, error.needed)
+            return error.needed
+        arena = memory_sizes(entry_function(module)).arena_bytes
+        seconds = read_plan(module).plan.predicted_seconds
+        LOGGER.info("memory budget: %s: %d bytes, %.3f ms", setting, arena, seconds * 1e3)
+        first = (
+            MemoryDecision(self._budget, arena, arena, seconds, seconds) if free is None else free
+        )
+        return MemoryDecision(
+            self._budget, first.free_bytes, arena, first.free_seconds, seconds,
+            chunks=setting.chunks, target=setting.target, formed=self._formed,
+            in_chunks=in_chunks, again=again, is_limited=bool(setting.limit), tried=self._tried,
+        )  # fmt: skip
+
+
+def _count(module: ir.Module) -> int:
+    """Return the number of rOperators."""
+    return sum(op.operation.name == OPERATOR for op in entry_block(module).operations)
+
+
+def _text(module: ir.Module) -> str:
+    """Return what tells programs with other chunks apart: the entry function's operations."""
+    return "\n".join(str(op) for op in entry_block(module).operations)
+
+
+def _peak(module: ir.Module) -> int:
+    """Return the most bytes in use at once in the order of the rOperators."""
+    return read_steps(entry_block(module)).steps.peak
+
+
+def _run(module: ir.Module, passes: Passes) -> None:
+    if passes:
+        run_pipeline(
+            module, f"builtin.module({','.join(passes)})", passes=(*PASSES, *LOWERING_PASSES)
+        )

@@ -1,0 +1,63 @@
+"""What meeting a memory budget has come to."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class MemoryDecision:
+    """How a program keeps to a budget for its intermediates.
+
+    Attributes:
+        budget: bytes that the user allows.
+        free_bytes: size of the arena without a budget.
+        arena_bytes: size of the program's.
+        free_seconds: predicted time of the program without a budget.
+        seconds: that of the program.
+        chunks: parts that chains are computed in; 1 for none.
+        target: bytes that chains were cut for.
+        formed: rOperators that were formed.
+        in_chunks: rOperators behind `rtask-pipeline`.
+        again: rOperators that `rtask-recompute` has added.
+        is_limited: whether rOperators wait for memory.
+        tried: programs that were planned.
+    """
+
+    budget: int
+    free_bytes: int
+    arena_bytes: int
+    free_seconds: float
+    seconds: float
+    chunks: int = 1
+    target: int = 0
+    formed: int = 0
+    in_chunks: int = 0
+    again: int = 0
+    is_limited: bool = False
+    tried: int = 1
+
+    def stats(self) -> dict[str, float]:
+        """Return all of it by name, for JSON."""
+        return asdict(self)
+
+    @property
+    def summary(self) -> str:
+        """Return it in words, as a line of a program's summary."""
+        budget = f"memory budget    {_mebibytes(self.budget)}: "
+        if not self.is_limited:
+            return f"{budget}kept without a change"
+        done = ["rOperators wait for memory"]
+        if self.chunks > 1:
+            done.append(f"{self.in_chunks} in {self.chunks} chunks of {self.formed}")
+        if self.again:
+            done.append(f"{self.again} computed again")
+        return (
+            f"{budget}{_mebibytes(self.arena_bytes)} instead of {_mebibytes(self.free_bytes)}; "
+            f"{', '.join(done)}; predicted {self.seconds * 1e3:.3f} ms instead of "
+            f"{self.free_seconds * 1e3:.3f} ms ({self.tried} programs tried)"
+        )
+
+
+def _mebibytes(num_bytes: int) -> str:
+    return f"{num_bytes / 2**20:.2f} MiB"

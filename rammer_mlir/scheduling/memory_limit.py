@@ -1,0 +1,174 @@
+"""Graphs whose schedules keep to a limit of memory: buffers take over the memory of earlier ones.
+
+A policy runs whatever is ready, and so keeps more values alive than the graph's order does. Here
+intermediates get places in the graph's order; whoever writes a buffer then waits for all uses of
+those that lay there before (anti-dependencies), so that these places hold in any schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from rammer_mlir.errors import ScheduleError
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.memory import aligned
+from rammer_mlir.scheduling.packing import pack
+
+
+class MemoryLimitError(ScheduleError):
+    """Intermediates do not fit into a limit; ``needed`` bytes are enough."""
+
+    def __init__(self, limit: int, needed: int) -> None:
+        """Name both."""
+        self.needed = needed
+        super().__init__(
+            f"memory: expected intermediates that fit into {limit} bytes, found {needed} in the "
+            "order of the graph; recompute values, cut operators into chunks, or give more"
+        )
+
+
+Span = tuple[int, int]
+"""First and last operator that touches a buffer."""
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A place in memory: its buffer, first byte, and the byte behind its last one."""
+
+    buffer: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Limited:
+    """A graph with anti-dependencies, and the byte offsets of buffers that they make possible."""
+
+    graph: TaskGraph
+    offsets: Mapping[int, int]
+
+
+def limited(graph: TaskGraph, limit: int) -> Limited:
+    """Return the graph with anti-dependencies, so that intermediates fit into a limit.
+
+    Buffers go round in the memory there is (next fit), so that operators wait for old ones.
+
+    Args:
+        graph: the graph.
+        limit: bytes.
+
+    Raises:
+        MemoryLimitError: if they do not fit in the graph's order, one operator after the other.
+    """
+    sizes = {
+        number: aligned(buffer.num_bytes)
+        for number, buffer in enumerate(graph.buffers)
+        if buffer.kind == "intermediate"
+    }
+    spans = live_spans(graph, sizes)
+    sizes = {number: sizes[number] for number in spans}
+    offsets = _next_fit(sizes, spans, limit)
+    if offsets is None:
+        offsets = _packed(sizes, spans)
+        needed = max((offsets[number] + size for number, size in sizes.items()), default=0)
+        if needed > limit:
+            raise MemoryLimitError(limit, needed)
+    blocks = [_Block(b, offsets[b], offsets[b] + sizes[b]) for b in sizes]
+    after = _predecessors(sorted(blocks, key=lambda block: spans[block.buffer]), spans)
+    buffers = tuple(
+        replace(buffer, after=after.get(number, ())) for number, buffer in enumerate(graph.buffers)
+    )
+    return Limited(replace(graph, buffers=buffers), offsets)
+
+
+def live_spans(graph: TaskGraph, sizes: Mapping[int, int]) -> dict[int, Span]:
+    """Return the first and last operator of each buffer that has a size and is touched."""
+    found: dict[int, Span] = {}
+    for number, operator in enumerate(graph.operators):
+        for view in operator.operands:
+            if view.buffer in sizes:
+                found[view.buffer] = (found.get(view.buffer, (number, number))[0], number)
+    return found
+
+
+def _next_fit(
+    sizes: Mapping[int, int], spans: Mapping[int, Span], limit: int
+) -> dict[int, int] | None:
+    """Return offsets below the limit, each behind the one placed before; None if none are found."""
+    offsets: dict[int, int] = {}
+    position = 0
+    live: list[int] = []
+    for buffer in sorted(spans, key=lambda b: (spans[b], b)):
+        live = [other for other in live if spans[other][1] >= spans[buffer][0]]
+        taken = sorted((offsets[other], offsets[other] + sizes[other]) for other in live)
+        gaps = _gaps(taken, limit)
+        size = sizes[buffer]
+        fitting = [
+            max(begin, position) if begin <= position <= end - size else begin
+            for begin, end in gaps
+            if end - begin >= size
+        ]
+        if not fitting:
+            return None
+        ahead = [start for start in fitting if start >= position]
+        offsets[buffer] = min(ahead or fitting)
+        position = offsets[buffer] + size
+        live.append(buffer)
+    return offsets
+
+
+def _gaps(taken: list[tuple[int, int]], limit: int) -> list[tuple[int, int]]:
+    gaps: list[tuple[int, int]] = []
+    position = 0
+    for begin, end in taken:
+        if begin > position:
+            gaps.append((position, begin))
+        position = max(position, end)
+    if limit > position:
+        gaps.append((position, limit))
+    return gaps
+
+
+def _packed(sizes: Mapping[int, int], spans: Mapping[int, Span]) -> dict[int, int]:
+    """Return offsets in as little memory as is found for the graph's order."""
+    conflicts: dict[int, list[int]] = {number: [] for number in sizes}
+    live: list[int] = []
+    most = total = 0
+    for buffer in sorted(spans, key=lambda b: (spans[b], b)):
+        ended = [other for other in live if spans[other][1] < spans[buffer][0]]
+        live = [other for other in live if spans[other][1] >= spans[buffer][0]]
+        total += sizes[buffer] - sum(sizes[other] for other in ended)
+        most = max(most, total)
+        for other in live:
+            conflicts[buffer].append(other)
+            conflicts[other].append(buffer)
+        live.append(buffer)
+    return pack(sizes, conflicts, most)
+
+
+def _predecessors(blocks: list[_Block], spans: Mapping[int, Span]) -> dict[int, tuple[int, ...]]:
+    """Return, for each buffer, those that lay in its place before, the latest ones alone.
+
+    Args:
+        blocks: in the order of their first use.
+        spans: when they are in use.
+    """
+    resting: list[_Block] = []
+    found: dict[int, tuple[int, ...]] = {}
+    for block in blocks:
+        kept: list[_Block] = []
+        before: set[int] = set()
+        for other in resting:
+            if other.end <= block.begin or block.end <= other.begin:
+                kept.append(other)
+                continue
+            before.add(other.buffer)
+            # Of an earlier buffer only the bytes beside the new one are still to be awaited.
+            if other.begin < block.begin:
+                kept.append(_Block(other.buffer, other.begin, block.begin))
+            if block.end < other.end:
+                kept.append(_Block(other.buffer, block.end, other.end))
+        found[block.buffer] = tuple(sorted(before))
+        resting = [*kept, block]
+    return found

@@ -1,0 +1,205 @@
+"""Which gaps to leave: all sets of few gaps, else the best ones in turn, with a lower bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, product
+from math import inf, prod
+
+from rammer_mlir.scheduling.recomputation.gaps import Gap, Repeated, find_gaps, leave
+from rammer_mlir.scheduling.recomputation.steps import Steps
+
+MOST_SETS = 1 << 13
+"""Sets of gaps up to which all are tried."""
+
+_MOST_WORK = 1 << 17
+"""Steps of sequences that are looked at in all, where all sets are tried."""
+
+_MOST_TRIALS = 24
+"""Gaps at the peak that are tried before one is left."""
+
+_LENGTHS = (1, 2, 4, 8, 16, 64)
+"""Most steps that are repeated for one value, in searches of their own."""
+
+
+@dataclass(frozen=True)
+class Recomputation:
+    """What a search found.
+
+    Attributes:
+        gaps: those that are left.
+        repeated: the sequence with them.
+        cost: of the steps that are computed again.
+        least_cost: no choice that fits costs less; infinite where none fits.
+        is_optimal: whether all choices were tried.
+    """
+
+    gaps: tuple[Gap, ...]
+    repeated: Repeated
+    cost: float
+    least_cost: float
+    is_optimal: bool
+
+    @property
+    def peak(self) -> int:
+        """Most bytes in use at once."""
+        return self.repeated.steps.peak
+
+
+def search(steps: Steps, limit: int, *, most_sets: int = MOST_SETS) -> Recomputation:
+    """Return the cheapest gaps whose sequence uses no more bytes at once than a limit.
+
+    Where none is found, return that with the lowest peak. Where there are more than ``most_sets``
+    sets of gaps, gaps are left one by one and need not be the cheapest.
+    """
+    if steps.peak <= limit:
+        return Recomputation((), leave(steps, ()), 0.0, 0.0, is_optimal=True)
+    places = _places(steps)
+    aim = max(limit, steps.least_peak)  # What cannot be reached is not searched for.
+    most_sets = min(most_sets, _MOST_WORK // len(steps.steps))
+    if prod(len(variants) + 1 for variants in places) <= most_sets:
+        found = min((_tried(steps, gaps) for gaps in _sets(places)), key=lambda t: t.rank(aim))
+        least = found.cost if found.peak <= limit else inf
+        return Recomputation(found.gaps, found.repeated, found.cost, least, is_optimal=True)
+    greedy = (_greedy(steps, _shortened(places, length), aim) for length in _LENGTHS)
+    found = min((_dropped(steps, trial, aim) for trial in greedy), key=lambda t: t.rank(aim))
+    return Recomputation(
+        found.gaps, found.repeated, found.cost, least_cost(steps, limit), is_optimal=False
+    )
+
+
+def least_cost(steps: Steps, limit: int) -> float:
+    """Return a lower bound for the cost of any choice that fits; infinite where none can.
+
+    At each step the values that are only kept for later have to make room for what is too much
+    there: the bound of a knapsack that may take parts.
+    """
+    if steps.least_peak > limit:
+        return inf
+    found = 0.0
+    gaps = [variants[0] for variants in _places(steps)]
+    for number, live in enumerate(steps.live_bytes):
+        if live > limit:
+            found = max(found, _knapsack(steps, gaps, number, live - limit))
+    return found
+
+
+def _knapsack(steps: Steps, gaps: Sequence[Gap], number: int, excess: float) -> float:
+    offers: list[tuple[float, int]] = []
+    for gap in gaps:
+        size = steps.values[gap.value].num_bytes
+        if gap.spans(number) and size:
+            step = steps.steps[steps.producers[gap.value]]
+            # One more computation gives all results of its step.
+            offers.append((step.cost / len(step.writes) / size, size))
+    cost = 0.0
+    for price, size in sorted(offers):
+        if excess <= 0:
+            break
+        cost += price * min(size, excess)
+        excess -= size
+    return inf if excess > 0 else cost
+
+
+@dataclass(frozen=True)
+class _Trial:
+    gaps: tuple[Gap, ...]
+    repeated: Repeated
+    cost: float
+
+    @property
+    def peak(self) -> int:
+        return self.repeated.steps.peak
+
+    def rank(self, limit: int) -> tuple[float, float, float, int]:
+        """Order trials: those that fit by cost, then the others by their peak."""
+        fits = self.peak <= limit
+        return (not fits, self.cost if fits else self.peak, self.peak, len(self.gaps))
+
+
+def _tried(steps: Steps, gaps: tuple[Gap, ...]) -> _Trial:
+    repeated = leave(steps, gaps)
+    return _Trial(gaps, repeated, repeated.steps.cost - steps.cost)
+
+
+def _places(steps: Steps) -> list[list[Gap]]:
+    return [list(variants) for _, variants in groupby(find_gaps(steps), key=lambda g: g.place)]
+
+
+def _sets(places: Sequence[Sequence[Gap]]) -> Iterator[tuple[Gap, ...]]:
+    for chosen in product(*([None, *variants] for variants in places)):
+        yield tuple(gap for gap in chosen if gap is not None)
+
+
+def _shortened(places: Sequence[Sequence[Gap]], length: int) -> list[list[Gap]]:
+    """Return for each place the longest and the shortest variant that repeat so many steps."""
+    return [
+        [variants[0], *[gap for gap in variants[1:] if len(gap.again) <= length][-1:]]
+        for variants in places
+    ]
+
+
+def _greedy(steps: Steps, places: Sequence[Sequence[Gap]], limit: int) -> _Trial:
+    """Leave at the highest peak the gap that saves the most bytes there for its cost, in turn."""
+    best = _tried(steps, ())
+    while best.peak > limit:
+        top = _peak_steps(best.repeated)
+        taken = {gap.place for gap in best.gaps}
+        near = [
+            gap
+            for variants in places
+            if variants[0].place not in taken and any(variants[0].spans(n) for n in top)
+            for gap in variants
+        ]
+        near.sort(key=lambda gap: _price(steps, gap))
+        trials = [_tried(steps, (*best.gaps, gap)) for gap in near[:_MOST_TRIALS]]
+        better = [t for t in trials if _excess(t, limit) < _excess(best, limit)]
+        if not better:
+            break
+        old = best
+        best = max(
+            better,
+            key=lambda t: (_excess(old, limit) - _excess(t, limit)) / max(t.cost - old.cost, 1e-9),
+        )
+    return best
+
+
+def _excess(trial: _Trial, limit: int) -> int:
+    """Return the bytes above a limit, summed over all steps of the model's own."""
+    repeated = trial.repeated
+    return sum(
+        max(0, live - limit)
+        for live, again in zip(repeated.steps.live_bytes, repeated.is_again, strict=True)
+        if not again
+    ) + max(0, trial.peak - limit)
+
+
+def _peak_steps(repeated: Repeated) -> list[int]:
+    """Return the original steps at which, or in front of which, the most bytes are in use."""
+    live, peak = repeated.steps.live_bytes, repeated.steps.peak
+    found: list[int] = []
+    following = len(live)
+    for number in reversed(range(len(live))):
+        if not repeated.is_again[number]:
+            following = repeated.origins[number]
+        if live[number] == peak:
+            found.append(following)
+    return found
+
+
+def _price(steps: Steps, gap: Gap) -> float:
+    repeated = [steps.steps[number] for number in gap.again]
+    size = sum(steps.values[value].num_bytes for step in repeated for value in step.writes)
+    return sum(step.cost for step in repeated) / max(size, 1)
+
+
+def _dropped(steps: Steps, trial: _Trial, limit: int) -> _Trial:
+    """Keep values after all whose gaps are not needed, the most expensive ones first."""
+    if trial.peak > limit:
+        return trial
+    for gap in sorted(trial.gaps, key=lambda gap: -_price(steps, gap)):
+        fewer = _tried(steps, tuple(other for other in trial.gaps if other != gap))
+        if fewer.peak <= limit and fewer.cost <= trial.cost:
+            trial = fewer
+    return trial

@@ -1,0 +1,102 @@
+"""Operators in their order as what they read, write and cost, and the bytes in use at each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+
+@dataclass(frozen=True)
+class Value:
+    """Memory that operators write and read.
+
+    Attributes:
+        num_bytes: its size.
+        is_counted: whether it is an intermediate; inputs, outputs and constants are the caller's.
+    """
+
+    num_bytes: int
+    is_counted: bool = True
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator.
+
+    Attributes:
+        reads: numbers of the values that it reads.
+        writes: numbers of the values that it writes, or parts of them.
+        cost: of computing it once more, in any unit.
+        is_repeatable: whether it may be computed once more, into memory of its own.
+    """
+
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    cost: float = 1.0
+    is_repeatable: bool = True
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A sequence of operators, and the values that they are about."""
+
+    steps: Sequence[Step]
+    values: Sequence[Value]
+
+    @cached_property
+    def uses(self) -> dict[int, list[int]]:
+        """For each value that is counted, the steps that touch it, in order, each once."""
+        found: dict[int, list[int]] = {}
+        for number, step in enumerate(self.steps):
+            for value in dict.fromkeys((*step.reads, *step.writes)):
+                if self.values[value].is_counted:
+                    found.setdefault(value, []).append(number)
+        return found
+
+    @cached_property
+    def producers(self) -> dict[int, int]:
+        """For each value that can be computed again, the step that does."""
+        writers: dict[int, list[int]] = {}
+        for number, step in enumerate(self.steps):
+            for value in step.writes:
+                writers.setdefault(value, []).append(number)
+        return {
+            value: numbers[0]
+            for value, numbers in writers.items()
+            if len(numbers) == 1
+            and self.values[value].is_counted
+            and self.steps[numbers[0]].is_repeatable
+        }
+
+    @cached_property
+    def live_bytes(self) -> list[int]:
+        """Bytes in use at each step."""
+        change = [0] * (len(self.steps) + 1)
+        for value, steps in self.uses.items():
+            change[steps[0]] += self.values[value].num_bytes
+            change[steps[-1] + 1] -= self.values[value].num_bytes
+        return list(accumulate(change[:-1]))
+
+    @cached_property
+    def peak(self) -> int:
+        """Most bytes in use at once."""
+        return max(self.live_bytes, default=0)
+
+    @cached_property
+    def least_peak(self) -> int:
+        """Bytes that one step needs for itself, at most: no peak is lower."""
+        return max(
+            (
+                sum(self.values[v].num_bytes for v in {*s.reads, *s.writes}
+                    if self.values[v].is_counted)
+                for s in self.steps
+            ),
+            default=0,
+        )  # fmt: skip
+
+    @property
+    def cost(self) -> float:
+        """Cost of all steps."""
+        return sum(step.cost for step in self.steps)
