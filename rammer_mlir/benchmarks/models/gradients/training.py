@@ -30,7 +30,7 @@ class TrainingStep:
     Attributes:
         model: takes the forward model's inputs and its weights, by their names; returns the loss,
             and for each weight ``new:NAME`` or ``gradient:NAME``.
-        weights: the forward model's weights.
+        weights: the forward model's weights, by the names of the inputs that they became.
     """
 
     model: onnx.ModelProto
@@ -65,7 +65,8 @@ def training_step(
     Args:
         model: forward, of static shapes, with weights as initializers.
         loss: the name of an output of one element; other outputs are dropped.
-        weights: which initializers are trained; by default those of ``trained_weights``.
+        weights: which initializers are trained, or float inputs of the model; by default the
+            initializers of ``trained_weights``.
         rate: the new weights are the old ones minus this times the gradients; with None, the
             gradients are the outputs.
 
@@ -82,7 +83,7 @@ def training_step(
                 change = g.op("Mul", gradient, g.scalar(rate, gradient))
                 g.output(g.op("Sub", g.value(name), change), UPDATED + name)
     arrays = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
-    return TrainingStep(g.finish_with([loss]), {name: arrays[name] for name in chosen})
+    return TrainingStep(g.finish_with([loss]), {n: arrays[n] for n in chosen if n in arrays})
 
 
 def in_double(model: onnx.ModelProto) -> onnx.ModelProto:
