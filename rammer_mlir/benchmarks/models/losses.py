@@ -26,4 +26,5 @@ def softmax_cross_entropy(g: GraphBuilder, logits: Value, labels: Value) -> Valu
 
 
 def _at_labels(g: GraphBuilder, scores: Value, labels: Value) -> Value:
-    return g.op("GatherElements", scores, g.op("Unsqueeze", labels, g.integers(-1)), axis=-1)
+    axis = len(scores.shape) - 1  # ONNX's reference evaluator does not take -1 here
+    return g.op("GatherElements", scores, g.op("Unsqueeze", labels, g.integers(axis)), axis=axis)
