@@ -38,6 +38,7 @@ from rammer_mlir.passes.rtask_plan_memory import PlanMemory
 from rammer_mlir.passes.rtask_prefer_external import PreferExternal
 from rammer_mlir.passes.rtask_print_designs import PrintDesigns
 from rammer_mlir.passes.rtask_print_schedule import PrintSchedule
+from rammer_mlir.passes.rtask_recompute_temporaries import RecomputeTemporaries
 from rammer_mlir.passes.rtask_schedule import Schedule
 from rammer_mlir.passes.rtask_split_products import SplitProducts
 from rammer_mlir.passes.rtask_split_regions import SplitRegions
@@ -68,6 +69,7 @@ PASSES: tuple[type[Pass], ...] = (
     Winograd,
     DecomposePad,
     InsertCopies,
+    RecomputeTemporaries,
     InlineComposites,
     PrintDesigns,
     Tile,

@@ -59,13 +59,6 @@ _BLOCKED_CHANNELS = (
     *_SIMPLIFIED,
 )
 
-_FUSED_BODIES = (
-    "rtask-decompose-pad",
-    "rtask-insert-copies",
-    "func.func(linalg-generalize-named-ops,linalg-fuse-elementwise-ops)",
-    *_SIMPLIFIED,
-)
-
 
 def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tuple[Stage, ...]:
     """Return the way to an object of this machine's processor, or of one that is named."""
@@ -97,7 +90,17 @@ def _cpu_operators(options: CompileOptions) -> tuple[str, ...]:
         formed_operators(options),
         "rtask-block-weights",
         *_winograd(options),
-        *_FUSED_BODIES,
+        *_fused_bodies(options),
+    )
+
+
+def _fused_bodies(options: CompileOptions) -> tuple[str, ...]:
+    return (
+        "rtask-decompose-pad",
+        "rtask-insert-copies",
+        *(() if options.given["temporaries"] else ("rtask-recompute-temporaries",)),
+        "func.func(linalg-generalize-named-ops,linalg-fuse-elementwise-ops)",
+        *_SIMPLIFIED,
     )
 
 
@@ -164,7 +167,7 @@ def _gpu_stages(options: CompileOptions, target: str) -> tuple[Stage, ...]:
         *_PACKED_WEIGHTS,
         *_split(options, _GPU_SPLIT_ROWS),
         formed_operators(options),
-        *_FUSED_BODIES,
+        *_fused_bodies(options),
     )
     tasks = ("rtask-inline-composites", _tiled_for_gpu(options, target), *_SIMPLIFIED)
     buffers = ("rtask-bufferize", *_preferred(options))
