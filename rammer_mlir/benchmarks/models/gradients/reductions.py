@@ -32,8 +32,8 @@ def _kept(g: ExtendedGraph, node: Node, value: Value) -> Value:
     return value if list(value.shape) == kept else g.reshape(value, *kept)
 
 
-def _spread(g: ExtendedGraph, node: Node, dys: Gradients) -> Value:
-    """Repeat the gradient over what was reduced; only its consumers know if that is needed."""
+def _broadcastable(g: ExtendedGraph, node: Node, dys: Gradients) -> Value:
+    """Give the gradient the reduced dimensions back, so that it broadcasts with the input."""
     (dy,) = dys
     assert dy is not None
     return _kept(g, node, dy)
@@ -46,19 +46,19 @@ def _expanded(g: ExtendedGraph, node: Node, value: Value) -> Value:
 
 def reduce_sum(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Repeat the gradient."""
-    return [_expanded(g, node, _spread(g, node, dys))]
+    return [_expanded(g, node, _broadcastable(g, node, dys))]
 
 
 def reduce_mean(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Repeat the gradient in equal shares."""
     count = math.prod(node.operand(0).shape[axis] for axis in _axes(g, node))
-    dy = _spread(g, node, dys)
+    dy = _broadcastable(g, node, dys)
     return [_expanded(g, node, g.op("Mul", dy, g.scalar(1 / count, dy)))]
 
 
 def reduce_extremum(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Hand the gradient of ReduceMax or ReduceMin to all elements that are it, in equal shares."""
-    x, dy = node.operand(0), _spread(g, node, dys)
+    x, dy = node.operand(0), _broadcastable(g, node, dys)
     is_it = g.op("Equal", x, _kept(g, node, node.outputs[0]))
     mask = g.op("Cast", is_it, to=x.elem_type)
     count = g.reduced("ReduceSum", mask, _axes(g, node))
@@ -67,19 +67,19 @@ def reduce_extremum(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 
 def reduce_sum_square(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """The derivative is ``2 * x``."""
-    x, dy = node.operand(0), _spread(g, node, dys)
+    x, dy = node.operand(0), _broadcastable(g, node, dys)
     return [g.op("Mul", x, g.op("Mul", dy, g.scalar(2, dy)))]
 
 
 def reduce_l2(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """The derivative is ``x / y``."""
-    x, dy = node.operand(0), _spread(g, node, dys)
+    x, dy = node.operand(0), _broadcastable(g, node, dys)
     return [g.op("Mul", x, g.op("Div", dy, _kept(g, node, node.outputs[0])))]
 
 
 def reduce_log_sum_exp(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """The derivative is ``exp(x - y)``."""
-    x, dy = node.operand(0), _spread(g, node, dys)
+    x, dy = node.operand(0), _broadcastable(g, node, dys)
     share = g.op("Exp", g.op("Sub", x, _kept(g, node, node.outputs[0])))
     return [g.op("Mul", dy, share)]
 

@@ -67,27 +67,24 @@ def conv(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 def _spread(
     g: ExtendedGraph, dy: Value, weight: Value, window: _Window, shape: Sequence[int], group: int
 ) -> Value:
+    """Convolve a gradient with transposed filters, to the shape of the input.
+
+    Elements that no window reaches get zeros. They come out of the padding first, which is then cut
+    off by as much less. (``output_padding`` could not do it: it has to be less than a stride.)
+    """
     uncovered = window.uncovered(shape[2:], dy.shape[2:])
-    return g.op(
-        "ConvTranspose", dy, weight,
-        kernel_shape=window.kernel, strides=window.strides, dilations=window.dilations,
-        pads=window.pads, output_padding=uncovered, group=group,
-    ) if all(u < s for u, s in zip(uncovered, window.strides, strict=True)) else _padded(
-        g, dy, weight, window, uncovered, group
-    )  # fmt: skip
-
-
-def _padded(
-    g: ExtendedGraph, dy: Value, weight: Value, window: _Window, uncovered: Sequence[int],
-    group: int,
-) -> Value:  # fmt: skip
-    """Spread without output padding, which has to be less than a stride; then add zeros."""
+    rank = len(uncovered)
+    ends = window.pads[rank:]
+    cut = [max(end - missed, 0) for end, missed in zip(ends, uncovered, strict=True)]
+    missing = [max(missed - end, 0) for end, missed in zip(ends, uncovered, strict=True)]
     found = g.op(
         "ConvTranspose", dy, weight,
         kernel_shape=window.kernel, strides=window.strides, dilations=window.dilations,
-        pads=window.pads, group=group,
+        pads=[*window.pads[:rank], *cut], group=group,
     )  # fmt: skip
-    return g.op("Pad", found, g.integers(*[0] * (len(dy.shape) + 2), *uncovered))
+    if not any(missing):
+        return found
+    return g.op("Pad", found, g.integers(*[0] * (len(dy.shape) + 2), *missing))
 
 
 def _filters(g: ExtendedGraph, x: Value, dy: Value, weight: Value, window: _Window) -> Value:
