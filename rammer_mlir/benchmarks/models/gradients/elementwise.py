@@ -61,8 +61,10 @@ def mul(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
 def div(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
     """Differentiate ``y = a / b``: the derivative by b is ``-y / b``."""
     (dy,) = dys
-    left = g.op("Div", dy, node.operand(1))
-    return _binary(g, node, left, g.op("Neg", g.op("Mul", left, node.outputs[0])))
+    a, b = node.operand(0), node.operand(1)
+    left = g.op("Div", dy, b)
+    right = sum_to(g, g.op("Mul", left, node.outputs[0]), b.shape)
+    return [sum_to(g, left, a.shape), g.op("Neg", right)]  # negated once it is summed
 
 
 def power(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
