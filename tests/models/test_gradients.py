@@ -86,6 +86,15 @@ def test_gradients_of_operators_are_differences(name: str) -> None:
     check_directions(step, step.feeds())
 
 
+def test_sums_of_gradients_are_of_plain_terms() -> None:
+    """A reduction that subtracts from its accumulator would not be vectorized."""
+    model, by = build_case("Div")
+    nodes = training_step(model, weights=by, rate=None).model.graph.node
+    makers = {node.output[0]: node.op_type for node in nodes}
+    summed = [makers.get(n.input[0]) for n in nodes if n.op_type == "ReduceSum"]
+    assert len(summed) > 1 and "Neg" not in summed
+
+
 def test_every_rule_has_a_case() -> None:
     assert {name.partition(",")[0] for name in CASES} == set(RULES)
 
