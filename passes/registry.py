@@ -40,6 +40,7 @@ from rammer_mlir.passes.rtask_prefer_external import PreferExternal
 from rammer_mlir.passes.rtask_print_designs import PrintDesigns
 from rammer_mlir.passes.rtask_print_schedule import PrintSchedule
 from rammer_mlir.passes.rtask_recompute import Recompute
+from rammer_mlir.passes.rtask_recompute_temporaries import RecomputeTemporaries
 from rammer_mlir.passes.rtask_schedule import Schedule
 from rammer_mlir.passes.rtask_split_products import SplitProducts
 from rammer_mlir.passes.rtask_split_regions import SplitRegions
@@ -71,6 +72,7 @@ PASSES: tuple[type[Pass], ...] = (
     Winograd,
     DecomposePad,
     InsertCopies,
+    RecomputeTemporaries,
     InlineComposites,
     PrintDesigns,
     Tile,

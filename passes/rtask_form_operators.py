@@ -9,7 +9,7 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.errors import OptionError
 from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.fusion.boundaries import Parallelism, UniqueInputs
+from rammer_mlir.passes.fusion.boundaries import Parallelism, Separate, UniqueInputs
 from rammer_mlir.passes.fusion.cheapest import group_by_cost
 from rammer_mlir.passes.fusion.gathered_views import fold_views_of_gathers
 from rammer_mlir.passes.fusion.greedy import group_operations
@@ -28,7 +28,7 @@ from rammer_mlir.passes.ir.outline import Outliner, clone_constants, create_oper
 from rammer_mlir.passes.ir.structured import Structured, captured_values, is_generic, plain_dim
 from rammer_mlir.scheduling.devices.catalog import find_device
 
-BOUNDARIES = ("parallelism", "inputs", "cost")
+BOUNDARIES = ("none", "parallelism", "inputs", "cost")
 """Where an rOperator may end."""
 
 
@@ -39,11 +39,11 @@ class FormOperators(Pass):
     Calls of functions with ``rtask.codegen``, which are regions for foreign code generators, become
     rOperators of their own.
 
-    The ``boundary`` says which operations are fused, of those that may be. With ``parallelism``,
-    those that lose no parallelism that matters. With ``inputs``, as long as an rOperator reads no
-    more than so many different tensors (F_max of Dali, 0 for any number). With ``cost``, those that
-    make the sum of all rOperators' predicted times small, on ``num-veus`` vEUs of the ``device``, a
-    name or a file; with ``per-operator``, each is launched by itself.
+    The ``boundary`` says which operations are fused, of those that may be. With ``none``, none
+    are. With ``parallelism``, those that lose no parallelism that matters. With ``inputs``, as long
+    as an rOperator reads no more than so many different tensors (F_max of Dali, 0 for any number).
+    With ``cost``, those that make the sum of all rOperators' predicted times small, on ``num-veus``
+    vEUs of the ``device``, a name or a file; with ``per-operator``, each is launched by itself.
     """
 
     name: ClassVar[str] = "rtask-form-operators"
@@ -82,6 +82,8 @@ class FormOperators(Pass):
             )
 
     def _groups(self, block: ir.Block) -> list[Group]:
+        if self.boundary == "none":
+            return group_operations(block, Separate())
         if self.boundary == "parallelism":
             return group_operations(block, Parallelism())
         fold_views_of_gathers(block)

@@ -79,10 +79,19 @@ class Options(TypedDict, total=False):
         str,
         Option(
             "parallelism",
-            "which operations are fused, of those that may be: those that lose no parallelism that "
-            "matters; as long as an operator reads no more than F different tensors, 0 for any "
-            "number; or those that lower the predicted time",
-            metavar="parallelism|inputs=F|cost",
+            "which operations are fused, of those that may be: none; those that lose no "
+            "parallelism that matters; as long as an operator reads no more than F different "
+            "tensors, 0 for any number; or those that lower the predicted time",
+            metavar="none|parallelism|inputs=F|cost",
+        ),
+    ]
+    temporaries: Annotated[
+        bool,
+        Option(
+            True,
+            "compute element-wise values of an operator again for each of their readers, in place "
+            "of keeping them in a temporary, to compare with",
+            flag="--no-temporaries",
         ),
     ]
     merge: Annotated[

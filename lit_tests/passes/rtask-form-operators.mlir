@@ -108,6 +108,7 @@ func.func @main(%x: tensor<6x10xf32>) -> tensor<6x10xf32> {
 // RUN: rammer-opt %S/Inputs/chain.mlir --rtask-form-operators="boundary=inputs inputs=3" | filecheck %s --check-prefix=WHOLE
 // RUN: rammer-opt %S/Inputs/chain.mlir --rtask-form-operators="boundary=inputs inputs=2" | filecheck %s --check-prefix=PAIR
 // RUN: rammer-opt %S/Inputs/chain.mlir --rtask-form-operators="boundary=inputs inputs=1" | filecheck %s --check-prefix=SINGLE
+// RUN: rammer-opt %S/Inputs/chain.mlir --rtask-form-operators="boundary=none" | filecheck %s --check-prefix=SINGLE
 // WHOLE-COUNT-1: rtask.operator
 // WHOLE-NOT: rtask.operator
 // PAIR: %[[B:.*]] = rtask.operator @elementwise_0(%arg0, %arg1)

@@ -45,6 +45,18 @@ class Boundary(Protocol):
 
 
 @dataclass(frozen=True)
+class Separate:
+    """No operation joins another one: what fusion gains is the difference."""
+
+    gathers: ClassVar[bool] = False
+
+    def admits(self, joined: Joined) -> bool:
+        """Whether two groups become one: never."""
+        del joined
+        return False
+
+
+@dataclass(frozen=True)
 class Parallelism:
     """Operations join unless that loses parallelism that matters."""
 

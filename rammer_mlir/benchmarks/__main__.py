@@ -15,8 +15,14 @@ from rammer_mlir.benchmarks.calls import measure_calls
 from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.contenders.table import CONTENDERS, REFERENCE
+from rammer_mlir.benchmarks.fusion import tables as fusion
+from rammer_mlir.benchmarks.fusion.figure_21 import MODEL as FIGURE_21
+from rammer_mlir.benchmarks.fusion.figure_21 import Figure21Request, measure_figure_21
+from rammer_mlir.benchmarks.fusion.measure import FusionRequest, measure_fusion
+from rammer_mlir.benchmarks.fusion.settings import SETTINGS
 from rammer_mlir.benchmarks.launch import measure_launch
 from rammer_mlir.benchmarks.models import ALL_MODELS, MODELS
+from rammer_mlir.benchmarks.models.training_models import TRAINING_MODELS
 from rammer_mlir.benchmarks.node_tests import run_all
 from rammer_mlir.benchmarks.offload.measure import OffloadRequest, measure_offload
 from rammer_mlir.benchmarks.offload.options import (
@@ -28,11 +34,14 @@ from rammer_mlir.benchmarks.prediction import PredictionRequest, predict_and_mea
 from rammer_mlir.benchmarks.roofline import measure_roofline
 from rammer_mlir.errors import OptionError
 
-PARTS = ("models", "launch", "nodes", "prediction", "offload", "calls")
+PARTS = ("models", "launch", "nodes", "prediction", "offload", "calls", "fusion")
 DEFAULT_PARTS = ("models", "launch")
 """Latency and compile time of models, cost of an empty launch, share of ONNX's node tests,
-predicted against measured time, code generators beside the compiler's own rKernels, and the cost of
-calling code from elsewhere."""
+predicted against measured time, code generators beside the compiler's own rKernels, the cost of
+calling code from elsewhere, and fusion of training steps."""
+
+FUSION_PAGE = Path(__file__).with_name("results") / "fusion.md"
+"""Where the part about fusion is kept, if all its models were measured at full scale."""
 
 LAUNCH_VEUS = (1, 2, 3, 8)
 
@@ -99,6 +108,8 @@ def measure_all(options: argparse.Namespace) -> report.Report:
         _predict_models(options, found)
     if "offload" in parts:
         _measure_offload(options, found)
+    if "fusion" in parts:
+        _measure_fusion(options, found)
     if "calls" in parts:
         found.calls.extend(measure_calls())
     if "nodes" in parts:
@@ -164,6 +175,34 @@ def _measure_offload(options: argparse.Namespace, found: report.Report) -> None:
         report.write(found, options.output)
 
 
+def _figures_21(options: argparse.Namespace) -> list[Figure21Request]:
+    """Return what to schedule: at full scale also the published size, which this CPU cannot run."""
+    threads, seconds = max(options.threads), options.seconds
+    if options.scale == "small":
+        return [Figure21Request("small", threads, seconds, options.timeout)]
+    return [
+        Figure21Request("reduced", threads, seconds, options.timeout),
+        Figure21Request("full", threads, 0.0, options.timeout),
+    ]
+
+
+def _measure_fusion(options: argparse.Namespace, found: report.Report) -> None:
+    names = select(options.models, TRAINING_MODELS)
+    # The published sizes need gigabytes; the scale says how far they are reduced.
+    size = "small" if options.scale == "small" else "reduced"
+    for number, name in enumerate(names, start=1):
+        print(f"[{number}/{len(names)}] fusion {name} ...", file=sys.stderr, flush=True)
+        request = FusionRequest(name, size, tuple(SETTINGS), 4 * options.seconds, options.timeout)
+        found.fusions.append(measure_fusion(request))
+        report.write(found, options.output)
+    if FIGURE_21 in names:
+        print("figure 21 ...", file=sys.stderr, flush=True)
+        found.figures_21.extend(map(measure_figure_21, _figures_21(options)))
+    if options.scale == "full" and not options.models:
+        tables = fusion.text(found.fusions, found.figures_21)
+        FUSION_PAGE.write_text(f"{report.machine_line(found)}\n\n{tables}\n", encoding="utf-8")
+
+
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark; return 1 where a model failed."""
@@ -175,7 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = measure_all(options)
     print(report.text(found))
     print(f"written to {options.output}", file=sys.stderr)
-    results = (*found.models, *found.offloads)
+    results = (*found.models, *found.offloads, *found.fusions, *found.figures_21)
     return 1 if found.unpredicted or any(result.error for result in results) else 0
 
 

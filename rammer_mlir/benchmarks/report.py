@@ -12,6 +12,9 @@ from rammer_mlir.benchmarks.bench import Result
 from rammer_mlir.benchmarks.calls import CALLS, CallTime, call_table
 from rammer_mlir.benchmarks.contenders.ours import CompileCost
 from rammer_mlir.benchmarks.decoding import decode
+from rammer_mlir.benchmarks.fusion import tables as fusion
+from rammer_mlir.benchmarks.fusion.figure_21 import Figure21
+from rammer_mlir.benchmarks.fusion.measure import FusionResult
 from rammer_mlir.benchmarks.latencies import (
     latency_table,
     missing_lines,
@@ -52,6 +55,8 @@ class Report:
     unpredicted: list[str] = field(default_factory=list[str])
     offloads: list[OffloadResult] = field(default_factory=list[OffloadResult])
     calls: list[CallTime] = field(default_factory=list[CallTime])
+    fusions: list[FusionResult] = field(default_factory=list[FusionResult])
+    figures_21: list[Figure21] = field(default_factory=list[Figure21])
     machine: dict[str, str | int | None] = field(default_factory=machine)
 
 
@@ -101,6 +106,8 @@ def text(report: Report) -> str:
         parts += [offload.summary(report.offloads), offload.verdict_table(report.offloads)]
         if missing := offload.failures(report.offloads):
             parts += ["Not measured", "\n".join(missing)]
+    if report.fusions:
+        parts.append(fusion.text(report.fusions, report.figures_21))
     if report.launches:
         parts += ["Launch of an empty program, medians", launch_table(report.launches)]
     if report.calls:

@@ -15,12 +15,12 @@ def check_boundary(boundary: str) -> None:
         OptionError: if it is none of those that the option's help names.
     """
     name, equals, most = boundary.partition("=")
-    if boundary in ("parallelism", "cost"):
+    if boundary in ("none", "parallelism", "cost"):
         return
     if name != _INPUTS or not equals or not (most.isascii() and most.isdigit()):
         raise OptionError(
-            "boundary: expected parallelism, cost, or inputs=F with a whole number of at least 0, "
-            f"found {boundary!r}"
+            "boundary: expected none, parallelism, cost, or inputs=F with a whole number of at "
+            f"least 0, found {boundary!r}"
         )
 
 
@@ -29,6 +29,8 @@ def formed_operators(options: CompileOptions) -> str:
     name, _, most = options.given["boundary"].partition("=")
     if name == "parallelism":
         return "rtask-form-operators"
+    if name == "none":
+        return "rtask-form-operators{boundary=none}"
     if name == _INPUTS:
         return f"rtask-form-operators{{boundary=inputs inputs={most}}}"
     launches = " per-operator=true" if options.given["per_operator"] else ""

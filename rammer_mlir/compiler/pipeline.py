@@ -61,13 +61,6 @@ _BLOCKED_CHANNELS = (
     *_SIMPLIFIED,
 )
 
-_FUSED_BODIES = (
-    "rtask-decompose-pad",
-    "rtask-insert-copies",
-    "func.func(linalg-generalize-named-ops,linalg-fuse-elementwise-ops)",
-    *_SIMPLIFIED,
-)
-
 
 def cpu_stages(options: CompileOptions, named: NamedMachine | None = None) -> tuple[Stage, ...]:
     """Return the way to an object of this machine's processor, or of one that is named."""
@@ -118,7 +111,17 @@ def _cpu_formed(options: CompileOptions) -> tuple[str, ...]:
 
 
 def _cpu_shaped(options: CompileOptions) -> tuple[str, ...]:
-    return ("rtask-block-weights", *_winograd(options), *_FUSED_BODIES)
+    return ("rtask-block-weights", *_winograd(options), *_fused_bodies(options))
+
+
+def _fused_bodies(options: CompileOptions) -> tuple[str, ...]:
+    return (
+        "rtask-decompose-pad",
+        "rtask-insert-copies",
+        *(() if options.given["temporaries"] else ("rtask-recompute-temporaries",)),
+        "func.func(linalg-generalize-named-ops,linalg-fuse-elementwise-ops)",
+        *_SIMPLIFIED,
+    )
 
 
 def _cpu_tasks(options: CompileOptions, named: NamedMachine | None) -> tuple[str, ...]:
@@ -188,7 +191,7 @@ def _gpu_stages(options: CompileOptions, target: str) -> tuple[Stage, ...]:
     buffers = ("rtask-bufferize", *_preferred(options))
     passes = BudgetPasses(
         formed=(*(() if options.offload else _GENERAL_GRAPH), *formed),
-        shaped=_FUSED_BODIES,
+        shaped=_fused_bodies(options),
         tasks=("rtask-inline-composites", _tiled_for_gpu(options, target), *_SIMPLIFIED),
         buffers=buffers,
         program=partial(_scheduled, options),

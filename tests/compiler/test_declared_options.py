@@ -19,7 +19,7 @@ from tests.cli.tools import save_layer
 
 OTHER: dict[str, Any] = {
     "policy": "sequential", "num_veus": 7, "costs": "h100", "boundary": "cost",
-    "merge": 2.0, "winograd": False, "memory_budget": 1 << 20,
+    "temporaries": False, "merge": 2.0, "winograd": False, "memory_budget": 1 << 20,
     "watchdog": 9, "per_operator": True, "offload_seconds": 5.0,
     "offload_check": True, "fallback": "host",
     "quantize": 16, "calibration": {"x": np.ones((1, 4, 8), np.float32)},
@@ -69,10 +69,10 @@ def test_every_option_is_in_the_key_of_the_cache(name: str, model: bytes) -> Non
 
 
 @pytest.mark.parametrize(
-    "boundary", ["none", "inputs", "inputs=", "inputs=-1", "inputs=x", "cost=3"]
+    "boundary", ["all", "none=1", "inputs", "inputs=", "inputs=-1", "inputs=x", "cost=3"]
 )
 def test_a_boundary_that_does_not_exist(boundary: str) -> None:
-    with pytest.raises(OptionError, match="boundary: expected parallelism, cost, or inputs=F"):
+    with pytest.raises(OptionError, match="boundary: expected none, parallelism, cost, or inp"):
         check_options(boundary=boundary)
 
 
@@ -80,6 +80,7 @@ def test_a_boundary_that_does_not_exist(boundary: str) -> None:
     ("boundary", "target", "written"),
     [
         ("parallelism", "cpu", "rtask-form-operators,"),
+        ("none", "cpu", "rtask-form-operators{boundary=none},"),
         ("inputs=5", "cpu", "rtask-form-operators{boundary=inputs inputs=5}"),
         ("cost", "cpu", 'rtask-form-operators{boundary=cost device="cpu" num-veus=3}'),
         ("cost", "nvvm", "num-veus=3 per-operator=true}"),

@@ -11,7 +11,7 @@ from test_fusion import CONV, SOFTMAX, product
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.fusion.boundaries import Parallelism, UniqueInputs
+from rammer_mlir.passes.fusion.boundaries import Parallelism, Separate, UniqueInputs
 from rammer_mlir.passes.fusion.greedy import group_operations
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.ir.stable_order import stable_order
@@ -82,6 +82,15 @@ def test_fills_are_no_inputs() -> None:
     assert len(groups(CONV, 2)) > len(groups(CONV, 3)) == 1
 
 
+def test_nothing_is_fused_on_demand() -> None:
+    with ir.Context():
+        module = ir.Module.parse(SOFTMAX)
+        run_pipeline(module, "builtin.module(linalg-generalize-named-ops)")
+        found = group_operations(entry_block(module), Separate())
+        assert [len(group.operations) for group in found] == [1] * len(found)
+        assert len(found) == 4
+
+
 def test_softmax_reads_one_tensor() -> None:
     assert len(groups(SOFTMAX, 1)) == 1
 
@@ -124,7 +133,7 @@ def test_groups_do_not_wait_for_each_other(seed: int) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("boundary=none", "boundary: expected one of parallelism, inputs, cost, found 'none'"),
+        ("boundary=all", "boundary: expected one of none, parallelism, inputs, cost, found 'all'"),
         ("boundary=inputs inputs=-1", "inputs: expected at least 0, found -1; 0 is no limit"),
         ("boundary=cost device=abacus", "abacus"),
         ("boundary=cost num-veus=0", "number of vEUs: expected at least 1, found 0"),

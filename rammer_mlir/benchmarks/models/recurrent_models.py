@@ -8,12 +8,14 @@ the only layout that every implementation of ONNX's LSTM has.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import onnx
 
 from rammer_mlir.benchmarks.models import weights
 from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
+from rammer_mlir.benchmarks.models.losses import cross_entropy
 from rammer_mlir.benchmarks.models.recurrent import (
     HIDDEN,
     State,
@@ -58,6 +60,12 @@ class DeepSpeech2:
 
 
 LSTM_TC_SIZES = {"full": LstmTc(100, 10, 256, 10), "small": LstmTc(5, 3, 16, 10)}
+LSTM_TC_TRAINING = {
+    "full": (256, LSTM_TC_SIZES["full"]),
+    "reduced": (256, LstmTc(10, 4, 128, 10)),
+    "small": (3, LSTM_TC_SIZES["small"]),
+}
+"""Batch and sizes of the model that is trained."""
 SEQ2SEQ_SIZES = {"full": Seq2Seq(100, 8, 30, 4, 128), "small": Seq2Seq(5, 3, 3, 2, 16)}
 DEEPSPEECH2_SIZES = {
     "full": DeepSpeech2(300, 161, 32, 7, 256, 29),
@@ -75,6 +83,20 @@ def build_lstm_tc(batch: int, scale: Scale, *, unrolled: bool) -> onnx.ModelProt
     tokens = g.input("tokens", [size.length, batch, size.hidden])
     _, state = _lstm_stack(g, tokens, size.hidden, size.layers, unrolled)
     g.output(g.op("Softmax", g.gemm(state[-1].hidden, size.classes), axis=-1), "probabilities")
+    return g.finish()
+
+
+def build_lstm_tc_loss(size: Literal["full", "reduced", "small"]) -> onnx.ModelProto:
+    """Build LSTM-TC's loss, unrolled: ``tokens`` [100, N, 256] f32, ``label`` [N] i64.
+
+    The batch is that of Figure 21, 256; cross entropy and the form of its step are ours.
+    """
+    batch, sizes = LSTM_TC_TRAINING[size]
+    g = GraphBuilder("lstm_tc_training", seed=10)
+    tokens = g.input("tokens", [sizes.length, batch, sizes.hidden])
+    labels = g.input("label", [batch], onnx.TensorProto.INT64)
+    _, state = _lstm_stack(g, tokens, sizes.hidden, sizes.layers, unrolled=True)
+    g.output(cross_entropy(g, g.gemm(state[-1].hidden, sizes.classes), labels), "loss")
     return g.finish()
 
 

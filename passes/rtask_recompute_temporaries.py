@@ -1,0 +1,57 @@
+"""`rtask-recompute-temporaries`: values are computed again by each reader, and kept by none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.ir.entry import computations
+from rammer_mlir.passes.ir.structured import Structured, is_generic
+
+
+@dataclass(frozen=True)
+class RecomputeTemporaries(Pass):
+    """Clone the element-wise operations of rOperators for each of their readers.
+
+    A value that is read more than once is otherwise a temporary of its rTask. Behind this pass,
+    `linalg-fuse-elementwise-ops` finds one reader for each operation and puts it there. This is the
+    ablation of Dali's table 1, without temporaries. Results of reductions and products stay, and so
+    do values whose clones would let an rOperator have more than ``growth`` times its operations.
+    """
+
+    name: ClassVar[str] = "rtask-recompute-temporaries"
+
+    growth: int = 8
+
+    def run(self, module: ir.Module) -> None:
+        """Clone in every function of an rOperator.
+
+        Raises:
+            OptionError: if there is no room for any clone.
+        """
+        if self.growth < 1:
+            raise OptionError(f"{self.name}: growth: expected at least 1, found {self.growth}")
+        for function in computations(module):
+            for region in function.operation.regions:
+                for block in region.blocks:
+                    _clone_for_readers(block, self.growth)
+
+
+def _clone_for_readers(block: ir.Block, growth: int) -> None:
+    operations = list(block.operations)
+    room = (growth - 1) * len(operations)
+    for op in reversed(operations):  # clones read again what their operands are
+        if not is_generic(op) or len(op.operation.results) != 1:
+            continue
+        if not Structured(op).is_elementwise:
+            continue
+        others = list(op.operation.results[0].uses)[1:]
+        if len(others) > room:
+            continue
+        room -= len(others)
+        for use in others:
+            copy = op.operation.clone(ip=ir.InsertionPoint(op.operation)).operation
+            use.owner.operation.operands[use.operand_number] = copy.results[0]

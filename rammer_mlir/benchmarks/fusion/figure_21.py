@@ -1,0 +1,101 @@
+"""RAMMER's figure 21: a training step of LSTM-TC, scheduled operator by operator and in waves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+
+import rammer_mlir
+from rammer_mlir.benchmarks.child import Failure, in_child
+from rammer_mlir.benchmarks.models.dali import Size
+from rammer_mlir.benchmarks.models.training_models import build_step
+from rammer_mlir.benchmarks.timing import interleave
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
+from rammer_mlir.scheduling.devices.catalog import find_device
+from rammer_mlir.scheduling.per_operator import one_by_one
+from rammer_mlir.scheduling.policies.sequential import Sequential
+from rammer_mlir.scheduling.policies.wavefront import Wavefront
+from rammer_mlir.scheduling.verifier import verify
+
+MODEL = "lstm_tc_training"
+DEVICE, TARGET = "v100", "nvvm:sm_70"
+POLICIES = ("sequential", "wavefront")
+
+
+@dataclass(frozen=True)
+class Figure21Request:
+    """What to schedule and to run.
+
+    Attributes:
+        size: of the model.
+        threads: vEUs of the CPU.
+        budget: seconds of timing; 0 for predictions only.
+        timeout: seconds for everything.
+    """
+
+    size: Size = "reduced"
+    threads: int = 2
+    budget: float = 10.0
+    timeout: float = 2400.0
+
+
+@dataclass(frozen=True)
+class Figure21:
+    """Seconds of a step.
+
+    Attributes:
+        operators: rOperators on the simulated GPU.
+        base: predicted, a launch for each operator.
+        sequential: predicted, the same order in one launch.
+        wavefront: predicted, by Algorithm 1.
+        measured: on this machine's CPU, by policy; empty if it was not asked for.
+    """
+
+    request: Figure21Request
+    operators: int = 0
+    base: float = 0.0
+    sequential: float = 0.0
+    wavefront: float = 0.0
+    measured: dict[str, float] = field(default_factory=dict[str, float])
+    error: str | None = None
+
+
+def measure_figure_21(request: Figure21Request) -> Figure21:
+    """Predict and measure in a process of its own; its failure is the result's error."""
+    found = in_child(_measure, request, request.timeout)
+    return Figure21(request, error=found.message) if isinstance(found, Failure) else found
+
+
+def _measure(request: Figure21Request) -> Figure21:
+    model = build_step(MODEL, request.size).model
+    options = check_options(TARGET, policy="wavefront", num_veus=None)
+    graph = Compilation.of_model(model, options).task_graph()
+    device = find_device(DEVICE).device()
+    in_order, waves = Sequential().schedule(graph, device), Wavefront().schedule(graph, device)
+    base = one_by_one(graph, in_order, device)
+    for plan in (base, in_order, waves):
+        verify(graph, plan)
+    return Figure21(
+        request,
+        len(graph.operators),
+        base.predicted_seconds,
+        in_order.predicted_seconds,
+        waves.predicted_seconds,
+        _on_this_cpu(request) if request.budget else {},
+    )
+
+
+def _on_this_cpu(request: Figure21Request) -> dict[str, float]:
+    step = build_step(MODEL, request.size)
+    feeds = step.feeds(seed=1)
+    with ExitStack() as stack:
+        runs: dict[str, Callable[[], object]] = {}
+        for policy in POLICIES:
+            executable = rammer_mlir.compile(
+                step.model, policy=policy, num_veus=request.threads, cache=False
+            )
+            runs[policy] = partial(stack.enter_context(executable).run, feeds)
+        return {policy: found.median for policy, found in interleave(runs, request.budget).items()}

@@ -1,0 +1,171 @@
+"""Measure a training step with every way to fuse, side by side on one core."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+import onnx
+
+from rammer_mlir.benchmarks.child import Failure, in_child
+from rammer_mlir.benchmarks.comparison import Array, compare
+from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
+from rammer_mlir.benchmarks.fusion.optimization import Optimization, measure_optimization
+from rammer_mlir.benchmarks.fusion.settings import SETTINGS
+from rammer_mlir.benchmarks.models.dali import Size
+from rammer_mlir.benchmarks.models.training_models import build_step
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
+from rammer_mlir.runtime.compiled import CompiledModel
+from rammer_mlir.support.turns import take_turns
+
+ONNX_RUNTIME = "onnxruntime"
+
+
+@dataclass(frozen=True)
+class FusionRequest:
+    """What to measure of a model.
+
+    Attributes:
+        model: the name of a training model.
+        size: as published, reduced, or small.
+        settings: names of ways to fuse.
+        budget: seconds of timing, all ways together.
+        timeout: seconds for the whole model.
+    """
+
+    model: str
+    size: Size = "reduced"
+    settings: tuple[str, ...] = tuple(SETTINGS)
+    budget: float = 20.0
+    timeout: float = 2400.0
+
+
+@dataclass(frozen=True)
+class Fused:
+    """A training step compiled in one way.
+
+    Attributes:
+        setting: the name of the way.
+        seconds: of a step, the median of the faster half, on one core.
+        operators: rOperators of the program.
+        arena_bytes: memory of intermediate tensors, where those not alive together share places.
+        intermediate_bytes: all intermediate tensors one beside the other.
+        compile_seconds: of the compiler's thread.
+        worst: worst error against ONNX Runtime as a share of the tolerance; above 1 is wrong.
+    """
+
+    setting: str
+    seconds: float
+    operators: int
+    arena_bytes: int
+    intermediate_bytes: int
+    compile_seconds: float
+    worst: float
+
+
+@dataclass(frozen=True)
+class FusionResult:
+    """Everything measured of one model.
+
+    Attributes:
+        nodes: of the ONNX graph of the training step.
+        given_bytes: inputs and outputs, weights among both.
+        reference_seconds: a step by ONNX Runtime on one core.
+    """
+
+    request: FusionRequest
+    nodes: int = 0
+    given_bytes: int = 0
+    reference_seconds: float = 0.0
+    ways: list[Fused] = field(default_factory=list[Fused])
+    optimization: Optimization | None = None
+    error: str | None = None
+
+    def way(self, setting: str) -> Fused | None:
+        """Find one way to fuse."""
+        return next((way for way in self.ways if way.setting == setting), None)
+
+
+def measure_fusion(request: FusionRequest) -> FusionResult:
+    """Measure a model in a process of its own; its failure is the result's error."""
+    found = in_child(_measure, request, request.timeout)
+    if isinstance(found, Failure):
+        return FusionResult(request, error=found.message)
+    optimization = in_child(measure_optimization, (request.model, request.size), request.timeout)
+    if isinstance(optimization, Failure):
+        return replace(found, error=optimization.message)
+    return replace(found, optimization=optimization)
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    executable: CompiledModel
+    operators: int
+    seconds: float
+
+
+def _measure(request: FusionRequest) -> FusionResult:
+    step = build_step(request.model, request.size)
+    feeds = step.feeds(seed=1)
+    reference = OnnxRuntime(step.model)
+    expected = reference.run(feeds)
+    with ExitStack() as stack:
+        compiled = {name: _compile(step.model, name) for name in request.settings}
+        for one in compiled.values():
+            stack.enter_context(one.executable)
+        runs = {name: partial(one.executable.run, feeds) for name, one in compiled.items()}
+        worst = {name: _worst(expected, run()) for name, run in runs.items()}
+        turns = {ONNX_RUNTIME: partial(reference.run, feeds), **runs}
+        taken = take_turns({n: partial(_timed, run) for n, run in turns.items()}, request.budget)
+        ways = [
+            Fused(
+                name,
+                _low(taken[name]),
+                one.operators,
+                int(one.executable.stats["arena_bytes"]),
+                int(one.executable.stats["intermediate_bytes"]),
+                one.seconds,
+                worst[name],
+            )
+            for name, one in compiled.items()
+        ]
+    given = sum(array.nbytes for array in (*feeds.values(), *expected.values()))
+    nodes = len(step.model.graph.node)
+    return FusionResult(request, nodes, given, _low(taken[ONNX_RUNTIME]), ways)
+
+
+def _compile(model: onnx.ModelProto, setting: str) -> _Compiled:
+    begin = time.thread_time()
+    options = check_options("cpu", **{**SETTINGS[setting], "num_veus": 1})
+    compilation = Compilation.of_model(model, options)
+    operators = len(compilation.schedule().builder.graph().operators)
+    return _Compiled(compilation.executable(), operators, time.thread_time() - begin)
+
+
+def _timed(run: Callable[[], object]) -> list[float]:
+    """Time one run behind one that is not timed: the others have emptied the caches.
+
+    With one vEU everything is this thread's work, and its processor time stands still while other
+    processes have the core.
+    """
+    run()
+    begin = time.thread_time()
+    run()
+    return [time.thread_time() - begin]
+
+
+def _low(seconds: list[float]) -> float:
+    return statistics.median(sorted(seconds)[: (len(seconds) + 1) // 2])
+
+
+def _worst(expected: Mapping[str, Array], found: Mapping[str, Array]) -> float:
+    comparison = compare(expected, found)
+    if comparison.mismatches or comparison.worst is None:
+        return float(np.inf)
+    return comparison.worst.excess

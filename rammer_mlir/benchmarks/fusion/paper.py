@@ -1,0 +1,59 @@
+"""What the papers have of these training steps.
+
+Dali: seconds are per epoch, megabytes per step, on a GPU that it does not name. RAMMER: the ratio
+in the text about its figure 21, on a V100.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Published:
+    """What Dali's tables have of a model.
+
+    Attributes:
+        title: its name there.
+        fused, separate: seconds of an epoch with fusion and without.
+        recomputed: seconds with fusion and without temporaries; None where there is no row.
+        fused_mb, separate_mb: memory of a step.
+        first, cached, hashed: seconds of the first optimization, of replaying a cached one, and of
+            the hash that finds it.
+        computed: seconds of the computation itself.
+    """
+
+    title: str
+    fused: float
+    separate: float
+    recomputed: float | None
+    fused_mb: float
+    separate_mb: float
+    first: float
+    cached: float
+    hashed: float
+    computed: float
+
+    @property
+    def saving(self) -> float:
+        """Return the first optimization over what takes its place later."""
+        return self.first / (self.cached + self.hashed)
+
+
+PUBLISHED: dict[str, Published] = {
+    "dali_cnn": Published(
+        "CNN", 1.11, 1.29, 1.13, 363.38, 376.62, 41.11e-3, 106.31e-6, 53.36e-6, 4.366e-3
+    ),
+    "dali_transformer": Published(
+        "Transformer", 8.735, 12.518, None, 4276.50, 9165.89, 183.3e-3, 3.041e-3, 2.520e-3, 155.8e-3
+    ),
+    "mlstm": Published(
+        "mLSTM", 93.342, 95.326, 268.382, 7102.13, 9581.12, 794.9e-3, 40.56e-3, 25.80e-3, 1.439
+    ),
+}
+
+BEST_F_MAX = 3
+"""Of the Transformer, and of the other two likewise (its figure 2 and footnote)."""
+
+RAMMER_OVER_BASE = 2.28
+"""Figure 21: training LSTM-TC with batch 256 on a V100, RAMMER against its base."""

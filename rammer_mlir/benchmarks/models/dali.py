@@ -1,0 +1,152 @@
+"""Dali's models as they are trained: each returns its ``loss`` [] f32 on inputs and labels.
+
+The paper's appendix gives the sizes. They need up to 9.6 GB a step there; ``reduced`` has the same
+structure at a size that two cores run in a fraction of a second. What the appendix leaves open is
+said in each function.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from rammer_mlir.benchmarks.models import weights
+from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
+from rammer_mlir.benchmarks.models.losses import cross_entropy, softmax_cross_entropy
+from rammer_mlir.benchmarks.models.moments import STANDARD, Moments
+
+Size = Literal["full", "reduced", "small"]
+
+
+@dataclass(frozen=True)
+class Cnn:
+    """Sizes of the CNN; ``image`` is a multiple of 4."""
+
+    batch: int
+    image: int
+    channels: int
+    hidden: int
+
+
+@dataclass(frozen=True)
+class Transformer:
+    """Sizes of the Transformer."""
+
+    batch: int
+    length: int
+    layers: int
+    features: int
+    hidden: int
+    heads: int
+    vocabulary: int
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Sizes of the loss alone."""
+
+    batch: int
+    length: int
+    classes: int
+
+
+CNN_SIZES = {
+    "full": Cnn(256, 28, 64, 1024),
+    "reduced": Cnn(32, 28, 32, 256),
+    "small": Cnn(3, 8, 4, 12),
+}
+TRANSFORMER_SIZES = {
+    "full": Transformer(32, 100, 8, 512, 1024, 4, 32768),
+    "reduced": Transformer(4, 50, 8, 128, 256, 4, 1024),
+    "small": Transformer(2, 5, 2, 12, 20, 3, 11),
+}
+SCORES_SIZES = {
+    "full": Scores(32, 100, 32768),
+    "reduced": Scores(8, 50, 4096),
+    "small": Scores(2, 3, 13),
+}
+
+
+def build_cnn(size: Size) -> onnx.ModelProto:
+    """Build the CNN of table 3: ``image`` [N, 1, 28, 28] f32, ``label`` [N] i64, 10 classes.
+
+    Convolutions of stride 1 keep the size of the image, as the 3136 inputs of the first dense layer
+    tell.
+    """
+    sizes = CNN_SIZES[size]
+    g = GraphBuilder("dali_cnn", seed=40)
+    x = g.input("image", [sizes.batch, 1, sizes.image, sizes.image])
+    labels = g.input("label", [sizes.batch], TensorProto.INT64)
+    x = g.op("Relu", g.conv(x, sizes.channels, 5, with_bias=True))
+    x = g.op("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
+    x = g.op("Relu", g.conv(x, sizes.channels, 5, with_bias=True))
+    x = g.conv(x, sizes.channels, 2, stride=2, pads=[0, 0, 0, 0], with_bias=True)
+    x = g.op("Relu", g.gemm(g.op("Flatten", x), sizes.hidden))
+    g.output(cross_entropy(g, g.gemm(x, 10), labels), "loss")
+    return g.finish()
+
+
+def build_transformer(size: Size) -> onnx.ModelProto:
+    """Build a language model: ``tokens`` and ``label`` [N, T] i64, the next token at each place.
+
+    Normalization comes before attention and before the dense layers, and once more before the
+    classifier; positions are added as sinusoids (Vaswani et al., 2017); nothing is dropped out. The
+    vocabulary is that of the data set that the paper names, 2**15 pieces of words.
+    """
+    sizes = TRANSFORMER_SIZES[size]
+    g = GraphBuilder("dali_transformer", seed=41)
+    shape = [sizes.batch, sizes.length]
+    tokens, labels = (g.input(name, shape, TensorProto.INT64) for name in ("tokens", "label"))
+    table = g.constant(weights.uniform(g.rng, [sizes.vocabulary, sizes.features], 1.0), "table")
+    x = g.op("Add", g.op("Gather", table, tokens, axis=0), _positions(g, sizes))
+    mask = g.constant(np.triu(np.full([sizes.length] * 2, -1e9, np.float32), 1), "mask")
+    for layer in range(sizes.layers):
+        with g.scope(f"layer{layer + 1}"):
+            x = g.op("Add", x, _attention(g, g.layer_norm(x), mask, sizes.heads))
+            hidden = g.op("Gelu", g.linear(g.layer_norm(x), sizes.hidden))
+            x = g.op("Add", x, g.linear(hidden, sizes.features))
+    logits = g.linear(g.layer_norm(x), sizes.vocabulary)
+    g.output(cross_entropy(g, logits, labels), "loss")
+    return g.finish()
+
+
+def _positions(g: GraphBuilder, sizes: Transformer) -> Value:
+    rates = 1e4 ** (-np.arange(0, sizes.features, 2) / sizes.features)
+    angles = np.arange(sizes.length)[:, np.newaxis] * rates
+    waves = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    return g.constant(waves.astype(np.float32), "positions")
+
+
+def _attention(g: GraphBuilder, x: Value, mask: Value, heads: int) -> Value:
+    """Add self-attention on x [N, T, features] that looks at no later place."""
+    batch, length, features = x.shape
+    width = features // heads
+    with g.scope("attention"):
+        parts = [g.reshape(g.linear(x, features), batch, length, heads, width) for _ in "qkv"]
+        query, value = (g.op("Transpose", parts[i], perm=[0, 2, 1, 3]) for i in (0, 2))
+        key = g.op("Transpose", parts[1], perm=[0, 2, 3, 1])
+        root = g.constant(np.array(1 / math.sqrt(width), np.float32), "root")
+        scores = g.op("Mul", g.op("MatMul", query, key), root)
+        shares = g.op("Softmax", g.op("Add", scores, mask), axis=-1)
+        mixed = g.op("Transpose", g.op("MatMul", shares, value), perm=[0, 2, 1, 3])
+        mixed = replace(g.reshape(mixed, batch, length, features), moments=Moments(0.0, 0.2))
+        return g.linear(mixed, features)
+
+
+def build_softmax_cross_entropy(size: Size) -> onnx.ModelProto:
+    """Build the loss of section 2.4 alone: ``logits`` [N, T, C] f32 and ``label`` [N, T] i64.
+
+    Its training step is by the logits, which are an input.
+    """
+    sizes = SCORES_SIZES[size]
+    g = GraphBuilder("softmax_cross_entropy", seed=42)
+    logits = g.input("logits", [sizes.batch, sizes.length, sizes.classes], moments=STANDARD)
+    labels = g.input("label", [sizes.batch, sizes.length], TensorProto.INT64)
+    losses = softmax_cross_entropy(g, logits, labels)
+    g.output(g.op("ReduceMean", losses, keepdims=0), "loss")
+    return g.finish()

@@ -1,0 +1,21 @@
+"""The inverse of broadcasting: gradients are summed up where a value was read more than once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rammer_mlir.benchmarks.models.builder import Value
+from rammer_mlir.benchmarks.models.gradients.graph import ExtendedGraph
+
+
+def sum_to(g: ExtendedGraph, gradient: Value, shape: Sequence[int]) -> Value:
+    """Sum a gradient over the axes along which a value of ``shape`` was broadcast."""
+    added = len(gradient.shape) - len(shape)
+    axes = [*range(added)]
+    axes += [
+        added + axis
+        for axis, size in enumerate(shape)
+        if size == 1 and gradient.shape[added + axis] != 1
+    ]
+    summed = g.reduced("ReduceSum", gradient, axes)
+    return summed if summed.shape == tuple(shape) else g.reshape(summed, *shape)

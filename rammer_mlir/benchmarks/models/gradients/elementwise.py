@@ -1,0 +1,180 @@
+"""Gradients of element-wise operators, with broadcasting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from onnx import TensorProto
+
+from rammer_mlir.benchmarks.models.builder import Value
+from rammer_mlir.benchmarks.models.gradients.broadcasting import sum_to
+from rammer_mlir.benchmarks.models.gradients.graph import ExtendedGraph, Node
+
+Gradients = Sequence[Value | None]
+Unary = Callable[[ExtendedGraph, Value, Value, Value], Value]
+"""Makes the gradient of the input of the gradient, the input and the output."""
+
+_FLOATS = {TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16}
+
+
+def unary(rule: Unary) -> Callable[[ExtendedGraph, Node, Gradients], Gradients]:
+    """Make a rule of a function's derivative."""
+
+    def differentiate(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
+        (dy,) = dys
+        assert dy is not None
+        return [rule(g, dy, node.operand(0), node.outputs[0])]
+
+    return differentiate
+
+
+def _binary(g: ExtendedGraph, node: Node, left: Value, right: Value) -> Gradients:
+    return [
+        sum_to(g, left, node.operand(0).shape),
+        sum_to(g, right, node.operand(1).shape),
+    ]
+
+
+def add(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
+    """Hand the gradient of a sum to every term."""
+    (dy,) = dys
+    assert dy is not None
+    return [sum_to(g, dy, value.shape) if value else None for value in node.inputs]
+
+
+def sub(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
+    """Differentiate ``a - b``."""
+    (dy,) = dys
+    assert dy is not None
+    right = g.op("Neg", sum_to(g, dy, node.operand(1).shape))
+    return [sum_to(g, dy, node.operand(0).shape), right]
+
+
+def mul(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
+    """Differentiate ``a * b``."""
+    (dy,) = dys
+    a, b = node.operand(0), node.operand(1)
+    return _binary(g, node, g.op("Mul", dy, b), g.op("Mul", dy, a))
+
+
+def div(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
+    """Differentiate ``y = a / b``: the derivative by b is ``-y / b``."""
+    (dy,) = dys
+    a, b = node.operand(0), node.operand(1)
+    left = g.op("Div", dy, b)
+    right = sum_to(g, g.op("Mul", left, node.outputs[0]), b.shape)
+    return [sum_to(g, left, a.shape), g.op("Neg", right)]  # negated once it is summed
+
+
+def power(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
+    """Differentiate ``a ** b`` by a; the exponent counts as a constant."""
+    (dy,) = dys
+    a, b = node.operand(0), node.operand(1)
+    less = g.op("Sub", b, g.scalar(1, b))
+    slope = g.op("Mul", g.op("Pow", a, less), b)
+    return [sum_to(g, g.op("Mul", dy, slope), a.shape), None]
+
+
+def where(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
+    """Hand the gradient to the operand that was taken."""
+    (dy,) = dys
+    assert dy is not None
+    condition, zero = node.operand(0), g.scalar(0, dy)
+    left, right = g.op("Where", condition, dy, zero), g.op("Where", condition, zero, dy)
+    taken, other = node.operand(1), node.operand(2)
+    return [None, sum_to(g, left, taken.shape), sum_to(g, right, other.shape)]
+
+
+def cast(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
+    """Differentiate a conversion between floats; integers have no gradient."""
+    (dy,) = dys
+    x = node.operand(0)
+    return [g.op("Cast", dy, to=x.elem_type) if x.elem_type in _FLOATS else None]
+
+
+def clip(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
+    """Differentiate by the input, where it lies between the bounds, which count as constants."""
+    (dy,) = dys
+    assert dy is not None
+    x, zero = node.operand(0), g.scalar(0, dy)
+    for bound, op_type in zip(node.inputs[1:], ("GreaterOrEqual", "LessOrEqual"), strict=False):
+        if bound is not None:
+            dy = g.op("Where", g.op(op_type, x, bound), dy, zero)
+    return [dy]
+
+
+def gelu(g: ExtendedGraph, node: Node, dys: Gradients) -> Gradients:
+    """Differentiate ``x * Phi(x)``: ``Phi(x) + x * phi(x)`` (Hendrycks and Gimpel, 2016)."""
+    (dy,) = dys
+    x = node.operand(0)
+    if node.text("approximate", "none") != "none":
+        raise node.refuse("approximate 'none'", repr(node.text("approximate", "none")))
+    half, one = g.scalar(0.5, x), g.scalar(1, x)
+    erf = g.op("Erf", g.op("Mul", x, g.scalar(math.sqrt(0.5), x)))
+    share = g.op("Mul", g.op("Add", erf, one), half)
+    density = g.op("Exp", g.op("Mul", g.op("Mul", x, x), g.scalar(-0.5, x)))
+    slope = g.op("Mul", g.op("Mul", x, density), g.scalar(1 / math.sqrt(2 * math.pi), x))
+    return [g.op("Mul", dy, g.op("Add", share, slope))]
+
+
+def relu(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
+    """At zero the derivative is zero."""
+    del x
+    zero = g.scalar(0, y)
+    return g.op("Where", g.op("Greater", y, zero), dy, zero)
+
+
+def tanh(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
+    """The derivative is ``1 - y * y``."""
+    del x
+    return g.op("Mul", dy, g.op("Sub", g.scalar(1, y), g.op("Mul", y, y)))
+
+
+def sigmoid(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
+    """The derivative is ``y * (1 - y)``."""
+    del x
+    return g.op("Mul", dy, g.op("Mul", y, g.op("Sub", g.scalar(1, y), y)))
+
+
+def exp(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
+    """The derivative is the result."""
+    del x
+    return g.op("Mul", dy, y)
+
+
+def log(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
+    """The derivative is ``1 / x``."""
+    del y
+    return g.op("Div", dy, x)
+
+
+def sqrt(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
+    """The derivative is ``0.5 / y``."""
+    del x
+    return g.op("Div", g.op("Mul", dy, g.scalar(0.5, y)), y)
+
+
+def reciprocal(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
+    """The derivative is ``-y * y``."""
+    del x
+    return g.op("Neg", g.op("Mul", dy, g.op("Mul", y, y)))
+
+
+def erf(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
+    """The derivative is ``2 / sqrt(pi) * exp(-x * x)``."""
+    del y
+    bell = g.op("Exp", g.op("Neg", g.op("Mul", x, x)))
+    return g.op("Mul", dy, g.op("Mul", bell, g.scalar(2 / math.sqrt(math.pi), x)))
+
+
+def negate(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
+    """The derivative is -1."""
+    del x, y
+    return g.op("Neg", dy)
+
+
+def identity(g: ExtendedGraph, dy: Value, x: Value, y: Value) -> Value:
+    """The derivative is 1."""
+    del g, x, y
+    return dy

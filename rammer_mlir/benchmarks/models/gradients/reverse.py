@@ -1,0 +1,54 @@
+"""Reverse mode: from the loss backwards, each node hands gradients to its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from rammer_mlir.benchmarks.models.builder import Value
+from rammer_mlir.benchmarks.models.gradients.graph import ExtendedGraph
+from rammer_mlir.benchmarks.models.gradients.rules import RULES
+from rammer_mlir.errors import ModelError
+
+
+def add_gradients(g: ExtendedGraph, loss: str, by: Sequence[str]) -> dict[str, Value]:
+    """Add the nodes that compute the derivatives of ``loss``, of one element, by some values.
+
+    Raises:
+        ModelError: if the loss has more than one element or does not depend on one of the values,
+            or there is no rule for an operator between them.
+    """
+    value = g.value(loss)
+    if any(size != 1 for size in value.shape):
+        raise ModelError(f"loss '{loss}': expected one element, found shape {list(value.shape)}")
+    dependent = _dependent(g, by)
+    found = {loss: g.constant(np.ones(value.shape, g.dtype(value).name), "one")}
+    for node in reversed(g.nodes):
+        results = [found.get(output.name) for output in node.outputs]
+        if all(result is None for result in results) or node.outputs[0].name not in dependent:
+            continue
+        if node.op_type not in RULES:
+            raise ModelError(
+                f"node '{node.name}': expected an operator with a gradient, found "
+                f"'{node.op_type}'; use others ({', '.join(RULES)})"
+            )
+        gradients = RULES[node.op_type](g, node, results)
+        # A rule gives fewer gradients than there are inputs where the last ones are constants.
+        for operand, gradient in zip(node.inputs, gradients, strict=False):
+            if operand is None or gradient is None or operand.name not in dependent:
+                continue
+            before = found.get(operand.name)
+            found[operand.name] = gradient if before is None else g.op("Add", before, gradient)
+    for name in by:
+        if name not in found:
+            raise ModelError(f"'{name}': expected a value that the loss '{loss}' depends on")
+    return {name: found[name] for name in by}
+
+
+def _dependent(g: ExtendedGraph, by: Collection[str]) -> set[str]:
+    found = set(by)
+    for node in g.nodes:
+        if any(operand is not None and operand.name in found for operand in node.inputs):
+            found.update(output.name for output in node.outputs)
+    return found

@@ -1,0 +1,30 @@
+"""Losses of classifiers, from scores and labels to one number."""
+
+from __future__ import annotations
+
+from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
+
+
+def cross_entropy(g: GraphBuilder, logits: Value, labels: Value) -> Value:
+    """Add the mean of minus the labels' log-softmax: [..., C] f32 and [...] i64 to [] f32."""
+    found = _at_labels(g, g.op("LogSoftmax", logits, axis=-1), labels)
+    return g.op("Neg", g.op("ReduceMean", found, keepdims=0))
+
+
+def softmax_cross_entropy(g: GraphBuilder, logits: Value, labels: Value) -> Value:
+    """Add the same in the operators that Dali writes it in (section 2.4): [...] f32, not its mean.
+
+    Maximum, exponential and sum are what its search stores in temporary variables.
+    """
+    axis = g.integers(-1)
+    largest = g.op("ReduceMax", logits, axis, keepdims=1)
+    exponentials = g.op("Exp", g.op("Sub", logits, largest))
+    total = g.op("ReduceSum", exponentials, axis, keepdims=1)
+    probabilities = g.op("Div", exponentials, total)
+    found = _at_labels(g, probabilities, labels)
+    return g.op("Neg", g.op("Log", g.op("Squeeze", found, axis)))
+
+
+def _at_labels(g: GraphBuilder, scores: Value, labels: Value) -> Value:
+    axis = len(scores.shape) - 1  # ONNX's reference evaluator does not take -1 here
+    return g.op("GatherElements", scores, g.op("Unsqueeze", labels, g.integers(axis)), axis=axis)

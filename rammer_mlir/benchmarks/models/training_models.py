@@ -1,0 +1,65 @@
+"""The models whose training steps are measured: Dali's, and RAMMER's LSTM-TC (its Figure 21)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import onnx
+
+from rammer_mlir.benchmarks.models import dali, mlstm, recurrent_models
+from rammer_mlir.benchmarks.models.dali import Size
+from rammer_mlir.benchmarks.models.gradients import TrainingStep, training_step
+from rammer_mlir.errors import OptionError
+
+
+@dataclass(frozen=True)
+class TrainingModel:
+    """A model with a loss.
+
+    Attributes:
+        build: makes the forward model, whose output is ``loss``.
+        description: for tables.
+        weights: what is trained, where these are not the initializers that builders call weights.
+    """
+
+    build: Callable[[Size], onnx.ModelProto]
+    description: str
+    weights: tuple[str, ...] | None = None
+
+
+TRAINING_MODELS: dict[str, TrainingModel] = {
+    "dali_cnn": TrainingModel(dali.build_cnn, "CNN of Dali's table 3"),
+    "dali_transformer": TrainingModel(dali.build_transformer, "Transformer of 8 layers"),
+    "mlstm": TrainingModel(mlstm.build_mlstm, "multiplicative LSTM, weight norm, unrolled"),
+    "softmax_cross_entropy": TrainingModel(
+        dali.build_softmax_cross_entropy, "Dali's section 2.4, by its logits", ("logits",)
+    ),
+    "lstm_tc_training": TrainingModel(
+        recurrent_models.build_lstm_tc_loss, "LSTM-TC of RAMMER's Figure 21, unrolled"
+    ),
+}
+"""By name."""
+
+
+def _model(name: str) -> TrainingModel:
+    if name not in TRAINING_MODELS:
+        known = ", ".join(TRAINING_MODELS)
+        raise OptionError(f"model: expected one of {known}; found '{name}'; choose one of these")
+    return TRAINING_MODELS[name]
+
+
+def build_forward(name: str, size: Size = "full") -> onnx.ModelProto:
+    """Build a model that returns its loss; raise OptionError for an unknown name."""
+    return _model(name).build(size)
+
+
+def build_step(name: str, size: Size = "full", *, rate: float | None = 0.01) -> TrainingStep:
+    """Build a training step; raise OptionError for an unknown name.
+
+    Args:
+        name: one of ``TRAINING_MODELS``.
+        size: as published, for measurements on a few cores, or for tests.
+        rate: of gradient descent; None for gradients in the place of new weights.
+    """
+    return training_step(build_forward(name, size), weights=_model(name).weights, rate=rate)
