@@ -96,6 +96,20 @@ def write_artifact(path: Path, artifact: Artifact, sign: Signer | None = None) -
     Raises:
         ArtifactError: if the file cannot be written.
     """
+    manifest, members = _whole(artifact)
+    write_members(path, manifest, members, sign)
+
+
+def artifact_bytes(artifact: Artifact) -> memoryview:
+    """Return what the file of a compiled program would hold."""
+    manifest, members = _whole(artifact)
+    file = io.BytesIO()
+    _write_archive(file, _sealed(manifest, members))
+    return file.getbuffer()
+
+
+def _whole(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
+    """Return the manifest and the members of a program's file."""
     if artifact.fallback is None:
         version, weights = VERSION, artifact.image.constants
         manifest, members = _described(artifact)
@@ -104,7 +118,7 @@ def write_artifact(path: Path, artifact: Artifact, sign: Signer | None = None) -
         manifest, members = entry_of(artifact, "", collected)
         weights = Constants(tuple(collected.parts))
     manifest = {"format": FORMAT, "version": version, **manifest}
-    write_members(path, manifest, {**members, CONSTANTS: weights.pieces}, sign)
+    return manifest, {**members, CONSTANTS: weights.pieces}
 
 
 def entry_of(
@@ -149,12 +163,22 @@ def write_members(
     Raises:
         ArtifactError: if the file cannot be written.
     """
-    contents = (_content(name, pieces) for name, pieces in members.items())
-    sealed = {**manifest, SEAL: seal_of(manifest, contents)}
-    written = {_MANIFEST: (json.dumps(sealed, indent=1).encode(),), **members}
+    written = _sealed(manifest, members)
     if sign is not None:
         written[SIGNATURE] = (sign(message_of(written)),)
-    with open_atomically(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with open_atomically(path) as file:
+        _write_archive(file, written)
+
+
+def _sealed(manifest: Mapping[str, Any], members: Mapping[str, Pieces]) -> dict[str, Pieces]:
+    """Return all members: the manifest with its seal, and the others."""
+    contents = (_content(name, pieces) for name, pieces in members.items())
+    sealed = {**manifest, SEAL: seal_of(manifest, contents)}
+    return {_MANIFEST: (json.dumps(sealed, indent=1).encode(),), **members}
+
+
+def _write_archive(file: IO[bytes], written: Mapping[str, Pieces]) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, pieces in written.items():
             add_member(archive, file, name, pieces)
 
@@ -166,18 +190,19 @@ def _content(name: str, pieces: Pieces) -> Content:
     return Content(name, size_of(pieces), crc)
 
 
-def read_artifact(path: Path, *, mapped: bool = True) -> Artifact:
+def read_artifact(path: Path, *, mapped: bool = True, content: bytes | None = None) -> Artifact:
     """Read a compiled program.
 
     Args:
         path: the file.
         mapped: map large constants into memory; they are read if not.
+        content: of the file, if it was read before; messages name the path.
 
     Raises:
         ArtifactError: if the file is missing, foreign, corrupt, of another version, made for a
             machine that this is not, or not what was written.
     """
-    with open_archive(path, mapped=mapped) as archive:
+    with open_archive(path, mapped=mapped, content=content) as archive:
         return read_program(archive)
 
 
@@ -199,7 +224,11 @@ def read_program(archive: Archive) -> Artifact:
 
 @contextmanager
 def open_archive(
-    path: Path, *, mapped: bool = True, verify: Verifier | None = None
+    path: Path,
+    *,
+    mapped: bool = True,
+    verify: Verifier | None = None,
+    content: bytes | None = None,
 ) -> Generator[Archive]:
     """Open an artifact of any version; an error while it is read says that the file is damaged.
 
@@ -207,12 +236,14 @@ def open_archive(
         path: the file.
         mapped: map large constants into memory; they are read if not, or if a signature is checked.
         verify: checks the signature.
+        content: of the file, if it was read before.
 
     Raises:
         ArtifactError: if the file is missing, foreign or corrupt, or not signed as it has to be.
     """
     try:
-        with _opened(path, whole=verify is not None) as file, zipfile.ZipFile(file) as archive:
+        read = path.read_bytes() if verify is not None and content is None else content
+        with _opened(path, read) as file, zipfile.ZipFile(file) as archive:
             if not is_as_written(archive, file):
                 raise ArtifactError(_changed(path))
             damaged = archive.testzip()
@@ -220,7 +251,7 @@ def open_archive(
                 raise ArtifactError(f"'{path}' is corrupt in '{damaged}': compile the model again")
             if verify is not None:
                 _check_signature(path, archive, verify)
-            is_mapped = mapped and verify is None
+            is_mapped = mapped and read is None
             constants = partial(map_member, archive, file, CONSTANTS, mapped=is_mapped)
             yield Archive(path, archive, _checked_manifest(path, archive), constants)
     except OSError as error:
@@ -232,9 +263,9 @@ def open_archive(
         ) from error
 
 
-def _opened(path: Path, *, whole: bool) -> IO[bytes]:
-    """Open a file; ``whole`` reads it once, so that nobody changes it after it was checked."""
-    return io.BytesIO(path.read_bytes()) if whole else path.open("rb")
+def _opened(path: Path, content: bytes | None) -> IO[bytes]:
+    """Open a file, or what was read of it, so that nobody changes it after it was checked."""
+    return path.open("rb") if content is None else io.BytesIO(content)
 
 
 def _check_signature(path: Path, archive: zipfile.ZipFile, verify: Verifier) -> None:

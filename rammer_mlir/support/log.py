@@ -40,8 +40,13 @@ def log_progress(stage: str, detail: Callable[[], str]) -> None:
         LOGGER.debug("%s: %s", stage, detail(), extra={_IS_PROGRESS: True})
 
 
-_IS_PROGRESS = "is_progress"
-"""Attribute of records that tell progress."""
+def log_cache(message: str) -> None:
+    """Log what the cache did and why; ``--explain-cache`` shows these messages alone."""
+    LOGGER.info("cache: %s", message, extra={_IS_CACHE: True})
+
+
+_IS_PROGRESS, _IS_CACHE = "is_progress", "is_cache"
+"""Attributes of records that tell progress, and what the cache did."""
 
 _CLEAR = "\r\x1b[K"
 """Moves to the begin of a terminal's line and clears it."""
