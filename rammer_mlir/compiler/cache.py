@@ -13,8 +13,10 @@ import os
 import time
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts
+from rammer_mlir.compiler.caching.differences import difference
 from rammer_mlir.compiler.caching.keys import artifact_parts, digest_of, given_digest, obstacle
 from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.known_code import KnownCode
@@ -24,11 +26,14 @@ from rammer_mlir.frontends.onnx.digest import model_digest
 from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
 from rammer_mlir.frontends.onnx.model import Model
-from rammer_mlir.runtime.artifact import artifact_bytes, read_artifact
+from rammer_mlir.runtime.artifact import read_split, split_artifact
 from rammer_mlir.runtime.compiled import CompiledModel
 from rammer_mlir.runtime.loader import open_artifact
 from rammer_mlir.support.log import log_cache
 from rammer_mlir.support.user_folder import user_folder
+
+if TYPE_CHECKING:
+    from rammer_mlir.compiler.caching.programs import ProgramCache
 
 FOLDER_VARIABLE, BYTES_VARIABLE = "RAMMER_CACHE_DIR", "RAMMER_CACHE_BYTES"
 
@@ -63,15 +68,16 @@ class CompileCache:
             return None
         path = self.file.path
         try:
-            executable = open_artifact(path, read_artifact(path, content=entry.content), device)
+            executable = open_artifact(path, read_split(path, entry.content, entry.bulk), device)
         except (RammerError, OSError) as error:
             log_cache(f"{ARTIFACT}: miss, damaged entry {key} removed: {error}")
             self.file.remove(ARTIFACT, key)
             return None
         seconds = time.perf_counter() - begin
         executable.stats["seconds"] = {"cache": seconds}
+        executable.stats["cache"] = ARTIFACT
         log_cache(
-            f"{ARTIFACT}: hit, entry {key}, {len(entry.content)} bytes in {seconds:.3f} s instead "
+            f"{ARTIFACT}: hit, entry {key}, {entry.num_bytes} bytes in {seconds:.3f} s instead "
             f"of {entry.seconds:.3f} s"
         )
         return executable
@@ -81,28 +87,21 @@ class CompileCache:
 
         Where that fails, for want of a linker or of space, the program is compiled again next time.
         """
-        seconds = sum(executable.stats["seconds"].values())
+        spent = executable.stats["seconds"]
+        # Of a program whose weights alone are new, an artifact would spare the preparation.
+        seconds = spent["preparation"] if "cache" in spent else sum(spent.values())
         if seconds < WORTH_SECONDS:
             log_cache(f"{ARTIFACT}: not kept, {seconds:.3f} s are less than {WORTH_SECONDS:g} s")
             return
         begin = time.perf_counter()
         try:
-            content = artifact_bytes(executable.artifact())
+            content, bulk = split_artifact(executable.artifact())
         except RammerError as error:
             log_cache(f"{ARTIFACT}: not kept, {error}")
             return
-        if self.file.keep(ARTIFACT, key, content, parts=parts, seconds=seconds):
-            taken = time.perf_counter() - begin
-            log_cache(f"{ARTIFACT}: kept entry {key}, {len(content)} bytes in {taken:.3f} s")
-
-
-def difference(file: CacheFile, level: str, parts: Parts | None) -> str:
-    """Return which parts of a key differ from the nearest entry's, for a message."""
-    nearest = None if parts is None else file.nearest(level, parts)
-    if parts is None or nearest is None:
-        return ""
-    differing = [name for name in parts if nearest.get(name) != parts[name]]
-    return f"; the nearest entry differs in {', '.join(differing)}" if differing else ""
+        if self.file.keep(ARTIFACT, key, content, bulk=bulk, parts=parts, seconds=seconds):
+            size, taken = len(content) + sum(map(len, bulk)), time.perf_counter() - begin
+            log_cache(f"{ARTIFACT}: kept entry {key}, {size} bytes in {taken:.3f} s")
 
 
 def user_cache() -> CompileCache | None:
@@ -181,13 +180,21 @@ class CachedCompiler:
         from rammer_mlir.compiler.compilation import compile_any_model
 
         made = compile_any_model(
-            model, self._options, given, self._device, self._executor, self._known
+            model, self._options, given, self._device, self._executor, self._known, self._programs()
         )
         if self._cache is not None and isinstance(made, CompiledModel):
             parts = artifact_parts(self._digest, self._options, given)
             if parts is not None:
                 self._cache.keep(digest_of(parts), made, parts)
         return made
+
+    def _programs(self) -> ProgramCache | None:
+        """Return the level of programs, if programs of these options are kept at all."""
+        from rammer_mlir.compiler.caching.programs import ProgramCache
+
+        if self._cache is None or obstacle(self._digest, self._options) is not None:
+            return None
+        return ProgramCache(self._cache.file, self._options, WORTH_SECONDS)
 
     def open_host_program(self, model: Model) -> HostedGraph | None:
         """Return the host program that serves all sizes of open dimensions; None without one."""

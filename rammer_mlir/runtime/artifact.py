@@ -100,12 +100,24 @@ def write_artifact(path: Path, artifact: Artifact, sign: Signer | None = None) -
     write_members(path, manifest, members, sign)
 
 
-def artifact_bytes(artifact: Artifact) -> memoryview:
-    """Return what the file of a compiled program would hold."""
+def split_artifact(artifact: Artifact) -> tuple[bytes, tuple[memoryview, ...]]:
+    """Return what the file of a compiled program would hold, but for weights; and these."""
     manifest, members = _whole(artifact)
+    weights = members.pop(CONSTANTS)
     file = io.BytesIO()
     _write_archive(file, _sealed(manifest, members))
-    return file.getbuffer()
+    return file.getvalue(), tuple(memoryview(piece) for piece in weights)
+
+
+def read_split(path: Path, content: bytes, weights: Bytes) -> Artifact:
+    """Return the program that ``split_artifact`` divided; messages name the path.
+
+    Raises:
+        ArtifactError: if the content is not what was written, or made for another machine.
+    """
+    with _problems_named(path), zipfile.ZipFile(io.BytesIO(content)) as file:
+        _check_members(path, file, io.BytesIO(content))
+        return read_program(Archive(path, file, _checked_manifest(path, file), lambda: weights))
 
 
 def _whole(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
@@ -190,19 +202,18 @@ def _content(name: str, pieces: Pieces) -> Content:
     return Content(name, size_of(pieces), crc)
 
 
-def read_artifact(path: Path, *, mapped: bool = True, content: bytes | None = None) -> Artifact:
+def read_artifact(path: Path, *, mapped: bool = True) -> Artifact:
     """Read a compiled program.
 
     Args:
         path: the file.
         mapped: map large constants into memory; they are read if not.
-        content: of the file, if it was read before; messages name the path.
 
     Raises:
         ArtifactError: if the file is missing, foreign, corrupt, of another version, made for a
             machine that this is not, or not what was written.
     """
-    with open_archive(path, mapped=mapped, content=content) as archive:
+    with open_archive(path, mapped=mapped) as archive:
         return read_program(archive)
 
 
@@ -224,11 +235,7 @@ def read_program(archive: Archive) -> Artifact:
 
 @contextmanager
 def open_archive(
-    path: Path,
-    *,
-    mapped: bool = True,
-    verify: Verifier | None = None,
-    content: bytes | None = None,
+    path: Path, *, mapped: bool = True, verify: Verifier | None = None
 ) -> Generator[Archive]:
     """Open an artifact of any version; an error while it is read says that the file is damaged.
 
@@ -236,24 +243,30 @@ def open_archive(
         path: the file.
         mapped: map large constants into memory; they are read if not, or if a signature is checked.
         verify: checks the signature.
-        content: of the file, if it was read before.
 
     Raises:
         ArtifactError: if the file is missing, foreign or corrupt, or not signed as it has to be.
     """
-    try:
-        read = path.read_bytes() if verify is not None and content is None else content
-        with _opened(path, read) as file, zipfile.ZipFile(file) as archive:
-            if not is_as_written(archive, file):
-                raise ArtifactError(_changed(path))
-            damaged = archive.testzip()
-            if damaged is not None:
-                raise ArtifactError(f"'{path}' is corrupt in '{damaged}': compile the model again")
+    with _problems_named(path), _opened(path, whole=verify is not None) as file:
+        with zipfile.ZipFile(file) as archive:
+            _check_members(path, archive, file)
             if verify is not None:
                 _check_signature(path, archive, verify)
-            is_mapped = mapped and read is None
+            is_mapped = mapped and verify is None
             constants = partial(map_member, archive, file, CONSTANTS, mapped=is_mapped)
             yield Archive(path, archive, _checked_manifest(path, archive), constants)
+
+
+def _opened(path: Path, *, whole: bool) -> IO[bytes]:
+    """Open a file; ``whole`` reads it once, so that nobody changes it after it was checked."""
+    return io.BytesIO(path.read_bytes()) if whole else path.open("rb")
+
+
+@contextmanager
+def _problems_named(path: Path) -> Generator[None]:
+    """Say of an error while an artifact is read that the file is damaged."""
+    try:
+        yield
     except OSError as error:
         raise ArtifactError(f"cannot read '{path}': {error.strerror or error}") from error
     except _DAMAGE as error:
@@ -263,9 +276,13 @@ def open_archive(
         ) from error
 
 
-def _opened(path: Path, content: bytes | None) -> IO[bytes]:
-    """Open a file, or what was read of it, so that nobody changes it after it was checked."""
-    return path.open("rb") if content is None else io.BytesIO(content)
+def _check_members(path: Path, archive: zipfile.ZipFile, file: IO[bytes]) -> None:
+    """Refuse a file with other content than its members as they were written."""
+    if not is_as_written(archive, file):
+        raise ArtifactError(_changed(path))
+    damaged = archive.testzip()
+    if damaged is not None:
+        raise ArtifactError(f"'{path}' is corrupt in '{damaged}': compile the model again")
 
 
 def _check_signature(path: Path, archive: zipfile.ZipFile, verify: Verifier) -> None:

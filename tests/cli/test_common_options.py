@@ -88,6 +88,7 @@ def test_the_log_says_what_the_cache_did(
     file = CacheFile(cache_folder, 1 << 30)
     (key,) = (each.key for each in file.kept() if each.level == cache.ARTIFACT)
     assert f"cache: artifact: miss, no entry {key}\n" in errors
+    assert "cache: program: kept entry " in errors
     assert f"cache: artifact: kept entry {key}, " in errors
     _, _, errors = Tool(compile_tool.main, capsys).run(*arguments)
     assert f"cache: artifact: hit, entry {key}, " in errors

@@ -185,7 +185,7 @@ def test_a_damaged_entry_is_compiled_again(folder: Path, damage: bytes | None) -
     assert kept is not None
     content = bytearray(kept.content)
     content[len(content) // 2] ^= 0xFF
-    edit(folder, "UPDATE pieces SET data = ?", bytes(content) if damage is None else damage)
+    edit(folder, "UPDATE entries SET content = ?", bytes(content) if damage is None else damage)
     again = compiled()
     assert not was_found(again)
     assert was_found(compiled())
@@ -230,14 +230,14 @@ def test_a_full_disk(folder: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
     try:
         with pytest.warns(CacheWarning, match="goes on") as caught:
-            assert not file.keep(ARTIFACT, "large", bytes(4 << 20))
-            assert not file.keep(ARTIFACT, "large", bytes(4 << 20))
+            assert not file.keep(ARTIFACT, "large", b"", bulk=[memoryview(bytes(4 << 20))])
+            assert not file.keep(ARTIFACT, "large", b"", bulk=[memoryview(bytes(4 << 20))])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
     assert len([w for w in caught if w.category is CacheWarning]) == 1
     assert was_found(compiled())
-    assert file.keep(ARTIFACT, "large", bytes(4 << 20))
+    assert file.keep(ARTIFACT, "large", b"", bulk=[memoryview(bytes(4 << 20))])
 
 
 def test_a_file_that_may_only_be_read(folder: Path) -> None:
@@ -283,11 +283,11 @@ def test_the_file_stays_within_its_bound(tmp_path: Path) -> None:
     """Room is made by what was not used for longest, and the file does not grow on."""
     file = CacheFile(tmp_path, 3 << 20)
     for number in range(30):
-        assert file.keep(ARTIFACT, str(number), bytes(1 << 20))
+        assert file.keep(ARTIFACT, str(number), b"", bulk=[memoryview(bytes(1 << 20))])
         file.find(ARTIFACT, "0")
     assert {each.key for each in file.kept()} == {"0", "28", "29"}
     assert (tmp_path / FILE).stat().st_size < 4 << 20
-    assert not file.keep(ARTIFACT, "huge", bytes(4 << 20))
+    assert not file.keep(ARTIFACT, "huge", b"", bulk=[memoryview(bytes(4 << 20))])
     assert len(file.kept()) == 3
 
 

@@ -6,15 +6,21 @@ that cannot be read or written is left alone. Either is told in one warning per 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rammer_mlir.errors import CacheWarning
+from rammer_mlir.support.aligned import aligned_bytes
 from rammer_mlir.support.log import log_cache
 from rammer_mlir.support.user_warnings import warn_user
 
@@ -29,7 +35,7 @@ _VERSION = 1
 """Of the tables; a file of another version is made anew."""
 
 _SCHEMA = """
-PRAGMA page_size = 16384;
+PRAGMA page_size = 65536;
 PRAGMA auto_vacuum = INCREMENTAL;
 PRAGMA journal_mode = WAL;
 BEGIN IMMEDIATE;
@@ -39,6 +45,9 @@ CREATE TABLE IF NOT EXISTS entries (
     key TEXT NOT NULL,
     parts TEXT NOT NULL,
     identity BLOB NOT NULL,
+    content BLOB NOT NULL,
+    bulk INTEGER NOT NULL,
+    crc INTEGER NOT NULL,
     bytes INTEGER NOT NULL,
     seconds REAL NOT NULL,
     used INTEGER NOT NULL,
@@ -58,8 +67,8 @@ COMMIT;
 _TIMEOUT = 10.0
 """Seconds to wait for another process that writes."""
 
-_PIECE = 256 << 20
-"""Bytes of a piece: SQLite's values have less than 1 GB."""
+_PIECE = 4 << 20
+"""Bytes of a piece of bulk data: it stays in the processor's cache on its way."""
 
 _NEWEST = 64
 """Entries that are compared to say what differs from the nearest one."""
@@ -79,12 +88,19 @@ class Entry:
     Attributes:
         identity: the content of the key, where that is compared besides its hash.
         content: what was kept.
+        bulk: large data beside it, uint8, at a multiple of 64 bytes.
         seconds: that making it took.
     """
 
     identity: bytes
     content: bytes
+    bulk: NDArray[np.uint8]
     seconds: float
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of all that is kept."""
+        return len(self.identity) + len(self.content) + self.bulk.nbytes
 
 
 @dataclass(frozen=True)
@@ -114,6 +130,7 @@ class CacheFile:
         key: str,
         content: bytes | memoryview,
         *,
+        bulk: Sequence[memoryview] = (),
         identity: bytes = b"",
         parts: Parts | None = None,
         seconds: float = 0.0,
@@ -126,22 +143,24 @@ class CacheFile:
             level: of the cache.
             key: a digest.
             content: what is kept.
+            bulk: large data that belongs to it, one piece behind the other.
             identity: what the key is a digest of, where that is compared at a hit.
             parts: what the key is made of.
             seconds: that making the content took.
         """
-        size = len(content) + len(identity)
+        large = sum(piece.nbytes for piece in bulk)
+        size = len(content) + large + len(identity)
         if size > self._limit:
             log_cache(f"{level}: not kept, {size} bytes are more than {self._limit}")
             return False
-        row = (level, key, json.dumps(dict(parts or {})), identity, size, seconds)
+        row = (level, key, json.dumps(dict(parts or {})), identity, content, large, size, seconds)
 
         def write(database: sqlite3.Connection) -> bool:
             with database:
                 database.execute("BEGIN IMMEDIATE")
                 _remove(database, level, key)
                 _make_room(database, self._limit - size)
-                _add(database, row, content)
+                _add(database, row, bulk)
             database.execute("PRAGMA incremental_vacuum").fetchall()
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             return True
@@ -217,7 +236,8 @@ class CacheFile:
                 if version:
                     raise sqlite3.DatabaseError(f"version {version}, expected {_VERSION}")
                 database.executescript(_SCHEMA)
-            database.execute("PRAGMA synchronous = NORMAL")
+            # A power failure may damage the file, which is found and made anew.
+            database.execute("PRAGMA synchronous = OFF")
         except sqlite3.OperationalError as error:
             database.close()
             if (error.sqlite_errorcode & 0xFF) not in _BARRED or not self.path.exists():
@@ -249,34 +269,70 @@ class CacheFile:
 
 
 def _find(database: sqlite3.Connection, level: str, key: str) -> Entry | None:
-    query = "SELECT number, identity, seconds FROM entries WHERE level = ? AND key = ?"
-    row: tuple[int, bytes, float] | None = database.execute(query, (level, key)).fetchone()
+    query = (
+        "SELECT number, identity, content, bulk, crc, seconds FROM entries "
+        "WHERE level = ? AND key = ?"
+    )
+    row: tuple[int, bytes, bytes, int, int, float] | None
+    row = database.execute(query, (level, key)).fetchone()
     if row is None:
         return None
-    number, identity, seconds = row
-    query = "SELECT data FROM pieces WHERE entry = ? ORDER BY number"
-    pieces: Sequence[bytes] = [data for (data,) in database.execute(query, (number,))]
-    try:
+    number, identity, content, size, crc, seconds = row
+    bulk = _bulk(database, number, size)
+    if bulk is None or _crc(identity, content, bulk.data) != crc:
+        log_cache(f"{level}: damaged entry {key} removed")
         with database:
-            database.execute(
-                "UPDATE entries SET used = (SELECT max(used) + 1 FROM entries) WHERE number = ?",
-                (number,),
-            )
-    except sqlite3.OperationalError:
-        pass  # another process writes, or the file may only be read: it is found all the same
-    return Entry(identity, pieces[0] if len(pieces) == 1 else b"".join(pieces), seconds)
+            _remove_number(database, number)
+        return None
+    with contextlib.suppress(sqlite3.OperationalError), database:  # it is found all the same
+        database.execute(
+            "UPDATE entries SET used = (SELECT max(used) + 1 FROM entries) WHERE number = ?",
+            (number,),
+        )
+    return Entry(identity, content, bulk, seconds)
 
 
-def _add(database: sqlite3.Connection, row: Sequence[object], content: bytes | memoryview) -> None:
+def _bulk(database: sqlite3.Connection, number: int, size: int) -> NDArray[np.uint8] | None:
+    """Return the large data of an entry, None if it is not as long as it was."""
+    bulk, end = aligned_bytes(size), 0
+    rows = database.execute("SELECT data FROM pieces WHERE entry = ? ORDER BY number", (number,))
+    for (data,) in rows:
+        begin, end = end, end + len(data)
+        if end > size:
+            return None
+        bulk[begin:end] = np.frombuffer(data, np.uint8)
+    bulk.flags.writeable = False
+    return bulk if end == size else None
+
+
+def _add(database: sqlite3.Connection, row: Sequence[object], bulk: Sequence[memoryview]) -> None:
     query = (
-        "INSERT INTO entries (level, key, parts, identity, bytes, seconds, used) "
-        "VALUES (?, ?, ?, ?, ?, ?, (SELECT coalesce(max(used), 0) + 1 FROM entries))"
+        "INSERT INTO entries "
+        "(level, key, parts, identity, content, bulk, bytes, seconds, crc, used) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, (SELECT coalesce(max(used), 0) + 1 FROM entries))"
     )
     entry = database.execute(query, row).lastrowid
-    whole = memoryview(content)
-    for number, begin in enumerate(range(0, max(len(whole), 1), _PIECE)):
-        data = whole[begin : begin + _PIECE]
-        database.execute("INSERT INTO pieces VALUES (?, ?, ?)", (entry, number, data))
+    *_, identity, content, _, _, _ = row
+    assert isinstance(identity, bytes) and isinstance(content, bytes | memoryview)
+    crc, number = _crc(identity, content), 0
+    query = "INSERT OR REPLACE INTO pieces VALUES (?, ?, ?)"
+    for whole in bulk:
+        flat = whole.cast("B")
+        for begin in range(0, len(flat), _PIECE):
+            data = flat[begin : begin + _PIECE]
+            crc = zlib.crc32(data, crc)
+            database.execute(
+                "INSERT OR REPLACE INTO pieces VALUES (?, ?, ?)", (entry, number, data)
+            )
+            number += 1
+    database.execute("UPDATE entries SET crc = ? WHERE number = ?", (crc, entry))
+
+
+def _crc(*parts: bytes | memoryview) -> int:
+    crc = 0
+    for part in parts:
+        crc = zlib.crc32(part, crc)
+    return crc
 
 
 def _make_room(database: sqlite3.Connection, room: int) -> None:
