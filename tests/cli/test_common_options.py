@@ -98,6 +98,30 @@ def test_the_log_says_what_the_cache_did(
     assert f"cache: artifact: miss, damaged entry {key} removed: " in errors
 
 
+def test_the_cache_is_explained_alone(
+    model: Path, tmp_path: Path, cache_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each level says whether it hit, and what differs from the nearest entry."""
+    out = str(tmp_path / "m.rammer")
+    arguments = [str(model), "-o", out, "--explain-cache"]
+    levels = [
+        ["artifact: miss, ", "program: miss, ", "program: kept ", "artifact: kept "],
+        ["artifact: hit, "],
+    ]
+    for expected in levels:
+        _, _, errors = Tool(compile_tool.main, capsys).run(*arguments)
+        found = errors.splitlines()
+        assert len(found) == len(expected)
+        for line, begin in zip(found, expected, strict=True):
+            assert line.startswith(f"rammer_mlir: cache: {begin}")
+    _, _, errors = Tool(compile_tool.main, capsys).run(*arguments, "--policy", "sequential")
+    first, second, *_ = errors.splitlines()
+    assert first.endswith("; the nearest entry differs in policy, option policy")
+    assert second.endswith("; the nearest entry differs in policy, option policy")
+    _, _, errors = Tool(run.main, capsys).run(str(model), "--explain-cache")
+    assert "rammer_mlir: cache: artifact: hit, entry " in errors
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
