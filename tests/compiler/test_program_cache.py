@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,15 @@ def test_any_real_difference_misses(folder: Path, change: str) -> None:
     found = compiled(DIFFERENT[change])
     assert not is_replayed(found)
     check(found, DIFFERENT[change], 1)
+
+
+def test_a_miss_says_what_differs(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The section of the graph that is not the nearest entry's."""
+    compiled(network())
+    with caplog.at_level(logging.INFO, "rammer_mlir"):
+        compiled(DIFFERENT["attribute"])
+    (line,) = (m for m in caplog.messages if m.startswith("cache: program: miss, "))
+    assert line.endswith("; the nearest entry differs in graph operations")
 
 
 @pytest.mark.parametrize(

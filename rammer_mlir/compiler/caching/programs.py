@@ -71,7 +71,8 @@ class ProgramCache:
             log_cache(f"{PROGRAM}: not asked, only for programs of a CPU without foreign code")
             return None
         graph = canonical_graph(model)
-        return ProgramKey(graph, {"graph": hash_of(graph.form), **compiler_parts(self._options)})
+        sections = {f"graph {name}": hash_of(text) for name, text in graph.sections.items()}
+        return ProgramKey(graph, {**sections, **compiler_parts(self._options)})
 
     def find(self, key: ProgramKey, model: Model) -> Executable | None:
         """Return the program of a key with the weights and names of a prepared model, if kept."""

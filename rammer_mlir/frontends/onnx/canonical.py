@@ -7,6 +7,7 @@ every constant that the graph itself holds counts by its value.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import onnx
@@ -23,16 +24,21 @@ class CanonicalGraph:
     """A model without names and values of weights, and the names in the order of its numbers.
 
     Attributes:
-        form: what is compared.
+        sections: what is compared, by name; ``form`` is all of them.
         weights: names of the weights that the outputs depend on.
         nodes: names of the nodes that they depend on.
         interface: names of inputs, then of outputs.
     """
 
-    form: bytes
+    sections: Mapping[str, bytes]
     weights: tuple[str, ...]
     nodes: tuple[str, ...]
     interface: tuple[str, ...]
+
+    @property
+    def form(self) -> bytes:
+        """What is equal for models that compile to the same program."""
+        return b"\n".join(self.sections.values())
 
 
 def canonical_graph(model: Model) -> CanonicalGraph:
@@ -62,16 +68,17 @@ class _Numbering:
             self._number(name)
         references = [(self._reference(name), self._type(name)) for name in outputs]
         arrays = [model.weights[name] for name in self._weights]
-        form = (
-            sorted((entry.domain, entry.version) for entry in model.proto.opset_import),
-            [self._type(value.name) for value in model.inputs],
-            [(array.dtype.name, array.shape) for array in arrays],
-            self._lines,
-            references,
-        )
+        sections: dict[str, object] = {
+            "opsets": sorted((entry.domain, entry.version) for entry in model.proto.opset_import),
+            "inputs": [self._type(value.name) for value in model.inputs],
+            "weights": [(array.dtype.name, array.shape) for array in arrays],
+            "operations": self._lines,
+            "outputs": references,
+        }
+        written = {name: repr(section).encode() for name, section in sections.items()}
         nodes = tuple(model.graph.node[number].name for number in self._numbers)
         interface = (*(value.name for value in model.inputs), *outputs)
-        return CanonicalGraph(repr(form).encode(), tuple(self._weights), nodes, interface)
+        return CanonicalGraph(written, tuple(self._weights), nodes, interface)
 
     def _number(self, name: str) -> None:
         """Number the node of a value behind all nodes that it depends on."""
