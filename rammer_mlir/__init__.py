@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, Unpack, overload
 from rammer_mlir.errors import (
     ArtifactError,
     AssemblyError,
+    CacheWarning,
     EmulationError,
     FallbackWarning,
     InputError,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ArtifactError",
     "AssemblyError",
+    "CacheWarning",
     "EmulatedExecutable",
     "EmulationError",
     "Executable",

@@ -86,6 +86,10 @@ class ModelWarning(RammerWarning):
     """The model says of itself what its nodes contradict, and is compiled all the same."""
 
 
+class CacheWarning(RammerWarning):
+    """The cache of compiled programs cannot be used, and models are compiled without it."""
+
+
 class FallbackWarning(RammerWarning):
     """Code from elsewhere lacks what it needs, and the host's rKernels compute its regions."""
 

@@ -29,6 +29,6 @@ def pack_constants(weights: Mapping[int, NDArray[np.generic]]) -> Constants:
         total += aligned(array.nbytes)
     blob = aligned_bytes(total)
     for number, array in weights.items():
-        start = offsets[number]
-        blob[start : start + array.nbytes] = np.frombuffer(array.tobytes(), dtype=np.uint8)
+        place = blob[offsets[number] : offsets[number] + array.nbytes]
+        place.view(array.dtype).reshape(array.shape)[...] = array
     return Constants(blob, offsets)

@@ -73,7 +73,8 @@ def _parser() -> ArgumentParser:
 
 def _compile(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    with shown_on_stderr(options.verbose, quiet=options.quiet):
+    explain_cache: bool = options.explain_cache
+    with shown_on_stderr(options.verbose, quiet=options.quiet, explain_cache=explain_cache):
         return _compile_model(options)
 
 

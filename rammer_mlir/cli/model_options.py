@@ -43,6 +43,11 @@ def add_model_options(parser: ArgumentParser) -> None:
         action="store_false",
         help="compile anew, whatever the cache in ~/.cache/rammer-mlir holds",
     )
+    parser.add_argument(
+        "--explain-cache",
+        action="store_true",
+        help="say on standard error what each level of the cache found, and why (docs/cache.md)",
+    )
     add_plugin_option(parser)
     parser.describe_names = _describe_names
     add_tool_options(parser)

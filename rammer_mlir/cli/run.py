@@ -115,7 +115,8 @@ def _parser() -> ArgumentParser:
 
 def _run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    with shown_on_stderr(options.verbose, quiet=options.quiet):
+    explain_cache: bool = options.explain_cache
+    with shown_on_stderr(options.verbose, quiet=options.quiet, explain_cache=explain_cache):
         return _run_model(options)
 
 

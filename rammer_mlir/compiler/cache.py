@@ -1,30 +1,23 @@
 """Compiled models kept on disk, found again by what went into them.
 
-An entry is an artifact whose name is the SHA-256 of everything that decides its content: the model
-and its external data, the options, the device description, the compiler's own source, the versions
-of the packages that it stands on, and this processor. Nothing is ever out of date; what was not
-used for longest goes when the folder is full.
-
-``RAMMER_CACHE_DIR`` names the folder (``~/.cache/rammer-mlir`` by default, or beneath
-``XDG_CACHE_HOME``); empty, it turns the cache off. ``RAMMER_CACHE_BYTES`` limits its size.
+``RAMMER_CACHE_DIR`` names the folder of the cache's file (``~/.cache/rammer-mlir`` by default, or
+beneath ``XDG_CACHE_HOME``); empty, it turns the cache off. ``RAMMER_CACHE_BYTES`` limits what is
+kept. ``docs/cache.md`` says what is found when.
 """
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import functools
 import hashlib
-import importlib.metadata
-import json
 import os
-import platform
 import time
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rammer_mlir.bindings import PACKAGE
-from rammer_mlir.compiler.backends.registry import is_own_target
+from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts
+from rammer_mlir.compiler.caching.differences import difference
+from rammer_mlir.compiler.caching.keys import artifact_parts, digest_of, given_digest, obstacle
 from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.known_code import KnownCode
 from rammer_mlir.compiler.options import CheckedOptions, refuse_samples
@@ -33,102 +26,82 @@ from rammer_mlir.frontends.onnx.digest import model_digest
 from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
 from rammer_mlir.frontends.onnx.model import Model
-from rammer_mlir.passes.regions.codegen import own_version
-from rammer_mlir.programs.dimensions import Shapes
-from rammer_mlir.runtime.artifact import read_artifact
+from rammer_mlir.runtime.artifact import read_split, split_artifact
 from rammer_mlir.runtime.compiled import CompiledModel
 from rammer_mlir.runtime.loader import open_artifact
-from rammer_mlir.scheduling.devices.catalog import find_device
-from rammer_mlir.scheduling.policies import get_policy, is_own_policy
-from rammer_mlir.support.cpu_features import cpu_features
-from rammer_mlir.support.log import LOGGER
+from rammer_mlir.support.log import log_cache
 from rammer_mlir.support.user_folder import user_folder
+
+if TYPE_CHECKING:
+    from rammer_mlir.compiler.caching.programs import ProgramCache
 
 FOLDER_VARIABLE, BYTES_VARIABLE = "RAMMER_CACHE_DIR", "RAMMER_CACHE_BYTES"
 
 DEFAULT_BYTES = 4 << 30
 
 WORTH_SECONDS = 0.5
-"""What compiles faster is not worth a file."""
+"""What compiles faster is not worth an entry."""
 
-_ENDING = ".rammer"
-
-_PACKAGES = ("numpy", "onnx", "onnx-ir", "onnxscript", "llvmlite")
-"""Packages that the compiler stands on, besides the MLIR bindings."""
-
-_NO_COMPILER = ("__main__.py", "__pycache__", "benchmarks", "cli")
-"""Parts of the package that do not decide what a model is compiled to."""
-
-_BYTECODE = (".pyc", ".pyo")
-
-_BINDINGS = {"mlir": "mlir-python-bindings"}
-"""Names that bindings are installed by, where these are not the modules'."""
+ARTIFACT = "artifact"
+"""The level of whole artifacts, by the bytes of the model."""
 
 
 class CompileCache:
-    """Artifacts in one folder, by key. Several processes may use a folder at once."""
+    """Artifacts in one file, by key. Several processes may use it at once."""
 
     def __init__(self, folder: Path, limit: int = DEFAULT_BYTES) -> None:
-        """Use a folder, which is made with the first entry, for up to ``limit`` bytes."""
-        self.folder, self._limit = folder, limit
+        """Use the file of a folder, which is made with the first entry, for up to some bytes."""
+        self.file = CacheFile(folder, limit)
 
-    def find(self, key: str, device: int = 0) -> CompiledModel | None:
-        """Return the program of a key, None if there is none; a damaged entry is removed."""
-        path = self._path(key)
+    def find(self, key: str, device: int = 0, parts: Parts | None = None) -> CompiledModel | None:
+        """Return the program of a key, None if there is none; a damaged entry is removed.
+
+        Args:
+            key: a digest.
+            device: number of the GPU.
+            parts: what the key is made of, to say what differs where there is none.
+        """
         begin = time.perf_counter()
-        try:
-            if not path.is_file():
-                LOGGER.info("cache: miss, no entry %s in '%s'", key, self.folder)
-                return None
-            executable = open_artifact(path, read_artifact(path), device)
-        except (RammerError, OSError) as error:
-            LOGGER.info("cache: miss, damaged entry %s removed: %s", key, error)
-            self._remove(path)
+        entry = self.file.find(ARTIFACT, key)
+        if entry is None:
+            log_cache(f"{ARTIFACT}: miss, no entry {key}{difference(self.file, ARTIFACT, parts)}")
             return None
-        with contextlib.suppress(OSError):  # an entry of somebody else's
-            os.utime(path)
+        path = self.file.path
+        try:
+            executable = open_artifact(path, read_split(path, entry.content, entry.bulk), device)
+        except (RammerError, OSError) as error:
+            log_cache(f"{ARTIFACT}: miss, damaged entry {key} removed: {error}")
+            self.file.remove(ARTIFACT, key)
+            return None
         seconds = time.perf_counter() - begin
         executable.stats["seconds"] = {"cache": seconds}
-        LOGGER.info("cache: hit, entry %s in '%s', %.3f s", key, self.folder, seconds)
+        executable.stats["cache"] = ARTIFACT
+        log_cache(
+            f"{ARTIFACT}: hit, entry {key}, {entry.num_bytes} bytes in {seconds:.3f} s instead "
+            f"of {entry.seconds:.3f} s"
+        )
         return executable
 
-    def keep(self, key: str, executable: CompiledModel) -> None:
-        """Write a program, if it was worth the while, and make room for it.
+    def keep(self, key: str, executable: CompiledModel, parts: Parts | None = None) -> None:
+        """Keep a program, if it was worth the while.
 
         Where that fails, for want of a linker or of space, the program is compiled again next time.
         """
-        seconds = sum(executable.stats["seconds"].values())
+        spent = executable.stats["seconds"]
+        # Of a program whose weights alone are new, an artifact would spare the preparation.
+        seconds = spent["preparation"] if "cache" in spent else sum(spent.values())
         if seconds < WORTH_SECONDS:
-            LOGGER.info("cache: not kept, %.3f s are less than %g s", seconds, WORTH_SECONDS)
+            log_cache(f"{ARTIFACT}: not kept, {seconds:.3f} s are less than {WORTH_SECONDS:g} s")
             return
+        begin = time.perf_counter()
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            executable.save(self._path(key))
-            self._make_room()
-        except (RammerError, OSError) as error:
-            LOGGER.info("cache: not kept, %s", error)
+            content, bulk = split_artifact(executable.artifact())
+        except RammerError as error:
+            log_cache(f"{ARTIFACT}: not kept, {error}")
             return
-        LOGGER.info("cache: kept as entry %s in '%s'", key, self.folder)
-
-    def _make_room(self) -> None:
-        """Remove what was not used for longest."""
-        entries = [(path, path.stat()) for path in self.folder.glob(f"*{_ENDING}")]
-        used = sum(found.st_size for _, found in entries)
-        for path, found in sorted(entries, key=lambda entry: entry[1].st_mtime_ns):
-            if used <= self._limit:
-                break
-            self._remove(path)
-            used -= found.st_size
-
-    @staticmethod
-    def _remove(path: Path) -> None:
-        try:
-            path.unlink(missing_ok=True)
-        except OSError:
-            return  # a folder that may only be read
-
-    def _path(self, key: str) -> Path:
-        return self.folder / f"{key}{_ENDING}"
+        if self.file.keep(ARTIFACT, key, content, bulk=bulk, parts=parts, seconds=seconds):
+            size, taken = len(content) + sum(map(len, bulk)), time.perf_counter() - begin
+            log_cache(f"{ARTIFACT}: kept entry {key}, {size} bytes in {taken:.3f} s")
 
 
 def user_cache() -> CompileCache | None:
@@ -175,7 +148,7 @@ class CachedCompiler:
         self._digest = None if self._cache is None else model_digest(source)
         self._known: KnownCode | None = None  # of a model's parts only
         if self._cache is None:
-            LOGGER.info("cache: not asked, %s", _why_no_cache(options, cached=cached))
+            log_cache(f"not asked, {_why_no_cache(options, cached=cached)}")
 
     def of_part(self, given: Given, number: int) -> CachedCompiler:
         """Return what compiles a part of the model's host program for given shapes."""
@@ -183,7 +156,7 @@ class CachedCompiler:
             self._known = KnownCode()
         part = copy.copy(self)
         if self._digest is not None:
-            text = repr((self._digest, _given_parts(given), number))
+            text = repr((self._digest, given_digest(given), number))
             part._digest = hashlib.sha256(text.encode()).hexdigest()
         return part
 
@@ -191,11 +164,11 @@ class CachedCompiler:
         """Return the cached program for inputs of given shapes; None without one."""
         if self._cache is None:
             return None
-        key = key_of(self._digest, self._options, given)
-        if key is None:
-            LOGGER.info("cache: not asked, %s", _obstacle(self._digest, self._options))
+        parts = artifact_parts(self._digest, self._options, given)
+        if parts is None:
+            log_cache(f"not asked, {obstacle(self._digest, self._options)}")
             return None
-        return self._cache.find(key, self._device)
+        return self._cache.find(digest_of(parts), self._device, parts)
 
     def compile(self, model: Model, given: Given) -> CompiledModel | HostedGraph:
         """Compile the model for inputs of given shapes, and keep it if it is one program.
@@ -207,12 +180,21 @@ class CachedCompiler:
         from rammer_mlir.compiler.compilation import compile_any_model
 
         made = compile_any_model(
-            model, self._options, given, self._device, self._executor, self._known
+            model, self._options, given, self._device, self._executor, self._known, self._programs()
         )
-        key = None if self._cache is None else key_of(self._digest, self._options, given)
-        if self._cache is not None and key is not None and isinstance(made, CompiledModel):
-            self._cache.keep(key, made)
+        if self._cache is not None and isinstance(made, CompiledModel):
+            parts = artifact_parts(self._digest, self._options, given)
+            if parts is not None:
+                self._cache.keep(digest_of(parts), made, parts)
         return made
+
+    def _programs(self) -> ProgramCache | None:
+        """Return the level of programs, if programs of these options are kept at all."""
+        from rammer_mlir.compiler.caching.programs import ProgramCache
+
+        if self._cache is None or obstacle(self._digest, self._options) is not None:
+            return None
+        return ProgramCache(self._cache.file, self._options, WORTH_SECONDS)
 
     def open_host_program(self, model: Model) -> HostedGraph | None:
         """Return the host program that serves all sizes of open dimensions; None without one."""
@@ -224,40 +206,6 @@ class CachedCompiler:
         return found
 
 
-def compile_key(source: Source, options: CheckedOptions, shapes: Shapes | None) -> str | None:
-    """Return the key of a compilation; None if it cannot be kept.
-
-    That is so where the model or the device's file cannot be read, for policies, targets, cost
-    functions and rKernels from outside, whose source is not known, and for costs that are measured,
-    which have a cache of their own.
-    """
-    return key_of(model_digest(source), options, Given(shapes or {}))
-
-
-def key_of(model: str | None, options: CheckedOptions, given: Given) -> str | None:
-    """Return the key of compiling the model of a digest, as ``compile_key`` does."""
-    if _obstacle(model, options) is not None:
-        return None
-    parts = {
-        "model": model,
-        "given": _given_parts(given),
-        "options": options.key(),
-        "policy": repr(get_policy(options.policy)),
-        "device": repr(find_device(options.device)),
-        "codegens": [(name, own_version(name)) for name in options.offload],
-        "compiler": _compiler(),
-        "processor": [platform.machine(), *cpu_features()],
-    }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def _given_parts(given: Given) -> list[object]:
-    """Return what identifies shapes and values."""
-    shapes = sorted((name, [int(n) for n in sizes]) for name, sizes in given.shapes.items())
-    values = sorted((n, str(v.dtype), v.shape, v.tobytes().hex()) for n, v in given.values.items())
-    return [shapes, values, given.is_repeated]
-
-
 def _why_no_cache(options: CheckedOptions, *, cached: bool) -> str:
     """Return why a compilation does without the user's cache."""
     if not cached:
@@ -267,52 +215,3 @@ def _why_no_cache(options: CheckedOptions, *, cached: bool) -> str:
     if os.environ.get(FOLDER_VARIABLE) == "":
         return f"{FOLDER_VARIABLE} is empty"
     return f"there is no home folder; name a folder with {FOLDER_VARIABLE}"
-
-
-def _obstacle(model: str | None, options: CheckedOptions) -> str | None:
-    """Return why the program of a model's digest cannot be kept; None if it can."""
-    if model is None:
-        return "the model cannot be read"
-    if not options.backend.runs_here:
-        return "programs for other machines are not kept"
-    if options.measured:
-        return "measured costs have a cache of their own"
-    if not _has_known_source(options):
-        return "a policy, target, cost function, rKernel or code generator comes from outside"
-    try:
-        find_device(options.device)
-    except OptionError as error:
-        return str(error)
-    return None
-
-
-def _has_known_source(options: CheckedOptions) -> bool:
-    """Whether all code that decides what a model is compiled to belongs to this project."""
-    is_own = is_own_policy(options.policy) and is_own_target(options.target)
-    is_known = all(own_version(name) is not None for name in options.offload)
-    return is_own and is_known and not (options.costs or options.rkernels)
-
-
-@functools.cache
-def _compiler() -> str:
-    """Identify this compiler: its source, and the packages that it stands on."""
-    found = hashlib.sha256()
-    for package in (*_PACKAGES, _BINDINGS.get(PACKAGE, PACKAGE)):
-        try:
-            found.update(f"{package} {importlib.metadata.version(package)}\n".encode())
-        except importlib.metadata.PackageNotFoundError:
-            found.update(f"{package}\n".encode())
-    for file in source_files(Path(__file__).parents[1]):
-        found.update(file.read_bytes())
-    return found.hexdigest()
-
-
-def source_files(package: Path) -> list[Path]:
-    """Return the files that decide what the compiler in a package's folder makes, in order.
-
-    That is code, IR and device descriptions, whatever their endings; benchmarks only use it.
-    """
-    units = (unit for unit in sorted(package.iterdir()) if unit.name not in _NO_COMPILER)
-    # A link to a folder is followed only where the search begins.
-    parts = (sorted(unit.rglob("*")) if unit.is_dir() else [unit] for unit in units)
-    return [f for part in parts for f in part if f.is_file() and f.suffix not in _BYTECODE]

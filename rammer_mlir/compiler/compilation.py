@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.backends.backend import Code
+from rammer_mlir.compiler.caching.programs import ProgramCache
 from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.known_code import KnownCode
 from rammer_mlir.compiler.options import CheckedOptions, refuse_samples
 from rammer_mlir.compiler.pipeline import applied_costs
 from rammer_mlir.compiler.stage import Image, Work, run_stages
 from rammer_mlir.compiler.stage_names import PORTABLE_STAGES
-from rammer_mlir.frontends.onnx import ImportedModel, import_any, import_model
+from rammer_mlir.compiler.weight_recipes import Recipe
+from rammer_mlir.frontends.onnx import ImportedModel, import_model, import_prepared, prepare_any
 from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
 from rammer_mlir.frontends.onnx.model import Model
@@ -58,6 +60,7 @@ def compile_any_model(
     device: int = 0,
     executor: Executor | None = None,
     known: KnownCode | None = None,
+    programs: ProgramCache | None = None,
 ) -> CompiledModel | HostedGraph:
     """Compile a loaded model if one static program computes it; else return its host program.
 
@@ -68,19 +71,30 @@ def compile_any_model(
         device: number of the GPU.
         executor: where rKernels are measured.
         known: code of other parts of the same model.
+        programs: where programs for other weights are found and kept.
 
     Raises:
         RammerError: as ``compile_model`` does.
     """
     _log_begin(options)
     begin = time.perf_counter()
-    imported = import_any(source, given.shapes, given.values, is_repeated=given.is_repeated)
-    if isinstance(imported, HostedGraph):
+    prepared = prepare_any(source, given.shapes, given.values, is_repeated=given.is_repeated)
+    if isinstance(prepared, HostedGraph):
         refuse_samples(options)
-        return imported
-    compilation = Compilation.of_import(imported, options, begin)
+        return prepared
+    key = None if programs is None else programs.key(prepared)
+    if programs is not None and key is not None:
+        taken = time.perf_counter() - begin
+        found = programs.find(key, prepared)
+        if found is not None:
+            found.stats["seconds"] = {"preparation": taken, **found.stats["seconds"]}
+            return found
+    compilation = Compilation.of_import(import_prepared(prepared), options, begin)
     compilation.use_known(known)
-    return _executable(compilation, device, executor)
+    made = _executable(compilation, device, executor)
+    if programs is not None and key is not None:
+        programs.keep(key, made, compilation.recipes)
+    return made
 
 
 def _executable(compilation: Compilation, device: int, executor: Executor | None) -> CompiledModel:
@@ -149,6 +163,11 @@ class Compilation:
     def module(self) -> ir.Module:
         """The IR at the last stage that was reached, if that has some."""
         return self._work.module
+
+    @property
+    def recipes(self) -> Mapping[int, Recipe]:
+        """How the weights of the program are made, from the stage `target` on."""
+        return self._work.recipes
 
     @property
     def seconds(self) -> dict[str, float]:

@@ -125,8 +125,9 @@ def _compile_any(request: Request, specializations: int) -> AnyModel:
         model, compiler, request.options, signature, shapes, specializations=specializations
     )
     if not signature.is_open or not has_tensors_only(signature):
-        found = None if shapes == request.shapes else compiler.find(Given(shapes))
-        return found or compiling.compile(Given(shapes))
+        is_asked = not request.dims and shapes == request.shapes
+        found = None if is_asked else compiler.find(Given(shapes))
+        return found or compiling.compile_anew(Given(shapes))
     refuse_whatever_the_sizes(model)
     return OpenModel(signature, compiling, specializations)
 
@@ -225,7 +226,15 @@ class Compiling:
         Raises:
             RammerError: if the model cannot be compiled for them.
         """
-        made = self.compiler.find(given) or self.compiler.compile(self.model, given)
+        return self.compiler.find(given) or self.compile_anew(given)
+
+    def compile_anew(self, given: Given) -> CompiledModel | HostedModel:
+        """Compile for static shapes, of which the cache has no artifact.
+
+        Raises:
+            RammerError: if the model cannot be compiled for them.
+        """
+        made = self.compiler.compile(self.model, given)
         return self._hosted(made, given) if isinstance(made, HostedGraph) else made
 
     def _compile_sharing(self, given: Given) -> RunnableModel:

@@ -18,6 +18,7 @@ from rammer_mlir.compiler.known_code import KnownCode
 from rammer_mlir.compiler.memory_decision import MemoryDecision
 from rammer_mlir.compiler.offload_decision import OffloadDecision
 from rammer_mlir.compiler.quantization.decisions import QuantizationReport
+from rammer_mlir.compiler.weight_recipes import Recipe
 from rammer_mlir.emulation.codegen.kernel import KernelCode
 from rammer_mlir.lowering.external.code import ForeignCode
 from rammer_mlir.lowering.registry import LOWERING_PASSES
@@ -60,6 +61,7 @@ class Work:
             is compiled sooner and runs longer.
         executor: where rKernels are measured; here, one by one, if None.
         decision: which regions foreign code generators compile, where that was chosen by cost.
+        recipes: how each weight argument is made, from the stage `target` on.
         quantized: what became of regions that were to be quantized.
         memory: how a budget for intermediates is kept, where there is one.
     """
@@ -82,6 +84,7 @@ class Work:
     registers: int = 0
     executor: Executor | None = None
     decision: OffloadDecision | None = None
+    recipes: Mapping[int, Recipe] = field(default_factory=dict[int, Recipe])
     quantized: QuantizationReport | None = None
     memory: MemoryDecision | None = None
 

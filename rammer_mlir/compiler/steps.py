@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rammer_mlir.compiler.stage import Step, Work
-from rammer_mlir.compiler.weights import packed_weights
+from rammer_mlir.compiler.weights import packed_weights, weight_recipes
 from rammer_mlir.emulation.codegen.gpu_to_func import kernel_names
 from rammer_mlir.emulation.codegen.kernel import lower_gpu_kernel
 from rammer_mlir.errors import TargetError
@@ -67,7 +67,8 @@ def lower_to_threads_of(named: NamedMachine) -> Step:
 def _lower_to_threads(work: Work, machine: Machine) -> None:
     options, machine = work.options, replace(machine, registers=work.registers)
     memory = memory_sizes(entry_function(work.module))
-    weights = packed_weights(entry_function(work.module), work.constants)
+    work.recipes = weight_recipes(entry_function(work.module))
+    weights = {number: recipe.array(work.constants) for number, recipe in work.recipes.items()}
     work.foreign = read_code(work.module)
     if work.foreign:
         work.stats["operations"] = _operations(read_plan(work.module))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.errors import ModelError
+from rammer_mlir.compiler.weight_recipes import Part, Recipe
 from rammer_mlir.passes.ir.constants import PARTS, ConstantArgument, constant_arguments
 
 Array = NDArray[np.generic]
@@ -22,51 +22,32 @@ def packed_weights(main: ir.OpView, values: Mapping[str, Array]) -> dict[int, Ar
     Raises:
         ModelError: if a weight has no value.
     """
-    return {weight.number: _packed(weight, values) for weight in constant_arguments(main)}
+    recipes = weight_recipes(main).items()
+    arrays = {number: recipe.array(values) for number, recipe in recipes}
+    return {n: np.ascontiguousarray(a).reshape(a.shape) for n, a in arrays.items()}
 
 
-def _packed(weight: ConstantArgument, values: Mapping[str, Array]) -> Array:
-    array = _transformed(weight, values)
-    shape = tuple(ir.ShapedType(weight.value.type).shape)
-    return np.ascontiguousarray(array).reshape(shape)
+def weight_recipes(main: ir.OpView) -> dict[int, Recipe]:
+    """Return how every weight argument of the entry function is made, by argument number."""
+    return {
+        weight.number: _recipe(weight, tuple(ir.ShapedType(weight.value.type).shape))
+        for weight in constant_arguments(main)
+    }
 
 
-def _transformed(weight: ConstantArgument, values: Mapping[str, Array]) -> Array:
-    array = _joined(weight, values) if PARTS in weight.attributes else _value(weight, values)
-    given, transposes = array.dtype, False
-    for step in weight.steps:
-        if isinstance(step, tuple):
-            columns = array.astype(np.float64).reshape(array.shape[0], -1)
-            array = (np.array(step) @ columns).reshape(len(step), *array.shape[1:])
-            transposes = False
-        else:
-            array = array.transpose(step) if transposes else array.reshape(step)
-            transposes = not transposes
-    return array.astype(given, copy=False)
+def _recipe(weight: ConstantArgument, shape: tuple[int, ...] | None = None) -> Recipe:
+    if PARTS not in weight.attributes:
+        return Recipe(weight.name, weight.held, (), tuple(weight.steps), shape)
+    return Recipe("", None, tuple(_parts(weight)), tuple(weight.steps), shape)
 
 
-def _joined(weight: ConstantArgument, values: Mapping[str, Array]) -> Array:
-    """Return the parts of a weight one behind the other, with zeros around them."""
-    arrays: list[Array] = []
+def _parts(weight: ConstantArgument) -> list[Part]:
+    found: list[Part] = []
     for entry in ir.ArrayAttr(weight.attributes[PARTS]):
         attributes = {item.name: item.attr for item in ir.DictAttr(entry)}
         shape, low, size = (
-            list(ir.DenseI64ArrayAttr(attributes[name])) for name in ("shape", "low", "size")
+            tuple(ir.DenseI64ArrayAttr(attributes[name])) for name in ("shape", "low", "size")
         )
-        part = _transformed(ConstantArgument(-1, weight.value, attributes), values).reshape(shape)
-        padded = np.zeros(size, part.dtype)
-        padded[tuple(slice(a, a + n) for a, n in zip(low, shape, strict=True))] = part
-        arrays.append(padded)
-    return np.concatenate(arrays)
-
-
-def _value(weight: ConstantArgument, values: Mapping[str, Array]) -> Array:
-    held = weight.held
-    if held is not None:
-        return held
-    if weight.name not in values:
-        raise ModelError(
-            f"weight '{weight.name}' has no value: expected it beside the IR; compile from the "
-            "ONNX model, or give the weights"
-        )
-    return values[weight.name]
+        part = ConstantArgument(-1, weight.value, attributes)
+        found.append(Part(_recipe(part), shape, low, size))
+    return found

@@ -96,6 +96,32 @@ def write_artifact(path: Path, artifact: Artifact, sign: Signer | None = None) -
     Raises:
         ArtifactError: if the file cannot be written.
     """
+    manifest, members = _whole(artifact)
+    write_members(path, manifest, members, sign)
+
+
+def split_artifact(artifact: Artifact) -> tuple[bytes, tuple[memoryview, ...]]:
+    """Return what the file of a compiled program would hold, but for weights; and these."""
+    manifest, members = _whole(artifact)
+    weights = members.pop(CONSTANTS)
+    file = io.BytesIO()
+    _write_archive(file, _sealed(manifest, members))
+    return file.getvalue(), tuple(memoryview(piece) for piece in weights)
+
+
+def read_split(path: Path, content: bytes, weights: Bytes) -> Artifact:
+    """Return the program that ``split_artifact`` divided; messages name the path.
+
+    Raises:
+        ArtifactError: if the content is not what was written, or made for another machine.
+    """
+    with _problems_named(path), zipfile.ZipFile(io.BytesIO(content)) as file:
+        _check_members(path, file, io.BytesIO(content))
+        return read_program(Archive(path, file, _checked_manifest(path, file), lambda: weights))
+
+
+def _whole(artifact: Artifact) -> tuple[dict[str, Any], dict[str, Pieces]]:
+    """Return the manifest and the members of a program's file."""
     if artifact.fallback is None:
         version, weights = VERSION, artifact.image.constants
         manifest, members = _described(artifact)
@@ -104,7 +130,7 @@ def write_artifact(path: Path, artifact: Artifact, sign: Signer | None = None) -
         manifest, members = entry_of(artifact, "", collected)
         weights = Constants(tuple(collected.parts))
     manifest = {"format": FORMAT, "version": version, **manifest}
-    write_members(path, manifest, {**members, CONSTANTS: weights.pieces}, sign)
+    return manifest, {**members, CONSTANTS: weights.pieces}
 
 
 def entry_of(
@@ -149,12 +175,22 @@ def write_members(
     Raises:
         ArtifactError: if the file cannot be written.
     """
-    contents = (_content(name, pieces) for name, pieces in members.items())
-    sealed = {**manifest, SEAL: seal_of(manifest, contents)}
-    written = {_MANIFEST: (json.dumps(sealed, indent=1).encode(),), **members}
+    written = _sealed(manifest, members)
     if sign is not None:
         written[SIGNATURE] = (sign(message_of(written)),)
-    with open_atomically(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with open_atomically(path) as file:
+        _write_archive(file, written)
+
+
+def _sealed(manifest: Mapping[str, Any], members: Mapping[str, Pieces]) -> dict[str, Pieces]:
+    """Return all members: the manifest with its seal, and the others."""
+    contents = (_content(name, pieces) for name, pieces in members.items())
+    sealed = {**manifest, SEAL: seal_of(manifest, contents)}
+    return {_MANIFEST: (json.dumps(sealed, indent=1).encode(),), **members}
+
+
+def _write_archive(file: IO[bytes], written: Mapping[str, Pieces]) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, pieces in written.items():
             add_member(archive, file, name, pieces)
 
@@ -211,18 +247,26 @@ def open_archive(
     Raises:
         ArtifactError: if the file is missing, foreign or corrupt, or not signed as it has to be.
     """
-    try:
-        with _opened(path, whole=verify is not None) as file, zipfile.ZipFile(file) as archive:
-            if not is_as_written(archive, file):
-                raise ArtifactError(_changed(path))
-            damaged = archive.testzip()
-            if damaged is not None:
-                raise ArtifactError(f"'{path}' is corrupt in '{damaged}': compile the model again")
+    with _problems_named(path), _opened(path, whole=verify is not None) as file:
+        with zipfile.ZipFile(file) as archive:
+            _check_members(path, archive, file)
             if verify is not None:
                 _check_signature(path, archive, verify)
             is_mapped = mapped and verify is None
             constants = partial(map_member, archive, file, CONSTANTS, mapped=is_mapped)
             yield Archive(path, archive, _checked_manifest(path, archive), constants)
+
+
+def _opened(path: Path, *, whole: bool) -> IO[bytes]:
+    """Open a file; ``whole`` reads it once, so that nobody changes it after it was checked."""
+    return io.BytesIO(path.read_bytes()) if whole else path.open("rb")
+
+
+@contextmanager
+def _problems_named(path: Path) -> Generator[None]:
+    """Say of an error while an artifact is read that the file is damaged."""
+    try:
+        yield
     except OSError as error:
         raise ArtifactError(f"cannot read '{path}': {error.strerror or error}") from error
     except _DAMAGE as error:
@@ -232,9 +276,13 @@ def open_archive(
         ) from error
 
 
-def _opened(path: Path, *, whole: bool) -> IO[bytes]:
-    """Open a file; ``whole`` reads it once, so that nobody changes it after it was checked."""
-    return io.BytesIO(path.read_bytes()) if whole else path.open("rb")
+def _check_members(path: Path, archive: zipfile.ZipFile, file: IO[bytes]) -> None:
+    """Refuse a file with other content than its members as they were written."""
+    if not is_as_written(archive, file):
+        raise ArtifactError(_changed(path))
+    damaged = archive.testzip()
+    if damaged is not None:
+        raise ArtifactError(f"'{path}' is corrupt in '{damaged}': compile the model again")
 
 
 def _check_signature(path: Path, archive: zipfile.ZipFile, verify: Verifier) -> None:

@@ -40,8 +40,18 @@ def log_progress(stage: str, detail: Callable[[], str]) -> None:
         LOGGER.debug("%s: %s", stage, detail(), extra={_IS_PROGRESS: True})
 
 
-_IS_PROGRESS = "is_progress"
-"""Attribute of records that tell progress."""
+def log_cache(message: str) -> None:
+    """Log what the cache did and why; ``--explain-cache`` shows these messages alone."""
+    LOGGER.info("cache: %s", message, extra={_IS_CACHE: True})
+
+
+_IS_PROGRESS, _IS_CACHE = "is_progress", "is_cache"
+"""Attributes of records that tell progress, and what the cache did."""
+
+
+def _tells_of_cache(record: logging.LogRecord) -> bool:
+    return hasattr(record, _IS_CACHE)
+
 
 _CLEAR = "\r\x1b[K"
 """Moves to the begin of a terminal's line and clears it."""
@@ -88,15 +98,25 @@ class ProgressLine(logging.Handler):
 
 
 @contextmanager
-def shown_on_stderr(shown: bool = True, *, quiet: bool = False) -> Generator[None]:
-    """Write messages to standard error until the end, if asked to; else progress to a terminal."""
+def shown_on_stderr(
+    shown: bool = True, *, quiet: bool = False, explain_cache: bool = False
+) -> Generator[None]:
+    """Write messages to standard error until the end, if asked to; else progress to a terminal.
+
+    Args:
+        shown: write all of them.
+        quiet: show no progress.
+        explain_cache: write at least what the cache did.
+    """
     handler: logging.Handler
     if sys.stderr is None:  # it is where the shell closed it
         yield
         return
-    if shown:
+    if shown or explain_cache:
         handler, wanted = logging.StreamHandler(sys.stderr), logging.INFO
         handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+        if not shown:
+            handler.addFilter(_tells_of_cache)
     elif not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         handler, wanted = ProgressLine(sys.stderr), logging.DEBUG
     else:

@@ -15,6 +15,7 @@ from rammer_mlir.cli import compile as compile_tool
 from rammer_mlir.cli import opt, run
 from rammer_mlir.compiler import cache
 from rammer_mlir.compiler.cache import FOLDER_VARIABLE
+from rammer_mlir.compiler.caching.cache_file import CacheFile
 from rammer_mlir.support.log import LOGGER
 from tests.cli.tools import Main, Tool, save_layer
 
@@ -84,15 +85,41 @@ def test_the_log_says_what_the_cache_did(
 ) -> None:
     arguments = [str(model), "-o", str(tmp_path / "m.rammer"), "-v"]
     _, _, errors = Tool(compile_tool.main, capsys).run(*arguments)
-    (entry,) = cache_folder.iterdir()
-    assert f"cache: miss, no entry {entry.stem} in '{cache_folder}'" in errors
-    assert f"cache: kept as entry {entry.stem} in '{cache_folder}'" in errors
+    file = CacheFile(cache_folder, 1 << 30)
+    (key,) = (each.key for each in file.kept() if each.level == cache.ARTIFACT)
+    assert f"cache: artifact: miss, no entry {key}\n" in errors
+    assert "cache: program: kept entry " in errors
+    assert f"cache: artifact: kept entry {key}, " in errors
     _, _, errors = Tool(compile_tool.main, capsys).run(*arguments)
-    assert f"cache: hit, entry {entry.stem} in '{cache_folder}'" in errors
+    assert f"cache: artifact: hit, entry {key}, " in errors
     assert "operators" not in errors
-    entry.write_bytes(b"PK")
+    file.keep(cache.ARTIFACT, key, b"PK")
     _, _, errors = Tool(compile_tool.main, capsys).run(*arguments)
-    assert f"cache: miss, damaged entry {entry.stem} removed: " in errors
+    assert f"cache: artifact: miss, damaged entry {key} removed: " in errors
+
+
+def test_the_cache_is_explained_alone(
+    model: Path, tmp_path: Path, cache_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each level says whether it hit, and what differs from the nearest entry."""
+    out = str(tmp_path / "m.rammer")
+    arguments = [str(model), "-o", out, "--explain-cache"]
+    levels = [
+        ["artifact: miss, ", "program: miss, ", "program: kept ", "artifact: kept "],
+        ["artifact: hit, "],
+    ]
+    for expected in levels:
+        _, _, errors = Tool(compile_tool.main, capsys).run(*arguments)
+        found = errors.splitlines()
+        assert len(found) == len(expected)
+        for line, begin in zip(found, expected, strict=True):
+            assert line.startswith(f"rammer_mlir: cache: {begin}")
+    _, _, errors = Tool(compile_tool.main, capsys).run(*arguments, "--policy", "sequential")
+    first, second, *_ = errors.splitlines()
+    assert first.endswith("; the nearest entry differs in policy, option policy")
+    assert second.endswith("; the nearest entry differs in policy, option policy")
+    _, _, errors = Tool(run.main, capsys).run(str(model), "--explain-cache")
+    assert "rammer_mlir: cache: artifact: hit, entry " in errors
 
 
 @pytest.mark.parametrize(
@@ -113,7 +140,7 @@ def test_the_log_says_why_the_cache_is_not_asked(
     out = tmp_path / "m.rammer"
     _, _, errors = Tool(compile_tool.main, capsys).run(model, "-o", out, "-v", *options)
     assert f"rammer_mlir: cache: not asked, {reason}\n" in errors
-    assert not list(cache_folder.glob("*.rammer"))
+    assert not CacheFile(cache_folder, 0).kept()
 
 
 def test_what_compiles_fast_is_said_not_to_be_kept(
@@ -125,7 +152,7 @@ def test_what_compiles_fast_is_said_not_to_be_kept(
 ) -> None:
     monkeypatch.setattr(cache, "WORTH_SECONDS", 1e6)
     _, _, errors = Tool(compile_tool.main, capsys).run(model, "-o", tmp_path / "m.rammer", "-v")
-    assert "cache: not kept, " in errors and " s are less than 1e+06 s\n" in errors
+    assert "cache: artifact: not kept, " in errors and " s are less than 1e+06 s\n" in errors
 
 
 def test_each_specialisation_is_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

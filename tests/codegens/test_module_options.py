@@ -27,7 +27,7 @@ from rammer_mlir.codegens import (
 )
 from rammer_mlir.codegens.iree import compiler as iree_compiler
 from rammer_mlir.codegens.onednn import codegen as onednn
-from rammer_mlir.compiler.cache import compile_key
+from rammer_mlir.compiler.caching.keys import compile_key
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.engines.engine import ENGINES
 from rammer_mlir.errors import OptionError, TargetError

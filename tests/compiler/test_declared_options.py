@@ -11,7 +11,7 @@ import pytest
 import rammer_mlir
 from rammer_mlir.cli import compile as compile_tool
 from rammer_mlir.cli import run as run_tool
-from rammer_mlir.compiler.cache import compile_key
+from rammer_mlir.compiler.caching.keys import compile_key
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import OptionError
 from rammer_mlir.options import declared_options, with_defaults

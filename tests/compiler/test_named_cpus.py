@@ -15,7 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 import rammer_mlir
 from rammer_mlir.cli import run as run_tool
 from rammer_mlir.compiler.backends.registry import find_backend
-from rammer_mlir.compiler.cache import FOLDER_VARIABLE, compile_key
+from rammer_mlir.compiler.cache import FOLDER_VARIABLE
+from rammer_mlir.compiler.caching.keys import compile_key
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import ArtifactError, OptionError, TargetError

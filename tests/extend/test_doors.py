@@ -13,7 +13,7 @@ import pytest
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.backends.cpu import CpuBackend
 from rammer_mlir.compiler.backends.registry import TARGETS
-from rammer_mlir.compiler.cache import compile_key
+from rammer_mlir.compiler.caching.keys import compile_key
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import OptionError, PassError, ScheduleError
 from rammer_mlir.extend import (

@@ -18,7 +18,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.cli import compile as compile_tool
 from rammer_mlir.cli import opt
 from rammer_mlir.cli import run as run_tool
-from rammer_mlir.compiler.cache import compile_key
+from rammer_mlir.compiler.caching.keys import compile_key
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.extend import (
     OfferedOperator,

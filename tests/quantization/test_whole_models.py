@@ -14,7 +14,7 @@ import pytest
 
 import rammer_mlir
 from rammer_mlir.checker import verify
-from rammer_mlir.compiler.cache import compile_key
+from rammer_mlir.compiler.caching.keys import compile_key
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import InputError, OptionError, RammerError
 from rammer_mlir.runtime.executable import Executable

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import resource
 import shutil
+import signal
+import sqlite3
+import threading
+import warnings
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,9 +20,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 import rammer_mlir
 from rammer_mlir.compiler import cache as compile_cache
-from rammer_mlir.compiler.cache import CompileCache, compile_key
+from rammer_mlir.compiler.cache import ARTIFACT, CompileCache
+from rammer_mlir.compiler.caching import keys
+from rammer_mlir.compiler.caching.cache_file import FILE, CacheFile, Kept
+from rammer_mlir.compiler.caching.keys import compile_key
 from rammer_mlir.compiler.options import check_options
-from rammer_mlir.errors import RammerError
+from rammer_mlir.errors import CacheWarning, RammerError
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.scheduling.policies import POLICIES, register_policy
 from rammer_mlir.scheduling.policies.sequential import Sequential
@@ -61,8 +69,13 @@ def was_found(executable: Executable) -> bool:
     return list(executable.stats["seconds"]) == ["cache"]
 
 
-def entries(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.rammer"))
+def entries(folder: Path) -> list[Kept]:
+    return [each for each in CacheFile(folder, 0).kept() if each.level == ARTIFACT]
+
+
+def edit(folder: Path, statement: str, *values: object) -> None:
+    with closing(sqlite3.connect(folder / FILE)) as database, database:
+        database.execute(statement, values)
 
 
 def test_the_second_compilation_is_found(folder: Path) -> None:
@@ -137,7 +150,7 @@ def test_external_data_counts(folder: Path, tmp_path: Path) -> None:
 
 def test_the_compiler_itself_counts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled()
-    monkeypatch.setattr(compile_cache, "_compiler", lambda: "another version")
+    monkeypatch.setattr(keys, "_compiler", lambda: "another version")
     assert not was_found(compiled())
 
 
@@ -145,7 +158,7 @@ def test_another_processor_has_entries_of_its_own(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled()
-    monkeypatch.setattr(compile_cache, "cpu_features", lambda: ("sse2",))
+    monkeypatch.setattr(keys, "cpu_features", lambda: ("sse2",))
     assert not was_found(compiled())
 
 
@@ -168,9 +181,11 @@ def test_policies_of_the_users_are_not_kept(folder: Path) -> None:
 def test_a_damaged_entry_is_compiled_again(folder: Path, damage: bytes | None) -> None:
     expected = compiled()
     (entry,) = entries(folder)
-    content = bytearray(entry.read_bytes())
+    kept = CacheFile(folder, 0).find(ARTIFACT, entry.key)
+    assert kept is not None
+    content = bytearray(kept.content)
     content[len(content) // 2] ^= 0xFF
-    entry.write_bytes(bytes(content) if damage is None else damage)
+    edit(folder, "UPDATE entries SET content = ?", bytes(content) if damage is None else damage)
     again = compiled()
     assert not was_found(again)
     assert was_found(compiled())
@@ -178,13 +193,102 @@ def test_a_damaged_entry_is_compiled_again(folder: Path, damage: bytes | None) -
     np.testing.assert_array_equal(again(x), expected(x))
 
 
+@pytest.mark.parametrize("damage", ["not a database", "torn", "other tables"])
+def test_a_damaged_file_is_made_anew(folder: Path, damage: str) -> None:
+    """One warning says so; the next compilation is kept again."""
+    compiled()
+    path = folder / FILE
+    if damage == "not a database":
+        path.write_bytes(b"nothing of the kind" * 1000)
+    elif damage == "torn":
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    else:
+        edit(folder, "DROP TABLE entries")
+    with pytest.warns(CacheWarning, match="made anew") as caught:
+        assert not was_found(compiled())
+    assert len([w for w in caught if w.category is CacheWarning]) == 1
+    assert was_found(compiled())
+
+
 def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file stands where the folder should be: models compile as without a cache."""
     monkeypatch.setattr(compile_cache, "WORTH_SECONDS", 0.0)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv(compile_cache.FOLDER_VARIABLE, str(tmp_path / "file" / "cache"))
-    for _ in range(2):
-        assert not was_found(compiled())
+    with pytest.warns(CacheWarning, match="cannot be written") as caught:
+        for _ in range(2):
+            assert not was_found(compiled())
+    assert len([w for w in caught if w.category is CacheWarning]) == 1
+
+
+def test_a_full_disk(folder: Path) -> None:
+    """Writing fails in the middle: one warning, and what was kept before is still found."""
+    compiled()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    file = CacheFile(folder, 1 << 30)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+    try:
+        with pytest.warns(CacheWarning, match="goes on") as caught:
+            assert not file.keep(ARTIFACT, "large", b"", bulk=[memoryview(bytes(4 << 20))])
+            assert not file.keep(ARTIFACT, "large", b"", bulk=[memoryview(bytes(4 << 20))])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert len([w for w in caught if w.category is CacheWarning]) == 1
+    assert was_found(compiled())
+    assert file.keep(ARTIFACT, "large", b"", bulk=[memoryview(bytes(4 << 20))])
+
+
+def test_a_file_that_may_only_be_read(folder: Path) -> None:
+    """Entries are found; nothing is written, and nobody is told so."""
+    compiled()
+    (entry,) = entries(folder)
+    folder.chmod(0o500)
+    (folder / FILE).chmod(0o400)
+    try:
+        assert CacheFile(folder, 1 << 30).find(ARTIFACT, entry.key) is not None
+    finally:
+        folder.chmod(0o700)
+
+
+def test_several_writers(tmp_path: Path) -> None:
+    """Each keeps its own entries in one file, whoever comes first."""
+    problems: list[BaseException] = []
+
+    def write(writer: int) -> None:
+        try:
+            file = CacheFile(tmp_path, 1 << 30)
+            for number in range(20):
+                assert file.keep(ARTIFACT, f"{writer}-{number}", bytes([writer]) * 10_000)
+        except BaseException as error:
+            problems.append(error)
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+    assert not problems
+    file = CacheFile(tmp_path, 1 << 30)
+    assert len(file.kept()) == 80
+    for writer in range(4):
+        found = file.find(ARTIFACT, f"{writer}-7")
+        assert found is not None and found.content == bytes([writer]) * 10_000
+
+
+def test_the_file_stays_within_its_bound(tmp_path: Path) -> None:
+    """Room is made by what was not used for longest, and the file does not grow on."""
+    file = CacheFile(tmp_path, 3 << 20)
+    for number in range(30):
+        assert file.keep(ARTIFACT, str(number), b"", bulk=[memoryview(bytes(1 << 20))])
+        file.find(ARTIFACT, "0")
+    assert {each.key for each in file.kept()} == {"0", "28", "29"}
+    assert (tmp_path / FILE).stat().st_size < 4 << 20
+    assert not file.keep(ARTIFACT, "huge", b"", bulk=[memoryview(bytes(4 << 20))])
+    assert len(file.kept()) == 3
 
 
 def test_without_a_linker_nothing_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,20 +312,19 @@ def test_what_was_not_used_for_longest_goes(folder: Path) -> None:
     """Three programs where there is room for two: the one in the middle was not used again."""
     cache = CompileCache(folder, 1 << 40)
     options = check_options("cpu", policy="sequential", num_veus=1)
-    keys: list[str] = []
+    found: list[str] = []
     for seed in range(3):
         executable = compiled(product(seed), cache=False)
         key = compile_key(product(seed), options, None)
         assert key is not None
-        keys.append(key)
+        found.append(key)
         if seed == 2:
-            size = entries(folder)[0].stat().st_size
+            size = entries(folder)[0].num_bytes
             cache = CompileCache(folder, 2 * size + size // 2)
         cache.keep(key, executable)
-        os.utime(folder / f"{key}.rammer", ns=(seed, seed))
         if seed == 1:
-            assert cache.find(keys[0]) is not None
-    assert [cache.find(key) is not None for key in keys] == [True, False, True]
+            assert cache.find(found[0]) is not None
+    assert [cache.find(key) is not None for key in found] == [True, False, True]
 
 
 def test_a_size_that_is_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,18 +344,6 @@ def test_numbers_of_numpy(folder: Path) -> None:
     assert was_found(compiled(shapes={"x": np.array([4, 8])}, num_veus=np.int64(2)))
 
 
-def test_an_entry_that_may_not_be_touched(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of another user's is taken all the same, and stays."""
-    compiled()
-
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(os, "utime", refuse)
-    assert was_found(compiled())
-    assert len(entries(folder)) == 1
-
-
 def test_a_folder_that_may_not_be_searched(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: Path) -> bool:
         raise PermissionError(13, "Permission denied")
@@ -262,13 +353,14 @@ def test_a_folder_that_may_not_be_searched(folder: Path, monkeypatch: pytest.Mon
         product(), check_options("cpu", policy="sequential", num_veus=1), {"x": (4, 8)}
     )
     assert key is not None
-    assert CompileCache(folder).find(key) is None
+    with pytest.warns(CacheWarning, match="cannot be read"):
+        assert CompileCache(folder).find(key) is None
 
 
 def test_every_source_of_the_compiler_is_in_the_key() -> None:
     """Also what is neither Python nor a device: the runtime is a file of IR, behind a link."""
     package = Path(compile_cache.__file__).parents[1]
-    names = {str(file.relative_to(package)) for file in compile_cache.source_files(package)}
+    names = {str(file.relative_to(package)) for file in keys.source_files(package)}
     assert {"lowering/cpu/runtime.mlir", "scheduling/devices/a100.toml", "errors.py"} <= names
     assert "passes/rtask_tile.py" in names
     assert not any(name.startswith("benchmarks") or name.endswith(".pyc") for name in names)

@@ -13,7 +13,8 @@ from rammer_mlir.benchmarks.offload.integration import integration_lines
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.compiler.stage_names import REGIONS
-from rammer_mlir.frontends.onnx import ImportedModel, import_any
+from rammer_mlir.frontends.onnx import ImportedModel, import_prepared, prepare_any
+from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
 from rammer_mlir.frontends.onnx.load import load
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.open_inputs import open_signature
@@ -99,9 +100,9 @@ def partition(job: Job) -> Partition:
 
 def _programs(model: Model) -> Iterator[ImportedModel | int]:
     """Yield the static programs of a model, and how many operations the host runs itself."""
-    found = import_any(model, {}, {})
-    if isinstance(found, ImportedModel):
-        yield found
+    found = prepare_any(model, {}, {})
+    if not isinstance(found, HostedGraph):
+        yield import_prepared(found)
         return
     yield sum(isinstance(step, Evaluate) for step in found.program.steps)
     for part in found.parts:

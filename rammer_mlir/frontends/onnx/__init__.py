@@ -76,13 +76,13 @@ def import_model(
         refuse_whatever_the_sizes(model)  # sizes would not mend that
     require_fixed(fixed.signature, wording)
     with paused_collector(len(model.graph.node) >= _MANY_NODES):
-        return _imported(prepare(model))
+        return import_prepared(prepare(model))
 
 
-def import_any(
+def prepare_any(
     source: Model, shapes: Shapes, values: Mapping[str, Array], *, is_repeated: bool = False
-) -> ImportedModel | HostedGraph:
-    """Import a model as one static program, or as a host program where data decides too much.
+) -> Model | HostedGraph:
+    """Prepare a model as one static program, or as a host program where data decides too much.
 
     Args:
         source: a loaded model, which stays as it is.
@@ -101,7 +101,7 @@ def import_any(
         folded = fold(model)
         if needs_host(folded.model):
             return partition(folded.model, is_repeated=is_repeated)
-        return _imported(finish(folded))
+        return finish(folded)
 
 
 def import_open(source: Model, *, is_repeated: bool = False) -> HostedGraph | None:
@@ -126,13 +126,22 @@ def import_open(source: Model, *, is_repeated: bool = False) -> HostedGraph | No
     return graph if all(of_any_size) else None
 
 
-def _imported(model: Model) -> ImportedModel:
-    """Return a prepared model at the `linalg` stage."""
-    signature = Signature(
+def import_prepared(model: Model) -> ImportedModel:
+    """Return a prepared model at the `linalg` stage.
+
+    Raises:
+        UnsupportedError: naming all nodes that cannot be compiled.
+    """
+    with paused_collector(len(model.graph.node) >= _MANY_NODES):
+        return ImportedModel(assemble(model), model.weights, signature_of(model))
+
+
+def signature_of(model: Model) -> Signature:
+    """Return the inputs and outputs of a prepared model."""
+    return Signature(
         tuple(_spec(value) for value in model.inputs),
         tuple(_spec(value) for value in model.graph.output),
     )
-    return ImportedModel(assemble(model), model.weights, signature)
 
 
 def _spec(value: onnx.ValueInfoProto) -> TensorSpec:

@@ -43,6 +43,7 @@ from rammer_mlir.frontends.onnx.shapes import (
 )
 from rammer_mlir.frontends.onnx.tensors import ShapeTable, opset
 from rammer_mlir.frontends.onnx.transposed import decompose_transposed
+from rammer_mlir.frontends.onnx.weight_values import set_weights_aside
 from rammer_mlir.support.log import log_progress
 
 _OLDEST_OPSET, _NEW_OPSET = 13, 17
@@ -127,6 +128,7 @@ def finish(folded: Folded) -> Model:
     require_static_values(model.graph)
     require_sizes(model.graph)
     check_declared(model.graph, folded.declared, folded.warned)
+    set_weights_aside(model)
     return model
 
 

@@ -1,0 +1,1 @@
+"""The cache of optimisation: one file, whose entries are found by level and key."""

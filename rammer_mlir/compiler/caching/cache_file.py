@@ -1,0 +1,361 @@
+"""The file of the cache: a bounded SQLite database that several processes use at once.
+
+Nothing that goes wrong with it ends a compilation: a damaged file is removed and made anew, and one
+that cannot be read or written is left alone. Either is told in one warning per process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.errors import CacheWarning
+from rammer_mlir.support.aligned import aligned_bytes
+from rammer_mlir.support.log import log_cache
+from rammer_mlir.support.user_warnings import warn_user
+
+FILE = "cache.sqlite"
+
+Parts = Mapping[str, str]
+"""What a key is made of, by name: text or digests."""
+
+_Result = TypeVar("_Result")
+
+_VERSION = 1
+"""Of the tables; a file of another version is made anew."""
+
+_SCHEMA = """
+PRAGMA page_size = 65536;
+PRAGMA auto_vacuum = INCREMENTAL;
+PRAGMA journal_mode = WAL;
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS entries (
+    number INTEGER PRIMARY KEY,
+    level TEXT NOT NULL,
+    key TEXT NOT NULL,
+    parts TEXT NOT NULL,
+    identity BLOB NOT NULL,
+    content BLOB NOT NULL,
+    bulk INTEGER NOT NULL,
+    crc INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    used INTEGER NOT NULL,
+    UNIQUE (level, key)
+);
+CREATE INDEX IF NOT EXISTS by_use ON entries (used);
+CREATE TABLE IF NOT EXISTS pieces (
+    entry INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (entry, number)
+);
+PRAGMA user_version = 1;
+COMMIT;
+"""
+
+_TIMEOUT = 10.0
+"""Seconds to wait for another process that writes."""
+
+_PIECE = 4 << 20
+"""Bytes of a piece of bulk data: it stays in the processor's cache on its way."""
+
+_NEWEST = 64
+"""Entries that are compared to say what differs from the nearest one."""
+
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_SCHEMA)
+
+_BARRED = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+
+_WARNED: set[tuple[Path, str]] = set()
+"""Files and troubles that this process has warned of."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is kept under a key.
+
+    Attributes:
+        identity: the content of the key, where that is compared besides its hash.
+        content: what was kept.
+        bulk: large data beside it, uint8, at a multiple of 64 bytes.
+        seconds: that making it took.
+    """
+
+    identity: bytes
+    content: bytes
+    bulk: NDArray[np.uint8]
+    seconds: float
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of all that is kept."""
+        return len(self.identity) + len(self.content) + self.bulk.nbytes
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What an entry is, without its content."""
+
+    level: str
+    key: str
+    num_bytes: int
+    seconds: float
+
+
+class CacheFile:
+    """Entries in one file, by level and key. It is made with the first entry."""
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        """Use a file in a folder, for entries of up to ``limit`` bytes together."""
+        self.path, self._limit = folder / FILE, limit
+
+    def find(self, level: str, key: str) -> Entry | None:
+        """Return the entry of a key and note that it was used; None if there is none."""
+        return self._read(lambda database: _find(database, level, key), None)
+
+    def keep(
+        self,
+        level: str,
+        key: str,
+        content: bytes | memoryview,
+        *,
+        bulk: Sequence[memoryview] = (),
+        identity: bytes = b"",
+        parts: Parts | None = None,
+        seconds: float = 0.0,
+    ) -> bool:
+        """Keep an entry in place of an older one of its key; return whether that succeeded.
+
+        What was not used for longest makes room for it.
+
+        Args:
+            level: of the cache.
+            key: a digest.
+            content: what is kept.
+            bulk: large data that belongs to it, one piece behind the other.
+            identity: what the key is a digest of, where that is compared at a hit.
+            parts: what the key is made of.
+            seconds: that making the content took.
+        """
+        large = sum(piece.nbytes for piece in bulk)
+        size = len(content) + large + len(identity)
+        if size > self._limit:
+            log_cache(f"{level}: not kept, {size} bytes are more than {self._limit}")
+            return False
+        row = (level, key, json.dumps(dict(parts or {})), identity, content, large, size, seconds)
+
+        def write(database: sqlite3.Connection) -> bool:
+            with database:
+                database.execute("BEGIN IMMEDIATE")
+                _remove(database, level, key)
+                _make_room(database, self._limit - size)
+                _add(database, row, bulk)
+            database.execute("PRAGMA incremental_vacuum").fetchall()
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            return True
+
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            self._warn("cannot be written", error.strerror or str(error))
+            return False
+        return self._with_database(write, False)
+
+    def remove(self, level: str, key: str) -> None:
+        """Remove an entry."""
+
+        def write(database: sqlite3.Connection) -> None:
+            with database:
+                _remove(database, level, key)
+
+        self._with_database(write, None)
+
+    def nearest(self, level: str, parts: Parts) -> Parts | None:
+        """Return the parts of the newest entry of a level that has most of some parts."""
+
+        def read(database: sqlite3.Connection) -> Parts | None:
+            query = "SELECT parts FROM entries WHERE level = ? ORDER BY used DESC LIMIT ?"
+            rows: list[tuple[str]] = database.execute(query, (level, _NEWEST)).fetchall()
+            found: list[Parts] = [json.loads(text) for (text,) in rows]
+            return max(found, key=lambda other: _agreement(parts, other), default=None)
+
+        return self._read(read, None)
+
+    def kept(self) -> list[Kept]:
+        """Return what is kept, in the order of use."""
+
+        def read(database: sqlite3.Connection) -> list[Kept]:
+            query = "SELECT level, key, bytes, seconds FROM entries ORDER BY used"
+            return [Kept(*row) for row in database.execute(query)]
+
+        return self._read(read, [])
+
+    def _read(self, work: Callable[[sqlite3.Connection], _Result], nothing: _Result) -> _Result:
+        try:
+            if not self.path.is_file():
+                return nothing
+        except OSError as error:
+            self._warn("cannot be read", error.strerror or str(error))
+            return nothing
+        return self._with_database(work, nothing)
+
+    def _with_database(
+        self, work: Callable[[sqlite3.Connection], _Result], nothing: _Result
+    ) -> _Result:
+        """Do something; its error becomes a warning, and a damaged file goes."""
+        try:
+            with closing(self._opened()) as database:
+                return work(database)
+        except sqlite3.Error as error:
+            code = (getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR) & 0xFF
+            if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                log_cache(f"'{self.path}' is busy")
+            elif code in _DAMAGE or code == sqlite3.SQLITE_ERROR:
+                self._begin_anew(str(error))
+            else:
+                self._warn("cannot be used", str(error))
+        return nothing
+
+    def _opened(self) -> sqlite3.Connection:
+        """Return a connection; read-only where the file or its folder is."""
+        database = sqlite3.connect(self.path, timeout=_TIMEOUT)
+        try:
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            if version != _VERSION:
+                if version:
+                    raise sqlite3.DatabaseError(f"version {version}, expected {_VERSION}")
+                database.executescript(_SCHEMA)
+            # A power failure may damage the file, which is found and made anew.
+            database.execute("PRAGMA synchronous = OFF")
+        except sqlite3.OperationalError as error:
+            database.close()
+            if (error.sqlite_errorcode & 0xFF) not in _BARRED or not self.path.exists():
+                raise
+            # A log beside the file cannot be opened there, and nobody writes one.
+            place = f"{self.path.absolute().as_uri()}?mode=ro&immutable=1"
+            return sqlite3.connect(place, uri=True)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _begin_anew(self, problem: str) -> None:
+        self._warn("is damaged and is made anew", problem)
+        for ending in ("-wal", "-shm", ""):
+            try:
+                self.path.with_name(FILE + ending).unlink(missing_ok=True)
+            except OSError as error:
+                self._warn("cannot be removed", error.strerror or str(error))
+
+    def _warn(self, what: str, problem: str) -> None:
+        if (self.path, what) not in _WARNED:
+            _WARNED.add((self.path, what))
+            message = (
+                f"the cache '{self.path}' {what} ({problem}); the compilation goes on; name "
+                "another folder in RAMMER_CACHE_DIR, or leave it empty to do without"
+            )
+            warn_user(message, CacheWarning)
+
+
+def _find(database: sqlite3.Connection, level: str, key: str) -> Entry | None:
+    query = (
+        "SELECT number, identity, content, bulk, crc, seconds FROM entries "
+        "WHERE level = ? AND key = ?"
+    )
+    row: tuple[int, bytes, bytes, int, int, float] | None
+    row = database.execute(query, (level, key)).fetchone()
+    if row is None:
+        return None
+    number, identity, content, size, crc, seconds = row
+    bulk = _bulk(database, number, size)
+    if bulk is None or _crc(identity, content, bulk.data) != crc:
+        log_cache(f"{level}: damaged entry {key} removed")
+        with database:
+            _remove_number(database, number)
+        return None
+    with contextlib.suppress(sqlite3.OperationalError), database:  # it is found all the same
+        database.execute(
+            "UPDATE entries SET used = (SELECT max(used) + 1 FROM entries) WHERE number = ?",
+            (number,),
+        )
+    return Entry(identity, content, bulk, seconds)
+
+
+def _bulk(database: sqlite3.Connection, number: int, size: int) -> NDArray[np.uint8] | None:
+    """Return the large data of an entry, None if it is not as long as it was."""
+    bulk, end = aligned_bytes(size), 0
+    rows = database.execute("SELECT data FROM pieces WHERE entry = ? ORDER BY number", (number,))
+    for (data,) in rows:
+        begin, end = end, end + len(data)
+        if end > size:
+            return None
+        bulk[begin:end] = np.frombuffer(data, np.uint8)
+    bulk.flags.writeable = False
+    return bulk if end == size else None
+
+
+def _add(database: sqlite3.Connection, row: Sequence[object], bulk: Sequence[memoryview]) -> None:
+    query = (
+        "INSERT INTO entries "
+        "(level, key, parts, identity, content, bulk, bytes, seconds, crc, used) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, (SELECT coalesce(max(used), 0) + 1 FROM entries))"
+    )
+    entry = database.execute(query, row).lastrowid
+    *_, identity, content, _, _, _ = row
+    assert isinstance(identity, bytes) and isinstance(content, bytes | memoryview)
+    crc, number = _crc(identity, content), 0
+    query = "INSERT OR REPLACE INTO pieces VALUES (?, ?, ?)"
+    for whole in bulk:
+        flat = whole.cast("B")
+        for begin in range(0, len(flat), _PIECE):
+            data = flat[begin : begin + _PIECE]
+            crc = zlib.crc32(data, crc)
+            database.execute(
+                "INSERT OR REPLACE INTO pieces VALUES (?, ?, ?)", (entry, number, data)
+            )
+            number += 1
+    database.execute("UPDATE entries SET crc = ? WHERE number = ?", (crc, entry))
+
+
+def _crc(*parts: bytes | memoryview) -> int:
+    crc = 0
+    for part in parts:
+        crc = zlib.crc32(part, crc)
+    return crc
+
+
+def _make_room(database: sqlite3.Connection, room: int) -> None:
+    """Remove what was not used for longest, until the rest takes no more bytes than ``room``."""
+    rows = database.execute("SELECT number, bytes FROM entries ORDER BY used").fetchall()
+    used = sum(size for _, size in rows)
+    for number, size in rows:
+        if used <= room:
+            break
+        _remove_number(database, number)
+        used -= size
+
+
+def _remove(database: sqlite3.Connection, level: str, key: str) -> None:
+    query = "SELECT number FROM entries WHERE level = ? AND key = ?"
+    for (number,) in database.execute(query, (level, key)).fetchall():
+        _remove_number(database, number)
+
+
+def _remove_number(database: sqlite3.Connection, number: int) -> None:
+    database.execute("DELETE FROM pieces WHERE entry = ?", (number,))
+    database.execute("DELETE FROM entries WHERE number = ?", (number,))
+
+
+def _agreement(parts: Parts, other: Parts) -> int:
+    return sum(other.get(name) == value for name, value in parts.items())

@@ -1,0 +1,14 @@
+"""What differs between a key that was not found and the nearest one."""
+
+from __future__ import annotations
+
+from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts
+
+
+def difference(file: CacheFile, level: str, parts: Parts | None) -> str:
+    """Return which parts of a key differ from the nearest entry's, for a message."""
+    nearest = None if parts is None else file.nearest(level, parts)
+    if parts is None or nearest is None:
+        return ""
+    differing = [name for name in parts if nearest.get(name) != parts[name]]
+    return f"; the nearest entry differs in {', '.join(differing)}" if differing else ""

@@ -1,0 +1,196 @@
+"""The level of programs: code, tables and slots, for any values of the weights, whatever names.
+
+The key is the canonical form of the prepared model, without values of weights (Dali, section 3.3,
+caches transformations by a hash of the expression). A hit is confirmed by comparing the forms, and
+the weights of the new model are packed as the recipes of the kept program say.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts
+from rammer_mlir.compiler.caching.differences import difference
+from rammer_mlir.compiler.caching.keys import compiler_parts, digest_of
+from rammer_mlir.compiler.options import CheckedOptions
+from rammer_mlir.compiler.weight_recipes import Recipe, recipe_from_json
+from rammer_mlir.errors import RammerError
+from rammer_mlir.frontends.onnx import signature_of
+from rammer_mlir.frontends.onnx.canonical import CanonicalGraph, canonical_graph
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.lowering.program.constants import pack_constants
+from rammer_mlir.programs.constants import Constants
+from rammer_mlir.programs.cpu_image import CpuImage
+from rammer_mlir.programs.proof import Proof, ValuePlace
+from rammer_mlir.programs.records import Operator, Program
+from rammer_mlir.runtime.artifact import Artifact, read_split, split_artifact
+from rammer_mlir.runtime.compiled import CompiledModel
+from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.runtime.loader import open_artifact
+from rammer_mlir.support.aligned import aligned_bytes
+from rammer_mlir.support.log import log_cache
+
+PROGRAM = "program"
+
+_REPLAY = "replay"
+"""Entry of a kept program's statistics: what another model needs to take its code."""
+
+
+@dataclass(frozen=True)
+class ProgramKey:
+    """A prepared model as this level knows it.
+
+    Attributes:
+        graph: its canonical form.
+        parts: what decides what it is compiled to.
+    """
+
+    graph: CanonicalGraph
+    parts: Parts
+
+    @property
+    def digest(self) -> str:
+        """The key."""
+        return digest_of(self.parts)
+
+
+class ProgramCache:
+    """Programs by their canonical graph."""
+
+    def __init__(self, file: CacheFile, options: CheckedOptions, worth: float) -> None:
+        """Use a file for compilations with some options that take ``worth`` seconds or more."""
+        self._file, self._options, self._worth = file, options, worth
+
+    def key(self, model: Model) -> ProgramKey | None:
+        """Return the key of a prepared model; None if such programs are not kept."""
+        if self._options.backend.name != "cpu" or self._options.offload:
+            log_cache(f"{PROGRAM}: not asked, only for programs of a CPU without foreign code")
+            return None
+        graph = canonical_graph(model)
+        sections = {f"graph {name}": hash_of(text) for name, text in graph.sections.items()}
+        return ProgramKey(graph, {**sections, **compiler_parts(self._options)})
+
+    def find(self, key: ProgramKey, model: Model) -> Executable | None:
+        """Return the program of a key with the weights and names of a prepared model, if kept."""
+        begin = time.perf_counter()
+        entry = self._file.find(PROGRAM, key.digest)
+        if entry is None:
+            why = difference(self._file, PROGRAM, key.parts)
+            log_cache(f"{PROGRAM}: miss, no entry {key.digest}{why}")
+            return None
+        try:
+            if zlib.decompress(entry.identity) != key.graph.form:
+                log_cache(f"{PROGRAM}: miss, entry {key.digest} is of another graph")
+                return None
+            path = self._file.path
+            artifact = replayed(read_split(path, entry.content, entry.bulk), key.graph, model)
+            executable = open_artifact(path, artifact)
+        except (RammerError, OSError, zlib.error, LookupError, ValueError, TypeError) as error:
+            log_cache(f"{PROGRAM}: miss, damaged entry {key.digest} removed: {error}")
+            self._file.remove(PROGRAM, key.digest)
+            return None
+        assert isinstance(executable, Executable)
+        seconds = time.perf_counter() - begin
+        executable.stats["seconds"] = {"cache": seconds}
+        executable.stats["cache"] = PROGRAM
+        log_cache(
+            f"{PROGRAM}: hit, entry {key.digest}, {entry.num_bytes} bytes in {seconds:.3f} s "
+            f"instead of {entry.seconds:.3f} s"
+        )
+        return executable
+
+    def keep(
+        self, key: ProgramKey, executable: CompiledModel, recipes: Mapping[int, Recipe]
+    ) -> None:
+        """Keep a program without its weights, if it was worth the while."""
+        seconds = sum(executable.stats["seconds"].values())
+        if seconds < self._worth:
+            log_cache(f"{PROGRAM}: not kept, {seconds:.3f} s are less than {self._worth:g} s")
+            return
+        assert isinstance(executable, Executable)
+        begin = time.perf_counter()
+        numbers = {name: number for number, name in enumerate(key.graph.weights)}
+        try:
+            content, _ = split_artifact(_without_weights(executable, key.graph, recipes, numbers))
+        except RammerError as error:
+            log_cache(f"{PROGRAM}: not kept, {error}")
+            return
+        identity = zlib.compress(key.graph.form, 1)
+        is_kept = self._file.keep(
+            PROGRAM, key.digest, content, identity=identity, parts=key.parts, seconds=seconds
+        )
+        if is_kept:
+            size, taken = len(content) + len(identity), time.perf_counter() - begin
+            log_cache(f"{PROGRAM}: kept entry {key.digest}, {size} bytes in {taken:.3f} s")
+
+
+def hash_of(form: bytes) -> str:
+    """Return the hash that entries are found by."""
+    return f"sha256:{sha256(form).hexdigest()}"
+
+
+def _without_weights(
+    executable: Executable,
+    graph: CanonicalGraph,
+    recipes: Mapping[int, Recipe],
+    numbers: Mapping[str, int],
+) -> Artifact:
+    artifact = executable.artifact()
+    assert isinstance(artifact.image, CpuImage)
+    replay = {
+        "recipes": [[argument, each.to_json(numbers)] for argument, each in recipes.items()],
+        "nodes": graph.nodes,
+        "values": (*graph.interface, *graph.weights),
+    }
+    image = replace(artifact.image, constants=Constants((aligned_bytes(0),)))
+    return Artifact(image, artifact.code, {**artifact.stats, _REPLAY: replay})
+
+
+def replayed(kept: Artifact, graph: CanonicalGraph, model: Model) -> Artifact:
+    """Return a kept program with the weights and names of another model of equal form."""
+    stats = dict(kept.stats)
+    replay = stats.pop(_REPLAY)
+    found = {
+        argument: recipe_from_json(recipe, graph.weights).array(model.weights)
+        for argument, recipe in replay["recipes"]
+    }
+    blob = pack_constants(found).blob
+    if blob.nbytes != stats["constant_bytes"]:
+        raise ValueError(f"{blob.nbytes} bytes of weights, expected {stats['constant_bytes']}")
+    image = kept.image
+    assert isinstance(image, CpuImage)
+    nodes = _renamed(replay["nodes"], graph.nodes)
+    values = _renamed(replay["values"], (*graph.interface, *graph.weights))
+    image = replace(
+        image,
+        signature=signature_of(model),
+        program=_with_names(image.program, nodes),
+        proof=_with_value_names(image.proof, values),
+        constants=Constants((blob,)),
+    )
+    return Artifact(image, kept.code, stats)
+
+
+def _renamed(before: Sequence[str], after: Sequence[str]) -> dict[str, str]:
+    return {old: new for old, new in zip(before, after, strict=True) if old != new}
+
+
+def _with_names(program: Program, names: Mapping[str, str]) -> Program:
+    def renamed(operator: Operator) -> Operator:
+        return replace(operator, name=names.get(operator.name, operator.name))
+
+    return replace(program, operators=tuple(map(renamed, program.operators))) if names else program
+
+
+def _with_value_names(proof: Proof, names: Mapping[str, str]) -> Proof:
+    """Rename values, which the proof has in quotes."""
+    quoted = {f'"{old}"': f'"{new}"' for old, new in names.items()}
+
+    def renamed(value: ValuePlace) -> ValuePlace:
+        return replace(value, name=quoted.get(value.name, value.name))
+
+    return replace(proof, values=tuple(map(renamed, proof.values))) if names else proof

@@ -1,0 +1,145 @@
+"""The canonical form of a prepared model: equal for models that compile to the same program.
+
+Nodes, weights and inputs are numbered by a walk from the outputs, so that neither names nor the
+order of nodes count. Of weights that lie aside, only type, shape and the places of their use count;
+every constant that the graph itself holds counts by its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import onnx
+
+from rammer_mlir.frontends.onnx.model import Model, free_names
+from rammer_mlir.frontends.onnx.tensors import static_shape, value_infos
+
+Reference = tuple[object, ...]
+"""A value: where it comes from, and its number there."""
+
+
+@dataclass(frozen=True)
+class CanonicalGraph:
+    """A model without names and values of weights, and the names in the order of its numbers.
+
+    Attributes:
+        sections: what is compared, by name; ``form`` is all of them.
+        weights: names of the weights that the outputs depend on.
+        nodes: names of the nodes that they depend on.
+        interface: names of inputs, then of outputs.
+    """
+
+    sections: Mapping[str, bytes]
+    weights: tuple[str, ...]
+    nodes: tuple[str, ...]
+    interface: tuple[str, ...]
+
+    @property
+    def form(self) -> bytes:
+        """What is equal for models that compile to the same program."""
+        return b"\n".join(self.sections.values())
+
+
+def canonical_graph(model: Model) -> CanonicalGraph:
+    """Return the canonical form of a model whose shapes are inferred."""
+    return _Numbering(model).graph()
+
+
+class _Numbering:
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._types = value_infos(model.graph)
+        self._inputs = {value.name: number for number, value in enumerate(model.inputs)}
+        self._literals = {tensor.name: tensor for tensor in model.graph.initializer}
+        self._producers = {
+            name: (number, position)
+            for number, node in enumerate(model.graph.node)
+            for position, name in enumerate(node.output)
+            if name
+        }
+        self._weights: dict[str, int] = {}
+        self._numbers: dict[int, int] = {}
+        self._lines: list[object] = []
+
+    def graph(self) -> CanonicalGraph:
+        model, outputs = self._model, [value.name for value in self._model.graph.output]
+        for name in outputs:
+            self._number(name)
+        references = [(self._reference(name), self._type(name)) for name in outputs]
+        arrays = [model.weights[name] for name in self._weights]
+        sections: dict[str, object] = {
+            "opsets": sorted((entry.domain, entry.version) for entry in model.proto.opset_import),
+            "inputs": [self._type(value.name) for value in model.inputs],
+            "weights": [(array.dtype.name, array.shape) for array in arrays],
+            "operations": self._lines,
+            "outputs": references,
+        }
+        written = {name: repr(section).encode() for name, section in sections.items()}
+        nodes = tuple(model.graph.node[number].name for number in self._numbers)
+        interface = (*(value.name for value in model.inputs), *outputs)
+        return CanonicalGraph(written, tuple(self._weights), nodes, interface)
+
+    def _number(self, name: str) -> None:
+        """Number the node of a value behind all nodes that it depends on."""
+        pending = [self._producers[name][0]] if name in self._producers else []
+        while pending:
+            number = pending[-1]
+            if number in self._numbers:
+                pending.pop()
+                continue
+            node = self._model.graph.node[number]
+            sources = (self._producers.get(source) for source in reversed(_operands(node)))
+            missing = [s[0] for s in sources if s is not None and s[0] not in self._numbers]
+            if missing:
+                pending.extend(missing)
+                continue
+            self._lines.append(self._line(node))
+            self._numbers[number] = len(self._numbers)
+            pending.pop()
+
+    def _line(self, node: onnx.NodeProto) -> object:
+        captured = [(name, self._reference(name)) for name in _captured(node)]
+        return (
+            node.domain,
+            node.op_type,
+            sorted(item.SerializeToString(deterministic=True) for item in node.attribute),
+            [self._reference(name) for name in node.input],
+            captured,
+            [self._type(name) if name else None for name in node.output],
+        )
+
+    def _reference(self, name: str) -> Reference:
+        if name in self._producers:
+            number, position = self._producers[name]
+            return ("node", self._numbers[number], position)
+        if name in self._model.weights:
+            return ("weight", self._weights.setdefault(name, len(self._weights)))
+        if name in self._inputs:
+            return ("input", self._inputs[name])
+        if name in self._literals:
+            return ("literal", _content(self._literals[name]))
+        return ("none", name)
+
+    def _type(self, name: str) -> object:
+        found = self._types.get(name)
+        if found is None:
+            return None
+        return found.type.tensor_type.elem_type, static_shape(found)
+
+
+def _operands(node: onnx.NodeProto) -> list[str]:
+    return [*node.input, *_captured(node)]
+
+
+def _captured(node: onnx.NodeProto) -> list[str]:
+    """Return the names that a node's subgraphs refer to; they are compared as they are written."""
+    graphs = (graph for item in node.attribute for graph in (item.g, *item.graphs))
+    return sorted({name for graph in graphs for name in free_names(graph)})
+
+
+def _content(tensor: onnx.TensorProto) -> bytes:
+    copy = onnx.TensorProto.FromString(tensor.SerializeToString())
+    for field in ("name", "doc_string"):
+        copy.ClearField(field)
+    return copy.SerializeToString(deterministic=True)

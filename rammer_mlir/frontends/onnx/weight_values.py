@@ -1,0 +1,41 @@
+"""Values of weights that code does not depend on: they are taken out of a prepared graph."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import helper
+
+from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.frontends.onnx.tensors import Array, small_constants
+
+_MOST_LITERALS = 16
+"""Elements up to which a constant stays in the graph, where the compiler may compute with it."""
+
+_FLOATS = (np.float16, np.float32, np.float64)
+
+
+def set_weights_aside(model: Model) -> None:
+    """Make weights, arguments of the program, of the floating-point constants of a model in place.
+
+    From here on the compiler cannot see their values, so that programs of models that differ in
+    them alone are equal. Integers, short constants and those of one value repeated stay: builders
+    and canonicalisation compute with them.
+    """
+    values = {n: v for n, v in small_constants(model.graph).items() if _is_weight(v)}
+    if not values:
+        return
+    kept = [tensor for tensor in model.graph.initializer if tensor.name not in values]
+    copies = [type(tensor).FromString(tensor.SerializeToString()) for tensor in kept]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(copies)
+    for name, value in values.items():
+        kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+        model.graph.input.append(helper.make_tensor_value_info(name, kind, value.shape))
+        model.weights[name] = value
+
+
+def _is_weight(value: Array) -> bool:
+    if value.size <= _MOST_LITERALS or value.dtype.type not in _FLOATS:
+        return False
+    words = np.ascontiguousarray(value).view(f"u{value.dtype.itemsize}")  # NaN equals itself
+    return bool((words != words.flat[0]).any())

@@ -1,0 +1,295 @@
+"""The cache's level of programs: other weights and names hit, any real difference misses."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import rammer_mlir
+from rammer_mlir.benchmarks.models import build
+from rammer_mlir.compiler import cache as compile_cache
+from rammer_mlir.compiler.caching import keys, programs
+from rammer_mlir.compiler.caching.cache_file import CacheFile
+from rammer_mlir.compiler.caching.programs import PROGRAM
+from rammer_mlir.frontends.onnx.canonical import canonical_graph
+from rammer_mlir.frontends.onnx.load import load
+from rammer_mlir.frontends.onnx.prepare import prepare
+from rammer_mlir.runtime.executable import Executable
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+MODELS = ("squeezenet", "lstm_tc", "transformer_encoder")
+"""A CNN, a recurrent model and a Transformer."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Use a cache of this test's own, for small programs too."""
+    monkeypatch.setenv(compile_cache.FOLDER_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(compile_cache, "WORTH_SECONDS", 0.0)
+    return tmp_path / "cache"
+
+
+def compiled(model: onnx.ModelProto, **options: Any) -> Executable:
+    options = {"num_veus": 2, **options}
+    found = rammer_mlir.compile(model, **options)
+    assert isinstance(found, Executable)
+    return found
+
+
+def is_replayed(executable: Executable) -> bool:
+    return executable.stats.get("cache") == PROGRAM
+
+
+def retrained(model: onnx.ModelProto, seed: int) -> onnx.ModelProto:
+    """Return the model with other values of all weights of more than 16 elements."""
+    copy, rng = onnx.ModelProto.FromString(model.SerializeToString()), np.random.default_rng(seed)
+    for tensor in copy.graph.initializer:
+        value = numpy_helper.to_array(tensor)
+        if value.dtype == np.float32 and value.size > 16:
+            noise = 1 + 0.1 * rng.standard_normal(value.shape)
+            tensor.CopyFrom(numpy_helper.from_array((value * noise).astype("f4"), tensor.name))
+    return copy
+
+
+def renamed(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model with other names of all nodes, weights and values, and of its interface."""
+    copy = onnx.ModelProto.FromString(model.SerializeToString())
+    names: dict[str, str] = {}
+
+    def new(name: str) -> str:
+        return names.setdefault(name, f"value {len(names)}") if name else ""
+
+    graph = copy.graph
+    del graph.value_info[:]
+    for item in (*graph.input, *graph.output, *graph.initializer):
+        item.name = new(item.name)
+    for number, node in enumerate(graph.node):
+        node.name = f"node {number}"
+        node.input[:] = map(new, node.input)
+        node.output[:] = map(new, node.output)
+    return copy
+
+
+def feeds_of(model: onnx.ModelProto, seed: int) -> dict[str, Array]:
+    rng, feeds = np.random.default_rng(seed), dict[str, Array]()
+    for value in model.graph.input:
+        shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        is_float = value.type.tensor_type.elem_type == TensorProto.FLOAT
+        numbers = rng.standard_normal(shape) if is_float else rng.integers(0, 2, shape)
+        kind = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        feeds[value.name] = np.asarray(numbers).astype(kind)
+    return feeds
+
+
+def check(executable: Executable, model: onnx.ModelProto, seed: int) -> None:
+    """Compare results on random inputs with ONNX Runtime's."""
+    feeds = feeds_of(model, seed)
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    outputs = [value.name for value in model.graph.output]
+    expected = dict(zip(outputs, map(np.asarray, session.run(outputs, feeds)), strict=True))
+    found = executable.run(feeds)
+    assert list(found) == outputs
+    for name in outputs:
+        np.testing.assert_allclose(found[name], expected[name], rtol=2e-3, atol=2e-4)
+
+
+def network(
+    *,
+    size: int = 24,
+    scale: float = 0.5,
+    axis: int = 1,
+    operator: str = "Relu",
+    shared: bool = False,
+    swapped: bool = False,
+    reordered: bool = False,
+) -> onnx.ModelProto:
+    """Return two branches of products that meet; each argument makes one real difference."""
+    rng = np.random.default_rng(3)
+
+    def weight(name: str, *shape: int) -> onnx.TensorProto:
+        return numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
+
+    second = "a" if shared else "b"
+    left = [
+        helper.make_node("MatMul", ["x", "a"], ["l0"]),
+        helper.make_node(operator, ["l0"], ["l1"]),
+    ]
+    right = [
+        helper.make_node("MatMul", ["x", second], ["r0"]),
+        helper.make_node("Mul", ["r0", "scale"], ["r1"]),
+    ]
+    operands = ["r1", "l1"] if swapped else ["l1", "r1"]
+    nodes = [*right, *left] if reordered else [*left, *right]
+    nodes.append(helper.make_node("Sub", operands, ["d"]))
+    nodes.append(helper.make_node("Softmax", ["d"], ["y"], axis=axis))
+    initializers = [
+        weight("a", 16, size),
+        numpy_helper.from_array(np.array(scale, np.float32), "scale"),
+    ]
+    if not shared:
+        initializers.append(weight("b", 16, size))
+    graph = helper.make_graph(
+        nodes,
+        "network",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [8, 16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [8, size])],
+        initializers,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+EQUAL: dict[str, Callable[[], onnx.ModelProto]] = {
+    "other weights": lambda: retrained(network(), 1),
+    "other names": lambda: renamed(network()),
+    "another order": lambda: network(reordered=True),
+    "all of these": lambda: renamed(retrained(network(reordered=True), 2)),
+}
+
+
+@pytest.mark.parametrize("change", EQUAL)
+def test_what_makes_no_difference_hits(folder: Path, change: str) -> None:
+    assert not is_replayed(compiled(network()))
+    model = EQUAL[change]()
+    found = compiled(model)
+    assert is_replayed(found)
+    check(found, model, 1)
+    check(found, model, 2)
+
+
+DIFFERENT: dict[str, onnx.ModelProto] = {
+    "attribute": network(axis=0),
+    "scalar": network(scale=0.25),
+    "shape": network(size=25),
+    "operator": network(operator="Sigmoid"),
+    "sharing": network(shared=True),
+    "wiring": network(swapped=True),
+}
+
+
+@pytest.mark.parametrize("change", DIFFERENT)
+def test_any_real_difference_misses(folder: Path, change: str) -> None:
+    compiled(network())
+    found = compiled(DIFFERENT[change])
+    assert not is_replayed(found)
+    check(found, DIFFERENT[change], 1)
+
+
+def test_a_miss_says_what_differs(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The section of the graph that is not the nearest entry's."""
+    compiled(network())
+    with caplog.at_level(logging.INFO, "rammer_mlir"):
+        compiled(DIFFERENT["attribute"])
+    (line,) = (m for m in caplog.messages if m.startswith("cache: program: miss, "))
+    assert line.endswith("; the nearest entry differs in graph operations")
+
+
+@pytest.mark.parametrize(
+    "options", [{"policy": "sequential"}, {"num_veus": 1}, {"costs": "a100"}, {"boundary": "cost"}]
+)
+def test_other_options_miss(folder: Path, options: dict[str, Any]) -> None:
+    compiled(network())
+    assert not is_replayed(compiled(retrained(network(), 1), **options))
+
+
+@pytest.mark.parametrize("part", ["_compiler", "cpu_features"])
+def test_another_compiler_or_processor_misses(
+    folder: Path, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled(network())
+    changed = "another" if part == "_compiler" else ("sse2",)
+    monkeypatch.setattr(keys, part, lambda: changed)
+    assert not is_replayed(compiled(retrained(network(), 1)))
+
+
+def test_a_repeated_value_is_not_a_weight(folder: Path) -> None:
+    """Weights whose elements are all equal may be computed with: they count by their value."""
+    model = network()
+    compiled(model)
+    tensor = next(t for t in model.graph.initializer if t.name == "b")
+    tensor.CopyFrom(numpy_helper.from_array(np.ones((16, 24), np.float32), "b"))
+    found = compiled(model)
+    assert not is_replayed(found)
+    check(found, model, 1)
+
+
+def test_a_collision_of_hashes_compiles(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries of one key are told apart by their canonical forms."""
+
+    def hash_of(_: bytes) -> str:
+        return "sha256:equal"
+
+    monkeypatch.setattr(programs, "hash_of", hash_of)
+    compiled(network())
+    for change, model in DIFFERENT.items():
+        found = compiled(model)
+        assert not is_replayed(found), change
+        check(found, model, 1)
+
+
+def test_a_damaged_entry_compiles(folder: Path) -> None:
+    compiled(network())
+    file = CacheFile(folder, 1 << 30)
+    (kept,) = (each for each in file.kept() if each.level == PROGRAM)
+    entry = file.find(PROGRAM, kept.key)
+    assert entry is not None
+    file.keep(PROGRAM, kept.key, entry.content[:-30], identity=entry.identity)
+    model = retrained(network(), 1)
+    assert not is_replayed(compiled(model))
+    assert is_replayed(compiled(retrained(network(), 2)))
+
+
+def test_a_replayed_program_equals_a_fresh_one(folder: Path) -> None:
+    """Its tables, slots, names and weights are the same, byte by byte."""
+    compiled(network())
+    model = renamed(retrained(network(), 1))
+    found, fresh = compiled(model), compiled(model, cache=False)
+    assert is_replayed(found) and not is_replayed(fresh)
+    assert found.signature == fresh.signature
+    assert found.image.program == fresh.image.program
+    assert found.image.proof.values == fresh.image.proof.values
+    assert found.image.arena_bytes == fresh.image.arena_bytes
+    digests = [
+        [hashlib.sha256(part.data).digest() for part in made.image.constants.parts]
+        for made in (found, fresh)
+    ]
+    assert digests[0] == digests[1]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_results_behind_a_hit_equal_onnx_runtime(folder: Path, name: str) -> None:
+    model = build(name, scale="small")
+    compiled(model)
+    other = retrained(model, 4)
+    found = compiled(other)
+    assert is_replayed(found)
+    check(found, other, 5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_canonical_forms_of_networks(name: str) -> None:
+    """They have neither names nor weights, and tell two networks apart."""
+    model = build(name, scale="small")
+    forms = [
+        canonical_graph(prepare(load(each))).form
+        for each in (model, retrained(model, 1), renamed(model))
+    ]
+    assert forms[0] == forms[1] == forms[2]
+    other = build(MODELS[MODELS.index(name) - 1], scale="small")
+    assert canonical_graph(prepare(load(other))).form != forms[0]
+
+
+def test_foreign_code_is_not_kept_as_a_program(folder: Path) -> None:
+    compiled(network(), policy="wavefront", offload="onnxruntime", offload_choice="always")
+    assert not [each for each in CacheFile(folder, 0).kept() if each.level == PROGRAM]
