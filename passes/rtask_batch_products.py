@@ -16,6 +16,8 @@ from rammer_mlir.passes.contractions.row_batches import choose_batches
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.ir.structured import element_bytes, shape_of
 from rammer_mlir.passes.weights.derived import DerivedWeights
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.devices.catalog import find_device
 
 
 @dataclass(frozen=True)
@@ -24,17 +26,25 @@ class BatchProducts(Pass):
 
     Products that wait for each other, like those of a recurrent layer's states, stay alone. So do
     products with weights of fewer than ``bytes`` bytes, which are read again from the first cache.
+
+    With ``device``, a name or a file, products are batched only where ``num_veus`` of its vEUs read
+    weights for longer than they multiply one row by them: a device whose vEUs keep the weights in
+    memories of their own has nothing to gain, and would wait for rows that it could overlap.
     """
 
     name: ClassVar[str] = "rtask-batch-products"
 
     rows: int = 16
     bytes: int = 1 << 15
+    device: str = ""
+    num_veus: int = 1
 
     def run(self, module: ir.Module) -> None:
         """Batch products of the entry function, and bring its operations into an order again."""
         if self.rows < 1:
             raise OptionError(f"{self.name}: rows: expected at least 1, found {self.rows}")
+        if self.device and not _is_slow_to_read(find_device(self.device).device(self.num_veus)):
+            return
         weights = DerivedWeights(module)
         *operations, end = entry_block(module).operations
         products = {
@@ -51,6 +61,13 @@ class BatchProducts(Pass):
                 operations[numbers[0]].operation.move_before(end.operation)
             else:
                 _batch([products[number] for number in numbers], end)
+
+
+def _is_slow_to_read(device: Device) -> bool:
+    """Whether reading f32 weights takes as long as multiplying two rows by them, or longer."""
+    reading = 4 / device.total_bytes_per_second
+    multiplying = 2 / (device.flops_per_second * device.num_veus)
+    return reading >= 2 * multiplying
 
 
 def _bytes_of(weight: ir.Value) -> int:

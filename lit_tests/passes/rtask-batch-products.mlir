@@ -1,5 +1,7 @@
 // RUN: rammer-opt %s --rtask-batch-products="rows=3 bytes=0" | filecheck %s
 // RUN: rammer-opt %s --rtask-batch-products | filecheck %s --check-prefix=SMALL
+// RUN: rammer-opt %s --rtask-batch-products="rows=3 bytes=0 device=cpu num-veus=64" | filecheck %s
+// RUN: rammer-opt %s --rtask-batch-products="rows=3 bytes=0 device=ipu num-veus=1216" | filecheck %s --check-prefix=SMALL
 // RUN: not rammer-opt %s --rtask-batch-products=rows=0 2>&1 | filecheck %s --check-prefix=SENSELESS
 
 // The first two rows become one matrix. The third product waits for the first: it stays alone, and
@@ -12,7 +14,8 @@
 // CHECK:      %[[THIRD:.*]] = linalg.generic {{.*}} ins(%[[FIRST]], %[[W]] : tensor<1x8xf32>, tensor<8x8xf32>)
 // CHECK:      return %[[SECOND]], %[[THIRD]]
 
-// Weights that stay in the first cache anyway are not worth it.
+// Weights that stay in the first cache anyway are not worth it, nor are those in the memories of an
+// IPU's tiles.
 // SMALL-NOT:  tensor.concat
 // SENSELESS:  rtask-batch-products: rows: expected at least 1, found 0
 #left = affine_map<(m, n, k) -> (m, k)>

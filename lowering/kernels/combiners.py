@@ -55,6 +55,10 @@ COMBINERS: Mapping[str, Rule] = {
 """By the name of the operation. An integer's identity is that of its bits, -1 for all ones."""
 
 
+_SUMS: Mapping[str, str] = {"arith.subf": "arith.addf", "arith.subi": "arith.addi"}
+"""What combines partial results where elements are subtracted from the accumulator."""
+
+
 @dataclass(frozen=True)
 class Combiner:
     """The operation that folds elements into one result of a reduction.
@@ -150,8 +154,11 @@ def _find_combiner(accumulator: ir.Value, yielded: ir.Value) -> Combiner | None:
     if user is None or _only_user(yielded) is None:
         return None
     element = accumulator.type
-    if user.name in COMBINERS and user == _definition(yielded):
-        return Combiner(user.name, dict(user.attributes), element)
+    if user == _definition(yielded):
+        if user.name in COMBINERS:
+            return Combiner(user.name, dict(user.attributes), element)
+        if user.name in _SUMS and user.operands[0] == accumulator:
+            return Combiner(_SUMS[user.name], dict(user.attributes), element)
     if user.name != "arith.cmpi" or not _tests_bits(user):
         return None
     # A boolean is a byte in memory: the body compares it with zero, and extends what it yields.

@@ -102,7 +102,7 @@ def _to_program(options: CompileOptions, passes: BudgetPasses) -> tuple[Stage, .
 def _cpu_formed(options: CompileOptions) -> tuple[str, ...]:
     return (
         *_merged(options),
-        "rtask-batch-products",
+        f'rtask-batch-products{{device="{options.device}" num-veus={options.num_veus}}}',
         *_PACKED_WEIGHTS,
         *_split_for_cpu(options),
         *_BLOCKED_CHANNELS,

@@ -43,12 +43,15 @@ def test_combiners_are_found() -> None:
     assert found("f16", "%r = arith.addf %a, %c : f16") == [("arith.addf", False)]
     assert found("i64", "%r = arith.maxui %c, %a : i64") == [("arith.maxui", False)]
     assert found("i8", BOOLEAN) == [("arith.ori", True)]
+    # Partial results of differences are added.
+    assert found("f32", "%r = arith.subf %c, %a : f32") == [("arith.addf", False)]
+    assert found("i8", "%r = arith.subi %c, %a : i8") == [("arith.addi", False)]
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        "%r = arith.subi %c, %a : i8",
+        "%r = arith.subi %a, %c : i8",
         "%r = arith.addi %c, %c : i8",
         "%s = arith.addi %c, %a : i8\n    %r = arith.addi %s, %c : i8",
         "%s = arith.addi %c, %a : i8\n    %r = arith.muli %s, %s : i8",
