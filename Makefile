@@ -117,6 +117,7 @@ experiments: $(STAMP)
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments.barriers
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments.ios_strategies
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments.ios_specialization
+	$(BIN)/python -m rammer_mlir.benchmarks.experiments.ipu
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments.kernel_selection
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments.overhead
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments.scale

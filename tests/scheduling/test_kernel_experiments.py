@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rammer_mlir.benchmarks.experiments import kernel_selection, overhead
+from rammer_mlir.benchmarks.experiments import ipu, kernel_selection, overhead
 from rammer_mlir.benchmarks.experiments.gpu_modules import gpu_module
 from rammer_mlir.benchmarks.experiments.model_graphs import TABLE_1, model_graph
 from rammer_mlir.benchmarks.models import MODELS
@@ -57,3 +57,18 @@ def test_models_for_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(errors) == 2
     assert "found 'no_such_model'" in errors[0]
     assert "unknown device 'no_such_device'" in errors[1]
+
+
+@pytest.mark.parametrize("name", ipu.BUILDERS)
+def test_recurrent_models_on_an_ipu(name: str) -> None:
+    found, base, rammer, ratio, *supersteps = ipu.compare(name, "small")
+    assert found == name
+    assert float(base) > 0 < float(rammer)
+    assert float(ratio) == pytest.approx(float(base) / float(rammer), rel=0.05)
+    assert all(int(number) > 0 for number in supersteps)
+
+
+def test_models_that_the_ipu_experiment_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        ipu.main(["alexnet"])
+    assert "found 'alexnet'" in capsys.readouterr().err

@@ -7,7 +7,7 @@ the only layout that every implementation of ONNX's LSTM has.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -73,12 +73,16 @@ DEEPSPEECH2_SIZES = {
 }
 
 
-def build_lstm_tc(batch: int, scale: Scale, *, unrolled: bool) -> onnx.ModelProto:
+def build_lstm_tc(
+    batch: int, scale: Scale, *, unrolled: bool, layers: int | None = None
+) -> onnx.ModelProto:
     """Build LSTM-TC: ``tokens`` [100, N, 256] f32 (embedded) to ``probabilities`` [N, 10] f32.
 
-    The classifier reads the last hidden state of the last layer.
+    The classifier reads the last hidden state of the last layer. ``layers`` are 10 by default.
     """
     size = LSTM_TC_SIZES[scale]
+    if layers is not None:
+        size = replace(size, layers=layers)
     g = GraphBuilder("lstm_tc", seed=10)
     tokens = g.input("tokens", [size.length, batch, size.hidden])
     _, state = _lstm_stack(g, tokens, size.hidden, size.layers, unrolled)
@@ -100,14 +104,18 @@ def build_lstm_tc_loss(size: Literal["full", "reduced", "small"]) -> onnx.ModelP
     return g.finish()
 
 
-def build_seq2seq(batch: int, scale: Scale, *, unrolled: bool) -> onnx.ModelProto:
+def build_seq2seq(
+    batch: int, scale: Scale, *, unrolled: bool, layers: int | None = None
+) -> onnx.ModelProto:
     """Build Seq2Seq: ``source`` [100, N, 128] f32 (embedded) to ``target`` [30, N, 128] f32.
 
     The decoder's layers start from the states of the encoder's last layers. Its first input is a
     constant; every later one is its last layer's hidden state of the step before, so that the
-    decoder is serial in time, as it is in translation.
+    decoder is serial in time, as it is in translation. ``layers`` are the encoder's, 8 by default.
     """
     size = SEQ2SEQ_SIZES[scale]
+    if layers is not None:
+        size = replace(size, encoder_layers=layers)
     g = GraphBuilder("seq2seq", seed=30)
     source = g.input("source", [size.encoder_length, batch, size.hidden])
     with g.scope("encoder"):
@@ -131,15 +139,19 @@ def build_seq2seq(batch: int, scale: Scale, *, unrolled: bool) -> onnx.ModelProt
     return g.finish()
 
 
-def build_deepspeech2(batch: int, scale: Scale, *, unrolled: bool) -> onnx.ModelProto:
+def build_deepspeech2(
+    batch: int, scale: Scale, *, unrolled: bool, layers: int | None = None
+) -> onnx.ModelProto:
     """Build DeepSpeech2: ``spectrogram`` [N, 1, 300, 161] f32 to ``log_probabilities``.
 
     The output is [150, N, 29] f32. Two convolutions over time and frequency, 11x41 with stride 2x2
     and 11x21 with stride 1x2, each with a batch norm and a ReLU clipped at 20 (Amodei et al., ICML
     2016); then the LSTM layers, without batch norms between them; then a classifier of characters
-    at every step.
+    at every step. ``layers`` are 7 by default.
     """
     size = DEEPSPEECH2_SIZES[scale]
+    if layers is not None:
+        size = replace(size, layers=layers)
     g = GraphBuilder("deepspeech2", seed=2)
     x = g.input("spectrogram", [batch, 1, size.length, size.frequencies])
     x = _spectral_conv(g, x, size.channels, kernel=(11, 41), stride=(2, 2))
