@@ -28,8 +28,10 @@ MAX_STRIDE = 4
 MIN_TRANSPOSED = 3
 """From this many neighbouring registers on, a strided store goes through a transpose."""
 
-Tiles = list[tuple[int, dict[int, int]]]
-"""Micro tiles of each size: how many there are, and their points along the loops that are cut."""
+Tile = tuple[int, dict[int, int]]
+"""How many micro tiles of a size there are, and their points along the loops that are cut."""
+
+Tiles = list[Tile]
 
 
 def tiles_of(nest: LoopNest, plan: TilePlan) -> Tiles:
@@ -44,6 +46,19 @@ def tiles_of(nest: LoopNest, plan: TilePlan) -> Tiles:
         )
         for choice in product(*parts)
     ]
+
+
+def full_tiles_of(nest: LoopNest, plan: TilePlan) -> Tile:
+    """Return the first of ``tiles_of``: the full micro tiles, or cut ones along short loops."""
+    count, points = 1, dict[int, int]()
+    for loop in nest.parallels:
+        trips, size = nest.loops[loop].trips, plan.points(loop)
+        if size > 1:
+            points[loop] = min(size, trips)
+            count *= max(1, trips // size)
+        else:
+            count *= trips
+    return count, points
 
 
 def _parts(trips: int, tile: int) -> list[tuple[int, int]]:

@@ -10,7 +10,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from rammer_mlir.lowering.cpu.vectorize.cost import cost_in_cache, miss_cost, tiles_of
+from rammer_mlir.lowering.cpu.vectorize.cost import (
+    cost_in_cache,
+    full_tiles_of,
+    miss_cost,
+    tiles_of,
+)
 from rammer_mlir.lowering.cpu.vectorize.tile import LoopNest, TilePlan, loop_order, registers_of
 
 _FACTORS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
@@ -32,16 +37,16 @@ def _cheapest(nest: LoopNest, plans: Sequence[TilePlan]) -> TilePlan:
     The full micro tiles of most plans cost more in cache than all of the best one with its misses;
     those at the edges, and misses, are counted for the others alone.
     """
-    tiles = [tiles_of(nest, plan) for plan in plans]
-    bounds = [cost_in_cache(nest, plan, cut[:1]) for plan, cut in zip(plans, tiles, strict=True)]
+    bounds = [cost_in_cache(nest, plan, [full_tiles_of(nest, plan)]) for plan in plans]
     best = math.inf, 0
     for number in sorted(range(len(plans)), key=bounds.__getitem__):
         if bounds[number] > best[0]:
             break
-        in_cache = cost_in_cache(nest, plans[number], tiles[number])
+        plan = plans[number]
+        tiles = tiles_of(nest, plan)
+        in_cache = cost_in_cache(nest, plan, tiles)
         if in_cache <= best[0]:
-            misses = miss_cost(nest, plans[number], tiles[number])
-            best = min(best, (in_cache + misses, number))
+            best = min(best, (in_cache + miss_cost(nest, plan, tiles), number))
     return plans[best[1]]
 
 

@@ -96,7 +96,10 @@ class TilePlan:
         """Return how many points of ``loop`` a micro tile covers."""
         if loop == self.vector:
             return self.lanes * self.vectors
-        return dict(self.unroll).get(loop, 1)
+        for unrolled, factor in self.unroll:
+            if unrolled == loop:
+                return factor
+        return 1
 
     @property
     def accumulators(self) -> int:

@@ -2,7 +2,8 @@
 
 As in the paper, their stacks have 4 layers, so that they fit into the memories of its tiles, and
 batches are of one. RammerBase executes operator after operator (`sequential`), Rammer is
-`wavefront`; both in supersteps, and with the rKernels that this project makes.
+`wavefront`; both in supersteps, and with the rKernels that this project makes. Below the table
+stands what does not fit all the same.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from rammer_mlir.benchmarks.models.recurrent_models import (
 from rammer_mlir.benchmarks.models.scale import Scale
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
+from rammer_mlir.errors import RammerError
 from rammer_mlir.passes.program.program_ir import read_plan
 
 LAYERS = 4
@@ -71,8 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"expected models of {', '.join(BUILDERS)}, found '{unknown[0]}'")
     rows = [["model", "RammerBase ms", "Rammer ms", "ratio", "supersteps", "supersteps"]]
-    rows += [compare(name, options.scale) for name in options.models or BUILDERS]
-    print(table(rows))
+    refused: list[str] = []
+    for name in options.models or BUILDERS:
+        try:
+            rows.append(compare(name, options.scale))
+        except RammerError as error:
+            refused.append(f"{name}: {error}")
+    print(table(rows), *refused, sep="\n")
     return 0
 
 
