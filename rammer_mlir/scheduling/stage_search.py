@@ -78,6 +78,7 @@ class StageSearch:
             units between single values, chains of operators become units, if ``joins_chains``; a
             block that needs more all the same is cut in parts.
         joins_chains: whether an operator may be joined with the only one that reads its result.
+        is_worth: whether a block of units is searched; in others, each unit is a stage.
         counts: of what was looked at so far.
     """
 
@@ -87,6 +88,7 @@ class StageSearch:
     pruning: Pruning
     max_transitions: int
     joins_chains: bool = True
+    is_worth: Callable[[Sequence[Sequence[int]]], bool] = lambda _: True
     counts: SearchCounts = field(default_factory=SearchCounts)
     _solved: dict[object, Solved | None] = field(default_factory=dict[object, "Solved | None"])
 
@@ -115,6 +117,9 @@ class StageSearch:
 
     def _searched(self, units: Sequence[Sequence[int]], between: Sources) -> Iterator[Stage]:
         """Yield the best stages of units, or of parts of them if the search takes too long."""
+        if not self.is_worth(units):
+            yield from map(sorted, units)
+            return
         alike = tuple(tuple(self.alike[n] for n in unit) for unit in units)
         key = alike, tuple(map(tuple, between))
         if key not in self._solved:

@@ -15,7 +15,6 @@ from rammer_mlir.scheduling.costs import runtime
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.endings import Mask, Pruning
 from rammer_mlir.scheduling.graph import RKernel
-from rammer_mlir.scheduling.policies.ios import Ios
 from rammer_mlir.scheduling.stage_search import StageSearch, Unit
 from rammer_mlir.scheduling.stage_times import ConcurrentTimes, OperatorTimes
 
@@ -34,7 +33,8 @@ class MergeSearch:
             for those that cannot; operators of a kind do not depend on each other.
         merged: what several operators of one kind become.
         device: what the stages are for.
-        pruning, max_transitions: as for the policy `ios`.
+        pruning: as for the policy `ios`.
+        max_transitions: as for the policy `ios`, but fewer: operators are searched again there.
     """
 
     kernels: Sequence[RKernel]
@@ -43,7 +43,7 @@ class MergeSearch:
     merged: Merged
     device: Device
     pruning: Pruning = field(default_factory=Pruning)
-    max_transitions: int = Ios.max_transitions
+    max_transitions: int = 50_000
 
     def groups(self) -> list[list[int]]:
         """Return the operators of each stage to merge."""
@@ -51,10 +51,22 @@ class MergeSearch:
         alike = range(len(self.kernels))
         limit = self.max_transitions
         search = StageSearch(
-            self.sources, alike, self._times, self.pruning, limit, joins_chains=False
+            self.sources,
+            alike,
+            self._times,
+            self.pruning,
+            limit,
+            joins_chains=False,
+            is_worth=self._has_pairs,
         )
         stages = search.stages([[number] for number in range(len(self.kernels))])
         return [stage for stage in stages if self._is_faster_merged(stage)]
+
+    def _has_pairs(self, units: Sequence[Sequence[int]]) -> bool:
+        """Whether some operators of a block are of one kind."""
+        kinds = [self.kinds[number] for unit in units for number in unit]
+        known = [kind for kind in kinds if kind is not None]
+        return len(set(known)) < len(known)
 
     def _times(self, units: Sequence[Unit]) -> _MergedTimes:
         return _MergedTimes(
