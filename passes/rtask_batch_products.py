@@ -65,7 +65,8 @@ class BatchProducts(Pass):
 
 def _is_slow_to_read(device: Device) -> bool:
     """Whether reading f32 weights takes as long as multiplying two rows by them, or longer."""
-    reading = 4 / device.total_bytes_per_second
+    most = device.bytes_per_second * device.num_veus
+    reading = 4 / min(device.total_bytes_per_second, most)
     multiplying = 2 / (device.flops_per_second * device.num_veus)
     return reading >= 2 * multiplying
 

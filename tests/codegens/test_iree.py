@@ -22,6 +22,7 @@ from rammer_mlir.benchmarks.models import build, random_feeds
 from rammer_mlir.checker import verify
 from rammer_mlir.codegens.iree import codegen, compiler, object_code
 from rammer_mlir.codegens.iree.codegen import Iree
+from rammer_mlir.compiler.caching.cache_file import CacheFile
 from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.llvm.link import link_shared
 from rammer_mlir.passes.regions.codegen import CODEGENS
@@ -376,5 +377,5 @@ def test_programs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         exe = rammer_mlir.compile(model, offload="iree", offload_choice="always", num_veus=2)
         assert isinstance(exe, Executable) and len(exe.image.modules) == 1
         results.append(exe.run(feeds)["y"])
-        assert len(list(tmp_path.rglob("*.rammer"))) == count
+        assert len(CacheFile(tmp_path, 0).kept()) == count
     assert all(np.array_equal(result, results[0]) for result in results)

@@ -62,6 +62,9 @@ class Backend(ABC):
     is_cached: ClassVar[bool] = True
     """Whether what it compiles can be written to a file, and so be kept."""
 
+    repacks_weights: ClassVar[bool] = False
+    """Whether other weights can be packed as recipes say, for a program that is kept."""
+
     has_supersteps: ClassVar[bool] = False
     """Whether it executes schedules of devices that synchronise as a whole."""
 

@@ -36,6 +36,7 @@ class CpuBackend(Backend):
             "quantize_dynamic",
         }
     )  # fmt: skip
+    repacks_weights: ClassVar[bool] = True
     measures: ClassVar[bool] = True
     has_supersteps: ClassVar[bool] = True
 

@@ -67,7 +67,7 @@ class ProgramCache:
 
     def key(self, model: Model) -> ProgramKey | None:
         """Return the key of a prepared model; None if such programs are not kept."""
-        if self._options.backend.name != "cpu" or self._options.offload:
+        if not self._options.backend.repacks_weights or self._options.offload:
             log_cache(f"{PROGRAM}: not asked, only for programs of a CPU without foreign code")
             return None
         graph = canonical_graph(model)
