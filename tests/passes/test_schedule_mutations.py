@@ -38,7 +38,7 @@ MODELS: dict[str, Scale] = {
 }
 """Programs of tens of rTasks with branches, tiles and shared memory."""
 
-ROUNDS = 6
+ROUNDS = 8
 
 
 @cache
@@ -135,7 +135,7 @@ def test_no_wrong_mutant_escapes(name: str, policy: str, num_veus: int) -> None:
     assert not any(found[mutation, True] for mutation in HARMLESS)
     assert {mutation for mutation, _ in found} >= set(MUTATIONS) - {"swap_veus", "split_and_move"}
     assert sum(n for (_, wrong), n in found.items() if wrong) > 50
-    assert sum(n for (_, wrong), n in found.items() if not wrong) > 20
+    assert sum(n for (_, wrong), n in found.items() if not wrong) > 15
 
 
 def test_every_kind_of_fault_occurs() -> None:
