@@ -163,11 +163,20 @@ def test_maxima_of_nans(combiner: str, element: str) -> None:
     np.testing.assert_array_equal(y.astype(np.float64), expected)
 
 
-def test_unknown_combiners_take_one_lane() -> None:
-    """A difference is not associative."""
+def test_differences_are_sums_in_lanes() -> None:
     case = Reduction("subf", "f32", np.subtract)
     rng = np.random.default_rng(7)
     x, y = case.numbers(rng, ROWS, COLUMNS), case.numbers(rng, ROWS)
     expected = y - x.astype(np.float64).sum(1)
+    assert run(case, x, y)
+    np.testing.assert_allclose(y, expected, rtol=1e-4)
+
+
+def test_unknown_combiners_take_one_lane() -> None:
+    """A quotient is not associative."""
+    case = Reduction("divf", "f32", np.divide)
+    rng = np.random.default_rng(7)
+    x, y = case.numbers(rng, ROWS, COLUMNS), case.numbers(rng, ROWS)
+    expected = y / x.astype(np.float64).prod(1)
     assert not run(case, x, y)
     np.testing.assert_allclose(y, expected, rtol=1e-4)
