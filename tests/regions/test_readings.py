@@ -70,7 +70,13 @@ def evaluated(model: onnx.ModelProto, inputs: Sequence[Array]) -> tuple[list[Rea
         assert value.shape == reading.output.shape
         values[reading.output.value] = value
     result = list(block.operations)[-1].operation.operands[0]
-    return [reading for reading in readings if reading.kind != "fill"], values[result]
+    others = [r for r in readings if r.kind != "fill" and not _is_of_weight(r)]
+    return others, values[result]
+
+
+def _is_of_weight(reading: Reading) -> bool:
+    """Whether a weight is reshaped, as those of convolutions without some dimension are."""
+    return reading.kind == "reshape" and reading.inputs[0].is_constant
 
 
 def check(kinds: str, operator: str, inputs: Sequence[Array], *constants: Array, **a: Any) -> Any:
@@ -143,8 +149,7 @@ def test_depthwise_convolutions() -> None:
 
 
 def test_an_image_of_one_channel() -> None:
-    # The weights have a dimension for their channel too.
-    a = check("reshape reshape conv2d", "Conv", [normal(1, 1, 6, 7)], normal(3, 1, 3, 3))
+    a = check("reshape conv2d", "Conv", [normal(1, 1, 6, 7)], normal(3, 1, 3, 3))
     assert a == {}
 
 
