@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -32,7 +34,7 @@ def negated_sums(axis: int, shape: tuple[int, int]) -> onnx.ModelProto:
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("shape", [(7, 300), (257, 33)])
 def test_sums_of_negated_values(target: str, axis: int, shape: tuple[int, int]) -> None:
-    more = {} if target == "cpu" else {"emulate": True, "check": True}
+    more: dict[str, Any] = {} if target == "cpu" else {"emulate": True, "check": True}
     model = negated_sums(axis, shape)
     executable = rammer_mlir.compile(model, target=target, num_veus=3, **more)
     generator = np.random.default_rng(3)

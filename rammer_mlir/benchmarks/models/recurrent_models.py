@@ -122,7 +122,7 @@ def build_seq2seq(
         _, states = _lstm_stack(g, source, size.hidden, size.encoder_layers, unrolled)
     states = states[-size.decoder_layers :]
     with g.scope("decoder"):
-        layers = [
+        decoder = [
             make_layer(g, draw_weights(g, size.hidden, size.hidden), unrolled)
             for _ in range(size.decoder_layers)
         ]
@@ -130,7 +130,7 @@ def build_seq2seq(
         x = g.constant(start, "start")
         outputs: list[Value] = []
         for t in range(size.decoder_length):
-            for index, layer in enumerate(layers):
+            for index, layer in enumerate(decoder):
                 with g.scope(f"step{t}/layer{index}"):
                     states[index] = layer.step(x, states[index])
                 x = states[index].hidden
