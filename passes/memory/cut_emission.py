@@ -1,4 +1,4 @@
-"""Operations that compute a part of what another one computes."""
+"""Operations that compute a part of the result of another operation."""
 
 from __future__ import annotations
 
