@@ -1,4 +1,4 @@
-"""Parts of operands that an operation reads for a part of its result, along one dimension."""
+"""Parts of operands that an operation reads for a part of its result, along one dimension.
 
 A part of a result along a dimension that a parallel loop runs over is computed from parts of the
 operands that the loop indexes, and from the others as a whole. Windows of convolutions make the
