@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts
 from rammer_mlir.compiler.caching.differences import difference
+from rammer_mlir.compiler.caching.hits import record_hit
 from rammer_mlir.compiler.caching.keys import artifact_parts, digest_of, given_digest, obstacle
 from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.known_code import KnownCode
@@ -73,13 +74,7 @@ class CompileCache:
             log_cache(f"{ARTIFACT}: miss, damaged entry {key} removed: {error}")
             self.file.remove(ARTIFACT, key)
             return None
-        seconds = time.perf_counter() - begin
-        executable.stats["seconds"] = {"cache": seconds}
-        executable.stats["cache"] = ARTIFACT
-        log_cache(
-            f"{ARTIFACT}: hit, entry {key}, {entry.num_bytes} bytes in {seconds:.3f} s instead "
-            f"of {entry.seconds:.3f} s"
-        )
+        record_hit(executable, ARTIFACT, key, entry, begin)
         return executable
 
     def keep(self, key: str, executable: CompiledModel, parts: Parts | None = None) -> None:

@@ -116,7 +116,8 @@ class EndingSearch:
                 continue
             cost = self._cost(rest & ~ending) + seconds
             is_equal = best <= cost * _EQUAL and cost <= best * _EQUAL
-            if ending.bit_count() < chosen.bit_count() if is_equal else cost < best:
+            is_smaller = ending.bit_count() < chosen.bit_count()
+            if (is_equal and is_smaller) or (not is_equal and cost < best):
                 best, chosen = cost, ending
         self._best[rest] = best, chosen
         return best

@@ -15,6 +15,7 @@ from hashlib import sha256
 
 from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts
 from rammer_mlir.compiler.caching.differences import difference
+from rammer_mlir.compiler.caching.hits import record_hit
 from rammer_mlir.compiler.caching.keys import compiler_parts, digest_of
 from rammer_mlir.compiler.options import CheckedOptions
 from rammer_mlir.compiler.weight_recipes import Recipe, recipe_from_json
@@ -94,13 +95,7 @@ class ProgramCache:
             self._file.remove(PROGRAM, key.digest)
             return None
         assert isinstance(executable, Executable)
-        seconds = time.perf_counter() - begin
-        executable.stats["seconds"] = {"cache": seconds}
-        executable.stats["cache"] = PROGRAM
-        log_cache(
-            f"{PROGRAM}: hit, entry {key.digest}, {entry.num_bytes} bytes in {seconds:.3f} s "
-            f"instead of {entry.seconds:.3f} s"
-        )
+        record_hit(executable, PROGRAM, key.digest, entry, begin)
         return executable
 
     def keep(

@@ -1,0 +1,28 @@
+"""The record of a hit, at every level of the cache: the program's statistics and a message."""
+
+from __future__ import annotations
+
+import time
+
+from rammer_mlir.compiler.caching.cache_file import Entry
+from rammer_mlir.runtime.compiled import CompiledModel
+from rammer_mlir.support.log import log_cache
+
+
+def record_hit(executable: CompiledModel, level: str, key: str, entry: Entry, begin: float) -> None:
+    """Set the statistics of a program that was found, and log the hit.
+
+    Args:
+        executable: the program.
+        level: of the cache.
+        key: of the entry.
+        entry: the program's.
+        begin: when the search began, by ``time.perf_counter``.
+    """
+    seconds = time.perf_counter() - begin
+    executable.stats["seconds"] = {"cache": seconds}
+    executable.stats["cache"] = level
+    log_cache(
+        f"{level}: hit, entry {key}, {entry.num_bytes} bytes in {seconds:.3f} s instead of "
+        f"{entry.seconds:.3f} s"
+    )
