@@ -17,7 +17,7 @@ from rammer_mlir.scheduling.recomputation.gaps import Repeated
 from rammer_mlir.scheduling.recomputation.search import search
 
 _MOST_ROUNDS = 4
-"""Searches in a row: what is computed again may read values that are computed again in turn."""
+"""Most searches in a row: a recomputed rOperator may read values that are recomputed in turn."""
 
 
 @dataclass(frozen=True)

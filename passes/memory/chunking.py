@@ -13,7 +13,7 @@ from rammer_mlir.passes.memory.regions import Chunk, Region, Regions, first_used
 from rammer_mlir.scheduling.recomputation.steps import Step, Steps, Value
 
 _REACH = 16
-"""rOperators behind the peak that a region may end at."""
+"""Number of rOperators after the peak among which a region may end."""
 
 _MOST_OPERATORS = 40
 """rOperators of a region."""
