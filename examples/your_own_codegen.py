@@ -1,4 +1,4 @@
-"""A code generator of your own: products, with bias and Relu behind them, as functions of C.
+"""A code generator of your own: products, with bias and Relu after them, as functions of C.
 
 It says which operations it takes, the compiler forms regions of them, and it writes the code of
 each; what it leaves, and what the compiler does faster, the compiler computes.

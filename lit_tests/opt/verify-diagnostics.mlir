@@ -16,7 +16,7 @@ func.func @types(%a: f32) -> i32 {
 
 func.func @above(%a: f32) -> i32 {
   return %a : f32
-  // expected-error-re@above {{type of return operand [0-9] .*i32}}
+  // expected-error-re@above {{type of return operand {{[0-9]}} {{.*}}i32}}
 }
 
 // -----

@@ -88,7 +88,7 @@ func.func @main(%x: memref<4x16xf32>, %y: memref<4x16xf32> {rtask.output}) {
 // -----
 
 // An rTask runs twice.
-// expected-error-re@unknown {{rows\[2\] runs on vEU 1 .*and again on vEU 1.*: expected every rTask to run exactly once}}
+// expected-error-re@unknown {{rows[2] runs on vEU 1 {{.*}}and again on vEU 1{{.*}}: expected every rTask to run exactly once}}
 rtask.kernel @rows rtasks(4) operations(50000) bytes(128) {
   reads 0[d0 +: 1, 0 +: 16]
   writes 1[d0 +: 1, 0 +: 16]

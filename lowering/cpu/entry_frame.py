@@ -28,7 +28,7 @@ from rammer_mlir.programs.records import KernelSymbol
 
 @dataclass(frozen=True)
 class Span:
-    """Consecutive rTasks: the first one, the one behind the last, and the step counter so far."""
+    """Consecutive rTasks: the first one, the one after the last, and the step counter so far."""
 
     first: ir.Value
     limit: ir.Value

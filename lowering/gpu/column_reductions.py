@@ -43,7 +43,7 @@ class _WideLoads:
         self.shift = 0
 
     def value(self, number: int, point: Point) -> ir.Value:
-        """Return the element of an operand at a point that lies ``shift`` behind its tile."""
+        """Return the element of an operand at a point that lies ``shift`` after its tile."""
         if number != self._number or self._width == 1:
             return self._loads.value(number, point)
         return vector.extract(self._wide(point), [], [self.shift])

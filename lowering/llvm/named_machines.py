@@ -76,7 +76,7 @@ class NamedMachine:
     """A processor by name.
 
     Attributes:
-        name: as users write it behind ``cpu:``.
+        name: as users write it after ``cpu:``.
         architecture: as ``platform.machine()`` says it.
         features: what code for it may need, as Linux names it.
     """

@@ -20,7 +20,7 @@ def layout_names(layouts: Mapping[str, np.dtype[np.void]]) -> dict[str, int]:
 
 
 def append_functions(module: ir.Module, functions: ir.Module) -> None:
-    """Move all functions of another module of the same context behind those of a module."""
+    """Move all functions of another module of the same context after those of a module."""
     for op in list(functions.body.operations):
         op.operation.detach_from_parent()
         module.body.append(op)

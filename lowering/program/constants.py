@@ -21,7 +21,7 @@ class Constants:
 
 
 def pack_constants(weights: Mapping[int, NDArray[np.generic]]) -> Constants:
-    """Lay arrays one behind the other, each aligned."""
+    """Lay arrays one after the other, each aligned."""
     offsets: dict[int, int] = {}
     total = 0
     for number, array in weights.items():

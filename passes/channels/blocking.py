@@ -19,7 +19,7 @@ from rammer_mlir.passes.weights.derived import DerivedWeights
 class SplitLoops:
     """New numbers of a generic's loops, where some are split into blocks and their points.
 
-    Points of parallel loops stand behind the last parallel loop, points of reductions at the end:
+    Points of parallel loops stand after the last parallel loop, points of reductions at the end:
     one step after the other then reads one channel after the other of the same pixel.
     """
 

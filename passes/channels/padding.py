@@ -1,12 +1,12 @@
 """Which activations get further channels, so that they divide into blocks, and how operations do.
 
 A value whose channels are no multiple of a block cannot be stored in blocks
-(``channels/layout.py``). It is *padded*: further channels stand behind its own, which weights
+(``channels/layout.py``). It is *padded*: further channels stand after its own, which weights
 padded with zeros compute, and which the weights of the next convolution multiply by zero. What is
 in them is known when the network is compiled (``channels/further.py``); it has to be finite,
 because zero times infinity is no zero.
 
-A concatenation of padded values has several *runs* of channels, each with further ones behind it.
+A concatenation of padded values has several *runs* of channels, each with further ones after it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Padded:
         dim: the dimension that grows.
         own: channels of a run before it grows.
         fills: what further channels hold.
-        runs: how many runs lie one behind the other, each with its further channels.
+        runs: how many runs lie one after the other, each with its further channels.
     """
 
     dim: int
@@ -70,7 +70,7 @@ def rounded(channels: int) -> int:
 def choose_paddings(operations: Sequence[ir.OpView], weights: DerivedWeights) -> Changes[Padded]:
     """Return the paddings of a block's values; ``weights`` are those known at compile time.
 
-    No value is padded unless something behind it is reduced over its further channels.
+    No value is padded unless something after it is reduced over its further channels.
     """
     return spread(operations, _Padding(weights))
 
@@ -211,7 +211,7 @@ def _slice(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
 
 
 def _concat(op: ir.OpView, operands: Sequence[Padded]) -> Padded | None:
-    """Runs of one length lie one behind the other."""
+    """Runs of one length lie one after the other."""
     first, dim = operands[0], ir.IntegerAttr(op.operation.attributes["dim"]).value
     if any((source.dim, source.own) != (first.dim, first.own) for source in operands):
         return None

@@ -1,4 +1,4 @@
-"""A product with weights, and the steps behind it, in parts of equally many rows."""
+"""A product with weights, and the steps after it, in parts of equally many rows."""
 
 from __future__ import annotations
 

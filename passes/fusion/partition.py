@@ -68,7 +68,7 @@ class Partition:
         return not any(self._waits_for_itself(unit) for unit in several)
 
     def _are_ordered(self) -> bool:
-        """Whether all units of the graph have an order in which each is behind its sources."""
+        """Whether all units of the graph have an order in which each is after its sources."""
         everything = self.units(range(len(self._sources)))
         missing = {
             unit: sum(self.unit_of(s) != unit for n in unit for s in self._sources[n])

@@ -111,7 +111,7 @@ def _ask(
 def _can_be_computed_in(
     value: ir.Value, storage: Storage, requested: dict[ir.Value, Storage]
 ) -> bool:
-    """Whether the value is computed by an rOperator, possibly behind reshapes of dense memory."""
+    """Whether the value is computed by an rOperator, possibly after reshapes of dense memory."""
     owner = value.owner
     if isinstance(owner, ir.Block):
         return False

@@ -32,7 +32,7 @@ def cheapest_cuts(
     """Return the units that cost least together.
 
     Args:
-        order: the tree's operations, each behind its sources; the last one is the root.
+        order: the tree's operations, each after its sources; the last one is the root.
         sources: for each operation those that it reads from, none of which another one reads from.
         seconds: the price of a unit.
         most: units of one operation that are followed up; the result is optimal unless there are

@@ -6,9 +6,9 @@ from rammer_mlir.bindings import ir
 
 
 def sort_block(block: ir.Block) -> None:
-    """Move operations behind the operations that they use; others keep their order.
+    """Move operations after the operations that they use; others keep their order.
 
-    A call of several operations stands where the last one stood, which may be behind a user of an
+    A call of several operations stands where the last one stood, which may be after a user of an
     earlier one.
     """
     operations = [op.operation for op in block.operations]

@@ -18,7 +18,7 @@ class ConstantPad:
 
     Attributes:
         source: what is padded.
-        low, high: how many elements stand in front of it and behind it in each dimension.
+        low, high: how many elements stand in front of it and after it in each dimension.
         border: the scalar that they are.
     """
 
@@ -55,7 +55,7 @@ def padding_of(value: ir.Value) -> ConstantPad | None:
 
 
 def pad_with_zeros(source: ir.Value, low: Sequence[int], high: Sequence[int]) -> ir.Value:
-    """Emit a padding of floats with so many zeros in front of and behind each dimension."""
+    """Emit a padding of floats with so many zeros in front of and after each dimension."""
     element = ir.RankedTensorType(source.type).element_type
     shape = [a + b + c for a, b, c in zip(low, shape_of(source), high, strict=True)]
     zero = arith.constant(element, 0.0)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 
 def stable_order(sources: Mapping[int, Collection[int]]) -> list[int]:
-    """Return all numbers, each behind its sources; of several that could be next, the smallest."""
+    """Return all numbers, each after its sources; of several that could be next, the smallest."""
     readers: dict[int, list[int]] = {number: [] for number in sources}
     missing = {number: len(found) for number, found in sources.items()}
     for number, found in sources.items():

@@ -48,7 +48,7 @@ def read_steps(block: ir.Block, kernels: Mapping[str, ir.OpView] | None = None) 
     """Read the rOperators of an entry block on tensors.
 
     Args:
-        block: behind `rtask-form-operators`.
+        block: after `rtask-form-operators`.
         kernels: descriptions of the rKernels by name, for what rOperators cost; None to count bytes
             alone.
 

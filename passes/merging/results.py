@@ -1,4 +1,4 @@
-"""What comes behind merged operators: their common steps, and a result for each member."""
+"""What comes after merged operators: their common steps, and a result for each member."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rammer_mlir.passes.weights.derived import DerivedWeights
 from rammer_mlir.passes.weights.merged import WeightPart
 
 CHANNELS = 1
-"""The dimension of a result along which merged operators stand one behind the other."""
+"""The dimension of a result along which merged operators stand one after the other."""
 
 
 def finish_merging(group: Sequence[Contraction], merged: ir.Value, weights: DerivedWeights) -> None:
-    """Merge the steps behind each member, hand out parts of the result, and erase the members.
+    """Merge the steps after each member, hand out parts of the result, and erase the members.
 
     Args:
         group: operators of one kind.
@@ -34,7 +34,7 @@ def finish_merging(group: Sequence[Contraction], merged: ir.Value, weights: Deri
 
 
 def _epilogue(ops: Sequence[ir.OpView], source: ir.Value, weights: DerivedWeights) -> ir.Value:
-    """Merge one step behind each convolution; their values for channels are joined."""
+    """Merge one step after each convolution; their values for channels are joined."""
     readings = [Structured(op) for op in ops]
     first = readings[0]
     inputs: list[ir.Value] = []

@@ -44,7 +44,7 @@ class IntervalSizes:
 def interval_sizes(
     graph: RegionGraph, numbers: Sequence[int], limits: Limits
 ) -> Iterator[IntervalSizes]:
-    """Yield the sizes of the intervals behind each unit, in the order of the units.
+    """Yield the sizes of the intervals after each unit, in the order of the units.
 
     Begins in front of which no interval can be within the limits are left out: an interval holds
     no fewer operations and bytes than its parts.
@@ -102,7 +102,7 @@ class _Intervals:
         self.first = min(self.first, at)
 
     def _read(self, value: ir.Value, size: int) -> None:
-        """Count a reader; behind the last one, a value stays inside of where it is made."""
+        """Count a reader; after the last one, a value stays inside of where it is made."""
         if value in self._readers:
             self._readers[value] -= 1
             if not self._readers[value]:

@@ -110,7 +110,7 @@ class Quotient:
         return seen
 
     def _reorder(self, first: int, last: int) -> None:
-        """Put the merged node behind what ``last`` may read, in front of what reads ``first``."""
+        """Put the merged node after what ``last`` may read, in front of what reads ``first``."""
         begin, end = self._rank[first], self._rank[last]
         reached = self._reached(first, last)
         assert last not in reached, "expected nodes that may be merged"
@@ -120,7 +120,7 @@ class Quotient:
             min(first, last),
             *(node for node in between if node in reached),
         ]
-        # Behind the free places: what is merged next is mostly behind this node.
+        # After the free places: what is merged next is mostly after this node.
         free = end - begin + 1 - len(order)
         self._slots[begin : end + 1] = [*[None] * free, *order]
         for rank, node in enumerate(order, begin + free):

@@ -118,7 +118,7 @@ def _read_windows(op: Structured, name: str, border: float, weights: Weights) ->
 
 
 def _axes(op: Structured) -> list[Axis] | None:
-    """Return the spatial axes: dimensions behind the batch, channels being first or last."""
+    """Return the spatial axes: dimensions after the batch, channels being first or last."""
     exprs = list(op.maps[0].results)
     window = op.operand_dims(1)
     if window is None or len(exprs) < 3 or plain_dim(exprs[0]) is None:

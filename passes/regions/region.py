@@ -96,7 +96,7 @@ class RegionCode:
         symbol: the function ``int32_t symbol(int64_t rtask, inputs..., outputs...)``; on a GPU
             ``void symbol(int64_t rtask, int32_t thread, int32_t threads, inputs..., outputs...)``,
             which all threads of a block call; of code with a state the name that ``_open``,
-            ``_run`` and ``_close`` are behind, or that the engine gets.
+            ``_run`` and ``_close`` are appended to, or that the engine gets.
         form: ``c``, ``llvm`` or ``object``; ``graph`` or ``binary`` for an engine; on a GPU
             ``llvm``, and on one of NVIDIA ``ptx`` or ``cuda``.
         num_rtasks: how many rTasks there are.

@@ -101,7 +101,7 @@ def _enclosing(user: ir.Operation, value: ir.Value) -> ir.Operation:
 
 
 def units_of(block: ir.Block, weights: Weights) -> list[Unit]:
-    """Divide a block into units; each stands behind the units that it reads from.
+    """Divide a block into units; each stands after the units that it reads from.
 
     Raises:
         OperationError: if an attribute is malformed, or the operations of a match do not make a

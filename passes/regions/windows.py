@@ -88,7 +88,7 @@ class Image:
     Attributes:
         value: what is padded and split.
         layout: of the value.
-        pads: elements in front along each spatial dimension, then those behind.
+        pads: elements in front along each spatial dimension, then those after.
         operations: the padding, and the reshape that splits channels into groups.
     """
 

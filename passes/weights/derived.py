@@ -54,7 +54,7 @@ class DerivedWeights:
         )
 
     def join(self, parts: Sequence[WeightPart]) -> ir.Value:
-        """Return a weight that holds others one behind the other, with zeros around them."""
+        """Return a weight that holds others one after the other, with zeros around them."""
         attributes = joined_attributes(parts)
         shape = [sum(part.size[0] for part in parts), *parts[0].size[1:]]
         element = ir.RankedTensorType(parts[0].weight.value.type).element_type

@@ -1,4 +1,4 @@
-"""Weights that are joined at compile time: padded with zeros, one behind the other."""
+"""Weights that are joined at compile time: padded with zeros, one after the other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class WeightPart:
 
 
 def joined_attributes(parts: Sequence[WeightPart]) -> dict[str, ir.Attribute]:
-    """Return the attributes of an argument that holds parts one behind the other (dimension 0)."""
+    """Return the attributes of an argument that holds parts one after the other (dimension 0)."""
     return {
         CONSTANT: ir.StringAttr.get("+".join(part.weight.name for part in parts)),
         PARTS: ir.ArrayAttr.get([_part_attribute(part) for part in parts]),

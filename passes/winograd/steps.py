@@ -78,7 +78,7 @@ def transform_sums(sums: ir.Value, filtering: Filtering) -> ir.Value:
 
 
 def _group(around: Sequence[int]) -> str:
-    """Return the loop over groups, if there is such a dimension behind that of the images."""
+    """Return the loop over groups, if there is such a dimension after that of the images."""
     return "g, " if len(around) > 1 else ""
 
 

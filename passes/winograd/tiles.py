@@ -43,7 +43,7 @@ def _tiles(around: int) -> list[list[int]]:
 
 
 def with_whole_tiles(image: ir.Value, shape: Sequence[int], outputs: int) -> ir.Value:
-    """Return the image with as many more zeros behind it as whole tiles of its result need.
+    """Return the image with as many more zeros after it as whole tiles of its result need.
 
     ``shape`` is that of the result [N, K, H, W, L]. Zeros are added to those around an image.
     """
@@ -52,7 +52,7 @@ def with_whole_tiles(image: ir.Value, shape: Sequence[int], outputs: int) -> ir.
 
 
 def _with_zeros(image: ir.Value, more: Sequence[int]) -> ir.Value:
-    """Add zeros behind rows and columns, also where channels were divided into groups after it."""
+    """Add zeros after rows and columns, also where channels were divided into groups after it."""
     owner = image.owner
     if not isinstance(owner, ir.Block) and owner.name == EXPAND and _keeps_rows(owner.opview):
         source = _with_zeros(owner.operands[0], more)

@@ -152,7 +152,7 @@ def _ending_in_order() -> Generator[None]:
 
 @contextmanager
 def _ending_native_code() -> Generator[None]:
-    """End the process some seconds behind a signal if native code lets no exception through.
+    """End the process some seconds after a signal if native code lets no exception through.
 
     Code that a user brings may not end, and Python's handlers run between its own operations only.
     """

@@ -18,7 +18,7 @@ class MemoryDecision:
         chunks: parts that chains are computed in; 1 for none.
         target: bytes that chains were cut for.
         formed: rOperators that were formed.
-        in_chunks: rOperators behind `rtask-pipeline`.
+        in_chunks: rOperators after `rtask-pipeline`.
         again: rOperators that `rtask-recompute` has added.
         is_limited: whether rOperators wait for memory.
         tried: programs that were planned.

@@ -50,7 +50,7 @@ class TrialPasses:
             that of the order of priority. Regions that were quantized are so for the host too.
         kernels: from regions to rKernels on buffers.
         costs: write costs on rKernels.
-        finals: stages behind that of regions, by which programs are compiled and timed where
+        finals: stages after that of regions, by which programs are compiled and timed where
             measured times decide; None where the simulator does.
     """
 

@@ -38,7 +38,7 @@ class Finals:
 
         Args:
             work: the model, whose options, signature and weights the programs share.
-            stages: those behind the stage of regions, in order.
+            stages: those after the stage of regions, in order.
         """
         self._work, self._stages = work, stages
         self._feeds = random_feeds(work.signature, seed=0)

@@ -216,7 +216,7 @@ def _regions(
         options: of the compilation.
         code: passes that ask code generators for the code of regions.
         trial: passes from regions to rKernels on buffers, whose plan is simulated.
-        finals: stages behind this one, to compile and time programs; None to simulate them only.
+        finals: stages after this one, to compile and time programs; None to simulate them only.
     """
     if not options.offload:
         return ()

@@ -83,7 +83,7 @@ class Recipe:
         return array.astype(given, copy=False)
 
     def _joined(self, values: Mapping[str, Array]) -> Array:
-        """Return the parts one behind the other, with zeros around them."""
+        """Return the parts one after the other, with zeros around them."""
         arrays: list[Array] = []
         for part in self.parts:
             array = part.source._transformed(values).reshape(part.shape)

@@ -22,7 +22,7 @@ class Constants:
     """All weights of a program.
 
     Attributes:
-        parts: uint8, one behind the other; each begins at a multiple of 64 bytes in memory.
+        parts: uint8, one after the other; each begins at a multiple of 64 bytes in memory.
     """
 
     parts: tuple[Bytes, ...]

@@ -67,7 +67,7 @@ class Graph:
     Attributes:
         name: in messages.
         inputs: in the order of the buffers that an engine gets; weights are among them.
-        outputs: in the order of the buffers behind those.
+        outputs: in the order of the buffers after those.
         constants: small numbers.
         nodes: in an order in which they can run.
     """

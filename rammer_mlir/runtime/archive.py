@@ -31,7 +31,7 @@ _WORTH_MAPPING = 1 << 20
 
 
 Pieces = Sequence[bytes | memoryview]
-"""A member's content, one piece behind the other."""
+"""A member's content, one piece after the other."""
 
 
 def size_of(pieces: Pieces) -> int:
@@ -52,7 +52,7 @@ def add_member(archive: zipfile.ZipFile, file: IO[bytes], name: str, pieces: Pie
 
 
 def is_as_written(archive: zipfile.ZipFile, file: IO[bytes]) -> bool:
-    """Whether nothing is in front of the archive or behind it, and every member is stored."""
+    """Whether nothing is in front of the archive or after it, and every member is stored."""
     file.seek(-_END_RECORD, os.SEEK_END)
     if not file.read().startswith(_END) or archive.comment:
         return False

@@ -136,7 +136,7 @@ class _Placing:
         return task
 
     def _start(self, task: int, number: int) -> float:
-        """Return when a vEU could start an rTask, behind a barrier for what it does not know."""
+        """Return when a vEU could start an rTask, after a barrier for what it does not know."""
         veu, awaited = self._veus[number], -1.0
         for source in self._table.sources[task]:
             other, order = self._where[source]

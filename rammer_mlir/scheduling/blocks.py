@@ -66,7 +66,7 @@ def unit_sources(sources: Sources, units: Sequence[Sequence[int]]) -> list[list[
 def crossing_values(sources: Sources) -> list[int]:
     """Return for each place between two operators how many values go on across it.
 
-    Results with the same readers behind the place, such as parts of a concatenation, are one value.
+    Results with the same readers after the place, such as parts of a concatenation, are one value.
     """
     names = [random.Random(number).getrandbits(64) for number in range(len(sources))]
     remaining = [0] * len(sources)  # The names of a result's readers to come, joined by xor.

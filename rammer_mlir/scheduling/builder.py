@@ -172,7 +172,7 @@ class ProgramBuilder:
     def append(
         self, operator: int, veus: Int64Array, needs: Needs, rtasks: Int64Array | None = None
     ) -> None:
-        """Put rTasks of an operator on vEUs, each behind the barrier that it needs (``Append``).
+        """Put rTasks of an operator on vEUs, each after the barrier that it needs (``Append``).
 
         Args:
             operator: the operator's number.

@@ -217,7 +217,7 @@ def _members(mask: Mask) -> Iterator[int]:
 def rooted_endings(readers: Sequence[Mask], rest: Mask) -> list[Mask]:
     """Return the endings of which every group has one first operator, which leads to all others.
 
-    These are the stages that IOS's authors search: disjoint sets of an operator and all behind it.
+    These are the stages that IOS's authors search: disjoint sets of an operator and all after it.
     """
     behind: dict[int, Mask] = {}
     for number in reversed(members(rest)):

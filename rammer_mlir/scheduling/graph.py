@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Int64Array = NDArray[np.int64]
 
 BufferKind = Literal["input", "output", "constant", "intermediate", "inout"]
-"""An ``inout`` has values before the run, and others behind it."""
+"""An ``inout`` has values before the run, and others after it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ class TaskGraph:
 
     @property
     def inouts(self) -> frozenset[int]:
-        """Return the buffers that have values before the run, and others behind it."""
+        """Return the buffers that have values before the run, and others after it."""
         return frozenset(n for n, buffer in enumerate(self.buffers) if buffer.kind == "inout")
 
     def task_name(self, operator: int, rtask: int) -> str:

@@ -34,7 +34,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class _Block:
-    """A place in memory: its buffer, first byte, and the byte behind its last one."""
+    """A place in memory: its buffer, first byte, and the byte after its last one."""
 
     buffer: int
     begin: int
@@ -95,7 +95,7 @@ def live_spans(graph: TaskGraph, sizes: Mapping[int, int]) -> dict[int, Span]:
 def _next_fit(
     sizes: Mapping[int, int], spans: Mapping[int, Span], limit: int
 ) -> dict[int, int] | None:
-    """Return offsets below the limit, each behind the one placed before; None if none are found."""
+    """Return offsets below the limit, each after the one placed before; None if none are found."""
     offsets: dict[int, int] = {}
     position = 0
     live: list[int] = []

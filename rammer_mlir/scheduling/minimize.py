@@ -17,7 +17,7 @@ def minimize(plan: Plan) -> Plan:
 
     Happens-before is a partial order, so the fewest waits are unique: a wait stays exactly if no
     other path through earlier or simultaneous waits leads to the same rTask. Barriers without a run
-    between them become one, and barriers with nothing behind them go.
+    between them become one, and barriers with nothing after them go.
 
     Raises:
         ScheduleError: if a wait of the plan can block forever.
@@ -47,7 +47,7 @@ def _minimize(program: RProgram) -> RProgram:
 
 
 def append_run(items: list[Item], run: Run) -> None:
-    """Put a run behind a vEU's items, joined to the last one if it goes on where that ends."""
+    """Put a run after a vEU's items, joined to the last one if it goes on where that ends."""
     last = items[-1] if items else None
     if (
         isinstance(last, Run)

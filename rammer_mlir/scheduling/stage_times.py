@@ -75,7 +75,7 @@ class OperatorTimes:
 
 @dataclass(frozen=True)
 class ConcurrentTimes:
-    """Times of stages whose groups run concurrently, behind a barrier; sets of units are masks.
+    """Times of stages whose groups run concurrently, after a barrier; sets of units are masks.
 
     Attributes:
         units: the operators of each unit.
@@ -121,7 +121,7 @@ class ConcurrentTimes:
 
 
 def _placed(free: Free, num_rtasks: int, seconds: float, ready: float) -> tuple[Free, float]:
-    """Return when vEUs are free behind equal rTasks too, and when the last rTask ends.
+    """Return when vEUs are free after equal rTasks too, and when the last rTask ends.
 
     Args:
         free: when vEUs are free before.

@@ -95,7 +95,7 @@ class UpdatedBuffer:
         """Yield operator and argument of earlier uses of a part, the latest first.
 
         Args:
-            consumer: the operator that comes behind them.
+            consumer: the operator that comes after them.
             part: what it touches.
             written: returns the intervals that an operator writes whole: earlier uses of these are
                 left out.

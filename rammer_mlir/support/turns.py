@@ -38,7 +38,7 @@ def take_turns(
 
 
 def timed_burst(run: Callable[[], object]) -> list[float]:
-    """Return the seconds of BURST runs, behind one that is not timed: others emptied the caches."""
+    """Return the seconds of BURST runs, after one that is not timed: others emptied the caches."""
     run()
     stamps = [time.perf_counter()]
     for _ in range(BURST):

@@ -187,7 +187,7 @@ def test_two_regions_on_two_veus(tmp_path: Path) -> None:
 
 
 def shifted(array: NDArray[np.generic], offset: int) -> NDArray[np.generic]:
-    """Return a copy that begins so many bytes behind a multiple of 64."""
+    """Return a copy that begins so many bytes after a multiple of 64."""
     memory = np.zeros(array.nbytes + 128, np.uint8)
     begin = -memory.ctypes.data % 64 + offset
     found = memory[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)

@@ -47,7 +47,7 @@ BEHIND = {
     "reader of a reshape": """d = Reshape(c, flat)  e = Relu(d)  f = Tanh(c)  h = Reshape(f, flat)
         y = Add(e, h)""",
 }  # fmt: skip
-"""What stands behind a convolution."""
+"""What stands after a convolution."""
 
 CONSTANTS = {
     "last": np.array([3]), "one": np.array([1]), "flat": np.array([2, -1]),

@@ -46,7 +46,7 @@ def _entry_points(project: Mapping[str, Mapping[str, Mapping[str, str]]]) -> str
 
 
 def _files(package: Path) -> list[Path]:
-    """Return the files of a package, also those behind links to folders."""
+    """Return the files of a package, also those in linked folders."""
     return [
         Path(folder) / file
         for folder, _, files in os.walk(package, followlinks=True)

@@ -48,7 +48,7 @@ def packed() -> Iterator[PackedProducts]:
 
 
 def branches() -> onnx.ModelProto:
-    """Return a model in which two products stand between, beside and behind work of the host."""
+    """Return a model in which two products stand between, beside and after work of the host."""
     model = parser.parse_model("""<ir_version: 10, opset_import: ["": 20]>
       g (float[6,16] x, float[4,96,96] z) => (float[6,16] y, float[4,96,96] u) {
         a = MatMul(x, v)  s = MatMul(z, z)  b = Tanh(a)  c = MatMul(b, w)  y = Softmax(c)

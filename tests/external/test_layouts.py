@@ -117,7 +117,7 @@ BETWEEN = model(
     "e = Add(d, b)  f = MaxPool<kernel_shape=[2,2], strides=[2,2]>(e)  g = Softsign(f)"
     "y = Conv(g, v)"
 )
-"""Regions behind and before convolutions, behind each other, and behind a pool."""
+"""Regions after and before convolutions, after each other, and after a pool."""
 
 
 def check(given: onnx.ModelProto, **options: Any) -> Executable:

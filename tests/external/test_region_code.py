@@ -54,7 +54,7 @@ SCALED = "define float @scaled(float %x) {\n  %y = fmul float %x, 2.0\n  ret flo
 
 
 class Doubled:
-    """Takes products with weights and a doubling behind them; an object does the doubling."""
+    """Takes products with weights and a doubling after them; an object does the doubling."""
 
     name: ClassVar[str] = "doubled"
 
@@ -133,7 +133,7 @@ def compiled(model: onnx.ModelProto, **options: Any) -> Executable:
 
 
 def shifted(array: NDArray[np.generic], offset: int) -> NDArray[np.generic]:
-    """Return a copy that begins so many bytes behind a multiple of 64."""
+    """Return a copy that begins so many bytes after a multiple of 64."""
     memory = np.zeros(array.nbytes + 128, np.uint8)
     begin = -memory.ctypes.data % 64 + offset
     found = memory[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)

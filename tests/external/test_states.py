@@ -64,7 +64,7 @@ def test_c_with_a_state(packed: PackedProducts, tmp_path: Path) -> None:
 
 
 def test_measured(packed: PackedProducts, engine: Products) -> None:
-    """A function is opened with weights where it is measured, and closed behind that."""
+    """A function is opened with weights where it is measured, and closed after that."""
     for form in ("graph", "c"):
         packed.form, packed.code = form, {"engine": engine.name} if form == "graph" else {}
         exe = offloaded(costs="measured")

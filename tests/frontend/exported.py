@@ -71,7 +71,7 @@ class Graph:
 
 
 def compared_positions() -> onnx.ModelProto:
-    """GPT: keys behind the query are hidden by a comparison of positions."""
+    """GPT: keys after the query are hidden by a comparison of positions."""
     g = Graph()
     x = g.input("x", ["s", "s"])
     positions = g.range(g.size(x, 1))

@@ -119,7 +119,7 @@ def test_a_truncated_model_is_refused(tmp_path: Path, cut: int) -> None:
 
 @pytest.mark.usefixtures("always_split")
 def test_a_model_in_two_parts_is_parsed_whole(tmp_path: Path) -> None:
-    """Protobuf merges messages that are written one behind the other."""
+    """Protobuf merges messages that are written one after the other."""
     model = large_model("weights", 3)
     rest = onnx.ModelProto()
     rest.graph.doc_string = "more"

@@ -170,7 +170,7 @@ READS = """(float[80,4] x, float[4,{n}] z) => (float[4] y, float[{n},4] o) {{
 
 
 def test_reads_by_the_number_of_the_step() -> None:
-    """Of a tensor with more elements than steps, along another axis, behind a slice of all."""
+    """Of a tensor with more elements than steps, along another axis, after a slice of all."""
     model = model_of(READS.format(n=STEPS))
     hosted(model, [{"x": floats(80, 4), "z": floats(4, STEPS)}])
     assert not {"Gather", "Slice"} & set(operators_of(model))

@@ -202,7 +202,7 @@ func.func private @k(%id: index, {arguments}) {{
         return "\n".join(lines)
 
     def random_data(self) -> list[Array]:
-        """Return the flat arrays behind the arguments, with room after their ends."""
+        """Return the flat arrays after the arguments, with room after their ends."""
         generator = np.random.default_rng(self.random.randrange(1 << 30))
         return [
             (

@@ -115,7 +115,7 @@ def test_an_arena_of_two_gib(kind: str) -> None:
 
 
 def test_constants_are_in_the_instructions() -> None:
-    """One row and one element behind the thread's: (64 + 1) * 4 bytes in device memory."""
+    """One row and one element after the thread's: (64 + 1) * 4 bytes in device memory."""
     ptx = emit_ptx(lowered(1 << 30, "nvvm"), "sm_90")
     assert re.search(r"ld\.global\.b32 \t%r\d+, \[%rd\d+\+260\]", ptx)
     assert re.search(r"st\.shared\.b32 \t\[%r\d+\+4\]", ptx)

@@ -1,4 +1,4 @@
-"""Elementwise operations behind a reduction: which are done in registers, and what comes out."""
+"""Elementwise operations after a reduction: which are done in registers, and what comes out."""
 
 from __future__ import annotations
 

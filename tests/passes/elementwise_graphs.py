@@ -18,7 +18,7 @@ def elementwise_graph(
     Args:
         arguments: names of inputs; those that begin with ``w`` are weights.
         operations: the operands of each operation, by its name, in order; an operand with a prime
-            behind it is read transposed.
+            after it is read transposed.
         results: what is returned.
         shape: of all tensors.
     """

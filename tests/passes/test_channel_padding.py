@@ -191,7 +191,7 @@ def test_most_of_them_are_padded() -> None:
 
 
 def test_many_of_them_have_runs() -> None:
-    """Zeros behind each run show in weights whose channels are cut into runs and then padded."""
+    """Zeros after each run show in weights whose channels are cut into runs and then padded."""
     runs = re.compile(r"shape = array<i64: [2-9], (12|13|24|28), ")
     texts = [_operators(_Network(seed).cells()) for seed in CELL_SEEDS]
     assert sum(runs.search(text) is not None for text in texts) >= len(CELL_SEEDS) // 2

@@ -1,4 +1,4 @@
-"""Stacks of recurrent layers: input products that follow the layer below some steps behind."""
+"""Stacks of recurrent layers: input products that follow the layer below some steps after."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def depth(model: onnx.ModelProto, num_veus: int = 16) -> int:
 def test_layers_follow_each_other_some_steps_behind() -> None:
     one, three = depth(stack(["forward"])), depth(stack(["forward"] * LAYERS))
     assert one >= STEPS
-    assert three < 2.2 * one  # a layer starts half a sequence behind the one below
+    assert three < 2.2 * one  # a layer starts half a sequence after the one below
     assert depth(stack(["forward", "reverse"])) >= 2 * one - 1
 
 

@@ -141,7 +141,7 @@ def nearest_float(value: Fraction) -> np.float32:
 def test_fused_products_are_rounded_once() -> None:
     """Also where the double next to the exact sum is a midpoint of floats."""
     a, b, c = floats(), floats(), floats(0.1)
-    # 1 + 2^-24 is such a midpoint; the product's last bit lies far behind what a double holds.
+    # 1 + 2^-24 is such a midpoint; the product's last bit lies far after what a double holds.
     a[:3], b[:3], c[:3] = 2.0**-30, (2.0**-30, -(2.0**-30), 2.0**-30), 1 + 2.0**-23
     a[3:5], b[3:5], c[3:5] = 1 + 2.0**-12, (1 + 2.0**-12, 1 - 2.0**-12), 2.0**-60
     expected = [

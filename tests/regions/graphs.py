@@ -26,7 +26,7 @@ GENERAL = (
 
 
 def graph_of(model: onnx.ModelProto, *passes: str) -> tuple[ir.Module, Mapping[str, Array]]:
-    """Return a model's IR in the general form behind further passes, and its weights."""
+    """Return a model's IR in the general form after further passes, and its weights."""
     imported = import_model(model)
     context = ir.Context()
     dialects.register(context)

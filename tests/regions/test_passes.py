@@ -218,7 +218,7 @@ def test_merged_regions_keep_to_the_limit_of_operands(toy: Toy) -> None:
 
 
 def test_operations_are_read_once(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the passes that only mark them, and again by what comes behind other passes."""
+    """By the passes that only mark them, and again by what comes after other passes."""
     found: list[str] = []
 
     def counted(op: ir.OpView, weights: Weights | None = None) -> Reading | None:

@@ -249,7 +249,7 @@ def stencils(length: int = 3, size: int = 12, tile: int = 3) -> TaskGraph:
 
 
 def perceptron() -> TaskGraph:
-    """Return two matrix products with candidates, an addition between and a reduction behind."""
+    """Return two matrix products with candidates, an addition between and a reduction after."""
     maker = GraphMaker()
     x, w0 = maker.tensor(4, 6, kind="input"), maker.tensor(6, 8, kind="constant")
     hidden = maker.matmul(x, w0, [(2, 4), (4, 2), (4, 8)])

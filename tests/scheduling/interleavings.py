@@ -159,7 +159,7 @@ def _complete(tasks: Tasks, plan: Plan) -> bool:
 
 
 def steps_of(tasks: Tasks, program: RProgram, veu: int) -> Steps:
-    """Return the steps of a vEU, barriers joined with the rTask behind them."""
+    """Return the steps of a vEU, barriers joined with the rTask after them."""
     steps: Steps = []
     waits: Waits = ()
     for item in program.veus[veu]:

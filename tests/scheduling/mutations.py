@@ -196,7 +196,7 @@ def add_wait(rng: random.Random, program: Program) -> None:
 
 
 def duplicate_barrier(rng: random.Random, program: Program) -> None:
-    """Wait again somewhere on the same vEU: harmless behind the first, perhaps not before it."""
+    """Wait again somewhere on the same vEU: harmless after the first, perhaps not before it."""
     if place := _item(rng, program, Barrier):
         _insert(rng, place[0], place[2])
 

@@ -100,7 +100,7 @@ def placements(table: TaskTable, num_veus: int) -> Iterator[Placement]:
 
 
 def waits(table: TaskTable, placement: Placement) -> Iterator[list[set[int]]]:
-    """Yield what each rTask may wait for: its sources, and those of rTasks behind it on its vEU."""
+    """Yield what each rTask may wait for: its sources, and those of rTasks after it on its vEU."""
     choices: list[list[set[int]]] = [[] for _ in table.seconds]
     for tasks in placement:
         for position, task in enumerate(tasks):

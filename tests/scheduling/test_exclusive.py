@@ -105,7 +105,7 @@ def test_predicted_timelines_name_them() -> None:
 
 
 def test_cuts_are_the_fewest() -> None:
-    """One more than the exclusive operators on a path, and each operator behind its producers."""
+    """One more than the exclusive operators on a path, and each operator after its producers."""
     maker = GraphMaker()
     x = maker.tensor(*SHAPE, kind="input")
     first = maker.elementwise(x, tile=SHAPE)  # exclusive

@@ -1,4 +1,4 @@
-"""The arena, the lifetimes behind it and happens-before, against all executions of small plans."""
+"""The arena, the lifetimes after it and happens-before, against all executions of small plans."""
 
 from __future__ import annotations
 

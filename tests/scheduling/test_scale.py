@@ -102,7 +102,7 @@ def _written(uses: list[tuple[int, int, Interval, bool]], operator: int) -> list
 def _latest(
     uses: list[tuple[int, int, Interval, bool]], consumer: int, part: Interval, reads: bool
 ) -> list[tuple[int, int]]:
-    """Go through elements one by one: uses behind the last operator that writes one, and it."""
+    """Go through elements one by one: uses after the last operator that writes one, and it."""
     found: set[tuple[int, int]] = set()
     for element in range(part[0], part[1] + 1):
         here = [u for u in uses if u[0] < consumer and u[2][0] <= element <= u[2][1]]

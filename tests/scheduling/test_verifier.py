@@ -176,7 +176,7 @@ def test_updates_keep_their_order() -> None:
 @pytest.mark.parametrize("kind", ["input", "constant", "intermediate"])
 @pytest.mark.parametrize("first", [-1, 5])
 def test_reads_outside_of_a_buffer(kind: BufferKind, first: int) -> None:
-    """Four elements of a buffer of 8, of which one lies before or behind it."""
+    """Four elements of a buffer of 8, of which one lies before or after it."""
     offsets, sizes = np.array([0, first], dtype=np.int64), np.array([[4], [4]], dtype=np.int64)
     read = RKernel("read", 2, (Access(0, Boxes(offsets, sizes, (1,))),), ())
     operators = [ROperator("reader", (read,), (View(0),))]

@@ -33,7 +33,7 @@ def test_waves_are_the_depths_of_the_graph() -> None:
 
 
 def padded_chain(length: int) -> TaskGraph:
-    """Return windows, each behind a padding whose frame reads nothing."""
+    """Return windows, each after a padding whose frame reads nothing."""
     maker = GraphMaker()
     x = maker.tensor(8, 8, kind="input")
     for _ in range(length):

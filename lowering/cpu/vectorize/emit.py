@@ -19,7 +19,7 @@ from rammer_mlir.lowering.kernels.affine import Index, as_value, constant
 from rammer_mlir.lowering.kernels.combiners import Combiner
 
 _REST = 3
-"""How many times smaller the tiles are that come behind full ones."""
+"""How many times smaller the tiles are that come after full ones."""
 
 Step: TypeAlias = "Callable[[Spans, list[ir.Value]], list[ir.Value]]"
 """Emits one step of loops: maps the values that they carry to their next ones."""

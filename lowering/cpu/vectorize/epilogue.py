@@ -1,4 +1,4 @@
-"""Elementwise operations behind a reduction, done in registers before its results are stored."""
+"""Elementwise operations after a reduction, done in registers before its results are stored."""
 
 from __future__ import annotations
 

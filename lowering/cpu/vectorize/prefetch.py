@@ -20,7 +20,7 @@ from rammer_mlir.lowering.kernels.affine import Index, add, as_value, floor_divi
 from rammer_mlir.passes.ir.boxes import PANEL_WIDTH
 
 PIECE = "rtask.piece"
-"""Attribute of a piece of a sum: the loop that goes on behind it, and its trip count in it."""
+"""Attribute of a piece of a sum: the loop that goes on after it, and its trip count in it."""
 
 _LEAST_BYTES = 16 * 1024
 """Panels below are read fast enough without."""
@@ -72,7 +72,7 @@ class Panel:
 
 
 def place_of(operand: Operand, offsets: Mapping[int, int]) -> int:
-    """Return how many elements a register lies behind the first one of a micro tile."""
+    """Return how many elements a register lies after the first one of a micro tile."""
     moved = ((operand.strides[dim], offset) for dim, offset in offsets.items())
     return sum(stride * offset for stride, offset in moved if isinstance(stride, int))
 

@@ -5,7 +5,7 @@ would cut it. The pointer itself is in the descriptor that a memref becomes in t
 (upstream's "LLVM IR Target", ranked memref types): here it is read from there, through a cast that
 the conversion of memrefs resolves.
 
-An element's pointer has the constants of its indices behind all that depends on the run. A load's
+An element's pointer has the constants of its indices after all that depends on the run. A load's
 instruction adds a constant to an address at no cost, and the elements that unrolled code accesses
 have the rest in common. LLVM would find such constants by itself only while it knows of every sum
 on the way, extended to the bits of an address, that it does not overflow; its passes forget that.
@@ -72,7 +72,7 @@ class Pointers:
         return self._behind(pointer, element, [], place.constant) if place.constant else pointer
 
     def _far(self, pointer: ir.Value, element: ir.Type, place: IndexParts) -> ir.Value:
-        """Emit a pointer behind the sum of both parts."""
+        """Emit a pointer after the sum of both parts."""
         at = arith.constant(ir.IndexType.get(), place.constant)
         if place.rest is not None:
             at = arith.addi(place.rest, at)

@@ -149,7 +149,7 @@ def _compile(model: onnx.ModelProto, setting: str) -> _Compiled:
 
 
 def _timed(run: Callable[[], object]) -> list[float]:
-    """Time one run behind one that is not timed: the others have emptied the caches.
+    """Time one run after one that is not timed: the others have emptied the caches.
 
     With one vEU everything is this thread's work, and its processor time stands still while other
     processes have the core.

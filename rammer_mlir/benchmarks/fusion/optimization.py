@@ -14,7 +14,7 @@ from rammer_mlir.benchmarks.models.dali import Size
 from rammer_mlir.benchmarks.models.training_models import build_step
 
 GRAPH_STAGES = ("linalg", "operators", "tasks", "buffers", "program")
-"""From the model to the schedule: what Dali calls optimization; code is generated behind them."""
+"""From the model to the schedule: what Dali calls optimization; code is generated after them."""
 
 CACHE = "RAMMER_CACHE_DIR"
 REPEATS = 5

@@ -45,7 +45,7 @@ SUMMARY = (
 
 
 def summary_table(results: Iterable[FusionResult]) -> str:
-    """One row per model: ratios, and the paper's behind them."""
+    """One row per model: ratios, and the paper's after them."""
     rows = [["model", "no fusion, time", "paper", "no fusion, arena", "paper", "no temporaries",
              "paper", "best F", "default over it", "cost over it"]]  # fmt: skip
     for result in (result for result in results if result.ways):

@@ -57,7 +57,7 @@ class FasterRcnn:
         channels: of each level of the pyramid.
         anchors: smallest side of the anchors of the finest level; each later level doubles it.
         candidates: proposals of each level before suppression.
-        proposals: behind it.
+        proposals: after it.
         hidden: features of the two layers of the head.
         classes: that it tells apart, with the background.
         detections: at most.
@@ -106,7 +106,7 @@ def build_sized(batch: int, size: FasterRcnn) -> onnx.ModelProto:
 
 
 def _pyramid(g: GraphBuilder, maps: Sequence[Value], channels: int) -> list[Value]:
-    """Add coarser levels to finer ones; behind the coarsest, one more is half of it."""
+    """Add coarser levels to finer ones; after the coarsest, one more is half of it."""
     sides = [g.conv(x, channels, 1, with_bias=True) for x in maps]
     merged = [sides[-1]]
     for side in reversed(sides[:-1]):

@@ -14,7 +14,7 @@ from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
 from rammer_mlir.benchmarks.models.scale import Scale
 
 EXPANSION = 4
-"""Channels behind a bottleneck over those inside."""
+"""Channels after a bottleneck over those inside."""
 
 BRANCH_GAIN = 0.25
 """Standard deviation of what a block adds to its shortcut.
@@ -87,7 +87,7 @@ def stem(g: GraphBuilder, image: Value, channels: int) -> Value:
 
 
 def stages(g: GraphBuilder, x: Value, size: ResNet, strides: Sequence[int] = ()) -> list[Value]:
-    """Add the stages behind the stem, and return what each computes.
+    """Add the stages after the stem, and return what each computes.
 
     ``strides`` are those of each stage's first block; by default all but the first halve the image.
     """

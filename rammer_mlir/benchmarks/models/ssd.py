@@ -49,7 +49,7 @@ class Ssd:
     Attributes:
         image: height and width.
         width: channels of the backbone's first convolution.
-        extra: channels of the maps behind the backbone.
+        extra: channels of the maps after the backbone.
         narrowest: channels that a 1x1 convolution in front of one of them has at least.
         has_norms: whether convolutions there have a batch norm instead of a bias.
         sizes: of anchors, in pixels; one more than there are maps.
@@ -141,7 +141,7 @@ def _detector(g: GraphBuilder, maps: list[Value], size: Ssd, last_pad: int) -> o
 
 
 def _extra(g: GraphBuilder, x: Value, size: Ssd, last_pad: int) -> list[Value]:
-    """Add maps of features behind the backbone, each half as high and wide as the one before."""
+    """Add maps of features after the backbone, each half as high and wide as the one before."""
     found: list[Value] = []
     for number, channels in enumerate(size.extra):
         pad = last_pad if number == len(size.extra) - 1 else 1

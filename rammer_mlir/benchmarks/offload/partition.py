@@ -1,4 +1,4 @@
-"""What a code generator takes of a model, counted in the IR behind the passes that form regions."""
+"""What a code generator takes of a model, counted in the IR after the passes that form regions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rammer_mlir.programs.host_program import Evaluate
 from rammer_mlir.support.plugins import load_plugins
 
 _STEPS = ("rtask-merge-regions", "rtask-split-regions", "rtask-generate-regions")
-"""Passes behind which there is something to count."""
+"""Passes after which there is something to count."""
 
 _COPIED = "fill"
 """Kind of an operation of which every user gets a copy, so that it is none of the model's."""
@@ -56,7 +56,7 @@ class Partition:
         taken: operations, all of them with a reading, in regions that it made code of.
         taken_macs: in these regions.
         merged: regions before cost-based partitioning.
-        split: regions behind it.
+        split: regions after it.
         generated: regions that it made code of.
         converted: bytes that these regions copy between layouts of their own and those of what they
             read and return, in each run; 0 where the code generator does not say it.
@@ -113,7 +113,7 @@ def _programs(model: Model) -> Iterator[ImportedModel | int]:
 
 
 def _passes(job: Job) -> list[str]:
-    """Return the pipelines up to each of the passes behind which something is counted."""
+    """Return the pipelines up to each of the passes after which something is counted."""
     options = check_options(
         "cpu", offload=job.codegen, offload_choice="always", num_veus=job.num_veus
     )

@@ -144,7 +144,7 @@ def fpga_table(results: Results) -> str:
 
 
 def region_table(results: Results) -> str:
-    """One row per model and code generator: regions before and behind partitioning."""
+    """One row per model and code generator: regions before and after partitioning."""
     rows = [["model", "code generator", "without", "with", "compiled", "paper", "paper ms"]]
     for model, outcome in _pairs(results):
         found, published = outcome.partition, PUBLISHED.get(model)

@@ -1,4 +1,4 @@
-"""Writes the operators of a graph one behind the other."""
+"""Writes the operators of a graph one after the other."""
 
 from __future__ import annotations
 

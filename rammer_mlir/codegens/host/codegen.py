@@ -25,7 +25,7 @@ _CONTRACTIONS = (
 _ACTIVATIONS = ("relu", "clip", "sigmoid", "swish", "gelu", "hard_swish", "leaky_relu", "tanh")
 
 _MOST_STEPS = 3
-"""Element-wise functions behind a contraction: a bias, a sum of branches, an activation."""
+"""Element-wise functions after a contraction: a bias, a sum of branches, an activation."""
 
 
 def _step(value: Pattern) -> Pattern:

@@ -22,7 +22,7 @@ _REDUCTIONS = tuple(f"reduce_{name}" for name in _REDUCED.split())
 _POOLS = ("max_pool", "min_pool", "sum_pool", "average_pool")
 
 _MAIN = (*_PRODUCTS, *_CONVOLUTIONS, *_DEPTHWISE, *_REDUCTIONS, *_POOLS, "softmax")
-"""Each of them is a dispatch, with element-wise functions behind it."""
+"""Each of them is a dispatch, with element-wise functions after it."""
 
 _UNARY = tuple(
     "relu clip sigmoid swish gelu hard_sigmoid hard_swish leaky_relu elu softplus mish softsign "
@@ -59,7 +59,7 @@ def efficiency(readings: Iterable[Reading]) -> float:
 
 
 def _is_one_dispatch(match: Match) -> bool:
-    """Whether IREE takes all of a match, and all behind the main operation has its shape."""
+    """Whether IREE takes all of a match, and all after the main operation has its shape."""
     (main,) = [place for place, r in enumerate(match.readings) if r.kind in _MAIN]
     shape = match.readings[main].output.shape
     has_shape = all(reading.output.shape == shape for reading in match.readings[main:])

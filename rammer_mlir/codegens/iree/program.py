@@ -47,7 +47,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Program:
-    """A region with its outputs behind its inputs as arguments, and where it is to run.
+    """A region with its outputs after its inputs as arguments, and where it is to run.
 
     ``NAME`` stands for the function's name in ``lines``. ``flags`` are further ones of
     ``iree-compile``, which may take so many ``seconds``.

@@ -82,7 +82,7 @@ class OneDnn:
     )
 
     def patterns(self) -> Sequence[CompositePattern]:
-        """Return what is one primitive: an operation with those behind it, and repetitions."""
+        """Return what is one primitive: an operation with those after it, and repetitions."""
         main = {
             "onednn.convolution": op(CONVOLUTIONS, wildcard("x"), constant("w")),
             "onednn.layer": op(PRODUCTS, wildcard("x"), constant("w")),
@@ -211,7 +211,7 @@ def _boxes(region: Region, table: Table) -> dict[int, Box] | None:
 
 
 def _piece(shape: Sequence[int], parts: int) -> Box | None:
-    """Return the part of a buffer of an rTask: of equal parts one behind the other in memory."""
+    """Return the part of a buffer of an rTask: of equal parts one after the other in memory."""
     box: list[tuple[int | str, int]] = []
     index, left = "d0", parts
     for size in shape:

@@ -50,7 +50,7 @@ _AVERAGES = {False: "average_pool", True: "inner_average_pool"}
 """Averages of windows: of all of their elements, or of those inside of the image."""
 
 MOST_POSTS, MOST_MAIN, MOST_DIMS = 5, 27, 6
-"""Functions behind a primitive, its other operands, and dimensions of a value."""
+"""Functions after a primitive, its other operands, and dimensions of a value."""
 
 
 def table_of(region: Region, in_blocks: Mapping[int, Dims] = MappingProxyType({})) -> Table:
@@ -127,7 +127,7 @@ class _Builder:
         return Operand(role, self.values.read(self._number(tensor), shown), layout)
 
     def _result(self, view: View, layout: Layout = Layout.ANY) -> Operand:
-        """Return the operation's result, which steps behind the first reading do not reshape."""
+        """Return the operation's result, which steps after the first reading do not reshape."""
         _check_rank(view)
         return Operand(Role.RESULT, self.values.write(self.operation.outputs[0], view), layout)
 
@@ -175,7 +175,7 @@ class _Builder:
         src = self._read(Role.SOURCE, image, image_view(reading))
         dst = self._result(image_view(reading, is_output=True))
         windows = _windows(reading)
-        # One of single points is faster as it lies than with copies in blocks in front and behind.
+        # One of single points is faster as it lies than with copies in blocks in front and after.
         is_plain = self.is_alone and windows.are_points and reading.attributes["groups"] == 1
         layout = Layout.PLAIN if is_plain else Layout.ANY
         packed = replace(self._read(Role.WEIGHTS, weights, kernel, Layout.PACKED), is_whole=True)
@@ -293,7 +293,7 @@ def are_repetitions(readings: Sequence[Reading]) -> bool:
 
 
 def _is_repetition(broadcast: Reading, reshape: Reading) -> bool:
-    """Whether a broadcast adds a dimension behind one of an image, and a reshape joins both."""
+    """Whether a broadcast adds a dimension after one of an image, and a reshape joins both."""
     shape, whole = broadcast.inputs[0].shape, broadcast.output.shape
     (places,) = indexing_of(broadcast)
     found = (

@@ -1,4 +1,4 @@
-"""A main operation with element-wise operations behind it, each on the result of the one before."""
+"""A main operation with element-wise operations after it, each on the result of the one before."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rammer_mlir.passes.regions.reading import Operand, Reading
 
 @dataclass(frozen=True)
 class Step:
-    """An element-wise operation behind a main one.
+    """An element-wise operation after a main one.
 
     Attributes:
         reading: of the operation.
@@ -66,7 +66,7 @@ def indexing_of(reading: Reading) -> tuple[Dims, ...]:
 def with_steps(
     main: Pattern, unary: Sequence[str], binary: Sequence[str], most: int = 4
 ) -> Pattern:
-    """Match an operation with up to ``most`` functions of its result behind it, as many as follow.
+    """Match an operation with up to ``most`` functions of its result after it, as many as follow.
 
     Args:
         main: the operation.

@@ -33,7 +33,7 @@ _WITH_NUMBER: Mapping[str, Callable[[float], Function]] = {
     "minimum": lambda c: Function("clip", -math.inf, c),
     "pow": lambda c: Function("power", c),
 }
-"""Functions of a tensor and a number behind it."""
+"""Functions of a tensor and a number after it."""
 
 _BINARY = ("add", "mul", "maximum", "minimum", "div", "sub")
 

@@ -100,7 +100,7 @@ class Node:
         function: that it computes, where its kind has several.
         axis: of softmax and concatenations.
         windows: of convolutions and pools.
-        posts: functions behind it, in their order.
+        posts: functions after it, in their order.
         read: what these read, in their order.
     """
 
@@ -121,7 +121,7 @@ class Table:
         values: by their numbers.
         nodes: in their order.
         num_inputs: buffers that the region reads.
-        num_buffers: that it reads and writes; its scratch is behind them.
+        num_buffers: that it reads and writes; its scratch is after them.
         parts: how many rTasks there are.
     """
 

@@ -143,7 +143,7 @@ class CacheFile:
             level: of the cache.
             key: a digest.
             content: what is kept.
-            bulk: large data that belongs to it, one piece behind the other.
+            bulk: large data that belongs to it, one piece after the other.
             identity: what the key is a digest of, where that is compared at a hit.
             parts: what the key is made of.
             seconds: that making the content took.

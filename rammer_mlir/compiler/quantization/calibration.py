@@ -120,7 +120,7 @@ def calibration(
     """Compile a copy of a program whose regions can be observed.
 
     Args:
-        module: behind the outlining of regions; stays as it is.
+        module: after the outlining of regions; stays as it is.
         codegens: whose regions.
         arrays: the weights by the entry function's argument numbers.
         observer: runs the copy.

@@ -69,7 +69,7 @@ class Observer:
         """Compile a program whose regions are all the host's.
 
         Args:
-            module: behind the outlining of regions; it is used up.
+            module: after the outlining of regions; it is used up.
             more: inputs that it has beside those of the model.
         """
         # Options know the stages of a compilation, one of which observes.

@@ -65,7 +65,7 @@ class Quantization:
         """Quantize the regions of a program, as far as that keeps the bound.
 
         Args:
-            module: behind the outlining of regions; is changed.
+            module: after the outlining of regions; is changed.
             observer: runs its copies.
         """
         calls = region_calls(module, self.codegens)

@@ -24,7 +24,7 @@ class Samples:
 
     Attributes:
         arrays: of shape ``[samples, *shape]``, or with the samples along the input's first
-            dimension, as batches that stand one behind the other.
+            dimension, as batches that stand one after the other.
         digest: identifies them.
     """
 

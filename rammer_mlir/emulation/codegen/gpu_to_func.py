@@ -1,7 +1,7 @@
 """A ``gpu.module`` becomes a module of functions that call the emulator for what a GPU does.
 
 Everything else of the kernel stays as it is. Memory spaces go: all memory is the host's. A
-workgroup buffer becomes an argument of its kernel, behind the others.
+workgroup buffer becomes an argument of its kernel, after the others.
 """
 
 from __future__ import annotations

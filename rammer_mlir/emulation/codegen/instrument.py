@@ -22,7 +22,7 @@ from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.lowering.ir_walk import producer, walk
 
 _MEMREFS = {"memref.load": 0, "memref.store": 1, "vector.load": 0, "vector.store": 1}
-"""Operations with indices behind their memref, and the memref's number among their operands."""
+"""Operations with indices after their memref, and the memref's number among their operands."""
 
 _COPIES = ("llvm.intr.memcpy", "llvm.intr.memmove")
 _UNKNOWN = (

@@ -45,7 +45,7 @@ def native_entry(
         message_of: returns what the library says of a status that is not 0.
     """
     close = weakref.finalize(calls, _close, made, os.getpid())
-    close.atexit = False  # the libraries end by themselves, and not always behind Python
+    close.atexit = False  # the libraries end by themselves, and not always after Python
 
     def explain() -> str:
         status = calls.take_status()

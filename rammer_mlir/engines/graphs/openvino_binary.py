@@ -1,4 +1,4 @@
-"""The binary form of modules for OpenVINO: models that it exported, behind a line that tells them.
+"""The binary form of modules for OpenVINO: models that it exported, after a line that tells them.
 
 The line is JSON: the interface of the graph, and the size of the model of each function. A model
 holds the weights of its function as OpenVINO packs them, and only the version that exported a model

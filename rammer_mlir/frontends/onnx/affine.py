@@ -33,7 +33,7 @@ class _Affine:
 
 @dataclass
 class _Producer:
-    """A node that can take up the affine functions behind it."""
+    """A node that can take up the affine functions after it."""
 
     node: onnx.NodeProto
     scale: Doubles

@@ -81,7 +81,7 @@ class _Numbering:
         return CanonicalGraph(written, tuple(self._weights), nodes, interface)
 
     def _number(self, name: str) -> None:
-        """Number the node of a value behind all nodes that it depends on."""
+        """Number the node of a value after all nodes that it depends on."""
         pending = [self._producers[name][0]] if name in self._producers else []
         while pending:
             number = pending[-1]

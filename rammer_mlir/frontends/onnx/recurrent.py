@@ -3,7 +3,7 @@
 The input projections of all steps are one matrix product; each step then adds the recurrent part
 ``h @ R^T``, with one transposed weight shared by all steps, and applies the gates. Gate orders and
 equations are those of ONNX's operator specifications. Where a sequence is shorter than the input,
-the steps behind its end keep its states and give zeros.
+the steps after its end keep its states and give zeros.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ class _Layer:
         return helper.make_tensor_value_info(name, self.kind, shape)
 
     def _step(self, number: int, write: NodeWriter, element: str, before: list[str]) -> list[str]:
-        """Write the operator on one element; return the states behind it."""
+        """Write the operator on one element; return the states after it."""
         weights = [self._part(name, number) if (name := self._input(n)) else "" for n in (1, 2, 3)]
         x = write.node("Unsqueeze", [element, write.integers(0)])
         inputs = [x, *weights, "", *before]

@@ -83,7 +83,7 @@ def refuse_unsupported(model: Model) -> None:
         UnsupportedError: naming all such nodes, also those inside of loops and choices.
     """
     found = [*_problems(model.graph), *_type_problems(model.graph)]
-    # What an input holds, the nodes behind it hold too: that is no news.
+    # What an input holds, the nodes after it hold too: that is no news.
     found = list(_interface_problems(model)) or found
     if found:
         raise UnsupportedError(refusals_text(found))

@@ -140,7 +140,7 @@ def _eye_like(node: onnx.NodeProto, _version: int) -> onnx.NodeProto:
 
 
 def _pool(node: onnx.NodeProto, version: int) -> onnx.NodeProto | onnx.FunctionProto:
-    """Inference of older opsets counts windows that begin behind the data."""
+    """Inference of older opsets counts windows that begin after the data."""
     is_rounded_up = any(a.name == "ceil_mode" and a.i for a in node.attribute)
     if version >= _RIGHT_POOLS or not is_rounded_up:
         return node

@@ -217,7 +217,7 @@ class _Transposed:
         return write.node("Expand", [column, shape])
 
     def _interleave(self, results: dict[tuple[int, ...], str]) -> str:
-        """Join phases along new dimensions behind the spatial ones."""
+        """Join phases along new dimensions after the spatial ones."""
         write = self._write
         if len(results) == 1:
             return next(iter(results.values()))

@@ -39,7 +39,7 @@ def largest_count(loop: onnx.NodeProto, values: Mapping[str, Array]) -> int | No
 
 
 def condition_of(body: onnx.GraphProto) -> str:
-    """Return the name of the value that a body's condition is, behind nodes that pass it on."""
+    """Return the name of the value that a body's condition is, after nodes that pass it on."""
     producers = {name: node for node in body.node for name in node.output}
     name = body.output[0].name
     while name in producers and producers[name].op_type == "Identity":

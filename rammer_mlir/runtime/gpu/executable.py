@@ -135,7 +135,7 @@ class GpuExecutable(CompiledModel):
             out: arrays of the host to write outputs to, by name; others are allocated.
 
         Returns:
-            Arrays of the host by output name, in the signature's order; behind them what became of
+            Arrays of the host by output name, in the signature's order; after them what became of
             inputs that the program changes in place.
 
         Raises:

@@ -1,6 +1,6 @@
 """A group after it was decided which values are stored, recomputed, or end a unit.
 
-A recomputed value becomes part of each reader's computation, and its loops are gone. Behind a value
+A recomputed value becomes part of each reader's computation, and its loops are gone. After a value
 that ends a unit another one starts, which reads it from memory: the two share no loops.
 """
 

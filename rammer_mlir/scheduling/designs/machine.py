@@ -38,7 +38,7 @@ class Machine:
         lanes: of a unit: threads of a block, or elements of a vector.
         step_seconds: of one scalar operation by all lanes.
         meeting_seconds: the lanes of a unit combine what each has reduced, for one result.
-        start_seconds: of a unit of compilation: a launch, or a barrier behind the one before.
+        start_seconds: of a unit of compilation: a launch, or a barrier after the one before.
         task_seconds: of starting an rTask.
         bytes_per_second: of a unit that has the memory to itself.
         total_bytes_per_second: of all units together.

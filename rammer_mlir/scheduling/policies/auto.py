@@ -30,7 +30,7 @@ class Auto:
         executor: where policies are tried side by side: threads, processes, or a cluster (Dask's
             ``client.get_executor()``); one after the other here if None. Of policies with equal
             times the first one is taken, so that the result does not depend on it.
-        further: gives policies that are tried behind the others.
+        further: gives policies that are tried after the others.
     """
 
     name: ClassVar[str] = "auto"

@@ -1,4 +1,4 @@
-"""Heads and tails: the least time before each rTask's work, and behind it, barriers counted.
+"""Heads and tails: the least time before each rTask's work, and after it, barriers counted.
 
 The terms are those of one-machine scheduling (Carlier, 1982). An rTask runs on one vEU, so what it
 reads was made there, one after the other, or elsewhere, and then a barrier lies in between.
@@ -12,7 +12,7 @@ from math import inf
 from rammer_mlir.scheduling.policies.packing_bounds import cuts, packing_bound
 
 _MOST_PACKED = 128
-"""rTasks of a graph up to which all that is before or behind each one is packed onto vEUs: the work
+"""rTasks of a graph up to which all that is before or after each one is packed onto vEUs: the work
 grows with the third power."""
 
 _Part = tuple[float, float]

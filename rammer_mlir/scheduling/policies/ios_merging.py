@@ -19,7 +19,7 @@ from rammer_mlir.scheduling.stage_search import StageSearch, Unit
 from rammer_mlir.scheduling.stage_times import ConcurrentTimes, OperatorTimes
 
 Merged = Callable[[Sequence[int]], Sequence[RKernel] | None]
-"""The rKernels of operators computed as one, and of copies behind it; None if they cannot be."""
+"""The rKernels of operators computed as one, and of copies after it; None if they cannot be."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ _SHARES = (0.05, 0.2, 0.5)
 
 @dataclass(frozen=True)
 class ListScheduling:
-    """Give the rTask with the longest path behind it the vEU that completes it first.
+    """Give the rTask with the longest path after it the vEU that completes it first.
 
     A vEU that has not yet heard of a producer elsewhere pays a barrier. The rKernels are the
     fastest or the most efficient of all operators, the paths with or without a barrier on each
@@ -111,7 +111,7 @@ def _start(
     ends: Sequence[float],
     device: Device,
 ) -> float:
-    """Return when a vEU could start an rTask: at once, or behind a barrier for what is unknown."""
+    """Return when a vEU could start an rTask: at once, or after a barrier for what is unknown."""
     awaited = -1.0
     for source in sources:
         other, order = where[source]

@@ -11,7 +11,7 @@ def makespan_bound(table: TaskTable, num_veus: int, barrier: float) -> float:
     """Return a lower bound on the seconds that all rTasks take, launch not counted.
 
     A window is a head and a tail: the rTasks that cannot start before the one and have at least the
-    other behind them have to be packed in between. Critical path and total work are special cases.
+    other after them have to be packed in between. Critical path and total work are special cases.
 
     Args:
         table: the rTasks.

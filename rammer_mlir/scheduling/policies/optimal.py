@@ -52,7 +52,7 @@ class Optimal:
 
     A first model lets a result reach another vEU one barrier late, but no barrier takes that vEU's
     time; it is solved fast. Where a plan as short as its bound is not found, a second model counts
-    the barriers too, each of which may wait for what several rTasks behind it need.
+    the barriers too, each of which may wait for what several rTasks after it need.
 
     Attributes:
         limit_seconds: the solver stops after this time.

@@ -214,7 +214,7 @@ class PlacementModel:
         return Solution(veus, self._awaited(solver, veus), bound)
 
     def _awaited(self, solver: cp.CpSolver, veus: Placement) -> list[list[int]]:
-        """Let each rTask wait for its sources, and for what others behind it need that is ready."""
+        """Let each rTask wait for its sources, and for what others after it need that is ready."""
         awaited: list[list[int]] = [list(sources) for sources in self._table.sources]
         for tasks in veus:
             behind: set[int] = set()

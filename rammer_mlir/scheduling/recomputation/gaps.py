@@ -9,7 +9,7 @@ from itertools import pairwise
 from rammer_mlir.scheduling.recomputation.steps import Step, Steps
 
 _MOST_LEVELS = 8
-"""Steps behind each other that are computed again for one value."""
+"""Consecutive steps that are computed again for one value."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Repeated:
 
 
 def leave(steps: Steps, gaps: Collection[Gap]) -> Repeated:
-    """Return the sequence in which values are computed again behind each gap.
+    """Return the sequence in which values are computed again after each gap.
 
     Whoever reads a value reads its latest copy.
     """

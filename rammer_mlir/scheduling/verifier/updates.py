@@ -151,7 +151,7 @@ def _check_against(
 ) -> None:
     """Check a use against earlier operators', the latest first.
 
-    What an operator writes is behind all earlier uses of the same elements, which was checked in
+    What an operator writes is after all earlier uses of the same elements, which was checked in
     its turn. So a stretch that it writes whole need not be compared with any before it.
     """
     for group in earlier:

@@ -89,7 +89,7 @@ def unsqueezed(graph: RandomGraph) -> None:
 
 
 def concatenated(graph: RandomGraph) -> None:
-    """Tensors one behind the other."""
+    """Tensors one after the other."""
     x = graph.tensor((1, 2, 3, 4), ANY)
     axis = axis_of(graph, len(x.shape))
 

@@ -19,7 +19,7 @@ from .steps import Decode, Machine, Step
 
 _QUALIFIERS = ("rn", "ftz", "approx", "full", "NaN", "relu")
 _DOUBLE_EXTRA = np.int64((1 << 29) - 1)
-"""Bits that a double has behind those of a float."""
+"""Bits that a double has after those of a float."""
 
 
 def flushed(values: Array) -> Array:

@@ -1,7 +1,7 @@
 """Data races: accesses that neither barriers nor acquire and release put into an order.
 
 Each block counts its barriers: its phases. What a block has seen of the others is a vector clock of
-phases. A release publishes what its block's barriers have put behind it, together with what that
+phases. A release publishes what its block's barriers have put after it, together with what that
 block has seen; an acquire of the same place makes that known to its block from its next barrier on
 (Lamport, Time, clocks, and the ordering of events, 1978; PTX ISA: Memory Consistency Model).
 """
@@ -57,7 +57,7 @@ class BlockRaces:
         self._phase += 1
 
     def release(self, addresses: Integers) -> None:
-        """Publish at addresses what the block's barriers have put behind them."""
+        """Publish at addresses what the block's barriers have put after them."""
         for address in addresses.tolist():
             self._all.published[address] = self._all.seen[self._block].copy()
 
@@ -106,6 +106,6 @@ class BlockRaces:
         return (threads | self._phase << _PHASE | (self._block + 1) << _BLOCK)[:, None]
 
     def _unordered(self, found: Array, stamps: Array) -> Array:
-        """Return where an earlier access is another thread's, and not behind a barrier."""
+        """Return where an earlier access is another thread's, and not after a barrier."""
         phases = found >> _PHASE & (1 << _BLOCK - _PHASE) - 1
         return (phases > self._all.seen[self._block][(found >> _BLOCK) - 1]) & (found != stamps)

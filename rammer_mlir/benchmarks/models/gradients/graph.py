@@ -72,7 +72,7 @@ class Node:
 
 
 class ExtendedGraph(GraphBuilder):
-    """A model's nodes, of static shapes, and what is added behind them."""
+    """A model's nodes, of static shapes, and what is added after them."""
 
     def __init__(self, model: onnx.ModelProto, inputs: Collection[str] = ()) -> None:
         """Take over a model's graph; the initializers named as inputs become inputs.

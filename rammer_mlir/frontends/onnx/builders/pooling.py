@@ -144,7 +144,7 @@ def _positions(pool: _Pool, padded: Tensor, largest: Tensor, by_column: bool) ->
 
 
 _FAR = int(np.iinfo(np.int64).max)
-"""A position behind all others."""
+"""A position after all others."""
 
 
 def _average_pool(node: Node) -> Tensor:

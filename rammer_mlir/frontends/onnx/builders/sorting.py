@@ -100,7 +100,7 @@ def _by_counting(rows: Tensor, count: int, largest: bool) -> Tensor:
 
 
 def _one_by_one(rows: Tensor, count: int, largest: bool) -> Tensor:
-    """Search ``count`` times for the first element behind the one found before."""
+    """Search ``count`` times for the first element after the one found before."""
     *lead, _ = rows.shape
     last = len(lead)
     batch = list(range(last))

@@ -70,7 +70,7 @@ class _Past:
         return call.op("Unsqueeze", found, call.write.integers(1, 2))
 
     def present(self, call: Call, joint: str) -> str:
-        """Write what follows the slots in use directly behind them, as the next run expects."""
+        """Write what follows the slots in use directly after them, as the next run expects."""
         places = np.arange(self.slots + self.new)
         behind = call.op("Sub", call.write.constant(places + self.slots), self.valid)
         last = call.write.constant(np.array(len(places) - 1, np.int64))

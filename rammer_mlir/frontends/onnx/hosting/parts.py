@@ -64,7 +64,7 @@ class PartMaker:
         Args:
             body: stays as it is.
             inputs: its own inputs, in order.
-            captured: names of the values around it that it uses, which become inputs behind them.
+            captured: names of the values around it that it uses, which become inputs after them.
         """
         graph = onnx.GraphProto(name="part")
         graph.node.extend(body.node)

@@ -44,7 +44,7 @@ class ShapeChains:
         return [self._nodes[number] for number in sorted(found)]
 
     def _chain(self, name: str, given: set[str]) -> set[int] | None:
-        """Return the numbers of the nodes behind a value, None if more than shapes decides it."""
+        """Return the numbers of the nodes after a value, None if more than shapes decides it."""
         if name in self._constants:
             return set()
         number = self._producers.get(name)

@@ -78,7 +78,7 @@ class Body:
         return kind.shape if kind is not None and kind.is_static else None
 
     def behind(self, name: str) -> str:
-        """Return the value that a value is, behind nodes that only pass it on."""
+        """Return the value that a value is, after nodes that only pass it on."""
         while name in self.producers and self.producers[name].op_type == "Identity":
             name = self.producers[name].input[0]
         return name

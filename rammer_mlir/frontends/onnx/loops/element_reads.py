@@ -87,7 +87,7 @@ def _is_next(body: Body, name: str, number: str) -> bool:
 
 
 def _whole(body: Body, name: str) -> str:
-    """Return the value that a value is, behind slices that take all of it: PyTorch's ``x[:]``."""
+    """Return the value that a value is, after slices that take all of it: PyTorch's ``x[:]``."""
     while (node := body.producers.get(name)) is not None and (
         node.op_type == "Identity" or _takes_all(body, node)
     ):
