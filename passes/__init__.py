@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from rammer_mlir.passes.base import OperationError, Pass
-from rammer_mlir.passes.manager import check_pipeline, run_pipeline
+from rammer_mlir.passes.instrumentation import Timing
+from rammer_mlir.passes.manager import (
+    add_pipeline,
+    check_pipeline,
+    run_pipeline,
+    run_without_threads,
+)
 from rammer_mlir.passes.registry import PASSES
-from rammer_mlir.passes.timing import Timing
 
-__all__ = ["PASSES", "OperationError", "Pass", "Timing", "check_pipeline", "run_pipeline"]
+__all__ = [
+    "PASSES",
+    "OperationError",
+    "Pass",
+    "Timing",
+    "add_pipeline",
+    "check_pipeline",
+    "run_pipeline",
+    "run_without_threads",
+]

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import PassError
+
+
+class Form(Enum):
+    """What a pass expects of the entry function and of the functions that it calls."""
+
+    TENSORS = "static tensors, and scalars, in one block"
+    TENSORS_ALONE = "static tensors in one block"
+    OPERATORS = "rOperators on whole tensors"
+    TASKS = "rOperators of tiled rKernels on tensors"
+    BUFFERS = "rOperators of described rKernels on buffers"
 
 
 @dataclass(frozen=True)
@@ -24,6 +36,9 @@ class Pass(ABC):
 
     only_marks: ClassVar[bool] = False
     """Whether it adds or removes discardable attributes alone, so that operations mean the same."""
+
+    takes: ClassVar[Form | None] = None
+    """The form of a module that is checked before the pass runs; None if it checks by itself."""
 
     @abstractmethod
     def run(self, module: ir.Module) -> None:
@@ -43,6 +58,26 @@ class OperationError(PassError):
     def __init__(self, op: ir.OpView | ir.Operation, message: str) -> None:
         self.location: ir.Location = op.operation.location
         super().__init__(f"{_title(op.operation)}: {message}")
+
+
+class DiagnosticError(OperationError):
+    """An error that MLIR has reported at a location."""
+
+    def __init__(self, location: ir.Location, message: str) -> None:
+        self.location = location
+        PassError.__init__(self, message)
+
+
+class FindingsError(OperationError):
+    """Everything that a check has found, each at its operation.
+
+    Its location is that of the first finding, and its message holds all of them.
+    """
+
+    def __init__(self, findings: Sequence[OperationError]) -> None:
+        self.findings = tuple(findings)
+        self.location = self.findings[0].location
+        PassError.__init__(self, "; ".join(map(str, self.findings)))
 
 
 def _title(op: ir.Operation) -> str:

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
-from itertools import groupby
+from typing import Any, cast
 
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir, passmanager
-from rammer_mlir.errors import OptionError, PassError
-from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.options import create_pass
-from rammer_mlir.passes.pipeline import PipelineNode, fail, parse_pipeline
-from rammer_mlir.passes.regions.readings import forget_readings, remembered_readings
-from rammer_mlir.passes.registry import (
-    EXTENSION_PASSES,
-    PASSES,
-    close_name,
-    is_unknown_to_mlir,
+from rammer_mlir.errors import PassError, RammerError
+from rammer_mlir.passes.base import OperationError, Pass
+from rammer_mlir.passes.instrumentation.base import Instrumentation, WatchedPass
+from rammer_mlir.passes.ir.forms import check_form
+from rammer_mlir.passes.ir.walking import first_named
+from rammer_mlir.passes.planning import (
+    Step,
+    check_pipeline,
+    pipeline_of_flags,
+    plan_pipeline,
 )
-from rammer_mlir.passes.timing import Timing
+from rammer_mlir.passes.regions.readings import forget_readings, remembered_readings
+from rammer_mlir.passes.registry import PASSES
 from rammer_mlir.support.log import log_progress
 
-_RESTRICTED = re.compile(r"restricted to '([\w.]+)'")
-
-AfterPass = Callable[[str, ir.Module], None]
-"""Called with a pass's pipeline text and the module after it ran."""
-
-
-@dataclass(frozen=True)
-class _Step:
-    """One of our passes, or (``own`` is None) a pipeline for MLIR's pass manager."""
-
-    text: str
-    own: Pass | None
+__all__ = [
+    "MlirError",
+    "add_pipeline",
+    "check_pipeline",
+    "pipeline_of_flags",
+    "run_pipeline",
+    "run_without_threads",
+]
 
 
 def run_pipeline(
@@ -43,8 +38,9 @@ def run_pipeline(
     text: str,
     *,
     passes: Sequence[type[Pass]] = PASSES,
-    print_after_all: AfterPass | None = None,
-    timing: Timing | None = None,
+    instrumentation: Sequence[Instrumentation] = (),
+    verify_each: bool = True,
+    statistics: str = "",
 ) -> None:
     """Run a textual pipeline, for example ``builtin.module(cse,rtask-tile{candidates=3})``.
 
@@ -55,8 +51,10 @@ def run_pipeline(
         module: changed in place; after an error its state is not specified.
         text: the pipeline; our passes may only stand directly in ``builtin.module(...)``.
         passes: the passes written in Python that the text may name, besides registered ones.
-        print_after_all: called after every pass.
-        timing: collects the seconds of every pass.
+        instrumentation: called around every pass; each pass in nested operations runs alone then.
+        verify_each: verify after every pass; else before the first one, after the last one, and
+            after those that are registered from outside.
+        statistics: ``list`` or ``pipeline`` lets MLIR print the statistics of its passes.
 
     Raises:
         PassError: if the pipeline is malformed (with the column), a pass or option is unknown,
@@ -65,153 +63,158 @@ def run_pipeline(
     """
     with module.context, ir.Location.unknown(), remembered_readings():
         dialects.register(module.context)
-        leaf_by_leaf = print_after_all is not None or timing is not None
-        steps = _Planner(passes).plan(parse_pipeline(text), leaf_by_leaf=leaf_by_leaf)
+        steps = plan_pipeline(text, passes, leaf_by_leaf=bool(instrumentation))
         _verify(module, "before the first pass")
-        for step in steps:
-            log_progress("pass", partial(_first_pass, step.text))
-            if timing is None:
-                _run(step, module)
-            else:
-                with timing.measure(step.text):
-                    _run(step, module)
-            if step.own is None or not step.own.only_marks:
-                forget_readings()
-            if print_after_all is not None:
-                print_after_all(step.text, module)
+        trusted = frozenset[type[Pass]]() if verify_each else frozenset(passes)
+        run = _Run(module, instrumentation, trusted, statistics)
+        for number, step in enumerate(steps):
+            log_progress("pass", partial(str, step.argument))
+            run.step(step, number, steps[number:])
+        if steps and not verify_each:
+            _verify(module, "after the last pass")
 
 
-def _first_pass(text: str) -> str:
-    """Return the name of the first pass of a pipeline's text."""
-    return text.rpartition("(")[2].partition("{")[0].partition(",")[0].rstrip(")")
+def add_pipeline(
+    manager: passmanager.PassManager, text: str, *, passes: Sequence[type[Pass]] = PASSES
+) -> None:
+    """Add a pipeline of our passes and MLIR's to a pass manager of the bindings.
+
+    The manager may have other passes, IR printing, timing and a verifier of its own; ours appear
+    there under their names. The dialect has to be registered in the manager's context.
+
+    Args:
+        manager: of ``builtin.module``, or of any operation but run on a module.
+        text: passes as in ``builtin.module(...)``, or the whole of it.
+        passes: the passes written in Python that the text may name, besides registered ones.
+
+    Raises:
+        PassError: as ``run_pipeline``, for the text alone. What our passes raise while the manager
+            runs becomes a diagnostic at the operation's location, and the manager's failure.
+    """
+    whole = text if text.lstrip().startswith("builtin.module(") else f"builtin.module({text})"
+    for step in plan_pipeline(whole, passes):
+        if step.own is None:
+            manager.add(step.text)
+        else:
+            run = partial(_run_for_host, step.own)
+            manager.add(run, name=type(step.own).__name__, argument=step.own.name)
 
 
-def check_pipeline(text: str, *, passes: Sequence[type[Pass]] = PASSES) -> None:
-    """Raise the PassError that ``run_pipeline`` would raise for the text alone."""
-    with ir.Context():
-        _Planner(passes).plan(parse_pipeline(text), leaf_by_leaf=False)
+def run_without_threads(manager: passmanager.PassManager, module: ir.Module) -> None:
+    """Run a pass manager of a context that has multithreading on, with passes of ours in it.
 
+    Multithreading is off while the manager runs, since MLIR's threads would wait for Python's lock
+    to enter the verifiers of `rtask`, and it is on again afterwards. Not for use while other
+    threads use the context.
 
-def pipeline_of_flags(flags: Iterable[tuple[str, str]]) -> str:
-    """Return the pipeline of passes given as (name, options), each nested where it can run."""
-    with ir.Context():
-        texts = [_nested(f"{name}{{{options}}}" if options else name) for name, options in flags]
-    return f"builtin.module({','.join(texts)})"
-
-
-def _nested(text: str) -> str:
+    Raises:
+        PassError: if `rtask` operations are left, which no thread of MLIR's may verify; then
+            multithreading stays off.
+        MLIRError: as the manager does.
+    """
+    context = module.context
+    context.enable_multithreading(False)
     try:
-        passmanager.PassManager.parse(f"builtin.module({text})")
-    except ValueError as error:
-        if match := _RESTRICTED.search(str(error)):
-            return f"{match[1]}({text})"
-    return text
+        manager.run(module.operation)
+    finally:
+        left = first_named(module.operation, "rtask.")
+        if left is None:
+            context.enable_multithreading(True)
+    if left is not None:
+        raise OperationError(
+            left,
+            "expected no operation of rtask where multithreading is on: end the pipeline with "
+            "rtask-lower-to-cpu or rtask-lower-to-gpu, or leave multithreading off",
+        )
 
 
-class _Planner:
-    """Cuts pipelines into our passes and maximal runs of MLIR's between them."""
-
-    def __init__(self, passes: Sequence[type[Pass]]) -> None:
-        self._own = {kind.name: kind for kind in passes}
-
-    def plan(self, root: PipelineNode, *, leaf_by_leaf: bool) -> list[_Step]:
-        for leaf in root.leaves():
-            self._check_known(leaf)
-        steps: list[_Step] = []
-        children = root.children or ()
-        for is_own, nodes in groupby(children, key=lambda node: node.name in self._own):
-            if is_own:
-                steps.extend(_Step(node.text, self._create(node, root)) for node in nodes)
-                continue
-            texts: list[str] = []
-            for node in nodes:
-                self._refuse_nested(node)
-                _check_nesting(node, root)
-                texts.extend(_each_leaf(node) if leaf_by_leaf else [node.text])
-            runs = texts if leaf_by_leaf else [",".join(texts)]
-            steps.extend(_Step(f"{root.name}({run})", None) for run in runs)
-        return steps
-
-    def _create(self, node: PipelineNode, root: PipelineNode) -> Pass:
-        if node.children is not None:
-            fail(node.column, f"'{node.name}' is a pass and cannot hold a nested pipeline")
-        if root.name != "builtin.module":
-            fail(
-                node.column,
-                f"expected '{node.name}' in 'builtin.module', found it in '{root.name}'",
-            )
-        try:
-            return create_pass(self._own[node.name], node.options)
-        except PassError as error:
-            fail(node.column, str(error))
-
-    def _refuse_nested(self, node: PipelineNode) -> None:
-        for leaf in node.leaves():
-            if leaf.name in self._own:
-                fail(
-                    leaf.column,
-                    f"expected '{leaf.name}' directly in 'builtin.module', "
-                    f"found it in '{node.name}'",
-                )
-
-    def _check_known(self, leaf: PipelineNode) -> None:
-        """Refuse a pass that is neither ours, nor registered, nor MLIR's, nor of a package."""
-        if leaf.name in self._own:
-            return
-        registered = EXTENSION_PASSES.known(leaf.name)
-        if registered is not None:
-            self._own[leaf.name] = registered
-            return
-        try:
-            passmanager.PassManager.parse(f"any({leaf.text})")
-        except ValueError as error:
-            if is_unknown_to_mlir(error):
-                self._own[leaf.name] = self._of_package(leaf)
-                return
-            message = _lines(error)[0].removeprefix("<Pass-Options-Parser>: ")
-            fail(leaf.column, f"'{leaf.name}': {message}")
-
-    def _of_package(self, leaf: PipelineNode) -> type[Pass]:
-        try:
-            found = EXTENSION_PASSES.find(leaf.name)
-        except OptionError as error:
-            fail(leaf.column, str(error))
-        if found is None:
-            close = close_name(leaf.name, (*self._own, *EXTENSION_PASSES.names()))
-            hint = f", did you mean '{close}'?" if close else ": see --list-passes"
-            fail(leaf.column, f"unknown pass '{leaf.name}'{hint}")
-        return found
-
-
-def _check_nesting(node: PipelineNode, root: PipelineNode) -> None:
+def _run_for_host(own: Pass, op: ir.Operation, external: Any) -> None:
+    # The bindings have no way from an operation to its `Module`; the view of the operation has
+    # all attributes of a module that passes use.
+    module = cast(ir.Module, op.opview)
     try:
-        passmanager.PassManager.parse(f"{root.name}({node.text})")
-    except ValueError as error:
-        fail(node.column, f"'{node.text}' cannot run here: {_lines(error)[0]}")
-
-
-def _each_leaf(node: PipelineNode) -> Iterator[str]:
-    if node.children is None:
-        yield node.text
-        return
-    for child in node.children:
-        for text in _each_leaf(child):
-            yield f"{node.name}({text})"
-
-
-def _lines(error: ValueError) -> list[str]:
-    return [line for line in str(error).splitlines() if line.strip()] or ["it cannot be parsed"]
-
-
-def _run(step: _Step, module: ir.Module) -> None:
-    if step.own is not None:
-        step.own.run(module)
-        _verify(module, f"after '{step.text}'")
-        return
-    try:
-        passmanager.PassManager.parse(step.text).run(module.operation)
+        if op.name != "builtin.module":
+            raise PassError(f"'{own.name}': expected to run on 'builtin.module', found '{op.name}'")
+        with op.context, ir.Location.unknown(), remembered_readings():
+            _run_own(own, module)
+    # An exception must not pass through the frames of MLIR's pass manager.
     except ir.MLIRError as error:
-        raise MlirError(f"'{step.text}' failed", error) from None
+        _emit(op.location, f"'{own.name}' failed: {_first(error)}", external)
+    except OperationError as error:
+        _emit(error.location, str(error), external)
+    except RammerError as error:
+        _emit(op.location, f"'{own.name}': {error}", external)
+    except BaseException as error:
+        found = f"{type(error).__name__}: {error}"
+        _emit(op.location, f"'{own.name}': internal error ({found})", external)
+
+
+def _run_own(own: Pass, module: ir.Module) -> None:
+    if own.takes is not None:
+        check_form(module, own.takes)
+    own.run(module)
+
+
+def _emit(location: ir.Location, message: str, external: Any) -> None:
+    location.emit_error(message)
+    external.signal_pass_failure()
+
+
+def _first(error: ir.MLIRError) -> str:
+    found = error.error_diagnostics
+    return str(found[0].message).splitlines()[0] if found else str(error)
+
+
+class _Run:
+    def __init__(
+        self,
+        module: ir.Module,
+        instrumentation: Sequence[Instrumentation],
+        trusted: frozenset[type[Pass]],
+        statistics: str,
+    ) -> None:
+        self._module, self._instrumentation = module, instrumentation
+        self._trusted, self._statistics = trusted, statistics
+
+    def step(self, step: Step, number: int, remaining: Sequence[Step]) -> None:
+        """Run a step; ``remaining`` begins with it."""
+        if not self._instrumentation:
+            self._run(step)
+            return
+        rest = f"{step.anchor}({','.join(each.text for each in remaining)})"
+        watched = WatchedPass(number, step.text, step.argument, rest)
+        for each in self._instrumentation:
+            each.before(watched, self._module)
+        try:
+            self._run(step)
+        except (RammerError, ir.MLIRError):
+            for each in reversed(self._instrumentation):
+                each.failed(watched, self._module)
+            raise
+        for each in reversed(self._instrumentation):
+            each.after(watched, self._module)
+
+    def _run(self, step: Step) -> None:
+        if step.own is None:
+            self._run_mlir(step)
+            forget_readings()
+            return
+        _run_own(step.own, self._module)
+        if type(step.own) not in self._trusted:
+            _verify(self._module, f"after '{step.text}'")
+        if not step.own.only_marks:
+            forget_readings()
+
+    def _run_mlir(self, step: Step) -> None:
+        manager = passmanager.PassManager.parse(step.pipeline)
+        manager.enable_verifier(not self._trusted)
+        if self._statistics:
+            modes = passmanager.PassDisplayMode
+            manager.enable_statistics(modes.LIST if self._statistics == "list" else modes.PIPELINE)
+        try:
+            manager.run(self._module.operation)
+        except ir.MLIRError as error:
+            raise MlirError(f"'{step.pipeline}' failed", error) from None
 
 
 def _verify(module: ir.Module, when: str) -> None:
@@ -222,9 +225,13 @@ def _verify(module: ir.Module, when: str) -> None:
 
 
 class MlirError(PassError):
-    """A failure inside MLIR; its message is the first diagnostic, ``diagnostics`` are all."""
+    """A failure inside MLIR; its message is the first diagnostic, ``diagnostics`` are all.
+
+    ``what`` says what failed.
+    """
 
     def __init__(self, what: str, error: ir.MLIRError) -> None:
+        self.what = what
         self.diagnostics: list[ir.DiagnosticInfo] = list(error.error_diagnostics)
         message = what
         if self.diagnostics:

@@ -21,10 +21,11 @@ def create_pass(kind: type[Pass], options: str) -> Pass:
     return kind(**values_of_text(kind.name, options, kinds, PassError))
 
 
-def describe_options(kind: type[Pass]) -> str:
-    """Return the options with their defaults as a pipeline writes them."""
+def describe_options(kind: type[Pass], given: Pass | None = None) -> str:
+    """Return the options as a pipeline writes them, with their defaults or the values given."""
     return " ".join(
-        f"{field.name.replace('_', '-')}={_write(field.default)}"
+        f"{field.name.replace('_', '-')}="
+        f"{_write(field.default if given is None else getattr(given, field.name))}"
         for field in dataclasses.fields(kind)
     )
 

@@ -27,6 +27,7 @@ from rammer_mlir.passes.rtask_inline_composites import InlineComposites
 from rammer_mlir.passes.rtask_inline_regions import InlineRegions
 from rammer_mlir.passes.rtask_insert_copies import InsertCopies
 from rammer_mlir.passes.rtask_layout_regions import LayoutRegions
+from rammer_mlir.passes.rtask_legalize import Legalize
 from rammer_mlir.passes.rtask_match_composites import MatchComposites
 from rammer_mlir.passes.rtask_merge_operators import MergeOperators
 from rammer_mlir.passes.rtask_merge_regions import MergeRegions
@@ -50,6 +51,7 @@ from rammer_mlir.passes.rtask_winograd import Winograd
 from rammer_mlir.support.plugins import Registry, check_name, refuse
 
 PASSES: tuple[type[Pass], ...] = (
+    Legalize,
     ExternalizeConstants,
     MatchComposites,
     AnnotateRegions,

@@ -9,13 +9,17 @@
 // CHECK-NEXT: %0 = rtask.operator @addf_0(%arg0) : (tensor<4xf32>) -> tensor<4xf32>
 // CHECK-NEXT: return %0, %0
 
-// LOG: IR Dump After builtin.module(cse)
+// LOG: IR Dump After cse //----- //
 // LOG: arith.addf {{.*}} loc(
 // LOG: IR Dump After rtask-form-operators
 // LOG: rtask.operator
-// LOG: {{[0-9.]+}} s {{.*}}% builtin.module(cse)
-// LOG: {{[0-9.]+}} s {{.*}}% rtask-form-operators
-// LOG: {{[0-9.]+}} s 100.0% total
+// LOG: Execution time report
+// LOG: {{[0-9.]+}} ({{.*}}%) Parser
+// LOG-NEXT: {{[0-9.]+}} ({{.*}}%) cse
+// LOG-NEXT: {{[0-9.]+}} ({{.*}}%) rtask-form-operators
+// LOG-NEXT: {{[0-9.]+}} ({{.*}}%) Output
+// LOG-NEXT: {{[0-9.]+}} ({{.*}}%) Rest
+// LOG-NEXT: {{[0-9.]+}} (100.0%) Total
 func.func @main(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %0 = arith.addf %a, %a : tensor<4xf32>
   %1 = arith.addf %a, %a : tensor<4xf32>

@@ -73,6 +73,19 @@ passmanager = submodule("passmanager")
 # found it once. Without this they never find ours, and a failing import costs more than all else.
 submodule("_mlir_libs._mlir").globals.append_dialect_search_prefix("rammer_mlir.dialects")
 
+
+def _load_stablehlo() -> ModuleType | None:
+    """Register the passes of StableHLO, and return its extension, where the package has it."""
+    if importlib.util.find_spec(f"{PACKAGE}._mlir_libs._stablehlo") is None:
+        return None
+    extension = submodule("_mlir_libs._stablehlo")
+    extension.register_stablehlo_passes()
+    return extension
+
+
+stablehlo = _load_stablehlo()
+"""The extension of StableHLO: torch-mlir has it, MLIR's own wheels do not."""
+
 _DIALECTS = (
     "affine arith bufferization cf ext func gpu irdl linalg llvm math memref nvgpu nvvm rocdl scf "
     "tensor vector"

@@ -8,6 +8,7 @@ from rammer_mlir.bindings import ir as ir
 from rammer_mlir.bindings import passmanager as passmanager
 
 PACKAGE: str
+stablehlo: Any | None
 
 affine: Any
 arith: Any

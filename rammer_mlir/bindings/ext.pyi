@@ -27,7 +27,7 @@ class Dialect(ir.Dialect):
             cls,
             *,
             name: str | None = None,
-            traits: list[type[ir.DynamicOpTrait]] | None = None,
+            traits: list[type[ir.DynamicOpTrait] | type[ir.MemoryEffectsOpInterface]] | None = None,
             **kwargs: Any,
         ) -> None: ...
         def __init__(

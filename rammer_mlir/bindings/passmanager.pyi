@@ -1,9 +1,14 @@
 """Types of the bindings' module ``passmanager``, as far as we use it."""
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Any, overload
 
 from rammer_mlir.bindings import ir
+
+class PassDisplayMode(Enum):
+    LIST = ...
+    PIPELINE = ...
 
 class PassManager:
     def __init__(self, anchor_op: str = "any", context: ir.Context | None = None) -> None: ...
@@ -23,3 +28,17 @@ class PassManager:
     def run(self, operation: ir.Operation | ir.OpView) -> None: ...
     def enable_verifier(self, enable: bool) -> None: ...
     def enable_timing(self) -> None: ...
+    def enable_statistics(self, displayMode: PassDisplayMode = ...) -> None: ...
+    def enable_ir_printing(
+        self,
+        print_before_all: bool = False,
+        print_after_all: bool = True,
+        print_module_scope: bool = False,
+        print_after_change: bool = False,
+        print_after_failure: bool = False,
+        large_elements_limit: int | None = None,
+        large_resource_limit: int | None = None,
+        enable_debug_info: bool = False,
+        print_generic_op_form: bool = False,
+        tree_printing_dir_path: str | None = None,
+    ) -> None: ...

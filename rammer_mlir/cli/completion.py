@@ -11,8 +11,9 @@ from rammer_mlir.support.packages import optional_package
 SHELLS = ("bash", "zsh", "tcsh")
 
 _FILES = (
-    "compare", "external_data", "input", "inputs", "model", "output", "outputs", "plugin", "sign",
-    "timeline", "verify_signature",
+    "compare", "external_data", "input", "inputs", "irdl_file", "mlir_generate_reproducer",
+    "mlir_pass_pipeline_crash_reproducer", "mlir_print_ir_tree_dir", "model", "output", "outputs",
+    "plugin", "sign", "timeline", "verify_signature",
 )  # fmt: skip
 """Arguments that name files or folders, by their places in the parsed arguments."""
 

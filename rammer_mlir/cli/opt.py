@@ -3,51 +3,39 @@
 from __future__ import annotations
 
 import argparse
-import io
+import difflib
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from collections.abc import Iterable, Sequence
 
 from rammer_mlir import dialects
-from rammer_mlir.bindings import ir
-from rammer_mlir.cli import diagnostics
-from rammer_mlir.cli.common import (
-    STREAM,
-    ArgumentParser,
-    add_plugin_option,
-    add_tool_options,
-    read_input,
-    run_tool,
-    write_output,
-)
-from rammer_mlir.cli.model_options import (
-    add_dim_option,
-    add_external_data_option,
-    add_shape_option,
-    parse_dims,
-    parse_shapes,
-    single_sizes,
-    source_of,
-)
+from rammer_mlir.cli.common import ArgumentParser, run_tool, write_output
+from rammer_mlir.cli.opt_tool.arguments import OFF, normalized
+from rammer_mlir.cli.opt_tool.inputs import Chunk, read_chunks
+from rammer_mlir.cli.opt_tool.job import Job
+from rammer_mlir.cli.opt_tool.listing import list_dialects, list_passes
+from rammer_mlir.cli.opt_tool.options import BARE_VALUES, opt_parser
 from rammer_mlir.compiler.registry import COMPILER_PASSES
-from rammer_mlir.errors import OptionError, PassError, RammerError
+from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.registry import LOWERING_PASSES
-from rammer_mlir.passes.manager import AfterPass, check_pipeline, pipeline_of_flags, run_pipeline
-from rammer_mlir.passes.options import describe_options
+from rammer_mlir.passes.instrumentation import read_reproducer
+from rammer_mlir.passes.planning import (
+    check_pipeline,
+    close_pass_name,
+    expanded_pipeline,
+    is_pass_of_mlir,
+    pipeline_of_flags,
+)
 from rammer_mlir.passes.registry import EXTENSION_PASSES, PASSES, help_line
-from rammer_mlir.passes.timing import Timing
-from rammer_mlir.programs.dimensions import COMMAND_LINE
-from rammer_mlir.support.log import logged_seconds, shown_on_stderr
+from rammer_mlir.support.log import shown_on_stderr
 from rammer_mlir.support.plugins import load_plugins
 
 ALL_PASSES = (*PASSES, *LOWERING_PASSES, *COMPILER_PASSES)
 """The passes from the `linalg` stage to the `program` stage, those that lower rKernels, those that
 run whole programs."""
 
-_BYTECODE = b"ML\xefR"
-_ONNX = b"\x08"  # the first field of a ModelProto; no IR begins with this control character
-_SPLIT = "// -----"
+
+_OTHER_FORMS = ("emit-bytecode", "emit-llvm-ir", "emit-object")
+"""Switches for an output that is no text of MLIR."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -57,225 +45,110 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _opt(arguments: Sequence[str]) -> int:
-    parser = _parser()
-    if any(argument.startswith("--print-completion") for argument in arguments):
+    parser = opt_parser()
+    if any(argument.lstrip("-").startswith("print-completion") for argument in arguments):
         for kind in ALL_PASSES:  # else each flag that is no option is one
             parser.add_argument(f"--{kind.name}", help=help_line(kind))
-    options, flags = parser.parse_known_args(arguments)
+    options, flags = parser.parse_known_args(normalized(arguments, parser, BARE_VALUES))
     with shown_on_stderr(options.verbose, quiet=options.quiet):
-        return _run_passes(options, flags)
+        return _run_passes(options, flags, parser)
 
 
-def _run_passes(options: argparse.Namespace, flags: Sequence[str]) -> int:
+def _run_passes(options: argparse.Namespace, flags: Sequence[str], parser: ArgumentParser) -> int:
     load_plugins(options.plugin)
-    if options.list_passes:
-        print(_list_passes())
+    listing = _listing(options)
+    if listing:
+        print(listing)
         return 0
-    job = _Job(options, _pipeline(options, flags))
-    outputs = [job.run(chunk) for chunk in _chunks(options)]
-    if job.timing is not None:
-        print(job.timing.report(), file=sys.stderr)
-    if options.emit_bytecode:
-        write_output(options.output, outputs[0])
+    _check_flags(options, flags, parser)
+    chunks: list[Chunk] | None = None
+    if options.run_reproducer:
+        chunks = read_chunks(options)
+        pipeline = _recorded(options, flags, chunks)
     else:
-        write_output(options.output, f"{_SPLIT}\n".encode().join(outputs))
+        pipeline = _pipeline(options, flags)
+    check_pipeline(pipeline, passes=ALL_PASSES)
+    if options.dump_pass_pipeline:
+        print(expanded_pipeline(pipeline, passes=ALL_PASSES), file=sys.stderr)
+    job = Job(options, pipeline, ALL_PASSES)
+    # All parts are processed, so that all diagnostics are seen.
+    outputs = [job.run(chunk) for chunk in chunks or read_chunks(options)]
+    if job.timing is not None:
+        report = job.timing.report(
+            display=options.mlir_timing_display, form=options.mlir_output_format
+        )
+        print(report, file=sys.stderr)
+    written = [output for output in outputs if output is not None]
+    if len(written) < len(outputs):
+        return 1
+    write_output(options.output, f"{options.output_split_marker}\n".encode().join(written))
     return 0
 
 
-def _parser() -> ArgumentParser:
-    parser = ArgumentParser(
-        prog="rammer-opt",
-        description="Run passes on MLIR text, bytecode or an ONNX model.",
-        usage="%(prog)s [INPUT|-] [-o OUT] [--pass-pipeline=PIPELINE | --PASS[=OPTIONS] ...] [...]",
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    add("input", nargs="?", default=STREAM, metavar="INPUT", help="a file; - for standard input")
-    add("-o", dest="output", default=STREAM, metavar="OUT", help="a file; - for standard output")
-    add("--pass-pipeline", metavar="PIPELINE", help="for example 'builtin.module(cse,rtask-tile)'")
-    add("--list-passes", action="store_true", help="list our passes; --PASS runs one")
-    add_plugin_option(parser)
-    add("--split-input-file", action="store_true", help=f"process parts between lines '{_SPLIT}'")
-    add("--verify-diagnostics", action="store_true", help="check 'expected-error {{...}}' comments")
-    add("--allow-unregistered-dialect", action="store_true", help="accept unknown operations")
-    add("--mlir-print-ir-after-all", action="store_true", help="print the IR after every pass")
-    add("--mlir-print-debuginfo", action="store_true", help="print locations")
-    add("--mlir-print-op-generic", action="store_true", help="print all operations generically")
-    add("--print-rtask-generic", action="store_true", help="print rtask operations generically")
-    add("--mlir-timing", action="store_true", help="print the time of every pass")
-    add("--emit-bytecode", action="store_true", help="write bytecode instead of text")
-    add_dim_option(parser)
-    add_shape_option(parser)
-    add_external_data_option(parser)
-    add_tool_options(parser)
-    return parser
+def _listing(options: argparse.Namespace) -> str:
+    """Return what is to be printed instead of running passes, if anything is."""
+    if options.list_passes:
+        return list_passes(ALL_PASSES)
+    if options.show_dialects:
+        return list_dialects()
+    if options.print_reference:
+        from rammer_mlir.dialects.rtask.reference import reference
+
+        return reference()
+    return dialects.irdl_text() if options.print_irdl else ""
+
+
+def _check_flags(options: argparse.Namespace, flags: Sequence[str], parser: ArgumentParser) -> None:
+    """Refuse what is neither an option nor a pass, and options that exclude each other."""
+    for flag in flags:
+        if not flag.startswith("--"):
+            raise OptionError(f"unexpected argument '{flag}': expected one input file and options")
+        _check_pass(flag.removeprefix("--").partition("=")[0], parser)
+    if flags and options.pass_pipeline is not None:
+        raise OptionError(f"give '{flags[0]}' or --pass-pipeline, not both")
+    forms = [name for name in _OTHER_FORMS if getattr(options, name.replace("-", "_"))]
+    if len(forms) > 1:
+        raise OptionError(f"give --{forms[0]} or --{forms[1]}, not both")
+    if forms and options.split_input_file is not None:
+        raise OptionError(f"--{forms[0]} writes one module: leave out --split-input-file")
+    if options.emit_bytecode_version is not None and not options.emit_bytecode:
+        raise OptionError("--emit-bytecode-version: expected --emit-bytecode too, found text")
+
+
+def _check_pass(name: str, parser: ArgumentParser) -> None:
+    own = [kind.name for kind in ALL_PASSES]
+    if name in own or is_pass_of_mlir(name) or EXTENSION_PASSES.find(name) is not None:
+        return
+    close = _close_option(name, parser) or close_pass_name(name, own)
+    hint = f"did you mean '--{close}'?" if close else "see --help and --list-passes"
+    raise OptionError(f"unknown option or pass '--{name}': {hint}")
+
+
+def _close_option(name: str, parser: ArgumentParser) -> str | None:
+    flags: Iterable[str] = parser._option_string_actions  # pyright: ignore[reportPrivateUsage]
+    names = [flag[2:] for flag in flags if flag.startswith("--") and not flag[2:].startswith(OFF)]
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.8)
+    return close[0] if close else None
 
 
 def _pipeline(options: argparse.Namespace, flags: Sequence[str]) -> str:
     """Return the pipeline that ``--pass-pipeline`` or the flags of passes, in order, ask for."""
-    for flag in flags:
-        if not flag.startswith("--"):
-            raise OptionError(f"unexpected argument '{flag}': expected one input file and options")
-    if flags and options.pass_pipeline is not None:
-        raise OptionError(f"give '{flags[0]}' or --pass-pipeline, not both")
-    if options.emit_bytecode and options.split_input_file:
-        raise OptionError("--emit-bytecode writes one module: leave out --split-input-file")
+    if options.pass_pipeline is not None:
+        given: str = options.pass_pipeline
+        return given
     parts = (flag.removeprefix("--").partition("=") for flag in flags)
-    given = pipeline_of_flags((name, text) for name, _, text in parts)
-    pipeline: str = given if options.pass_pipeline is None else options.pass_pipeline
-    check_pipeline(pipeline, passes=ALL_PASSES)
-    return pipeline
+    return pipeline_of_flags((name, text) for name, _, text in parts)
 
 
-def _list_passes() -> str:
-    return "\n".join(
-        [
-            "Passes of rammer-mlir:",
-            *(f"  --{kind.name:<30}{help_line(kind)}{_options(kind)}" for kind in ALL_PASSES),
-            *_list_extensions(),
-            "All passes of MLIR are accepted too, by their names in 'mlir-opt --help'.",
-        ]
-    )
-
-
-def _list_extensions() -> Iterator[str]:
-    """Yield a heading for each package or module that has passes, and a line for each pass."""
-    extensions = sorted(EXTENSION_PASSES.extensions(), key=lambda extension: extension.origin)
-    for origin, passes in groupby(extensions, key=lambda extension: extension.origin):
-        yield f"Passes of {origin}:"
-        for found in passes:
-            kind = found.value
-            text = f"error: {found.problem}" if kind is None else help_line(kind) + _options(kind)
-            yield f"  --{found.name:<30}{text}"
-
-
-def _options(kind: type) -> str:
-    options = describe_options(kind)
-    return f" [{options}]" if options else ""
-
-
-def _chunks(options: argparse.Namespace) -> list[str | bytes]:
-    """Return the module texts, each with its line numbers in the file, or one module's bytecode."""
-    data = read_input(options.input)
-    if data.startswith(_BYTECODE):
-        return [data]
-    if options.input.endswith(".onnx") or data.startswith(_ONNX):
-        from rammer_mlir.frontends.onnx import import_model
-
-        source = source_of(options, data if options.input == STREAM else options.input)
-        dims = single_sizes(parse_dims(options.dim), "for IR of static shapes")
-        shapes = parse_shapes(options.shape)
-        with logged_seconds("import"):
-            found = import_model(source, shapes=shapes, dims=dims, wording=COMMAND_LINE)
-        return [found.bytecode]
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        raise OptionError(
-            f"'{options.input}': expected MLIR text, MLIR bytecode or an ONNX model, found neither"
-        ) from None
-    if not options.split_input_file:
-        return [text]
-    chunks: list[str | bytes] = []
-    part: list[str] = []
-    for number, line in enumerate(text.split("\n")):
-        if line.startswith(_SPLIT):
-            chunks.append("\n".join(part))
-            part = [""] * (number + 1)
-        else:
-            part.append(line)
-    return [*chunks, "\n".join(part)]
-
-
-@dataclass
-class _Job:
-    options: argparse.Namespace
-    pipeline: str
-    timing: Timing | None = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.timing = Timing() if self.options.mlir_timing else None
-
-    def run(self, chunk: str | bytes) -> bytes:
-        """Process one module and return what is written for it."""
-        context = ir.Context()
-        context.allow_unregistered_dialects = self.options.allow_unregistered_dialect
-        dialects.register(context)
-        if self.options.verify_diagnostics:
-            return self._verify_diagnostics(chunk, context)
-        try:
-            return self._process(chunk, context)
-        except (RammerError, ir.MLIRError) as error:
-            raise PassError(self._describe(error)) from error
-
-    def _process(self, chunk: str | bytes, context: ir.Context) -> bytes:
-        with context, ir.Location.unknown():
-            with logged_seconds("parse"):
-                module = dialects.parse(chunk)
-            after: AfterPass | None = None
-            if self.options.mlir_print_ir_after_all:
-                after = self._print_after
-            with logged_seconds("passes"):
-                run_pipeline(
-                    module,
-                    self.pipeline,
-                    passes=ALL_PASSES,
-                    print_after_all=after,
-                    timing=self.timing,
-                )
-            with logged_seconds("write"):
-                return self._write(module)
-
-    def _verify_diagnostics(self, chunk: str | bytes, context: ir.Context) -> bytes:
-        found: list[diagnostics.Diagnostic] = []
-
-        def collect(info: ir.Diagnostic) -> bool:
-            kind = info.severity.name.lower()
-            found.extend(diagnostics.of_info(kind, info))
-            return True
-
-        output = b""
-        handler = context.attach_diagnostic_handler(collect)
-        try:
-            output = self._process(chunk, context)
-        except (RammerError, ir.MLIRError) as error:
-            found.extend(diagnostics.of_error(error))
-        finally:
-            handler.detach()
-        text = chunk if isinstance(chunk, str) else ""
-        diagnostics.check(text, found, self.options.input)
-        return output
-
-    def _print_after(self, name: str, module: ir.Module) -> None:
-        print(f"// -----// IR Dump After {name} //----- //", file=sys.stderr)
-        print(self._text(module), file=sys.stderr)
-
-    def _text(self, module: ir.Module) -> str:
-        """Return the module, which the pipeline has verified, in the form that was asked for."""
-        debug_info = self.options.mlir_print_debuginfo
-        all_generic = self.options.mlir_print_op_generic
-        if not all_generic and not self.options.print_rtask_generic:
-            return dialects.get_asm(module, enable_debug_info=debug_info, assume_verified=True)
-        return module.operation.get_asm(
-            enable_debug_info=debug_info, print_generic_op_form=all_generic, assume_verified=True
-        )
-
-    def _write(self, module: ir.Module) -> bytes:
-        if not self.options.emit_bytecode:
-            return f"{self._text(module).rstrip()}\n".encode()
-        buffer = io.BytesIO()
-        module.operation.write_bytecode(buffer)
-        return buffer.getvalue()
-
-    def _describe(self, error: RammerError | ir.MLIRError) -> str:
-        """Return the error as one line that begins with the place in the input, if it has one."""
-        if isinstance(error, ir.MLIRError):
-            found = diagnostics.of_error(error)
-            if not found:
-                return str(error)
-            return f"{self.options.input}:{found[0].line}: {found[0].message}"
-        line = diagnostics.line_of_error(error)
-        return f"{self.options.input}:{line}: {error}" if line else str(error)
+def _recorded(options: argparse.Namespace, flags: Sequence[str], chunks: Sequence[Chunk]) -> str:
+    """Return the pipeline of a reproducer; its word on verification holds, too."""
+    if flags or options.pass_pipeline is not None:
+        raise OptionError("give --run-reproducer or passes, not both")
+    if len(chunks) != 1 or not isinstance(chunks[0], str):
+        raise OptionError("--run-reproducer: expected the text of one module, found another input")
+    found = read_reproducer(chunks[0])
+    options.verify_each = options.verify_each and found.verify_each
+    return found.pipeline
 
 
 if __name__ == "__main__":

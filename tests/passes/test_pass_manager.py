@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
-from rammer_mlir.bindings import ir
+from rammer_mlir import dialects
+from rammer_mlir.bindings import ir, passmanager
 from rammer_mlir.errors import PassError
-from rammer_mlir.passes.base import Pass
-from rammer_mlir.passes.manager import pipeline_of_flags, run_pipeline
+from rammer_mlir.passes.base import OperationError, Pass
+from rammer_mlir.passes.instrumentation import Instrumentation, Timing
+from rammer_mlir.passes.instrumentation.base import WatchedPass
+from rammer_mlir.passes.manager import add_pipeline, pipeline_of_flags, run_pipeline
+from rammer_mlir.passes.mlir_pass_names import MLIR_PASS_NAMES
 from rammer_mlir.passes.options import create_pass, describe_options
 from rammer_mlir.passes.pipeline import parse_pipeline
-from rammer_mlir.passes.registry import help_line
-from rammer_mlir.passes.timing import Timing
+from rammer_mlir.passes.planning import close_pass_name, expanded_pipeline, is_pass_of_mlir
+from rammer_mlir.passes.registry import PASSES, help_line
 from tests.passes.small_module import module
 
 
@@ -179,19 +185,144 @@ def test_the_context_needs_no_preparation() -> None:
     assert '"rtask.operator"' in str(given)
 
 
+class Seen(Instrumentation):
+    """Writes down what it is told."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.events: list[str] = []
+
+    def before(self, step: WatchedPass, module: ir.Module) -> None:
+        """Note the pass, and the pipeline that is left."""
+        self.events.append(f"before {step.number} {step.text} of {step.remaining}")
+
+    def after(self, step: WatchedPass, module: ir.Module) -> None:
+        """Note the pass."""
+        self.events.append(f"after {step.argument}")
+
+    def failed(self, step: WatchedPass, module: ir.Module) -> None:
+        """Note the pass."""
+        self.events.append(f"failed {step.argument}")
+
+
 def test_every_pass_is_seen_alone_when_watched() -> None:
-    seen: list[str] = []
-    timing = Timing()
-    text = "builtin.module(cse,func.func(canonicalize,cse),rtask-form-operators)"
-    run_pipeline(module(), text, print_after_all=lambda name, _: seen.append(name), timing=timing)
-    assert seen == [
-        "builtin.module(cse)",
-        "builtin.module(func.func(canonicalize))",
-        "builtin.module(func.func(cse))",
+    seen, timing = Seen(), Timing()
+    text = "builtin.module(cse,func.func(canonicalize{max-iterations=3},cse),rtask-form-operators)"
+    run_pipeline(module(), text, instrumentation=[seen, timing])
+    assert seen.events == [
+        "before 0 cse of builtin.module(cse,func.func(canonicalize{max-iterations=3}),"
+        "func.func(cse),rtask-form-operators)",
+        "after cse",
+        "before 1 func.func(canonicalize{max-iterations=3}) of builtin.module("
+        "func.func(canonicalize{max-iterations=3}),func.func(cse),rtask-form-operators)",
+        "after canonicalize",
+        "before 2 func.func(cse) of builtin.module(func.func(cse),rtask-form-operators)",
+        "after cse",
+        "before 3 rtask-form-operators of builtin.module(rtask-form-operators)",
+        "after rtask-form-operators",
+    ]
+    tree = [line.rpartition(")  ")[2] for line in timing.report().splitlines()[6:]]
+    names = ["cse", "'func.func' Pipeline", "  canonicalize{max-iterations=3}", "  cse"]
+    assert tree == [*names, "rtask-form-operators", "Rest", "Total"]
+    flat = json.loads(timing.report(display="list", form="json"))
+    assert sorted(entry["name"] for entry in flat[:-2]) == [
+        "canonicalize{max-iterations=3}",
+        "cse",
         "rtask-form-operators",
     ]
-    assert list(timing.seconds) == seen
-    assert timing.report().splitlines()[-1].endswith("100.0%  total")
+
+
+def test_a_failure_is_seen() -> None:
+    seen = Seen()
+    with pytest.raises(PassError):
+        run_pipeline(module(), "builtin.module(break)", passes=[Break], instrumentation=[seen])
+    assert seen.events[1:] == ["failed break"]
+
+
+def test_verification_only_at_the_end() -> None:
+    with pytest.raises(PassError, match="not valid after the last pass"):
+        run_pipeline(module(), "builtin.module(break)", passes=[Break], verify_each=False)
+
+
+def test_the_names_of_passes_for_hints_are_known_to_these_bindings() -> None:
+    unknown = [name for name in MLIR_PASS_NAMES if not is_pass_of_mlir(name)]
+    assert unknown == []
+    assert close_pass_name("canonicalise", ()) == "canonicalize"
+
+
+def test_all_options_of_a_pipeline() -> None:
+    text = expanded_pipeline("builtin.module(func.func(cse),rtask-schedule{num-veus=3})")
+    assert text.startswith("builtin.module(\n  func.func(cse),\n  rtask-schedule{policy=")
+    assert "num-veus=3" in text
+
+
+# In a pass manager of the bindings
+
+
+@dataclass(frozen=True)
+class RefuseReturn(Pass):
+    """Refuse the operation at the end of the first function."""
+
+    name: ClassVar[str] = "refuse-return"
+
+    def run(self, module: ir.Module) -> None:
+        """Raise the error."""
+        block = module.body.operations[0].regions[0].blocks[0]
+        raise OperationError(block.operations[len(block.operations) - 1], "expected another")
+
+
+@dataclass(frozen=True)
+class Stumble(Pass):
+    """End in an error that is no user's."""
+
+    name: ClassVar[str] = "stumble"
+
+    def run(self, module: ir.Module) -> None:
+        """Raise the error."""
+        raise KeyError("key")
+
+
+def manager_of(given: ir.Module, text: str) -> passmanager.PassManager:
+    """Return a manager of the bindings with passes of its own around a pipeline."""
+    with given.context:
+        dialects.register(given.context)
+        manager = passmanager.PassManager("builtin.module")
+        manager.add("func.func(canonicalize)")
+        add_pipeline(manager, text, passes=[*PASSES, RefuseReturn, Stumble])
+        manager.add("cse")
+    return manager
+
+
+def test_our_passes_in_a_pass_manager_of_a_host(tmp_path: Path) -> None:
+    given = module()
+    manager = manager_of(given, "cse,rtask-form-operators")
+    assert str(manager).endswith("cse,rtask-form-operators,cse)")
+    manager.enable_ir_printing(tree_printing_dir_path=str(tmp_path))
+    manager.run(given.operation)
+    assert '"rtask.operator"' in str(given)
+    printed = [path.name for path in tmp_path.rglob("*.mlir")]
+    assert "2_rtask-form-operators.mlir" in printed
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("refuse-return", "'func.return': expected another"),
+        ("rtask-plan-memory", "'rtask-plan-memory': expected at least one rtask.program"),
+        ("stumble", "'stumble': internal error (KeyError: 'key')"),
+    ],
+)
+def test_an_error_in_a_pass_manager_of_a_host_is_a_diagnostic(text: str, message: str) -> None:
+    given = module()
+    with pytest.raises(ir.MLIRError) as caught:
+        manager_of(given, text).run(given.operation)
+    first = caught.value.error_diagnostics[0]
+    assert str(first.message).startswith(message)
+
+
+def test_a_pass_that_the_bindings_cannot_parse_is_refused_by_name() -> None:
+    with pytest.raises(PassError, match="unknown pass 'rtask-tyle', did you mean 'rtask-tile'"):
+        manager_of(module(), "rtask-tyle")
 
 
 def test_a_pass_that_breaks_the_module_is_named() -> None:

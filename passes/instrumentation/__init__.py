@@ -1,0 +1,10 @@
+"""What watches a pipeline while it runs: printing of IR, timing and reproducers."""
+
+from __future__ import annotations
+
+from rammer_mlir.passes.instrumentation.base import Instrumentation
+from rammer_mlir.passes.instrumentation.ir_printing import IrPrinting
+from rammer_mlir.passes.instrumentation.reproducer import Reproducer, read_reproducer
+from rammer_mlir.passes.instrumentation.timing import Timing
+
+__all__ = ["Instrumentation", "IrPrinting", "Reproducer", "Timing", "read_reproducer"]

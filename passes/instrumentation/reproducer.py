@@ -1,0 +1,99 @@
+"""Reproducers: a module with the pipeline that fails on it, in the form of MLIR's tools.
+
+The pipeline stands in the metadata of the file, as ``external_resources`` of ``mlir_reproducer``;
+the parser ignores it, and each tool's ``--run-reproducer`` runs it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import OptionError
+from rammer_mlir.passes.instrumentation.base import Instrumentation, WatchedPass
+from rammer_mlir.support.atomic_file import write_atomically
+
+_METADATA = re.compile(r"^\{-#(?P<text>.*)#-\}", re.DOTALL | re.MULTILINE)
+_REPRODUCER = re.compile(r"\bmlir_reproducer\s*:\s*\{(?P<text>.*)", re.DOTALL)
+_PIPELINE = re.compile(r'\bpipeline\s*:\s*(?P<text>"(?:[^"\\]|\\.)*")')
+_VERIFY_EACH = re.compile(r"\bverify_each\s*:\s*(?P<value>true|false)")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The pipeline of a reproducer."""
+
+    pipeline: str
+    verify_each: bool
+
+
+def read_reproducer(text: str) -> Recorded:
+    """Return the pipeline in the metadata of a file.
+
+    Raises:
+        OptionError: if there is none.
+    """
+    metadata = _METADATA.search(text)
+    found = _REPRODUCER.search(metadata["text"]) if metadata is not None else None
+    pipeline = _PIPELINE.search(found["text"]) if found is not None else None
+    if found is None or pipeline is None:
+        raise OptionError(
+            "--run-reproducer: expected external_resources of 'mlir_reproducer' with a pipeline in "
+            "the file's metadata, found none: give a file of --mlir-generate-reproducer, or name "
+            "the passes"
+        )
+    verify_each = _VERIFY_EACH.search(found["text"])
+    return Recorded(json.loads(pipeline["text"]), verify_each is None or verify_each[1] == "true")
+
+
+def with_pipeline(text: str, pipeline: str, *, verify_each: bool) -> str:
+    """Return a module's text as a reproducer of the pipeline."""
+    each = str(verify_each).lower()
+    return (
+        f"{text.rstrip()}\n\n"
+        "{-#\n  external_resources: {\n    mlir_reproducer: {\n"
+        f"      pipeline: {json.dumps(pipeline)},\n"
+        "      disable_threading: true,\n"
+        f"      verify_each: {each}\n    }}\n  }}\n#-}}\n"
+    )
+
+
+@dataclass
+class Reproducer(Instrumentation):
+    """Keeps a file from which the run of a pipeline can be repeated.
+
+    The file is written before the first pass, so that it is there if native code ends the process,
+    and it is removed when all passes have run.
+
+    Attributes:
+        path: of the file.
+        text_of: returns the module as text that can be parsed.
+        verify_each: what the reproducer says of verification between passes.
+        local: begin anew at each pass, so that the file holds the pass that fails alone.
+        keeps: leave the file where it is when all passes have run.
+    """
+
+    path: Path
+    text_of: Callable[[ir.Module], str]
+    verify_each: bool = True
+    local: bool = False
+    keeps: bool = False
+    _is_begun: bool = field(default=False, init=False)
+
+    def before(self, step: WatchedPass, module: ir.Module) -> None:
+        """Write the file, where this is the pass that it begins with."""
+        if self._is_begun and not self.local:
+            return
+        self._is_begun = True
+        pipeline = f"builtin.module({step.text})" if self.local else step.remaining
+        text = with_pipeline(self.text_of(module), pipeline, verify_each=self.verify_each)
+        write_atomically(self.path, text.encode())
+
+    def finish(self) -> None:
+        """Remove the file: no pass failed."""
+        if self._is_begun and not self.keeps:
+            self.path.unlink(missing_ok=True)

@@ -1,0 +1,136 @@
+"""Wall-clock time per pass, as a tree or a list."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.instrumentation.base import Instrumentation, WatchedPass
+
+_RULE = "===" + "-" * 73 + "==="
+
+
+@dataclass
+class _Entry:
+    """A name with its seconds; the entries inside are parts of it."""
+
+    name: str
+    seconds: float = 0.0
+    inside: list[_Entry] = field(default_factory=list["_Entry"])
+
+    def total(self) -> float:
+        return self.seconds + sum(entry.total() for entry in self.inside)
+
+    def child(self, name: str) -> _Entry:
+        """Return the last entry inside if it has the name, else a new one."""
+        if not self.inside or self.inside[-1].name != name:
+            self.inside.append(_Entry(name))
+        return self.inside[-1]
+
+    def leaves(self) -> Iterator[_Entry]:
+        if not self.inside:
+            yield self
+        for entry in self.inside:
+            yield from entry.leaves()
+
+
+class Timing(Instrumentation):
+    """Measures passes, with their verification, and phases around them."""
+
+    def __init__(self) -> None:
+        """Start the clock."""
+        self._begin = time.perf_counter()
+        self._root = _Entry("root")
+        self._start = 0.0
+
+    def before(self, step: WatchedPass, module: ir.Module) -> None:
+        """Start the clock of a pass."""
+        self._start = time.perf_counter()
+
+    def after(self, step: WatchedPass, module: ir.Module) -> None:
+        """Add the time of a pass."""
+        entry = self._root
+        *operations, leaf = _levels(step.text)
+        for operation in operations:
+            entry = entry.child(f"'{operation}' Pipeline")
+        entry.inside.append(_Entry(leaf, time.perf_counter() - self._start))
+
+    def failed(self, step: WatchedPass, module: ir.Module) -> None:
+        """Add the time of a pass that failed."""
+        self.after(step, module)
+
+    @contextmanager
+    def measure(self, name: str) -> Generator[None]:
+        """Add the time of the ``with`` block, a phase outside of the passes."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._root.inside.append(_Entry(name, time.perf_counter() - start))
+
+    def report(self, *, display: str = "tree", form: str = "text") -> str:
+        """Return the times.
+
+        Args:
+            display: ``tree`` in the order of the pipeline, or ``list`` with one line per name, the
+                slowest first.
+            form: ``text``, or ``json`` with the same entries.
+        """
+        whole = time.perf_counter() - self._begin
+        entries = _as_list(self._root) if display == "list" else list(_as_tree(self._root, 0))
+        rest = max(whole - self._root.total(), 0.0)
+        rows = [*entries, (0, "Rest", rest), (0, "Total", whole)]
+        if form == "json":
+            return _as_json(rows, whole)
+        lines = [_line(depth, name, seconds, whole) for depth, name, seconds in rows]
+        title = "... Execution time report ...".center(len(_RULE)).rstrip()
+        head = [_RULE, title, _RULE, f"  Total Execution Time: {whole:.4f} seconds", ""]
+        return "\n".join([*head, "  ----Wall Time----  ----Name----", *lines])
+
+
+_Row = tuple[int, str, float]
+
+
+def _levels(text: str) -> list[str]:
+    """Return the names of the operations around a pass, and the pass with its options."""
+    levels: list[str] = []
+    while "(" in text.partition("{")[0]:
+        operation, _, rest = text.partition("(")
+        levels.append(operation)
+        text = rest[: rest.rindex(")")]
+    return [*levels, text]
+
+
+def _as_tree(entry: _Entry, depth: int) -> Iterator[_Row]:
+    for inside in entry.inside:
+        yield depth, inside.name, inside.total()
+        yield from _as_tree(inside, depth + 1)
+
+
+def _as_list(root: _Entry) -> list[_Row]:
+    seconds: dict[str, float] = {}
+    for leaf in root.leaves():
+        if leaf is not root:
+            seconds[leaf.name] = seconds.get(leaf.name, 0.0) + leaf.seconds
+    slowest_first = sorted(seconds.items(), key=lambda item: -item[1])
+    return [(0, name, spent) for name, spent in slowest_first]
+
+
+def _as_json(rows: Iterable[_Row], whole: float) -> str:
+    entries = [
+        {
+            "depth": depth,
+            "name": name,
+            "wall": {"duration": seconds, "percentage": 100 * seconds / whole},
+        }
+        for depth, name, seconds in rows
+    ]
+    return json.dumps(entries, indent=1)
+
+
+def _line(depth: int, name: str, seconds: float, whole: float) -> str:
+    return f"  {seconds:8.4f} ({seconds / whole:6.1%})  {'  ' * depth}{name}"

@@ -1,0 +1,216 @@
+"""Checks a textual pipeline and cuts it into steps: our passes, and MLIR's between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from rammer_mlir.bindings import ir, passmanager
+from rammer_mlir.errors import OptionError, PassError
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.mlir_pass_names import MLIR_PASS_NAMES
+from rammer_mlir.passes.options import create_pass, describe_options
+from rammer_mlir.passes.pipeline import PipelineNode, fail, parse_pipeline
+from rammer_mlir.passes.registry import (
+    EXTENSION_PASSES,
+    PASSES,
+    close_name,
+    is_unknown_to_mlir,
+)
+
+_RESTRICTED = re.compile(r"restricted to '([\w.]+)'")
+_ANCHOR = re.compile(r"[\w.]+\((.*)\)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One of our passes, or (``own`` is None) passes of MLIR's.
+
+    ``text`` is the step as it stands in the pipeline, without the outermost operation; ``anchor``
+    is the name of that operation.
+    """
+
+    text: str
+    own: Pass | None
+    anchor: str = "builtin.module"
+
+    @property
+    def pipeline(self) -> str:
+        """Return the step as a whole pipeline."""
+        return f"{self.anchor}({self.text})"
+
+    @property
+    def argument(self) -> str:
+        """Return the name of its first pass, without options."""
+        return self.text.rpartition("(")[2].partition("{")[0].partition(",")[0].rstrip(")")
+
+
+def plan_pipeline(
+    text: str, passes: Sequence[type[Pass]] = PASSES, *, leaf_by_leaf: bool = False
+) -> list[Step]:
+    """Return the steps of a pipeline; a context has to be active.
+
+    Args:
+        text: the pipeline; our passes may only stand directly in ``builtin.module(...)``.
+        passes: the passes written in Python that the text may name, besides registered ones.
+        leaf_by_leaf: give each pass of MLIR's a step of its own.
+
+    Raises:
+        PassError: with the column, if it is malformed, or a pass or an option is unknown.
+    """
+    return _Planner(passes).plan(parse_pipeline(text), leaf_by_leaf=leaf_by_leaf)
+
+
+def check_pipeline(text: str, *, passes: Sequence[type[Pass]] = PASSES) -> None:
+    """Raise the PassError that ``run_pipeline`` would raise for the text alone."""
+    with ir.Context():
+        plan_pipeline(text, passes)
+
+
+def pipeline_of_flags(flags: Iterable[tuple[str, str]]) -> str:
+    """Return the pipeline of passes given as (name, options), each nested where it can run."""
+    with ir.Context():
+        texts = [_nested(f"{name}{{{options}}}" if options else name) for name, options in flags]
+    return f"builtin.module({','.join(texts)})"
+
+
+def expanded_pipeline(text: str, *, passes: Sequence[type[Pass]] = PASSES) -> str:
+    """Return a pipeline with the values of all options, a top-level pass per line.
+
+    Raises:
+        PassError: as ``plan_pipeline``.
+    """
+    root = parse_pipeline(text).name
+    with ir.Context():
+        lines = [_expanded(step) for step in plan_pipeline(text, passes, leaf_by_leaf=True)]
+    body = ",\n  ".join(lines)
+    return f"{root}(\n  {body}\n)" if lines else f"{root}()"
+
+
+def close_pass_name(name: str, own: Iterable[str]) -> str | None:
+    """Return the pass, ours or MLIR's, whose name is most like ``name``, if any is."""
+    return close_name(name, (*own, *EXTENSION_PASSES.names(), *MLIR_PASS_NAMES))
+
+
+def is_pass_of_mlir(text: str) -> bool:
+    """Whether MLIR knows the pass, whatever its options are."""
+    try:
+        with ir.Context():
+            passmanager.PassManager.parse(f"any({text})")
+    except ValueError as error:
+        return not is_unknown_to_mlir(error)
+    return True
+
+
+def _expanded(step: Step) -> str:
+    if step.own is not None:
+        options = describe_options(type(step.own), step.own)
+        return f"{step.own.name}{{{options}}}" if options else step.own.name
+    match = _ANCHOR.fullmatch(str(passmanager.PassManager.parse(step.pipeline)))
+    return match[1] if match is not None else step.text
+
+
+def _nested(text: str) -> str:
+    try:
+        passmanager.PassManager.parse(f"builtin.module({text})")
+    except ValueError as error:
+        if match := _RESTRICTED.search(str(error)):
+            return f"{match[1]}({text})"
+    return text
+
+
+class _Planner:
+    """Cuts pipelines into our passes and maximal runs of MLIR's between them."""
+
+    def __init__(self, passes: Sequence[type[Pass]]) -> None:
+        self._own = {kind.name: kind for kind in passes}
+
+    def plan(self, root: PipelineNode, *, leaf_by_leaf: bool) -> list[Step]:
+        for leaf in root.leaves():
+            self._check_known(leaf)
+        steps: list[Step] = []
+        children = root.children or ()
+        for is_own, nodes in groupby(children, key=lambda node: node.name in self._own):
+            if is_own:
+                steps.extend(Step(node.text, self._create(node, root)) for node in nodes)
+                continue
+            texts: list[str] = []
+            for node in nodes:
+                self._refuse_nested(node)
+                _check_nesting(node, root)
+                texts.extend(_each_leaf(node) if leaf_by_leaf else [node.text])
+            runs = texts if leaf_by_leaf else [",".join(texts)]
+            steps.extend(Step(run, None, root.name) for run in runs)
+        return steps
+
+    def _create(self, node: PipelineNode, root: PipelineNode) -> Pass:
+        if node.children is not None:
+            fail(node.column, f"'{node.name}' is a pass and cannot hold a nested pipeline")
+        if root.name != "builtin.module":
+            fail(
+                node.column,
+                f"expected '{node.name}' in 'builtin.module', found it in '{root.name}'",
+            )
+        try:
+            return create_pass(self._own[node.name], node.options)
+        except PassError as error:
+            fail(node.column, str(error))
+
+    def _refuse_nested(self, node: PipelineNode) -> None:
+        for leaf in node.leaves():
+            if leaf.name in self._own:
+                fail(
+                    leaf.column,
+                    f"expected '{leaf.name}' directly in 'builtin.module', "
+                    f"found it in '{node.name}'",
+                )
+
+    def _check_known(self, leaf: PipelineNode) -> None:
+        """Refuse a pass that is neither ours, nor registered, nor MLIR's, nor of a package."""
+        if leaf.name in self._own:
+            return
+        registered = EXTENSION_PASSES.known(leaf.name)
+        if registered is not None:
+            self._own[leaf.name] = registered
+            return
+        try:
+            passmanager.PassManager.parse(f"any({leaf.text})")
+        except ValueError as error:
+            if is_unknown_to_mlir(error):
+                self._own[leaf.name] = self._of_package(leaf)
+                return
+            message = _lines(error)[0].removeprefix("<Pass-Options-Parser>: ")
+            fail(leaf.column, f"'{leaf.name}': {message}")
+
+    def _of_package(self, leaf: PipelineNode) -> type[Pass]:
+        try:
+            found = EXTENSION_PASSES.find(leaf.name)
+        except OptionError as error:
+            fail(leaf.column, str(error))
+        if found is None:
+            close = close_pass_name(leaf.name, self._own)
+            hint = f", did you mean '{close}'?" if close else ": see --list-passes"
+            fail(leaf.column, f"unknown pass '{leaf.name}'{hint}")
+        return found
+
+
+def _check_nesting(node: PipelineNode, root: PipelineNode) -> None:
+    try:
+        passmanager.PassManager.parse(f"{root.name}({node.text})")
+    except ValueError as error:
+        fail(node.column, f"'{node.text}' cannot run here: {_lines(error)[0]}")
+
+
+def _each_leaf(node: PipelineNode) -> Iterator[str]:
+    if node.children is None:
+        yield node.text
+        return
+    for child in node.children:
+        for text in _each_leaf(child):
+            yield f"{node.name}({text})"
+
+
+def _lines(error: ValueError) -> list[str]:
+    return [line for line in str(error).splitlines() if line.strip()] or ["it cannot be parsed"]

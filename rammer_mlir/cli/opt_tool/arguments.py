@@ -1,0 +1,87 @@
+"""The command line as LLVM's tools take it, brought into the form that `argparse` reads.
+
+Options have one dash or two, switches take ``=true`` and ``=false``, and an optional value stands
+behind ``=`` only, because what follows is the input.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rammer_mlir.errors import OptionError
+
+OFF = "no-"
+"""Prefix of the option that turns a switch off again; it is not shown."""
+
+_TRUE, _FALSE = ("true", "TRUE", "1"), ("false", "FALSE", "0")
+
+
+def add_switch(
+    parser: argparse.ArgumentParser, name: str, help_text: str, *, default: bool | None = False
+) -> None:
+    """Add an option that is on or off: ``--NAME``, ``--NAME=true`` or ``--NAME=false``."""
+    place: Any = name.replace("-", "_")
+    parser.add_argument(
+        f"--{name}", dest=place, action="store_true", default=default, help=help_text
+    )
+    parser.add_argument(
+        f"--{OFF}{name}", dest=place, action="store_false", default=default, help=argparse.SUPPRESS
+    )
+
+
+def normalized(
+    arguments: Sequence[str], parser: argparse.ArgumentParser, bare_values: Mapping[str, str]
+) -> list[str]:
+    """Return the arguments with two dashes before long options, and values where they belong.
+
+    Args:
+        arguments: without the program's name.
+        parser: with all options that are no passes.
+        bare_values: for options whose value is optional, the value without ``=``.
+
+    Raises:
+        OptionError: if a switch has another value than true or false.
+    """
+    known = parser._option_string_actions  # pyright: ignore[reportPrivateUsage]
+    return list(_normalized(arguments, known, bare_values))
+
+
+def _normalized(
+    arguments: Sequence[str],
+    known: Mapping[str, argparse.Action],
+    bare_values: Mapping[str, str],
+) -> Iterator[str]:
+    is_value = False
+    for argument in arguments:
+        if is_value or not argument.startswith("-") or not argument.strip("-"):
+            is_value = False
+            yield argument
+            continue
+        name, equals, value = argument.lstrip("-").partition("=")
+        flag = f"-{name}" if len(name) == 1 else f"--{name}"
+        action = known.get(flag)
+        if len(name) == 1 and equals:
+            yield from (flag, value)
+            continue
+        if action is None:
+            yield f"--{name}{equals}{value}" if len(name) > 1 else argument
+            continue
+        if action.nargs == 0 and equals:
+            yield _switched(name, value)
+            continue
+        if not equals and name in bare_values:
+            yield f"{flag}={bare_values[name]}"
+            continue
+        # An argument after an option that takes one is its value, whatever it begins with.
+        is_value = action.nargs != 0 and not equals
+        yield f"{flag}{equals}{value}"
+
+
+def _switched(name: str, value: str) -> str:
+    if value in _TRUE:
+        return f"--{name}"
+    if value in _FALSE:
+        return f"--{OFF}{name}"
+    raise OptionError(f"--{name}: expected true or false, found '{value}'")

@@ -1,0 +1,95 @@
+"""Diagnostics as MLIR's tools print them: the place, the message, the line of source, a caret."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TextIO
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.cli.opt_tool.diagnostics import UNNAMED, Diagnostic, Place, of_error
+from rammer_mlir.errors import RammerError
+from rammer_mlir.passes.manager import MlirError
+
+_COLORS = {"error": "\x1b[0;1;31m", "warning": "\x1b[0;1;35m", "remark": "\x1b[0;1;34m"}
+_NOTE, _BOLD, _CARET, _PLAIN = "\x1b[0;1;30m", "\x1b[1m", "\x1b[0;1;32m", "\x1b[0m"
+_SHOWN_OPERATION = "see current operation: "
+_LONGEST_LINE = 200
+"""Characters of a line of source that are shown; constants may take thousands."""
+
+
+@dataclass(frozen=True)
+class DiagnosticPrinter:
+    """Prints diagnostics on standard error.
+
+    Attributes:
+        name: of the input, in place of that of text without a file.
+        text: the input, from which lines are shown.
+        color: whether to print in color; None to do so on a terminal.
+        notes: whether to print notes.
+        operations: whether to print the operation of a diagnostic, a note of MLIR's.
+    """
+
+    name: str
+    text: str
+    color: bool | None = None
+    notes: bool = True
+    operations: bool = True
+
+    def report(self, error: RammerError | ir.MLIRError) -> None:
+        """Print all diagnostics of an error."""
+        self.print(of_error(error))
+        if isinstance(error, MlirError) and error.diagnostics and self.notes:
+            self.print([Diagnostic("note", Place(), error.what)])
+
+    def print(self, found: Iterable[Diagnostic]) -> None:
+        """Print diagnostics in order."""
+        stream = sys.stderr
+        for diagnostic in found:
+            if self._is_shown(diagnostic):
+                print(self._text(diagnostic, self._is_colored(stream)), file=stream)
+
+    def named(self, place: Place) -> Place:
+        """Return a place with the input's name, if its file has none."""
+        return replace(place, file=self.name) if place.file == UNNAMED else place
+
+    def _is_shown(self, diagnostic: Diagnostic) -> bool:
+        if diagnostic.kind != "note":
+            return True
+        is_operation = diagnostic.message.startswith(_SHOWN_OPERATION)
+        return self.notes and (self.operations or not is_operation)
+
+    def _is_colored(self, stream: TextIO) -> bool:
+        return stream.isatty() if self.color is None else self.color
+
+    def _text(self, diagnostic: Diagnostic, is_colored: bool) -> str:
+        place = self.named(diagnostic.place)
+        where = ":".join(str(part) for part in (place.file, place.line, place.column) if part)
+        prefix = f"{where}: " if place.line else ""
+        kind, message = f"{diagnostic.kind}: ", _printable(diagnostic.message)
+        if is_colored:
+            color = _COLORS.get(diagnostic.kind, _NOTE)
+            prefix, kind = f"{_BOLD}{prefix}{_PLAIN}", f"{color}{kind}{_PLAIN}"
+            message = f"{_BOLD}{message}{_PLAIN}"
+        return f"{prefix}{kind}{message}{self._source(place, is_colored)}"
+
+    def _source(self, place: Place, is_colored: bool) -> str:
+        """Return the place's line with a caret below it, if it is in the input."""
+        lines = self.text.split("\n")
+        if place.file != self.name or not place.column or not 0 < place.line <= len(lines):
+            return ""
+        line = lines[place.line - 1].rstrip()
+        if len(line) > _LONGEST_LINE:
+            return ""
+        # Tabs stay, so that the caret is below its character.
+        blanks = "".join("\t" if c == "\t" else " " for c in line[: place.column - 1])
+        caret = f"{_CARET}^{_PLAIN}" if is_colored else "^"
+        return f"\n{_printable(line)}\n{blanks}{caret}"
+
+
+def _printable(text: str) -> str:
+    """Escape what commands a terminal; names come from the input."""
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
+    )

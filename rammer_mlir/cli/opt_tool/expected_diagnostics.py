@@ -1,0 +1,113 @@
+"""``--verify-diagnostics``: comments that say which diagnostics the input must cause, and where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rammer_mlir.cli.opt_tool.diagnostics import UNNAMED, Diagnostic, Place
+from rammer_mlir.errors import OptionError
+
+_HEAD = re.compile(
+    r"expected-(?P<kind>error|warning|remark|note)(?P<regex>-re)?"
+    r"\s*(?:@(?P<where>[+-]\d+|above|below|unknown))?\s*(?=\{\{)"
+)
+_TEXT = re.compile(r"\{\{(?P<text>.*)\}\}")
+_REGEX_PART = re.compile(r"\{\{(.*?)\}\}")
+
+
+@dataclass(frozen=True)
+class _Expected:
+    kind: str
+    line: int
+    text: str
+    pattern: re.Pattern[str] | None
+    place: Place
+
+    def matches(self, found: Diagnostic) -> bool:
+        if (self.kind, self.line) != (found.kind, found.place.line):
+            return False
+        if self.pattern is not None:
+            return self.pattern.search(found.message) is not None
+        return self.text in found.message
+
+
+def mismatches(
+    text: str, found: Sequence[Diagnostic], *, only_expected: bool = False
+) -> list[Diagnostic]:
+    """Compare diagnostics with the comments of the text that caused them.
+
+    A note need not be expected; everything else must be, exactly once. In ``expected-error-re``,
+    what stands in ``{{...}}`` inside of the text is a regular expression, and the rest is plain.
+
+    Args:
+        text: with the comments.
+        found: the diagnostics.
+        only_expected: accept diagnostics that no comment expects.
+
+    Returns:
+        An error for each diagnostic that was not expected, and for each that is missing.
+
+    Raises:
+        OptionError: if a comment's regular expression is malformed.
+    """
+    expected = list(_expected(text))
+    errors: list[Diagnostic] = []
+    for diagnostic in found:
+        match = next((entry for entry in expected if entry.matches(diagnostic)), None)
+        if match is not None:
+            expected.remove(match)
+        elif diagnostic.kind != "note" and not only_expected:
+            message = f"unexpected {diagnostic.kind}: {diagnostic.message}"
+            errors.append(Diagnostic("error", diagnostic.place, message))
+    for missing in expected:
+        message = f'expected {missing.kind} "{missing.text}" was not produced'
+        errors.append(Diagnostic("error", missing.place, message))
+    return errors
+
+
+def _pattern(given: str, line: int) -> re.Pattern[str]:
+    parts = _REGEX_PART.split(given)
+    # Every second part stood in braces.
+    text = "".join(f"(?:{p})" if i % 2 else re.escape(p) for i, p in enumerate(parts))
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise OptionError(
+            f"line {line}: expected a regular expression in {{{{...}}}}, found '{given}' ({error})"
+        ) from error
+
+
+def _expected(text: str) -> Iterator[_Expected]:
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        heads = list(_HEAD.finditer(line))
+        for index, head in enumerate(heads):
+            end = heads[index + 1].start() if index + 1 < len(heads) else len(line)
+            # The text ends at the last braces of the line, or before the next comment in it.
+            body = _TEXT.match(line, head.end(), end)
+            if body is None:
+                continue
+            yield _Expected(
+                head["kind"],
+                _line(head["where"], number, lines),
+                body["text"],
+                _pattern(body["text"], number) if head["regex"] else None,
+                Place(UNNAMED, number, head.start() + 1),
+            )
+
+
+def _line(where: str | None, number: int, lines: list[str]) -> int:
+    if where is None:
+        return number
+    if where == "unknown":
+        return 0
+    if where in ("above", "below"):
+        # Designators in consecutive lines refer to the same line of code.
+        step = 1 if where == "below" else -1
+        number += step
+        while 0 < number <= len(lines) and _HEAD.search(lines[number - 1]):
+            number += step
+        return number
+    return number + int(where)

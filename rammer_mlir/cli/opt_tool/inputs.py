@@ -1,0 +1,136 @@
+"""The input of ``rammer-opt``: parts of a text, bytecode, or an imported ONNX model."""
+
+from __future__ import annotations
+
+import argparse
+
+from rammer_mlir import dialects
+from rammer_mlir.bindings import ir, irdl
+from rammer_mlir.cli.common import STREAM, read_input
+from rammer_mlir.cli.model_options import parse_dims, parse_shapes, single_sizes, source_of
+from rammer_mlir.cli.opt_tool.diagnostics import UNNAMED
+from rammer_mlir.errors import OptionError
+from rammer_mlir.programs.dimensions import COMMAND_LINE
+from rammer_mlir.support.log import logged_seconds
+
+_BYTECODE = b"ML\xefR"
+_ONNX = b"\x08"  # the first field of a ModelProto; no IR begins with this control character
+
+Chunk = str | bytes
+"""The text of a module, with its line numbers in the file, or a module's bytecode."""
+
+
+def input_name(options: argparse.Namespace) -> str:
+    """Return the name of the input in diagnostics."""
+    name: str = options.input
+    return "<stdin>" if name == STREAM else name
+
+
+def read_chunks(options: argparse.Namespace) -> list[Chunk]:
+    """Return the modules of the input.
+
+    Raises:
+        OptionError: if the input cannot be read, or is nothing that can be.
+        RammerError: if an ONNX model cannot be imported.
+    """
+    data = read_input(options.input)
+    if data.startswith(_BYTECODE):
+        return [data]
+    if options.input.endswith(".onnx") or data.startswith(_ONNX):
+        return [_imported(options, data)]
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise OptionError(
+            f"'{options.input}': expected MLIR text, MLIR bytecode or an ONNX model, found neither"
+        ) from None
+    return [text] if options.split_input_file is None else _split(text, options.split_input_file)
+
+
+def _imported(options: argparse.Namespace, data: bytes) -> bytes:
+    from rammer_mlir.frontends.onnx import import_model
+
+    source = source_of(options, data if options.input == STREAM else options.input)
+    dims = single_sizes(parse_dims(options.dim), "for IR of static shapes")
+    shapes = parse_shapes(options.shape)
+    with logged_seconds("import"):
+        return import_model(source, shapes=shapes, dims=dims, wording=COMMAND_LINE).bytecode
+
+
+def _split(text: str, marker: str) -> list[Chunk]:
+    chunks: list[Chunk] = []
+    part: list[str] = []
+    for number, line in enumerate(text.split("\n")):
+        if line.startswith(marker):
+            chunks.append("\n".join(part))
+            part = [""] * (number + 1)  # lines keep their numbers
+        else:
+            part.append(line)
+    return [*chunks, "\n".join(part)]
+
+
+def load_irdl(file: str, context: ir.Context) -> None:
+    """Load the dialects that a file defines in IRDL.
+
+    Raises:
+        OptionError: if it cannot be read, or defines none.
+    """
+    data = read_input(file)
+    try:
+        with context:
+            irdl.load_dialects(ir.Module.parse(data.decode()))
+    except (ir.MLIRError, UnicodeDecodeError, ValueError, RuntimeError) as error:
+        found = str(error).strip().splitlines()[-1]
+        raise OptionError(f"--irdl-file: '{file}': expected IRDL, found: {found}") from error
+
+
+def parse_chunk(chunk: Chunk, *, implicit_module: bool) -> ir.Module:
+    """Parse a module into the current context.
+
+    Raises:
+        AssemblyError: where text is not in the readable form of the dialect.
+        MLIRError: if MLIR or a verifier refuses it.
+        OptionError: if there is no module, and it must not be added.
+    """
+    module = dialects.parse(chunk)
+    if not implicit_module and not _has_location(module):
+        raise OptionError(
+            "--no-implicit-module: expected one 'builtin.module' as top-level operation, found "
+            "others; write 'module { ... }' around them"
+        )
+    return module
+
+
+def _has_location(module: ir.Module) -> bool:
+    """Whether the module stands in the source: one that the parser adds is at line 0."""
+    location = module.operation.location
+    return not isinstance(location, ir.FileLineColLoc) or location.start_line > 0
+
+
+def name_locations(module: ir.Module, name: str) -> None:
+    """Write the file's name into the locations of a module that was parsed from memory."""
+
+    def rename(op: ir.Operation) -> ir.WalkResult:
+        found = _named(op.location, name)
+        if found is not None:
+            op.location = found
+        for region in op.regions:
+            for block in region.blocks:
+                for argument in block.arguments:
+                    found = _named(argument.location, name)
+                    if found is not None:
+                        argument.set_location(found)
+        return ir.WalkResult.ADVANCE
+
+    with module.context:
+        module.operation.walk(rename)
+
+
+def _named(location: ir.Location, name: str) -> ir.Location | None:
+    """Return a location of a file without a name with its name, None for others."""
+    if isinstance(location, ir.FileLineColLoc) and location.filename == UNNAMED:
+        return ir.Location.file(name, location.start_line, location.start_col)
+    if isinstance(location, ir.NameLoc):
+        child = _named(location.child_loc, name)
+        return None if child is None else ir.NameLoc.get(location.name_str, child)
+    return None

@@ -1,0 +1,122 @@
+"""Modules as ``rammer-opt`` writes them: text in the form that was asked for, or bytecode."""
+
+from __future__ import annotations
+
+import argparse
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rammer_mlir import dialects
+from rammer_mlir.bindings import ir
+from rammer_mlir.cli.opt_tool.diagnostics import UNNAMED
+from rammer_mlir.cli.opt_tool.inputs import name_locations
+from rammer_mlir.errors import OptionError, PassError
+from rammer_mlir.lowering.cpu.rtask_lower_to_cpu import MACHINE, machine_of
+from rammer_mlir.lowering.llvm.codegen import emit_object, to_llvm_ir
+
+
+@dataclass(frozen=True)
+class ModuleWriter:
+    """Writes modules in the form that options ask for; ``name`` is the input's."""
+
+    options: argparse.Namespace
+    name: str
+
+    def text(self, module: ir.Module, *, is_verified: bool = False) -> str:
+        """Return the module as text, in the generic form if it is not valid."""
+        options = self.options
+        shows_locations = options.mlir_print_debuginfo or options.mlir_pretty_debuginfo
+        if shows_locations and self.name != UNNAMED:
+            name_locations(module, self.name)
+        if options.print_rtask_segments:
+            return dialects.portable_asm(module, enable_debug_info=shows_locations)
+        flags: dict[str, Any] = {
+            "enable_debug_info": shows_locations,
+            "pretty_debug_info": options.mlir_pretty_debuginfo,
+            "use_local_scope": options.mlir_print_local_scope,
+            "use_name_loc_as_prefix": options.mlir_use_nameloc_as_prefix,
+            "skip_regions": options.mlir_print_skip_regions,
+            "large_elements_limit": options.mlir_elide_elementsattrs_if_larger,
+            "large_resource_limit": options.mlir_elide_resource_strings_if_larger,
+            "assume_verified": is_verified,
+        }
+        all_generic: bool = options.mlir_print_op_generic
+        if all_generic or options.print_rtask_generic:
+            generic: str = module.operation.get_asm(
+                False, print_generic_op_form=all_generic, **flags
+            )
+            return generic
+        return dialects.get_asm(module, **flags)
+
+    def content(self, module: ir.Module) -> bytes:
+        """Return the bytes of the output, for a module that is valid.
+
+        Raises:
+            OptionError: if there is no such version of bytecode.
+            TargetError: if it cannot be translated to LLVM IR, or compiled.
+        """
+        if self.options.emit_object:
+            return object_of(module)
+        if self.options.emit_llvm_ir:
+            return to_llvm_ir(module).encode()
+        if not self.options.emit_bytecode:
+            return f"{self.text(module, is_verified=True).rstrip()}\n".encode()
+        name_locations(module, self.name)
+        return bytecode_of(module, self.options.emit_bytecode_version)
+
+
+def bytecode_of(module: ir.Module, version: int | None = None) -> bytes:
+    """Return a module's bytecode.
+
+    Raises:
+        OptionError: if there is no such version.
+    """
+    buffer = io.BytesIO()
+    try:
+        module.operation.write_bytecode(buffer, version)
+    except (ValueError, ir.MLIRError) as error:
+        found = " ".join(str(error).split())
+        raise OptionError(f"--emit-bytecode-version: {version}: {found}") from error
+    return buffer.getvalue()
+
+
+def object_of(module: ir.Module) -> bytes:
+    """Compile a module for the processor that it was lowered for, or this one.
+
+    Raises:
+        TargetError: if it holds what is not in the LLVM dialect.
+    """
+    attributes = module.operation.attributes
+    name = ir.StringAttr(attributes[MACHINE]).value if MACHINE in attributes else ""
+    return emit_object(to_llvm_ir(module), machine_of(name))
+
+
+def reproducible_text(module: ir.Module) -> str:
+    """Return a module as text with locations, which can be parsed again."""
+    return dialects.get_asm(module, enable_debug_info=True)
+
+
+def check_roundtrip(module: ir.Module, new_context: Callable[[], ir.Context]) -> None:
+    """Check that the module's text and its bytecode are read back as the same module.
+
+    Each is read into a context of its own: in the module's, resources would get other names.
+
+    Raises:
+        PassError: naming the first line that differs.
+        MLIRError: if what was written cannot be read.
+    """
+    expected = dialects.get_asm(module, enable_debug_info=True)
+    forms = {"text": expected, "bytecode": bytecode_of(module)}
+    for form, written in forms.items():
+        with new_context():
+            found = dialects.get_asm(dialects.parse(written), enable_debug_info=True)
+        if found == expected:
+            continue
+        pairs = zip(expected.splitlines(), found.splitlines(), strict=False)
+        first = next((pair for pair in pairs if pair[0] != pair[1]), ("more lines", "fewer"))
+        raise PassError(
+            f"--verify-roundtrip: {form}: expected '{first[0].strip()}', found "
+            f"'{first[1].strip()}': report it"
+        )
