@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from rammer_mlir.dialects.rtask import get_asm, parse, register
+from rammer_mlir.dialects.rtask import get_asm, irdl_text, parse, portable_asm, register
 
-__all__ = ["get_asm", "parse", "register"]
+__all__ = ["get_asm", "irdl_text", "parse", "portable_asm", "register"]

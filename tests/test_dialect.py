@@ -248,3 +248,29 @@ def test_every_diagnostic_has_a_case() -> None:
     known = rules()
     assert len(known) > 20
     assert [rule for rule in known if rule not in cases] == [NO_MODULE]
+
+
+MANY = """
+from rammer_mlir import dialects
+from rammer_mlir.bindings import ir
+kernel = (
+    "func.func private @k{n}(%a: tensor<4xf32>) -> tensor<4xf32> {{ "
+    "return %a : tensor<4xf32> }}"
+)
+caller = (
+    "func.func private @m{n}(%a: tensor<4xf32>) -> tensor<4xf32> {{ "
+    "%r = rtask.operator @k{n}(%a) : (tensor<4xf32>) -> tensor<4xf32> "
+    "return %r : tensor<4xf32> }}"
+)
+text = "\\n".join(form.format(n=n) for n in range(50) for form in (kernel, caller))
+context = ir.Context()
+dialects.register(context)
+context.enable_multithreading(True)
+with context:
+    dialects.parse(text)
+"""
+
+
+def test_multithreading_that_a_host_turns_on_again_does_not_hang_parsing() -> None:
+    done = subprocess.run([sys.executable, "-c", MANY], cwd=ROOT, timeout=60, check=False)
+    assert done.returncode == 0

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 
-from rammer_mlir.bindings import ir
+from rammer_mlir.bindings import ir, stablehlo
 from rammer_mlir.dialects.rtask.accesses import Access, read_accesses
 from rammer_mlir.dialects.rtask.assembly import get_asm, parse
 from rammer_mlir.dialects.rtask.barrier_op import BarrierOp
 from rammer_mlir.dialects.rtask.dialect import RTask
 from rammer_mlir.dialects.rtask.external import External, read_external
+from rammer_mlir.dialects.rtask.irdl_form import irdl_text, portable_asm
 from rammer_mlir.dialects.rtask.kernel_op import KernelOp
 from rammer_mlir.dialects.rtask.module_op import ModuleOp
 from rammer_mlir.dialects.rtask.operator_op import OperatorOp
@@ -40,6 +41,8 @@ def register(context: ir.Context) -> None:
             return
         with context, ir.Location.unknown(context):
             RTask.load()
+        if stablehlo is not None:  # so that its text parses
+            stablehlo.register_dialect(context, load=False)
 
 
 __all__ = [
@@ -55,7 +58,9 @@ __all__ = [
     "RunOp",
     "VeuOp",
     "get_asm",
+    "irdl_text",
     "parse",
+    "portable_asm",
     "read_accesses",
     "read_external",
     "register",

@@ -46,8 +46,13 @@ def verified_with_segments(op: ir.Operation, check: Callable[[ir.Operation], Non
                     op, f"at most {MOST_VALUES} {what}", len(values), "the dialect has no more"
                 )
         check(op)
-        for key, values in zip(_SEGMENTS, (op.operands, op.results), strict=True):
-            sizes = [1] * len(values) + [0] * (MOST_VALUES - len(values))
-            op.attributes[key] = ir.DenseI32ArrayAttr.get(sizes, op.context)
+        write_segments(op)
 
     return verified(checks)
+
+
+def write_segments(op: ir.Operation) -> None:
+    """Write the attributes that IRDL's verifier asks for."""
+    for key, values in zip(_SEGMENTS, (op.operands, op.results), strict=True):
+        sizes = [1] * len(values) + [0] * (MOST_VALUES - len(values))
+        op.attributes[key] = ir.DenseI32ArrayAttr.get(sizes, op.context)

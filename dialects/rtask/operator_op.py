@@ -2,18 +2,20 @@
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.diagnostics import Broken, integer, module_of, symbols
+from rammer_mlir.dialects.rtask.effects import BufferEffects
 from rammer_mlir.dialects.rtask.functions import check_types, find_function, is_kernel, signature
 from rammer_mlir.dialects.rtask.mixed_types import MixedTypesOp, verified_with_segments
 
 OPERATOR_ID = "operator_id"
 
 
-class OperatorOp(MixedTypesOp, name="operator"):
+class OperatorOp(MixedTypesOp, name="operator", traits=[BufferEffects]):
     """An rOperator: a set of independent, equal rTasks (RAMMER section 3.1).
 
     On tensors it has operands and results; ``kernels`` names its computation on whole tensors, or,
     once tiled, its candidate rKernels. On memrefs it has no results, writes into its last operands
-    and carries ``operator_id``, a number that its ``rtask.run``s repeat.
+    and carries ``operator_id``, a number that its ``rtask.run``s repeat. On tensors it has no
+    effects until ``rtask-insert-copies``; on memrefs it reads and writes its operands.
     """
 
     kernels: ir.ArrayAttr

@@ -2,10 +2,11 @@
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.diagnostics import inside, integer, symbol
+from rammer_mlir.dialects.rtask.effects import BufferEffects
 from rammer_mlir.dialects.rtask.mixed_types import MixedTypesOp, verified_with_segments
 
 
-class RunOp(MixedTypesOp, name="run"):
+class RunOp(MixedTypesOp, name="run", traits=[BufferEffects]):
     """Run the rTasks ``first``, ``first + 1``, ... (``count`` of them) of an rKernel in order.
 
     ``operator_id`` tells which rOperator they are part of; the operands are its buffers. The

@@ -31,6 +31,10 @@ def parse(text: str | bytes, context: ir.Context | None = None) -> ir.Module:
         from rammer_mlir.dialects.rtask.assembly.parser import to_generic
 
         text = to_generic(text)
+    # With threads, MLIR's verification of the module would wait for our verifiers for ever.
+    used = context or ir.Context.current
+    if used is not None:
+        used.enable_multithreading(False)
     return ir.Module.parse(text, context)
 
 
@@ -38,6 +42,10 @@ def get_asm(
     module: ir.Module | ir.Operation | ir.OpView,
     *,
     enable_debug_info: bool = False,
+    pretty_debug_info: bool = False,
+    use_local_scope: bool = False,
+    use_name_loc_as_prefix: bool = False,
+    skip_regions: bool = False,
     large_elements_limit: int | None = None,
     large_resource_limit: int | None = None,
     assume_verified: bool = False,
@@ -50,6 +58,10 @@ def get_asm(
     """
     text: str = module.operation.get_asm(
         enable_debug_info=enable_debug_info,
+        pretty_debug_info=pretty_debug_info,
+        use_local_scope=use_local_scope,
+        use_name_loc_as_prefix=use_name_loc_as_prefix,
+        skip_regions=skip_regions,
         large_elements_limit=large_elements_limit,
         large_resource_limit=large_resource_limit,
         assume_verified=assume_verified,
