@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.ir.entry import COMPOSITE
 from rammer_mlir.passes.regions.codegen import (
     Codegen,
@@ -31,6 +31,7 @@ class AnnotateRegions(Pass):
     """
 
     name: ClassVar[str] = "rtask-annotate-regions"
+    takes: ClassVar[Form | None] = Form.TENSORS
     only_marks: ClassVar[bool] = True
 
     codegens: tuple[str, ...] = ()

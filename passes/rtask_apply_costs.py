@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.ir.kernels import annotate_seconds, described_kernels
 from rammer_mlir.passes.program.task_graph import graph_of_operators
 from rammer_mlir.scheduling.cost_functions import seconds_by
@@ -21,6 +21,7 @@ class ApplyCosts(Pass):
     """
 
     name: ClassVar[str] = "rtask-apply-costs"
+    takes: ClassVar[Form | None] = Form.BUFFERS
 
     costs: str = ""
     device: str = "cpu"

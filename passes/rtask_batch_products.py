@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.contractions.product import Product, emit_product, find_product
 from rammer_mlir.passes.contractions.row_batches import choose_batches
 from rammer_mlir.passes.ir.entry import entry_block
@@ -33,6 +33,7 @@ class BatchProducts(Pass):
     """
 
     name: ClassVar[str] = "rtask-batch-products"
+    takes: ClassVar[Form | None] = Form.TENSORS
 
     rows: int = 16
     bytes: int = 1 << 15

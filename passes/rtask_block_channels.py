@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.channels.blocking import ChannelBlocker, copy_packed
 from rammer_mlir.passes.channels.layout import choose_layouts
 from rammer_mlir.passes.ir.entry import CODEGEN, entry_block, functions
@@ -24,6 +24,7 @@ class BlockChannels(Pass):
     """
 
     name: ClassVar[str] = "rtask-block-channels"
+    takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
         """Choose the layouts of the entry function's values and rewrite what takes part."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir, tensor
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.ir.boxes import PANEL_WIDTH, panel_number, point_of_panel
 from rammer_mlir.passes.ir.constants import constant_arguments
 from rammer_mlir.passes.ir.entry import callers, computations, entry_function, symbol_name
@@ -43,6 +43,7 @@ class BlockWeights(Pass):
     """
 
     name: ClassVar[str] = "rtask-block-weights"
+    takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
         """Store the constant weights of every contraction in panels."""
@@ -115,7 +116,7 @@ def _class_of(computation: Computation, index: int, loop: int) -> TileClass | No
 
 
 def _lane(op: Structured, position: int) -> int | None:
-    """Return the innermost loop of an operand if it is parallel, its own, behind a reduction."""
+    """Return the innermost loop of an operand if it is parallel, its own, after a reduction."""
     dims = [plain_dim(expr) for expr in op.maps[position].results]
     if len(dims) < 2 or None in dims or len(set(dims)) != len(dims):
         return None

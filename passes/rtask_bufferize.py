@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rammer_mlir.bindings import bufferization, func, ir, memref, passmanager
+from rammer_mlir.bindings import bufferization, func, ir, memref
 from rammer_mlir.dialects.rtask.external import read_external
 from rammer_mlir.errors import PassError
-from rammer_mlir.passes.base import OperationError, Pass
+from rammer_mlir.passes.base import Form, OperationError, Pass
 from rammer_mlir.passes.fusion.placement import Placement, Storage, place
+from rammer_mlir.passes.ir.called_functions import inline_called_functions
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.entry import (
     entry_block,
@@ -21,12 +22,16 @@ from rammer_mlir.passes.ir.entry import (
 )
 from rammer_mlir.passes.ir.kernels import described_kernels
 from rammer_mlir.passes.ir.layout import Layout
-from rammer_mlir.passes.ir.structured import Structured, is_generic, shape_of
+from rammer_mlir.passes.ir.structured import Structured, captured_values, is_generic, shape_of
+from rammer_mlir.passes.legalization.front_ends import run
 from rammer_mlir.passes.tiling.space import is_free
 
 _BUFFERIZE_KERNELS = (
-    "builtin.module(one-shot-bufferize,canonicalize,cse,"
-    "func.func(buffer-loop-hoisting),canonicalize)"
+    "one-shot-bufferize",
+    "canonicalize",
+    "cse",
+    "func.func(buffer-loop-hoisting)",
+    "canonicalize",
 )
 
 
@@ -39,13 +44,14 @@ class Bufferize(Pass):
     """
 
     name: ClassVar[str] = "rtask-bufferize"
+    takes: ClassVar[Form | None] = Form.TASKS
 
     def run(self, module: ir.Module) -> None:
         """Rewrite the entry function and the rKernels onto memrefs."""
         block = entry_block(module)
-        for op in block.operations:
-            if any(isinstance(value.type, ir.MemRefType) for value in op.operation.operands):
-                raise OperationError(op, "expected tensors, found memrefs: it has buffers already")
+        described = described_kernels(module)
+        kernels = [f.operation for f in functions(module) if symbol_name(f) in described]
+        inline_called_functions(module, kernels)
         placement = place(block)
         if placement.conflicts:
             user = placement.conflicts[0].user.operation
@@ -54,7 +60,7 @@ class Bufferize(Pass):
                 "place: expected no such operand, run rtask-insert-copies first"
             )
         _Bufferizer(module, placement).run()
-        passmanager.PassManager.parse(_BUFFERIZE_KERNELS).run(module.operation)
+        run(module, *_BUFFERIZE_KERNELS)
 
 
 class _Bufferizer:
@@ -88,7 +94,8 @@ class _Bufferizer:
             func.ReturnOp([])
         self._main.operation.erase()
         for name, old in self._functions.items():
-            self._kernels[name].operation.erase()
+            if name in self._kernels:
+                self._kernels[name].operation.erase()
             old.operation.erase()
         function.operation.attributes["sym_name"] = self._name
 
@@ -116,11 +123,6 @@ class _Bufferizer:
         signature = tuple(_kernel_type(buffer.type) for buffer in buffers)
         references = ir.ArrayAttr(op.attributes["kernels"])
         names = [ir.FlatSymbolRefAttr(reference).value for reference in references]
-        for name in names:
-            if name not in self._kernels:
-                raise OperationError(
-                    op, f"expected rKernels, found @{name} on whole tensors: run rtask-tile first"
-                )
         fitting = [n for n in names if self._fits(n, signature) and self._is_aligned(n, op)]
         if not fitting:
             raise OperationError(
@@ -265,7 +267,8 @@ def _clone_computation(
     """Clone all but the terminator, fills in front of each user: none is kept and copied."""
     fills = {op.operation for op in operations if is_generic(op) and is_free(Structured(op))}
     for op in operations:
-        for value in op.operation.operands:
+        # A region captures fills too: a loop, or a body that extracts elements.
+        for value in (*op.operation.operands, *captured_values(op)):
             if not isinstance(value.owner, ir.Block) and value.owner.operation in fills:
                 clone_into(value.owner.opview, mapping, ip)
         if op.operation not in fills and op != operations[-1]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir, linalg, tensor
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.ir.constant_pad import ConstantPad, find_constant_pad
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.ir.outline import Outliner, clone_constants, create_operator
@@ -23,6 +23,7 @@ class DecomposePad(Pass):
     """
 
     name: ClassVar[str] = "rtask-decompose-pad"
+    takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
         """Rewrite every constant ``tensor.pad`` between rOperators."""

@@ -1,4 +1,4 @@
-"""`rtask-distribute-activations`: activations are computed before concatenations, not behind."""
+"""`rtask-distribute-activations`: activations are computed before concatenations, not after."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import prod
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir, tensor
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.fusion.grouping import CONCAT
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.ir.fills import is_fresh
@@ -23,6 +23,7 @@ class DistributeActivations(Pass):
     """
 
     name: ClassVar[str] = "rtask-distribute-activations"
+    takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
         """Rewrite the entry function's operations that read nothing but a concatenation."""

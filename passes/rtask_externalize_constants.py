@@ -7,7 +7,7 @@ from math import prod
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.ir.constants import CONSTANT, VALUE, ArgumentList
 from rammer_mlir.passes.ir.entry import entry_block, entry_function
 
@@ -20,6 +20,7 @@ class ExternalizeConstants(Pass):
     """Move dense constants out of the code, so that operators that differ in them share code."""
 
     name: ClassVar[str] = "rtask-externalize-constants"
+    takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
         """Replace each non-splat tensor constant by an argument that carries its value."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.fusion.boundaries import Parallelism, Separate, UniqueInputs
 from rammer_mlir.passes.fusion.cheapest import group_by_cost
 from rammer_mlir.passes.fusion.gathered_views import fold_views_of_gathers
@@ -47,6 +47,7 @@ class FormOperators(Pass):
     """
 
     name: ClassVar[str] = "rtask-form-operators"
+    takes: ClassVar[Form | None] = Form.TENSORS_ALONE
 
     boundary: str = "parallelism"
     inputs: int = 3

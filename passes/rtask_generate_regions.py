@@ -10,7 +10,7 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.external import ALIGNMENTS, GRAINS, External
 from rammer_mlir.dialects.rtask.module_op import LINKED
-from rammer_mlir.passes.base import OperationError, Pass
+from rammer_mlir.passes.base import Form, OperationError, Pass
 from rammer_mlir.passes.ir.boxes_text import accesses_of, box_problems
 from rammer_mlir.passes.ir.code_modules import adopt_module, emit_module
 from rammer_mlir.passes.ir.entry import CODEGEN, entry_block, functions, symbol_name
@@ -38,6 +38,7 @@ class GenerateRegions(Pass):
     """
 
     name: ClassVar[str] = "rtask-generate-regions"
+    takes: ClassVar[Form | None] = Form.TENSORS
 
     target: str = "cpu"
     options: str = ""

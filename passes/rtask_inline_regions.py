@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.ir.code_modules import erase_unused_modules
 from rammer_mlir.passes.ir.entry import (
     CODEGEN,
@@ -31,6 +31,7 @@ class InlineRegions(Pass):
     """
 
     name: ClassVar[str] = "rtask-inline-regions"
+    takes: ClassVar[Form | None] = Form.TENSORS
 
     regions: tuple[str, ...] = ()
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.dialects.rtask.effects import PLACED
+from rammer_mlir.passes.base import Form, OperationError, Pass
 from rammer_mlir.passes.fusion.grouping import is_cloned
 from rammer_mlir.passes.fusion.placement import Conflict, Placement, place
-from rammer_mlir.passes.ir.entry import entry_block, functions, symbol_name
+from rammer_mlir.passes.ir.entry import entry_block, entry_function, functions, symbol_name
 from rammer_mlir.passes.ir.outline import Outliner, clone_constants, create_operator
 from rammer_mlir.passes.ir.structured import shape_of
 from rammer_mlir.passes.tiling.generated import generated_alignment
@@ -22,19 +23,32 @@ class InsertCopies(Pass):
 
     Afterwards every view can be expressed by strides and every concatenated or returned tensor is
     computed directly in the buffer that it ends up in. External rKernels that need aligned operands
-    get copies of those that are not, or have strides.
+    get copies of those that are not, or have strides. The entry function's ``rtask.placed`` keeps
+    passes from merging rOperators that are equal but have to be in different places.
     """
 
     name: ClassVar[str] = "rtask-insert-copies"
+    takes: ClassVar[Form | None] = Form.TENSORS_ALONE
 
     def run(self, module: ir.Module) -> None:
         """Insert copying rOperators until no conflict is left."""
         outliner = Outliner(module)
+        copies: dict[tuple[ir.Operation, int], ir.Operation] = {}
         while conflicts := place(entry_block(module)).conflicts:
             for conflict in conflicts:
-                _copy_operand(conflict, outliner)
+                use = (conflict.user.operation, conflict.index)
+                if use in copies or conflict.user.operation in copies.values():
+                    # The copied value has no place at all: another copy is no use.
+                    raise OperationError(
+                        _producer(conflict, list(copies.values())),
+                        "expected an rOperator, a view, a concatenation or a constant: run "
+                        "rtask-form-operators first",
+                    )
+                copies[use] = _copy_operand(conflict, outliner)
         for op, alignment in _with_alignment(module):
             _align(op, alignment, place(entry_block(module)), outliner)
+        # Else cse would merge two copies that have to be in two places.
+        entry_function(module).operation.attributes[PLACED] = ir.UnitAttr.get(module.context)
 
 
 def _with_alignment(module: ir.Module) -> list[tuple[ir.OpView, int]]:
@@ -72,7 +86,20 @@ def _behind(op: ir.OpView) -> ir.InsertionPoint:
     return ir.InsertionPoint.after(op)
 
 
-def _copy_operand(conflict: Conflict, outliner: Outliner) -> None:
+def _producer(conflict: Conflict, copies: Sequence[ir.Operation]) -> ir.Operation:
+    """Return what computes the operand that copies copy, or its user for an argument."""
+    op = conflict.user.operation
+    owner = op.operands[conflict.index].owner
+    while not isinstance(owner, ir.Block):
+        op = owner.operation
+        if op not in copies:
+            break
+        owner = op.operands[0].owner
+    return op
+
+
+def _copy_operand(conflict: Conflict, outliner: Outliner) -> ir.Operation:
+    """Let a copy compute the operand; return the copy."""
     user = conflict.user.operation
     value = user.operands[conflict.index]
     owner = value.owner
@@ -90,3 +117,4 @@ def _copy_operand(conflict: Conflict, outliner: Outliner) -> None:
     location = user.location if isinstance(owner, ir.Block) else owner.location
     call = create_operator(kernel, inputs, [value.type], location, ir.InsertionPoint(user))
     user.operands[conflict.index] = call.results[0]
+    return call.operation

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.ir.entry import CODEGEN, entry_block, functions, symbol_name
 from rammer_mlir.passes.ir.function_type import update_function_type
 from rammer_mlir.passes.ir.packs import blocked_type, pack, unpack
@@ -25,6 +25,7 @@ class LayoutRegions(Pass):
     """
 
     name: ClassVar[str] = "rtask-layout-regions"
+    takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
         """Ask the code generators, and rewrite regions and their calls."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.ir.entry import COMPOSITE
 from rammer_mlir.passes.regions.codegen import CODEGENS, patterns_of
 from rammer_mlir.passes.regions.marks import Mark, set_mark
@@ -32,6 +32,7 @@ class MatchComposites(Pass):
     """
 
     name: ClassVar[str] = "rtask-match-composites"
+    takes: ClassVar[Form | None] = Form.TENSORS
     only_marks: ClassVar[bool] = True
 
     table: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.contractions.convolution import Convolution, find_convolution
 from rammer_mlir.passes.contractions.product import Product, find_product
 from rammer_mlir.passes.ir.entry import entry_block
@@ -26,13 +26,14 @@ class MergeOperators(Pass):
     """Compute convolutions or products that read the same input as one, and split its result.
 
     Kernels of convolutions are padded with zeros to the largest, where its windows begin and end;
-    biases and activations behind them are merged as well. They are merged if that multiplies the
+    biases and activations after them are merged as well. They are merged if that multiplies the
     arithmetic by no more than ``growth``: 1 merges kernels of equal size only. With ``device``, a
     name or a file, only those are merged that form a stage of the policy `ios` which is predicted
     to be faster so on ``num-veus`` vEUs.
     """
 
     name: ClassVar[str] = "rtask-merge-operators"
+    takes: ClassVar[Form | None] = Form.TENSORS
 
     growth: float = 1.0
     device: str = ""

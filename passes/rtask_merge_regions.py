@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.regions.quotient import Quotient, merge_regions
 from rammer_mlir.passes.regions.region_graph import RegionGraph
 
@@ -28,6 +28,7 @@ class MergeRegions(Pass):
     """
 
     name: ClassVar[str] = "rtask-merge-regions"
+    takes: ClassVar[Form | None] = Form.TENSORS
     only_marks: ClassVar[bool] = True
 
     operands: int = _MOST_OPERANDS

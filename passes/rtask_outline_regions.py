@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rammer_mlir.bindings import func, ir
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.ir.block_order import sort_block
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.entry import CODEGEN, COMPOSITE, entry_block
@@ -30,6 +30,7 @@ class OutlineRegions(Pass):
     """
 
     name: ClassVar[str] = "rtask-outline-regions"
+    takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
         """Rewrite the entry function."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.ir.boxes import loops_in
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.ir.structured import (
@@ -30,6 +30,7 @@ class PackWeights(Pass):
     """
 
     name: ClassVar[str] = "rtask-pack-weights"
+    takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
         """Fold views and transposes of weights, then permute the weights of contractions."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rammer_mlir.bindings import ir, linalg, tensor
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.channels.padding import Padded, choose_paddings, rounded, runs_along
 from rammer_mlir.passes.channels.spread import Changes, Part
 from rammer_mlir.passes.ir.constant_pad import pad_with_zeros
@@ -26,6 +26,7 @@ class PadChannels(Pass):
     """
 
     name: ClassVar[str] = "rtask-pad-channels"
+    takes: ClassVar[Form | None] = Form.TENSORS
 
     def run(self, module: ir.Module) -> None:
         """Choose the values of the entry function that are padded and rewrite what takes part."""
@@ -106,7 +107,7 @@ class _Padder:
         return self._padded[value]
 
     def _padded_weight(self, value: ir.Value, grown: list[int]) -> ir.Value:
-        """Return a weight with zeros behind each run of the dimensions that grow."""
+        """Return a weight with zeros after each run of the dimensions that grow."""
         shape: list[int] = []
         size: list[int] = []
         whole: list[int] = []

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.fusion.grouping import OPERATOR
 from rammer_mlir.passes.ir.entry import callers, entry_block, functions, symbol_name
 from rammer_mlir.passes.ir.outline import create_operator
@@ -33,12 +33,13 @@ class Pipeline(Pass):
     """
 
     name: ClassVar[str] = "rtask-pipeline"
+    takes: ClassVar[Form | None] = Form.TENSORS
 
     chunks: int = 4
     memory: int = 0
 
     def run(self, module: ir.Module) -> None:
-        """Rewrite the entry function behind `rtask-form-operators`."""
+        """Rewrite the entry function after `rtask-form-operators`."""
         if self.chunks < 2:
             raise OptionError(f"{self.name}: chunks: expected at least 2, found {self.chunks}")
         if self.memory < 0:

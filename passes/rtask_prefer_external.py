@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.external import read_external
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.ir.code_modules import erase_unused_kernels
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.ir.kernels import described_kernels
@@ -23,6 +23,7 @@ class PreferExternal(Pass):
     """
 
     name: ClassVar[str] = "rtask-prefer-external"
+    takes: ClassVar[Form | None] = Form.BUFFERS
 
     def run(self, module: ir.Module) -> None:
         """Shorten the lists of candidates."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import PassError
-from rammer_mlir.passes.base import OperationError, Pass
+from rammer_mlir.passes.base import Form, OperationError, Pass
 from rammer_mlir.passes.design.constraints import read_problem
 from rammer_mlir.passes.ir.entry import callers, functions, symbol_name
 from rammer_mlir.passes.tiling.kernel import Computation
@@ -30,6 +30,7 @@ class PrintDesigns(Pass):
     """
 
     name: ClassVar[str] = "rtask-print-designs"
+    takes: ClassVar[Form | None] = Form.TENSORS_ALONE
 
     device: str = CPU
     num_veus: int = 0

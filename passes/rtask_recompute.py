@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.fusion.grouping import VIEWS
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into, rename_operands
 from rammer_mlir.passes.ir.entry import entry_block
@@ -31,11 +31,12 @@ class Recompute(Pass):
     """
 
     name: ClassVar[str] = "rtask-recompute"
+    takes: ClassVar[Form | None] = Form.TASKS
 
     memory: int = 0
 
     def run(self, module: ir.Module) -> None:
-        """Clone rOperators of the entry function behind `rtask-tile`."""
+        """Clone rOperators of the entry function after `rtask-tile`."""
         if self.memory < 1:
             raise OptionError(f"{self.name}: memory: expected at least 1 byte, found {self.memory}")
         block, kernels = entry_block(module), described_kernels(module)
@@ -70,7 +71,7 @@ def _clone(block: ir.Block, read: OperatorSteps, repeated: Repeated) -> None:
 def _renamed(
     op: ir.Operation, read: OperatorSteps, copies: dict[Root, ir.Value], ip: ir.InsertionPoint
 ) -> ValueMap:
-    """Return the latest copy of each operand, behind the same views."""
+    """Return the latest copy of each operand, after the same views."""
     mapping: ValueMap = {}
     for value in op.operands:
         root = read.root(value)

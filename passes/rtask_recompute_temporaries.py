@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.ir.entry import computations
 from rammer_mlir.passes.ir.structured import Structured, is_generic
 
@@ -16,13 +16,14 @@ from rammer_mlir.passes.ir.structured import Structured, is_generic
 class RecomputeTemporaries(Pass):
     """Clone the element-wise operations of rOperators for each of their readers.
 
-    A value that is read more than once is otherwise a temporary of its rTask. Behind this pass,
+    A value that is read more than once is otherwise a temporary of its rTask. After this pass,
     `linalg-fuse-elementwise-ops` finds one reader for each operation and puts it there. This is the
     ablation of Dali's table 1, without temporaries. Results of reductions and products stay, and so
     do values whose clones would let an rOperator have more than ``growth`` times its operations.
     """
 
     name: ClassVar[str] = "rtask-recompute-temporaries"
+    takes: ClassVar[Form | None] = Form.TENSORS
 
     growth: int = 8
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.ir.code_modules import erase_unused_kernels
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.program.program_ir import OperatorCall, record_predictions, write_plan
@@ -33,6 +33,7 @@ class Schedule(Pass):
     """
 
     name: ClassVar[str] = "rtask-schedule"
+    takes: ClassVar[Form | None] = Form.BUFFERS
 
     policy: str = "wavefront"
     num_veus: int = 2

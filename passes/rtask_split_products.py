@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.contractions.product import find_product
 from rammer_mlir.passes.contractions.row_readers import find_row_readers
 from rammer_mlir.passes.contractions.split_product import split_product
@@ -27,6 +27,7 @@ class SplitProducts(Pass):
     """
 
     name: ClassVar[str] = "rtask-split-products"
+    takes: ClassVar[Form | None] = Form.TENSORS
 
     rows: int = 8
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.regions.codegen import CODEGENS, Codegen, RegionFacts, answer, ask, of_type
 from rammer_mlir.passes.regions.cuts import Limits, cut
 from rammer_mlir.passes.regions.intervals import interval_sizes
@@ -31,6 +31,7 @@ class SplitRegions(Pass):
     """
 
     name: ClassVar[str] = "rtask-split-regions"
+    takes: ClassVar[Form | None] = Form.TENSORS
     only_marks: ClassVar[bool] = True
 
     operations: int = 0

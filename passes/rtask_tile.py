@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import OperationError, Pass
+from rammer_mlir.passes.base import Form, OperationError, Pass
 from rammer_mlir.passes.ir.entry import functions, is_private, symbol_name
 from rammer_mlir.passes.ir.kernels import describe_kernel
 from rammer_mlir.passes.tiling.builder import build_tiled, build_whole
@@ -74,6 +74,7 @@ class Tile(Pass):
     """
 
     name: ClassVar[str] = "rtask-tile"
+    takes: ClassVar[Form | None] = Form.OPERATORS
 
     candidates: int = 2
     memory: int = 0

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 from rammer_mlir.passes.ir.constant_pad import PAD
 from rammer_mlir.passes.ir.entry import callers, computations, symbol_name
 from rammer_mlir.passes.ir.outline import Outliner
@@ -30,6 +30,7 @@ class Winograd(Pass):
     """
 
     name: ClassVar[str] = "rtask-winograd"
+    takes: ClassVar[Form | None] = Form.TENSORS
 
     tile: int = 0
     form: str = ""

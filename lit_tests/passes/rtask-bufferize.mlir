@@ -64,11 +64,46 @@ func.func private @own(%id: index, %a: tensor<8xf32>, %out: tensor<8xf32>) -> te
   %0 = linalg.exp ins(%a : tensor<8xf32>) outs(%out : tensor<8xf32>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
-func.func @main(%x: tensor<8xf32>, %w: tensor<24xf32> {rtask.constant = "w"}) -> tensor<8xf32> {
+func.func @main(%x: tensor<8xf32>, %w: tensor<24xf32> {rtask.constant = "w"}) -> tensor<8xf32>
+    attributes {rtask.placed} {
   %a = rtask.operator [@foreign, @own](%x) : (tensor<8xf32>) -> tensor<8xf32>
   %b = rtask.operator [@foreign, @own](%a) : (tensor<8xf32>) -> tensor<8xf32>
   %part = tensor.extract_slice %w[8] [8] [1] : tensor<24xf32> to tensor<8xf32>
   %c = rtask.operator [@foreign, @own](%part) : (tensor<8xf32>) -> tensor<8xf32>
   %d = rtask.operator [@foreign, @own](%c) : (tensor<8xf32>) -> tensor<8xf32>
   return %d : tensor<8xf32>
+}
+
+// -----
+
+// A body captures a fill, which is cloned with it.
+// CHECK-LABEL: func.func private @captured_b
+// CHECK: memref.alloc
+// CHECK: linalg.generic
+// CHECK: linalg.yield %cst
+// CHECK: memref.load
+#map = affine_map<(d0) -> (d0)>
+rtask.kernel @captured rtasks(1) operations(4) bytes(32) {
+  reads 0[0 +: 4]
+  writes 1[0 +: 4]
+}
+func.func private @captured(%id: index, %a: tensor<4xf32>, %o: tensor<4xf32>) -> tensor<4xf32> {
+  %c = arith.constant 1.0 : f32
+  %e = tensor.empty() : tensor<4xf32>
+  %f = linalg.generic {indexing_maps = [#map], iterator_types = ["parallel"]} outs(%e : tensor<4xf32>) {
+  ^bb0(%out: f32):
+    linalg.yield %c : f32
+  } -> tensor<4xf32>
+  %r = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel"]} ins(%a : tensor<4xf32>) outs(%o : tensor<4xf32>) {
+  ^bb0(%x: f32, %out: f32):
+    %i = linalg.index 0 : index
+    %v = tensor.extract %f[%i] : tensor<4xf32>
+    %s = arith.addf %x, %v : f32
+    linalg.yield %s : f32
+  } -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> attributes {rtask.placed} {
+  %0 = rtask.operator @captured(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
 }

@@ -1,7 +1,7 @@
 """How a change along channels spreads through a network.
 
 What becomes of a value along one dimension is its *change*: it is stored in blocks
-(``channels/layout.py``), or further channels stand behind its own (``channels/padding.py``).
+(``channels/layout.py``), or further channels stand after its own (``channels/padding.py``).
 Changes begin at the results of contractions with constant weights. Operations that read changed
 values go along if the change's rules allow it; where they do not, the value is brought back to its
 plain form. A plain value that is concatenated with changed ones may be *converted*, by a copy.
@@ -88,18 +88,21 @@ class Rules(Protocol[C]):
 
 def spread(operations: Sequence[ir.OpView], rules: Rules[C]) -> Changes[C]:
     """Return the changes of a block's values, where something that pays is computed from them."""
-    converted = _conversions(operations, rules)
+    converted, changes = _conversions(operations, rules)
     refused: set[ir.Value] = set()
-    while True:
-        changes = _spread(operations, rules, converted, refused)
-        useless = _useless(operations, rules, changes)
-        if not useless:
-            return changes
+    while useless := _useless(operations, rules, changes):
         refused |= useless
+        changes = _spread(operations, rules, converted, refused)
+    return changes
 
 
-def _conversions(operations: Sequence[ir.OpView], rules: Rules[C]) -> dict[ir.Value, C]:
-    """Return the plain values that are converted, so that concatenations can go along."""
+def _conversions(
+    operations: Sequence[ir.OpView], rules: Rules[C]
+) -> tuple[dict[ir.Value, C], Changes[C]]:
+    """Return the plain values that are converted, so that concatenations can go along.
+
+    With them come the changes of all values.
+    """
     concatenations = [op for op in operations if op.operation.name == CONCAT]
     converted: dict[ir.Value, C] = {}
     while True:
@@ -108,7 +111,7 @@ def _conversions(operations: Sequence[ir.OpView], rules: Rules[C]) -> dict[ir.Va
         for op in concatenations:
             converted |= _converted_operands(op, rules, changes.values)
         if len(converted) == before:
-            return converted
+            return converted, changes
 
 
 def _converted_operands(
@@ -162,7 +165,7 @@ def _view_part(
 def _useless(
     operations: Sequence[ir.OpView], rules: Rules[C], changes: Changes[C]
 ) -> set[ir.Value]:
-    """Return the changed values from which nothing that pays is computed, however far behind."""
+    """Return the changed values from which nothing that pays is computed, however far after."""
     pay: set[ir.Value] = set()
     for op in reversed(operations):
         part = changes.parts.get(op.operation)

@@ -80,7 +80,7 @@ class _Dependences:
         return [self._members[node] for node in self._order()]
 
     def peers(self, numbers: Iterable[int]) -> list[list[int]]:
-        """Divide operations so that none waits for another one of its part."""
+        """Partition operations into levels without dependences between members of a level."""
         members = set(numbers)
         levels: dict[int, int] = {}
         found: dict[int, list[int]] = {}

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from rammer_mlir.bindings import ir
 from rammer_mlir.dialects.rtask.external import read_external
 from rammer_mlir.dialects.rtask.module_op import ENGINE, NEEDS, OBJECTS, OPTIONS
+from rammer_mlir.passes.ir.called_functions import called_functions
 from rammer_mlir.passes.ir.entry import functions, is_private, symbol_name
 from rammer_mlir.passes.ir.kernels import described_kernels
 from rammer_mlir.programs.modules import Requirement
@@ -86,12 +87,16 @@ def adopt_module(code: ir.Operation, ip: ir.InsertionPoint) -> str:
 
 
 def erase_unused_kernels(module: ir.Module, used: Collection[str]) -> None:
-    """Erase rKernels except those of the names ``used``, and code from elsewhere for them alone."""
+    """Erase rKernels except those of the names ``used``, and all that only the others need.
+
+    Functions that the rKernels of these names call stay.
+    """
     for name, description in described_kernels(module).items():
         if name not in used:
             description.operation.erase()
+    called = called_functions(module, used)
     for function in list(functions(module)):
-        if is_private(function) and symbol_name(function) not in used:
+        if is_private(function) and symbol_name(function) not in called:
             function.operation.erase()
     erase_unused_modules(module)
 

@@ -3,7 +3,7 @@
 The attribute names a value that lives beside the IR. ``rtask.value`` holds a small value itself.
 ``rtask.pack`` says how the argument is made from the named value at compile time: a list of steps,
 reshape and transpose in turn, beginning with a reshape; the argument's type is the final shape.
-A step may also be a matrix that the first dimension is multiplied by, ``matrix @ x``; behind it
+A step may also be a matrix that the first dimension is multiplied by, ``matrix @ x``; after it
 comes a reshape again. From the first matrix on, values are f64, and rounded once at the end.
 ``rtask.parts`` stands for several values, joined along their first dimension before these steps:
 each has these attributes again, its ``shape``, the zeros ``low`` in front, and its ``size`` with
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.dense_values import array_of
 
 CONSTANT = "rtask.constant"
 VALUE = "rtask.value"
@@ -57,10 +58,10 @@ class ConstantArgument:
     def held(self) -> NDArray[np.generic] | None:
         """The named value where the argument itself holds it, None where it lies beside the IR."""
         attribute = self.attributes.get(VALUE)
-        if attribute is None or isinstance(attribute, ir.DenseElementsAttr):
-            return None if attribute is None else np.array(attribute)
-        resource: Sequence[int] = ir.DenseResourceElementsAttr(attribute)  # type: ignore[assignment]
-        return np.array(resource)
+        if attribute is None:
+            return None
+        assert isinstance(attribute, ir.DenseElementsAttr), "legalization makes it of others"
+        return array_of(attribute)
 
 
 def _read_step(step: ir.Attribute) -> Step:

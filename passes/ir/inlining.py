@@ -14,15 +14,17 @@ def inline_calls(block: ir.Block, callees: Mapping[str, ir.OpView]) -> None:
         if op.operation.name == "func.call":
             callee = callees.get(ir.FlatSymbolRefAttr(op.operation.attributes["callee"]).value)
             if callee is not None:
-                _replace(op.operation, callee)
+                inline_call(op.operation, callee)
 
 
-def _replace(call: ir.Operation, callee: ir.OpView) -> None:
+def inline_call(call: ir.Operation, callee: ir.OpView) -> list[ir.Operation]:
+    """Replace a call by the operations of a function of one block; return the new operations."""
     block = callee.operation.regions[0].blocks[0]
     mapping: ValueMap = dict(zip(block.arguments, call.operands, strict=True))
     *operations, terminator = block.operations
-    for op in operations:
-        clone_into(op, mapping, ir.InsertionPoint(call))
+    ip = ir.InsertionPoint(call)
+    copies = [clone_into(op, mapping, ip) for op in operations]
     for old, value in zip(call.results, terminator.operation.operands, strict=True):
         old.replace_all_uses_with(mapping[value])
     call.erase()
+    return copies

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import CheckedOptions, check_options
+from rammer_mlir.frontends.imported import ImportedModel
 from rammer_mlir.passes.ir.entry import entry_block
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.programs.signature import Signature, TensorSpec
@@ -33,9 +34,8 @@ def compilation(
     options: CheckedOptions | None = None,
 ) -> Compilation:
     """Begin to compile a program at the `linalg` stage."""
-    return Compilation(
-        text.encode(), constants or {}, described, options or check_options(num_veus=1)
-    )
+    model = ImportedModel(text.encode(), constants or {}, described)
+    return Compilation(model, options or check_options(num_veus=1))
 
 
 @dataclass(frozen=True)

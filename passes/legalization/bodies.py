@@ -1,0 +1,59 @@
+"""Control flow in the bodies of linalg operations becomes selections."""
+
+from __future__ import annotations
+
+from rammer_mlir.bindings import arith, ir
+from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
+from rammer_mlir.passes.ir.walking import nested_operations, operations_named, replace
+from rammer_mlir.passes.legalization.elementwise import index
+
+_DIVISIONS = frozenset(
+    f"arith.{name}"
+    for name in (
+        "divsi", "divui", "remsi", "remui", "ceildivsi", "ceildivui", "floordivsi",
+    )
+)  # fmt: skip
+
+
+def select_in_bodies(module: ir.Module) -> None:
+    """Replace ``scf.if`` in bodies by both branches and a selection, inner ones first.
+
+    A branch that is not taken divides by 1 and reads element 0, so that it cannot trap.
+    """
+    for generic in operations_named(module.operation, "linalg.generic"):
+        for op in reversed(list(operations_named(generic, "scf.if"))):
+            _select(op)
+
+
+def _select(op: ir.Operation) -> None:
+    condition = op.operands[0]
+    with ir.InsertionPoint(op), op.location:
+        taken = _branch(op, 0, condition)
+        if not op.results:
+            op.erase()
+            return
+        true = arith.ConstantOp(condition.type, 1).result
+        other = _branch(op, 1, arith.xori(condition, true))
+        pairs = zip(taken, other, strict=True)
+        replace(op, [arith.select(condition, a, b) for a, b in pairs])
+
+
+def _branch(op: ir.Operation, number: int, is_taken: ir.Value) -> list[ir.Value]:
+    """Copy a branch in front of an ``scf.if``, such that it may run whatever the condition is."""
+    *inner, last = op.regions[number].blocks[0].operations
+    mapping: ValueMap = {}
+    for each in inner:
+        copy = clone_into(each, mapping, ir.InsertionPoint.current)
+        for found in (copy, *nested_operations(copy)):
+            _guard(found, is_taken)
+    return [mapping.get(value, value) for value in last.operation.operands]
+
+
+def _guard(op: ir.Operation, is_taken: ir.Value) -> None:
+    with ir.InsertionPoint(op), op.location:
+        if op.name in _DIVISIONS:
+            one = arith.ConstantOp(op.operands[1].type, 1).result
+            op.operands[1] = arith.select(is_taken, op.operands[1], one)
+        elif op.name == "tensor.extract":
+            for position in range(1, len(op.operands)):
+                op.operands[position] = arith.select(is_taken, op.operands[position], index(0))

@@ -1,0 +1,65 @@
+"""Loops that compute each element of a tensor by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rammer_mlir.bindings import arith, ir, linalg, tensor
+from rammer_mlir.passes.ir.generics import generic
+
+Body = Callable[[Sequence[ir.Value], Sequence[ir.Value]], ir.Value]
+"""Emits an element: from elements of the inputs, and the element's own indices."""
+
+
+def per_element(
+    shape: Sequence[int],
+    element: ir.Type,
+    inputs: Sequence[tuple[ir.Value, ir.AffineMap]],
+    body: Body,
+) -> ir.Value:
+    """Emit a tensor, each element of which is computed by itself.
+
+    Args:
+        shape: of the tensor.
+        element: its element type.
+        inputs: tensors, and how the element's indices index them.
+        body: emits an element.
+    """
+    rank = len(shape)
+    output = tensor.EmptyOp(list(shape), element).result
+    maps = [*(map_ for _, map_ in inputs), ir.AffineMap.get_identity(rank)]
+    op = generic([value for value, _ in inputs], output, maps, [True] * rank)
+    kinds = [ir.RankedTensorType(value.type).element_type for value, _ in inputs]
+    block = op.regions[0].blocks.append(*kinds, element)
+    with ir.InsertionPoint(block):
+        indices = [
+            linalg.IndexOp(ir.IntegerAttr.get(ir.IntegerType.get_signless(64), n)).result
+            for n in range(rank)
+        ]
+        linalg.YieldOp([body(list(block.arguments)[:-1], indices)])
+    return op.results[0]
+
+
+def scalar_map(rank: int) -> ir.AffineMap:
+    """Return the map of loops to the only element of a tensor without dimensions."""
+    return ir.AffineMap.get(rank, 0, [])
+
+
+def index(value: int) -> ir.Value:
+    """Emit an index."""
+    return arith.ConstantOp(ir.IndexType.get(), value).result
+
+
+def all_of(conditions: Sequence[ir.Value]) -> ir.Value:
+    """Emit whether all of some conditions hold; there is at least one."""
+    found, *rest = conditions
+    for condition in rest:
+        found = arith.andi(found, condition)
+    return found
+
+
+def to_index(value: ir.Value) -> ir.Value:
+    """Emit an integer as an index."""
+    if isinstance(value.type, ir.IndexType):
+        return value
+    return arith.index_cast(ir.IndexType.get(), value)

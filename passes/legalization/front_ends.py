@@ -1,0 +1,70 @@
+"""TOSA and StableHLO become linalg, by the passes that the bindings bring."""
+
+from __future__ import annotations
+
+from rammer_mlir.bindings import ir, passmanager, stablehlo
+from rammer_mlir.passes.base import DiagnosticError, FindingsError
+from rammer_mlir.passes.ir.walking import nested_operations
+
+_TOSA = (
+    "func.func(tosa-optional-decompositions,tosa-make-broadcastable)",
+    "func.func(tosa-infer-shapes)",
+    "func.func(tosa-to-scf)",
+    "func.func(tosa-to-linalg-named{prefer-conv2d-kernel-layout-hwcf=true},canonicalize)",
+    "func.func(tosa-layerwise-constant-fold,tosa-make-broadcastable)",
+    "func.func(tosa-to-linalg,tosa-to-tensor,tosa-to-arith{include-apply-rescale=true})",
+    "canonicalize",
+)
+
+_STABLEHLO_PREPARED = (
+    "func.func(stablehlo-legalize-deprecated-ops)",
+    "func.func(stablehlo-legalize-composite-to-call)",
+    "inline",
+    "symbol-dce",
+    "func.func(stablehlo-legalize-quant-to-math)",
+    "stablehlo-convert-to-signless",
+)
+
+_STABLEHLO = ("stablehlo-legalize-to-linalg", "canonicalize", "cse")
+
+
+def uses_dialect(module: ir.Module, dialect: str) -> bool:
+    """Whether operations of a dialect are in a module."""
+    return any(op.name.startswith(f"{dialect}.") for op in nested_operations(module.operation))
+
+
+def run(module: ir.Module, *passes: str) -> None:
+    """Run MLIR's passes.
+
+    Raises:
+        FindingsError: with the diagnostics of the one that fails.
+    """
+    text = f"builtin.module({','.join(passes)})"
+    try:
+        passmanager.PassManager.parse(text).run(module.operation)
+    except ir.MLIRError as error:
+        raise FindingsError(
+            [
+                DiagnosticError(info.location, str(info.message).splitlines()[0])
+                for info in error.error_diagnostics
+            ]
+            or [DiagnosticError(module.operation.location, f"'{text}' failed")]
+        ) from error
+
+
+def prepare_stablehlo(module: ir.Module) -> None:
+    """Fold StableHLO, inline its composites, and remove its types with signs."""
+    if stablehlo is not None and uses_dialect(module, "stablehlo"):
+        run(module, *_STABLEHLO_PREPARED)
+
+
+def lower_stablehlo(module: ir.Module) -> None:
+    """Turn StableHLO into linalg; operations without a lowering stay as they are."""
+    if stablehlo is not None and uses_dialect(module, "stablehlo"):
+        run(module, *_STABLEHLO)
+
+
+def lower_tosa(module: ir.Module) -> None:
+    """Turn TOSA into linalg and scf."""
+    if uses_dialect(module, "tosa"):
+        run(module, "func.func(tosa-convert-integer-type-to-signless)", *_TOSA)

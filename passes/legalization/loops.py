@@ -1,0 +1,132 @@
+"""Structured control flow: short loops are unrolled, StableHLO's becomes that of ``scf``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rammer_mlir.bindings import arith, ir, scf, tensor
+from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
+from rammer_mlir.passes.ir.walking import nested_operations, operations_named, replace
+from rammer_mlir.passes.legalization.elementwise import index
+
+_MOST_STEPS = 64
+"""Steps up to which a loop is unrolled: each becomes rOperators of its own."""
+
+_MOST_OPERATIONS = 2048
+"""Operations that unrolling may leave in the place of a loop."""
+
+
+def unroll_loops(module: ir.Module) -> None:
+    """Unroll short ``scf.for`` loops of a known number of steps, outer ones first."""
+    while True:
+        found = [op for op in operations_named(module.operation, "scf.for") if _is_short(op)]
+        if not found:
+            return
+        _unroll(found[0])
+
+
+def _constant(value: ir.Value) -> int | None:
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
+        return None
+    attribute = owner.attributes["value"]
+    return ir.IntegerAttr(attribute).value if isinstance(attribute, ir.IntegerAttr) else None
+
+
+def _range(op: ir.Operation) -> range | None:
+    bounds = [_constant(value) for value in list(op.operands)[:3]]
+    start, end, step = bounds
+    if start is None or end is None or step is None or step <= 0:
+        return None
+    return range(start, end, step)
+
+
+def _is_short(op: ir.Operation) -> bool:
+    steps = _range(op)
+    if steps is None or len(steps) > _MOST_STEPS:
+        return False
+    return len(steps) * len(nested_operations(op)) <= _MOST_OPERATIONS
+
+
+def _unroll(op: ir.Operation) -> None:
+    steps = _range(op)
+    assert steps is not None
+    block = op.regions[0].blocks[0]
+    counter, *states = block.arguments
+    values: list[ir.Value] = list(op.operands)[3:]
+    kind = counter.type
+    for number in steps:
+        with ir.InsertionPoint(op), op.location:
+            mapping: ValueMap = {counter: arith.ConstantOp(kind, number).result}
+            mapping.update(zip(states, values, strict=True))
+            values = _cloned(block, mapping)
+    replace(op, values)
+
+
+def _cloned(block: ir.Block, mapping: ValueMap) -> list[ir.Value]:
+    """Clone a block at the insertion point; return what its terminator would pass on."""
+    *inner, last = block.operations
+    ip = ir.InsertionPoint.current
+    for each in inner:
+        clone_into(each, mapping, ip)
+    return [mapping.get(value, value) for value in last.operation.operands]
+
+
+def lower_stablehlo_control_flow(module: ir.Module) -> None:
+    """Turn ``stablehlo.while``, ``if`` and ``case`` into ``scf``, inner ones first."""
+    names = ("stablehlo.while", "stablehlo.if", "stablehlo.case")
+    for op in reversed(list(operations_named(module.operation, *names))):
+        with ir.InsertionPoint(op), op.location:
+            if op.name == "stablehlo.while":
+                replace(op, _while(op))
+            elif op.name == "stablehlo.if":
+                condition = tensor.extract(op.operands[0], [])
+                replace(op, _choice(condition, op.regions[0], op.regions[1], op))
+            else:
+                _case(op)
+
+
+def _while(op: ir.Operation) -> list[ir.Value]:
+    kinds = [value.type for value in op.results]
+    loop = scf.WhileOp(kinds, list(op.operands))
+    before, after = (region.blocks.append(*kinds) for region in loop.regions)
+    for block, old in zip((before, after), op.regions, strict=True):
+        mapping: ValueMap = dict(zip(old.blocks[0].arguments, block.arguments, strict=True))
+        with ir.InsertionPoint(block):
+            values = _cloned(old.blocks[0], mapping)
+            if block == before:
+                scf.ConditionOp(tensor.extract(values[0], []), list(block.arguments))
+            else:
+                scf.YieldOp(values)
+    return list(loop.results)
+
+
+def _choice(
+    condition: ir.Value, first: ir.Region, second: ir.Region, op: ir.Operation
+) -> list[ir.Value]:
+    """Emit an ``scf.if`` over the blocks of two regions."""
+    chosen = scf.IfOp(condition, [value.type for value in op.results], has_else=True)
+    for region, block in ((first, chosen.then_block), (second, chosen.else_block)):
+        with ir.InsertionPoint(block):
+            scf.YieldOp(_cloned(region.blocks[0], {}))
+    return list(chosen.results)
+
+
+def _case(op: ir.Operation) -> None:
+    """Replace a choice among several branches by choices between two."""
+    number = arith.index_cast(ir.IndexType.get(), tensor.extract(op.operands[0], []))
+    replace(op, _branches(number, list(op.regions), 0, op))
+
+
+def _branches(
+    number: ir.Value, regions: Sequence[ir.Region], first: int, op: ir.Operation
+) -> list[ir.Value]:
+    if first == len(regions) - 1:  # also for numbers out of range, as StableHLO says
+        return _cloned(regions[first].blocks[0], {})
+    condition = arith.cmpi(arith.CmpIPredicate.eq, number, index(first))
+    chosen = scf.IfOp(condition, [value.type for value in op.results], has_else=True)
+    with ir.InsertionPoint(chosen.then_block):
+        scf.YieldOp(_cloned(regions[first].blocks[0], {}))
+    with ir.InsertionPoint(chosen.else_block):
+        scf.YieldOp(_branches(number, regions, first + 1, op))
+    return list(chosen.results)

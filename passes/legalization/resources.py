@@ -1,0 +1,66 @@
+"""Constants in ``dense_resource`` become dense ones, which NumPy can read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.base import FindingsError, OperationError
+from rammer_mlir.passes.ir.dense_values import (
+    dense_attribute,
+    is_resource,
+    resource_name,
+    resources_of,
+)
+from rammer_mlir.passes.ir.element_types import dtype_of
+from rammer_mlir.passes.ir.walking import operations_named
+
+
+def read_resources(module: ir.Module) -> None:
+    """Replace all resources by their values.
+
+    Raises:
+        FindingsError: naming those whose values were left out when they were printed.
+    """
+    found = [
+        op
+        for op in operations_named(
+            module.operation, "arith.constant", "stablehlo.constant", "tosa.const"
+        )
+        for name in _attribute_names(op)
+        if is_resource(op.attributes[name])
+    ]
+    values = resources_of(module) if found else {}
+    problems: list[OperationError] = []
+    for op in found:
+        (name,) = _attribute_names(op)
+        problem = _read(op, name, values.get(resource_name(op.attributes[name])))
+        problems += [OperationError(op, problem)] if problem else []
+    if problems:
+        raise FindingsError(problems)
+
+
+def _attribute_names(op: ir.Operation) -> list[str]:
+    return [name for name in ("value", "values") if name in op.attributes]
+
+
+def _read(op: ir.Operation, name: str, content: bytes | None) -> str:
+    """Replace a resource; return what is wrong with it, empty if nothing is."""
+    kind = ir.RankedTensorType(op.results[0].type)
+    dtype = dtype_of(kind.element_type)
+    if dtype is None:
+        return ""  # refused for its type later on
+    if content is None:
+        return (
+            "expected a value, found one that was left out when it was printed; print the whole "
+            "IR (without --mlir-elide-elementsattrs-if-larger)"
+        )
+    size = int(np.prod(kind.shape, dtype=np.int64)) * dtype.itemsize
+    if len(content) != size and len(content) != dtype.itemsize:
+        return f"expected a resource of {size} bytes, found {len(content)}; print the IR again"
+    array = np.frombuffer(content, dtype)
+    array = (
+        array.reshape(kind.shape) if len(content) == size else np.broadcast_to(array, kind.shape)
+    )
+    op.attributes[name] = dense_attribute(array, kind.element_type)
+    return ""

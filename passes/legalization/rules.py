@@ -1,0 +1,196 @@
+"""The rules of the stage `linalg`, and the one check that everything in a module obeys them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.base import FindingsError, OperationError
+from rammer_mlir.passes.ir.constants import argument_attributes
+from rammer_mlir.passes.ir.element_types import SUPPORTED, dtype_of, element_of
+from rammer_mlir.passes.ir.entry import functions, is_private
+from rammer_mlir.passes.ir.walking import nested_operations
+from rammer_mlir.passes.legalization.sequential import (
+    CONTROL_FLOW,
+    MATERIALIZE,
+    REGION,
+    loop_problems,
+)
+
+_MOST_FINDINGS = 50
+"""Findings that one error holds; more of them say no more."""
+
+_TENSOR_OPERATIONS = frozenset(
+    {
+        "tensor.empty", "tensor.collapse_shape", "tensor.expand_shape", "tensor.extract_slice",
+        "tensor.insert_slice", "tensor.concat", "tensor.pad", "linalg.generic", "func.return",
+        REGION,
+    }
+)  # fmt: skip
+"""Operations that may stand in a function, besides constants and index arithmetic."""
+
+_BODY_OPERATIONS = frozenset({"linalg.yield", "linalg.index", "tensor.extract", "tensor.yield"})
+"""Operations of loop nests' bodies, besides arithmetic on scalars."""
+
+_SEQUENTIAL_OPERATIONS = frozenset(
+    {
+        *(_TENSOR_OPERATIONS - {"tensor.concat", REGION}), *_BODY_OPERATIONS, *CONTROL_FLOW,
+        "scf.yield", "scf.condition", "tensor.insert", "tensor.from_elements", "tensor.splat",
+        "tensor.generate", "tensor.dim", MATERIALIZE,
+    }
+)  # fmt: skip
+"""Operations of loops and branches that one rTask executes."""
+
+_BODY_DIALECTS = ("arith", "math", "affine")
+
+_ADVICE = {
+    "cf": "give structured control flow (scf), or functions of one block",
+    "chlo": "run chlo-legalize-to-stablehlo in the tool that made it",
+    "vhlo": "deserialize it with StableHLO's own tools",
+    "memref": "give tensors, and leave bufferization to the compiler",
+    "bufferization": "give tensors, and leave bufferization to the compiler",
+    "vector": "give tensors, and leave vectorization to the compiler",
+    "gpu": "compile launches with rammer_mlir.embedding.compile_launches",
+    "scf": "use a number of steps that is known, and conditions on tensors without other effects",
+    "func": "make the callee private and give it a body of one block that does not call itself",
+    "complex": "give real and imaginary parts as tensors of their own",
+    "torch": "lower it with torch-mlir's torch-backend-to-linalg-on-tensors-backend-pipeline",
+    "onnx": "compile the ONNX model itself",
+    "shape": "give static shapes, or dimensions of inputs that bind all others",
+}
+"""What to do about operations of a dialect."""
+
+
+def check_interface(function: ir.OpView) -> None:
+    """Check arguments and results of a function, before anything of it is rewritten.
+
+    Raises:
+        FindingsError: with all that are no tensors or scalars of a supported type.
+    """
+    found = list(_interface_problems(function))
+    if found:
+        raise FindingsError(found[:_MOST_FINDINGS])
+
+
+def check_given(module: ir.Module) -> None:
+    """Refuse what cannot be rewritten, or that would end the process in MLIR's passes.
+
+    Raises:
+        FindingsError: with all such operations.
+    """
+    found = [problem for function in functions(module) for problem in _given_problems(function)]
+    if found:
+        raise FindingsError(found[:_MOST_FINDINGS])
+
+
+def check_before_lifting(module: ir.Module) -> None:
+    """Check loops, whose states are to stay in place.
+
+    Raises:
+        FindingsError: with all that cannot.
+    """
+    found = loop_problems(module.operation)
+    if found:
+        raise FindingsError(found[:_MOST_FINDINGS])
+
+
+def check_legal(module: ir.Module) -> None:
+    """Check that a module holds the stage `linalg`.
+
+    Raises:
+        FindingsError: with all operations that the compiler does not know.
+    """
+    found: list[OperationError] = []
+    for function in functions(module):
+        if is_private(function):
+            continue
+        found.extend(_interface_problems(function, is_static=True))
+        for op in function.operation.regions[0].blocks[0].operations:
+            found.extend(_nest_problems(op.operation))
+    if found:
+        raise FindingsError(found[:_MOST_FINDINGS])
+
+
+def _interface_problems(
+    function: ir.OpView, *, is_static: bool = False
+) -> Iterator[OperationError]:
+    operation = function.operation
+    kind = ir.FunctionType(ir.TypeAttr(operation.attributes["function_type"]).value)
+    values = [*((f"argument {n}", k) for n, k in enumerate(kind.inputs))]
+    values += [*((f"result {n}", k) for n, k in enumerate(kind.results))]
+    for name, found in values:
+        problem = _type_problem(found, is_static=is_static)
+        if problem:
+            yield OperationError(operation, f"{name}: {problem}")
+    if any("rtask.inout" in marks for marks in argument_attributes(function)):
+        yield OperationError(
+            operation, "expected arguments that nobody changes, found 'rtask.inout'; leave it out"
+        )
+    if not kind.results:
+        yield OperationError(
+            operation, "expected at least one result, found none; return the tensors to compute"
+        )
+
+
+def _type_problem(kind: ir.Type, *, is_static: bool) -> str:
+    """Return what is wrong with the type of an input or output; empty if nothing is."""
+    if isinstance(kind, ir.UnrankedTensorType | ir.UnrankedMemRefType):
+        return f"expected a tensor with a number of dimensions, found {kind}; give it a shape"
+    if isinstance(kind, ir.MemRefType):
+        return f"expected a tensor, found {kind}; {_ADVICE['memref']}"
+    if isinstance(kind, ir.ShapedType) and not isinstance(kind, ir.RankedTensorType):
+        return f"expected a tensor, found {kind}; {_ADVICE['vector']}"
+    if isinstance(kind, ir.RankedTensorType):
+        if kind.encoding is not None:
+            return f"expected a dense tensor, found {kind}; leave its encoding out"
+        if is_static and not kind.has_static_shape:
+            return (
+                f"expected a static shape, found {kind}; let dimensions of inputs bind it, or give "
+                "it a size"
+            )
+    element = element_of(kind)
+    if dtype_of(element) is None or (is_static and str(element) not in SUPPORTED):
+        return f"expected elements of {', '.join(SUPPORTED)}, found {kind}; convert them"
+    return ""
+
+
+def _given_problems(function: ir.OpView) -> Iterator[OperationError]:
+    operation = function.operation
+    blocks = list(operation.regions[0].blocks)
+    if len(blocks) > 1:
+        yield OperationError(operation, f"expected one block, found {len(blocks)}; {_ADVICE['cf']}")
+    for op in nested_operations(operation):
+        for value in op.results:
+            if isinstance(value.type, ir.UnrankedTensorType):
+                yield OperationError(
+                    op,
+                    f"expected a tensor with a number of dimensions, found {value.type}; give "
+                    "it a shape",
+                )
+
+
+def _nest_problems(op: ir.Operation) -> Iterator[OperationError]:
+    """Yield what is wrong with an operation that stands in a function, and with what it holds."""
+    yield from _problems(op, _TENSOR_OPERATIONS)
+    if op.name == REGION:
+        known = _SEQUENTIAL_OPERATIONS
+    else:
+        known = _BODY_OPERATIONS
+    for inner in nested_operations(op):
+        yield from _problems(inner, known)
+
+
+def _problems(op: ir.Operation, known: frozenset[str]) -> Iterator[OperationError]:
+    dialect = op.name.partition(".")[0]
+    is_known = op.name in known or dialect in _BODY_DIALECTS
+    if not is_known:
+        advice = _ADVICE.get(dialect, "lower it to linalg on tensors first")
+        yield OperationError(
+            op, f"expected linalg, tensor, arith and math operations, found '{op.name}'; {advice}"
+        )
+        return
+    for value in op.results:
+        problem = _type_problem(value.type, is_static=True)
+        if problem:
+            yield OperationError(op, problem)
+            return

@@ -1,0 +1,186 @@
+"""``stablehlo.scatter`` as a reduction: each element takes the updates that fall on it.
+
+Specification: https://openxla.org/stablehlo/spec#scatter. Elements are computed independently of
+each other, at the price of looking at every scatter index for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rammer_mlir.bindings import arith, ir, linalg, stablehlo, tensor
+from rammer_mlir.passes.ir.generics import generic
+from rammer_mlir.passes.ir.walking import operations_named, replace
+from rammer_mlir.passes.legalization.elementwise import all_of, index, to_index
+
+_Combine = Callable[[ir.Value, ir.Value], ir.Value]
+
+_COMBINED: dict[str, tuple[_Combine, _Combine]] = {
+    "stablehlo.add": (arith.addf, arith.addi),
+    "stablehlo.multiply": (arith.mulf, arith.muli),
+    "stablehlo.maximum": (arith.maximumf, arith.maxsi),
+    "stablehlo.minimum": (arith.minimumf, arith.minsi),
+}
+"""How an update joins an element, of floats and of integers."""
+
+
+def lower_scatters(module: ir.Module) -> None:
+    """Rewrite scatters of one operand, which add, multiply, take an extreme, or overwrite.
+
+    Others stay as they are.
+    """
+    if stablehlo is None:
+        return
+    for op in operations_named(module.operation, "stablehlo.scatter"):
+        combine = _combine(op)
+        if combine is None:
+            continue
+        with ir.InsertionPoint(op), op.location:
+            replace(op, [_reduction(op, combine)])
+
+
+def _combine(op: ir.Operation) -> _Combine | None:
+    """Return how an update joins an element; None if the body does something else."""
+    if len(op.operands) != 3 or not all(
+        ir.RankedTensorType(value.type).has_static_shape for value in op.operands
+    ):
+        return None
+    block = op.regions[0].blocks[0]
+    current, update = block.arguments
+    *inner, returned = [each.operation for each in block.operations]
+    if not inner:
+        return _overwrite if returned.operands[0] == update else None
+    if len(inner) > 1 or inner[0].name not in _COMBINED:
+        return None
+    if {*inner[0].operands} != {current, update}:
+        return None
+    of_floats, of_integers = _COMBINED[inner[0].name]
+    element = ir.RankedTensorType(op.operands[0].type).element_type
+    if isinstance(element, ir.FloatType):
+        return of_floats
+    # Whether signless integers have a sign is forgotten here, and a truth value's sum is "or".
+    signs_matter = inner[0].name in ("stablehlo.maximum", "stablehlo.minimum")
+    is_safe = isinstance(element, ir.IntegerType) and element.width > 1 and not signs_matter
+    return of_integers if is_safe else None
+
+
+def _overwrite(_current: ir.Value, update: ir.Value) -> ir.Value:
+    return update
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """The dimension numbers of a scatter, as the specification names them."""
+
+    update_window_dims: Sequence[int]
+    inserted_window_dims: Sequence[int]
+    input_batching_dims: Sequence[int]
+    scatter_indices_batching_dims: Sequence[int]
+    scattered_dims_to_operand_dims: Sequence[int]
+    index_vector_dim: int
+
+
+def _numbers(op: ir.Operation) -> _Numbers:
+    assert stablehlo is not None
+    given = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+    return _Numbers(
+        list(given.update_window_dims),
+        list(given.inserted_window_dims),
+        list(given.input_batching_dims),
+        list(given.scatter_indices_batching_dims),
+        list(given.scattered_dims_to_operand_dims),
+        given.index_vector_dim,
+    )
+
+
+def _reduction(op: ir.Operation, combine: _Combine) -> ir.Value:
+    """Emit loops over the elements of the result, and inside over all scatter indices."""
+    operand, indices, updates = op.operands
+    numbers = _numbers(op)
+    rank = len(ir.RankedTensorType(operand.type).shape)
+    update_shape = list(ir.RankedTensorType(updates.type).shape)
+    scatter_dims = [n for n in range(len(update_shape)) if n not in numbers.update_window_dims]
+    loops = rank + len(scatter_dims)
+    # An operand that has the updates' extents along the reduced loops, and that nobody reads.
+    element = ir.RankedTensorType(operand.type).element_type
+    extents = tensor.EmptyOp([update_shape[n] for n in scatter_dims], element).result
+    maps = [
+        ir.AffineMap.get(loops, 0, [ir.AffineDimExpr.get(n) for n in range(rank, loops)]),
+        ir.AffineMap.get(loops, 0, [ir.AffineDimExpr.get(n) for n in range(rank)]),
+    ]
+    parallel = [True] * rank + [False] * len(scatter_dims)
+    loop = generic([extents], operand, maps, parallel)
+    block = loop.regions[0].blocks.append(element, element)
+    with ir.InsertionPoint(block):
+        found = _Element(indices, updates, numbers, scatter_dims, rank)
+        _, current = block.arguments
+        is_hit, update = found.update()
+        linalg.YieldOp([arith.select(is_hit, combine(current, update), current)])
+    return loop.results[0]
+
+
+@dataclass(frozen=True)
+class _Element:
+    """An element of the result and one scatter index, in the body of the loops."""
+
+    indices: ir.Value
+    updates: ir.Value
+    numbers: _Numbers
+    scatter_dims: Sequence[int]
+    rank: int
+
+    def update(self) -> tuple[ir.Value, ir.Value]:
+        """Emit whether the update falls on the element, and the update or any other number."""
+        own = [_loop_index(n) for n in range(self.rank)]
+        scatter = [_loop_index(self.rank + n) for n in range(len(self.scatter_dims))]
+        starts = self._starts(scatter)
+        windows = self._windows()
+        shape = list(ir.RankedTensorType(self.updates.type).shape)
+        places: dict[int, ir.Value] = dict(zip(self.scatter_dims, scatter, strict=True))
+        conditions: list[ir.Value] = []
+        for dimension, at in enumerate(own):
+            start = starts.get(dimension)
+            offset = at if start is None else arith.subi(at, start)
+            if dimension not in windows:
+                conditions.append(arith.cmpi(arith.CmpIPredicate.eq, offset, index(0)))
+                continue
+            window = windows[dimension]
+            low = arith.cmpi(arith.CmpIPredicate.sge, offset, index(0))
+            high = arith.cmpi(arith.CmpIPredicate.slt, offset, index(shape[window]))
+            is_inside = arith.andi(low, high)
+            conditions.append(is_inside)
+            places[window] = arith.select(is_inside, offset, index(0))
+        read = tensor.ExtractOp(self.updates, [places[n] for n in range(len(shape))]).result
+        return all_of(conditions) if conditions else _true(), read
+
+    def _starts(self, scatter: Sequence[ir.Value]) -> dict[int, ir.Value]:
+        """Emit where the update begins, by dimensions of the operand."""
+        numbers = self.numbers
+        index_rank = len(ir.RankedTensorType(self.indices.type).shape)
+        batch = [n for n in range(index_rank) if n != numbers.index_vector_dim]
+        places = dict(zip(batch, scatter, strict=True))
+        starts: dict[int, ir.Value] = {}
+        for component, dimension in enumerate(numbers.scattered_dims_to_operand_dims):
+            where = [
+                index(component) if n == numbers.index_vector_dim else places[n]
+                for n in range(index_rank)
+            ]
+            starts[dimension] = to_index(tensor.ExtractOp(self.indices, where).result)
+        pairs = zip(numbers.input_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
+        return starts | {dimension: places[at] for dimension, at in pairs}
+
+    def _windows(self) -> dict[int, int]:
+        """Return the update's window dimensions by the operand's."""
+        numbers = self.numbers
+        without = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
+        kept = [n for n in range(self.rank) if n not in without]
+        return dict(zip(kept, numbers.update_window_dims, strict=True))
+
+
+def _loop_index(number: int) -> ir.Value:
+    return linalg.IndexOp(ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)).result
+
+
+def _true() -> ir.Value:
+    return arith.ConstantOp(ir.IntegerType.get_signless(1), 1).result

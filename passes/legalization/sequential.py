@@ -1,0 +1,100 @@
+"""Loops and branches that are not unrolled: each is one rTask, which executes them as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rammer_mlir.bindings import bufferization, ir, scf, tensor
+from rammer_mlir.passes.base import OperationError
+from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
+from rammer_mlir.passes.ir.structured import captured_values
+from rammer_mlir.passes.ir.walking import nested_operations, operations_named
+
+REGION = "scf.execute_region"
+"""Holds control flow: an rOperator of one rTask."""
+
+CONTROL_FLOW = ("scf.for", "scf.while", "scf.if", "scf.index_switch")
+
+MATERIALIZE = "bufferization.materialize_in_destination"
+"""Keeps the state of a loop in one buffer."""
+
+
+def is_control_flow(op: ir.OpView) -> bool:
+    """Whether an operation is a loop or branch that becomes one rTask."""
+    return op.operation.name in CONTROL_FLOW
+
+
+def wrap(op: ir.Operation, tensors: dict[ir.Value, ir.Value]) -> None:
+    """Put a loop or branch into a region that takes and gives tensors alone.
+
+    Args:
+        op: stands directly in a function.
+        tensors: of scalars that are computed, tensors without dimensions that hold them; those of
+            the operation's own scalar results are added.
+    """
+    kinds = [_tensor_type(value.type) for value in op.results]
+    with ir.InsertionPoint(op), op.location:
+        region = scf.ExecuteRegionOp(kinds, no_inline=True)
+        with ir.InsertionPoint(region.regions[0].blocks.append()):
+            mapping: ValueMap = {
+                value: tensor.extract(tensors[value], [])
+                for value in (*op.operands, *captured_values(op.opview))
+                if value in tensors
+            }
+            inner = clone_into(op.opview, mapping, ir.InsertionPoint.current)
+            keep_states_in_place(inner)
+            scf.YieldOp([_as_tensor(value) for value in inner.results])
+    for old, new in zip(op.results, region.results, strict=True):
+        if isinstance(old.type, ir.RankedTensorType):
+            old.replace_all_uses_with(new)
+        else:
+            tensors[old] = new
+
+
+def keep_states_in_place(root: ir.Operation) -> None:
+    """Let each step of a loop write its states where the step before has read them."""
+    for op in (root, *nested_operations(root)):
+        if op.name == "scf.for":
+            block = op.regions[0].blocks[0]
+            _keep(block, list(block.arguments)[1:], skipped=0)
+        elif op.name == "scf.while":
+            before, after = (region.blocks[0] for region in op.regions)
+            _keep(before, list(before.arguments), skipped=1)
+            _keep(after, list(after.arguments), skipped=0)
+
+
+def _keep(block: ir.Block, states: Sequence[ir.Value], *, skipped: int) -> None:
+    last = list(block.operations)[-1].operation
+    for number, state in enumerate(states):
+        value = last.operands[number + skipped]
+        if isinstance(state.type, ir.RankedTensorType) and value != state:
+            with ir.InsertionPoint(last), last.location:
+                kept = bufferization.MaterializeInDestinationOp(state.type, value, state)
+            last.operands[number + skipped] = kept.operation.results[0]
+
+
+def loop_problems(root: ir.Operation) -> list[OperationError]:
+    """Return what is wrong with loops: those whose states change their types cannot be in place."""
+    return [
+        OperationError(
+            op,
+            "expected equal states in front of the condition and behind it, found "
+            f"{_types(op.operands)} and {_types(op.results)}; carry the same values through both",
+        )
+        for op in operations_named(root, "scf.while")
+        if _types(op.operands) != _types(op.results)
+    ]
+
+
+def _types(values: Sequence[ir.Value]) -> str:
+    return ", ".join(str(value.type) for value in values) or "none"
+
+
+def _tensor_type(kind: ir.Type) -> ir.Type:
+    return kind if isinstance(kind, ir.RankedTensorType) else ir.RankedTensorType.get([], kind)
+
+
+def _as_tensor(value: ir.Value) -> ir.Value:
+    if isinstance(value.type, ir.RankedTensorType):
+        return value
+    return tensor.FromElementsOp(_tensor_type(value.type), [value]).result

@@ -1,0 +1,216 @@
+"""Slices and gathers that are no views: loops whose bodies compute the places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from rammer_mlir.bindings import arith, ir, tensor
+from rammer_mlir.passes.ir.walking import operations_named, replace
+from rammer_mlir.passes.legalization.elementwise import all_of, index, per_element, to_index
+
+_DYNAMIC = -(1 << 63)
+"""How attributes mark an offset, size or stride that an operand gives."""
+
+
+def lower_slices(module: ir.Module) -> None:
+    """Rewrite gathers, and slices with offsets that are computed or strides to write with."""
+    for name, rewrite in _REWRITES.items():
+        for op in operations_named(module.operation, name):
+            with ir.InsertionPoint(op), op.location:
+                values = rewrite(op)
+            if values is not None:
+                replace(op, values)
+
+
+def _integers(op: ir.Operation, name: str) -> list[int]:
+    return list(ir.DenseI64ArrayAttr(op.attributes[name]))
+
+
+class _Slice:
+    """Offsets, sizes and strides of a slice, of which the sizes are static."""
+
+    def __init__(self, op: ir.Operation, first: int) -> None:
+        self._given = list(op.operands)[first:]
+        self.sizes, self.strides = _integers(op, "static_sizes"), _integers(op, "static_strides")
+        self._offsets = _integers(op, "static_offsets")
+        dynamic = sum(each == _DYNAMIC for each in self._offsets)
+        self.is_known = dynamic == len(self._given)  # else sizes or strides are computed
+        self.is_static = not self._given
+        self.has_steps = any(stride != 1 for stride in self.strides)
+
+    def offsets(self) -> list[ir.Value]:
+        """Emit the offsets."""
+        given = iter(self._given)
+        return [next(given) if each == _DYNAMIC else index(each) for each in self._offsets]
+
+
+def _dropped(full: Sequence[int], reduced: Sequence[int]) -> set[int]:
+    """Return the dimensions of size 1 that a rank-reduced shape leaves out."""
+    rest, dropped = list(reduced), set[int]()
+    for number, size in enumerate(full):
+        if (
+            rest
+            and rest[0] == size
+            and len(rest) >= 1
+            and not (size == 1 and len(full) - number > len(rest) and 1 not in rest[:1])
+        ):
+            rest.pop(0)
+        else:
+            dropped.add(number)
+    return dropped
+
+
+def _extract_slice(op: ir.Operation) -> list[ir.Value] | None:
+    """Read each element where computed offsets say; static slices are views."""
+    found = _Slice(op, 1)
+    kind = ir.RankedTensorType(op.results[0].type)
+    if found.is_static or not found.is_known:
+        return None
+    source = op.operands[0]
+    dropped = _dropped(found.sizes, list(kind.shape))
+    offsets = found.offsets()
+
+    def body(_elements: Sequence[ir.Value], indices: Sequence[ir.Value]) -> ir.Value:
+        own = iter(indices)
+        places = [
+            offset if number in dropped else _at(offset, next(own), found.strides[number])
+            for number, offset in enumerate(offsets)
+        ]
+        return tensor.extract(source, places)
+
+    return [per_element(list(kind.shape), kind.element_type, [], body)]
+
+
+def _at(offset: ir.Value, step: ir.Value, stride: int) -> ir.Value:
+    if stride != 1:
+        step = arith.muli(step, index(stride))
+    return arith.addi(offset, step)
+
+
+def _insert_slice(op: ir.Operation) -> list[ir.Value] | None:
+    """Let each element ask whether it is in the slice; contiguous static slices stay."""
+    found = _Slice(op, 2)
+    if not found.is_known or (found.is_static and not found.has_steps):
+        return None
+    source, target = list(op.operands)[:2]
+    kind = ir.RankedTensorType(target.type)
+    dropped = _dropped(found.sizes, list(ir.RankedTensorType(source.type).shape))
+    offsets = found.offsets()
+    if not prod(found.sizes):
+        return [target]
+
+    def body(elements: Sequence[ir.Value], indices: Sequence[ir.Value]) -> ir.Value:
+        conditions: list[ir.Value] = []
+        places: list[ir.Value] = []
+        parts = zip(indices, offsets, found.sizes, found.strides, strict=True)
+        for number, (place, offset, size, stride) in enumerate(parts):
+            distance = arith.subi(place, offset)
+            step = arith.divsi(distance, index(stride))
+            is_inside = [
+                arith.cmpi(arith.CmpIPredicate.sge, distance, index(0)),
+                arith.cmpi(arith.CmpIPredicate.slt, step, index(size)),
+            ]
+            if stride != 1:
+                rest = arith.remsi(distance, index(stride))
+                is_inside.append(arith.cmpi(arith.CmpIPredicate.eq, rest, index(0)))
+            conditions += is_inside
+            if number not in dropped:
+                inside = all_of(is_inside)
+                places.append(arith.select(inside, step, index(0)))
+        return arith.select(all_of(conditions), tensor.extract(source, places), elements[0])
+
+    identity = ir.AffineMap.get_identity(kind.rank)
+    return [per_element(list(kind.shape), kind.element_type, [(target, identity)], body)]
+
+
+def _gather(op: ir.Operation) -> list[ir.Value] | None:
+    """Read the slices that ``tensor.gather`` names."""
+    source, places = op.operands
+    dims = _integers(op, "gather_dims")
+    kind = ir.RankedTensorType(op.results[0].type)
+    rank = ir.RankedTensorType(source.type).rank
+    batch = ir.RankedTensorType(places.type).rank - 1
+    is_reduced = kind.rank == batch + rank - len(dims)
+
+    def body(_elements: Sequence[ir.Value], indices: Sequence[ir.Value]) -> ir.Value:
+        window = list(indices[batch:])
+        coordinates: list[ir.Value] = []
+        for number in range(rank):
+            own = None if is_reduced and number in dims else window.pop(0)
+            if number in dims:
+                component = index(dims.index(number))
+                coordinates.append(to_index(tensor.extract(places, [*indices[:batch], component])))
+            else:
+                assert own is not None
+                coordinates.append(own)
+        return tensor.extract(source, coordinates)
+
+    return [per_element(list(kind.shape), kind.element_type, [], body)]
+
+
+def _reshape(op: ir.Operation) -> list[ir.Value] | None:
+    """Make ``tensor.reshape`` to a static shape a collapse and an expansion."""
+    source = op.operands[0]
+    old, new = ir.RankedTensorType(source.type), ir.RankedTensorType(op.results[0].type)
+    if not old.has_static_shape or not new.has_static_shape:
+        return None
+    flat = ir.RankedTensorType.get([prod(old.shape)], old.element_type)
+    value = source
+    if old.rank != 1:
+        groups = [list(range(old.rank))] if old.rank else []
+        if old.rank:
+            value = tensor.CollapseShapeOp(flat, value, groups).result
+        else:
+            value = tensor.ExpandShapeOp(flat, value, [], [], [1]).result
+    if new.rank != 1:
+        if new.rank:
+            groups = [list(range(new.rank))]
+            value = tensor.ExpandShapeOp(new, value, groups, [], list(new.shape)).result
+        else:
+            value = tensor.CollapseShapeOp(new, value, []).result
+    return [value]
+
+
+def _bitcast(op: ir.Operation) -> list[ir.Value] | None:
+    kind = ir.RankedTensorType(op.results[0].type)
+    identity = ir.AffineMap.get_identity(kind.rank)
+    element = kind.element_type
+    return [
+        per_element(
+            list(kind.shape), element, [(op.operands[0], identity)],
+            lambda elements, _: arith.bitcast(element, elements[0]),
+        )
+    ]  # fmt: skip
+
+
+def _pad(op: ir.Operation) -> list[ir.Value] | None:
+    """Insert into a tensor of the padding value, where that is computed."""
+    block = op.regions[0].blocks[0]
+    inner = list(block.operations)
+    value = inner[-1].operation.operands[0]
+    kind = ir.RankedTensorType(op.results[0].type)
+    owner = value.owner
+    is_constant = not isinstance(owner, ir.Block) and owner.name == "arith.constant"
+    if len(inner) != 1 or is_constant or len(op.operands) != 1:
+        return None
+    filled = tensor.SplatOp(kind, value, []).result
+    low = _integers(op, "static_low")
+    source = op.operands[0]
+    sizes = list(ir.RankedTensorType(source.type).shape)
+    return [
+        tensor.InsertSliceOp(
+            source, filled, [], [], [], low, sizes, [1] * len(sizes)
+        ).result
+    ]  # fmt: skip
+
+
+_REWRITES: dict[str, Callable[[ir.Operation], list[ir.Value] | None]] = {
+    "tensor.pad": _pad,
+    "tensor.reshape": _reshape,
+    "tensor.bitcast": _bitcast,
+    "tensor.gather": _gather,
+    "tensor.extract_slice": _extract_slice,
+    "tensor.insert_slice": _insert_slice,
+}
+"""What each operation becomes: values in the place of its results, or None if it may stay."""

@@ -1,0 +1,82 @@
+"""`rtask-legalize`: tensor programs of other producers become the stage `linalg`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.ir.entry import functions, is_private
+from rammer_mlir.passes.legalization.aggregates import decompose_aggregates
+from rammer_mlir.passes.legalization.bodies import select_in_bodies
+from rammer_mlir.passes.legalization.front_ends import (
+    lower_stablehlo,
+    lower_tosa,
+    prepare_stablehlo,
+    run,
+)
+from rammer_mlir.passes.legalization.loops import lower_stablehlo_control_flow, unroll_loops
+from rammer_mlir.passes.legalization.resources import read_resources
+from rammer_mlir.passes.legalization.rules import check_before_lifting, check_given, check_legal
+from rammer_mlir.passes.legalization.scalars import lift_scalars
+from rammer_mlir.passes.legalization.scatters import lower_scatters
+from rammer_mlir.passes.legalization.slices import lower_slices
+from rammer_mlir.passes.legalization.static_results import return_static_shapes
+from rammer_mlir.passes.legalization.zero_sizes import drop_empty_tensors
+
+_SIMPLIFIED = ("canonicalize", "cse")
+
+_INLINED = ("inline", "symbol-dce", *_SIMPLIFIED)
+
+_SHAPES_RESOLVED = (
+    "resolve-ranked-shaped-type-result-dims",
+    "resolve-shaped-type-result-dims",
+    *_SIMPLIFIED,
+)
+
+_ELEMENTWISE = ("func.func(convert-elementwise-to-linalg)", "canonicalize")
+
+_GENERAL = ("linalg-generalize-named-ops", "linalg-inline-scalar-operands", *_SIMPLIFIED)
+
+
+@dataclass(frozen=True)
+class Legalize(Pass):
+    """Turn tensor programs of other producers into linalg on static tensors, or refuse them.
+
+    Public functions are rewritten in place. Everything that is left and cannot be compiled is
+    refused in one error, each operation at its location.
+    """
+
+    name: ClassVar[str] = "rtask-legalize"
+
+    def run(self, module: ir.Module) -> None:
+        """Rewrite the module.
+
+        Raises:
+            FindingsError: with all operations that cannot be compiled.
+        """
+        check_given(module)
+        read_resources(module)
+        prepare_stablehlo(module)
+        lower_scatters(module)
+        lower_stablehlo_control_flow(module)
+        lower_stablehlo(module)
+        lower_tosa(module)
+        run(module, *_INLINED, *_ELEMENTWISE, *_SHAPES_RESOLVED)
+        for function in functions(module):
+            if not is_private(function):
+                return_static_shapes(function)
+        run(module, *_SIMPLIFIED)
+        unroll_loops(module)
+        decompose_aggregates(module)
+        run(module, *_ELEMENTWISE, *_GENERAL)
+        select_in_bodies(module)
+        lower_slices(module)
+        check_before_lifting(module)
+        for function in functions(module):
+            if not is_private(function):
+                lift_scalars(function)
+                drop_empty_tensors(function)
+        run(module, *_SIMPLIFIED)
+        check_legal(module)
