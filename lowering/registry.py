@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rammer_mlir.lowering.cpu.rtask_lower_kernels import LowerKernels
+from rammer_mlir.lowering.cpu.rtask_lower_to_cpu import LowerToCpu
 from rammer_mlir.lowering.cpu.rtask_vectorize_kernels import VectorizeKernels
 from rammer_mlir.lowering.from_gpu.rtask_from_gpu import FromGpu
 from rammer_mlir.lowering.gpu.rtask_map_to_threads import MapToThreads
@@ -20,6 +21,7 @@ LOWERING_PASSES: tuple[type[Pass], ...] = (
     ProfileKernels,
     VectorizeKernels,
     LowerKernels,
+    LowerToCpu,
     MapToThreads,
     LowerToGpu,
     GpuToNvvm,

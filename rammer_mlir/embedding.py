@@ -18,6 +18,7 @@ from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.registry import PASSES
 from rammer_mlir.programs.signature import Signature, TensorSpec
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
+from rammer_mlir.support.packages import narrow_floats
 
 _DTYPES = {
     "f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i16": np.int16,
@@ -32,6 +33,7 @@ def compile_launches(
     policy: str = "wavefront",
     num_veus: int | None = None,
     costs: str | None = None,
+    function: str = "",
     emulate: bool = False,
     check: bool = False,
     watchdog: int = 0,
@@ -41,12 +43,13 @@ def compile_launches(
 
     Args:
         module: in the caller's context, with one function whose body is launches of kernels
-            (``gpu.launch_func``), allocations and constants. It is consumed: behind the call it
+            (``gpu.launch_func``), allocations and constants. It is consumed: after the call it
             holds the kernel.
         target: the GPU, ``nvvm:sm_90`` or ``rocdl:gfx90a``.
         policy: how blocks are scheduled.
         num_veus: blocks of the persistent kernel; the device's multiprocessors if None.
         costs: the device whose costs the schedule follows, a name or a file.
+        function: of several host functions, the one to compile; the others are erased.
         emulate: execute the kernel on this machine's processor.
         check: let emulation look for races and accesses out of bounds.
         watchdog: looks at another vEU's progress after which a waiting one stops the program; 0 for
@@ -74,7 +77,7 @@ def compile_launches(
     if emulate:
         options = options.emulated(checked=check)
     with module.context, ir.Location.unknown():
-        _schedule(module, options, backend.gpu)
+        _schedule(module, options, backend.gpu, function)
         signature = _signature(entry_function(module))
     work = Work(module, signature, {}, options, reached=[*PORTABLE_STAGES])
     executable = options.backend.load(options.backend.compile(work), device)
@@ -82,9 +85,9 @@ def compile_launches(
     return executable
 
 
-def _schedule(module: ir.Module, options: CheckedOptions, gpu: GpuTarget) -> None:
+def _schedule(module: ir.Module, options: CheckedOptions, gpu: GpuTarget, function: str) -> None:
     passes = (
-        f"rtask-from-gpu{{subgroup={gpu.warp_size}}}",
+        f'rtask-from-gpu{{subgroup={gpu.warp_size} function="{function}"}}',
         f'rtask-schedule{{policy="{options.policy}" num-veus={options.num_veus} '
         f"device={options.device}}}",
         "rtask-minimize-barriers",
@@ -109,9 +112,10 @@ def _signature(host: ir.OpView) -> Signature:
 
 def _spec(name: str, kind: ir.Type) -> TensorSpec:
     memref = kind if isinstance(kind, ir.MemRefType) else None
-    dtype = None if memref is None else _DTYPES.get(str(memref.element_type))
-    if memref is None or dtype is None:
+    element = "" if memref is None else str(memref.element_type)
+    if memref is None or element not in (*_DTYPES, "bf16"):
         raise UnsupportedError(
-            f"argument '{name}': expected a memref of {', '.join(_DTYPES)}, found {kind}"
+            f"argument '{name}': expected a memref of {', '.join(_DTYPES)} or bf16, found {kind}"
         )
+    dtype = narrow_floats().bfloat16 if element == "bf16" else _DTYPES[element]
     return TensorSpec(name, tuple(memref.shape), np.dtype(dtype))

@@ -31,6 +31,7 @@ from rammer_mlir.lowering.program.code_modules import completed
 from rammer_mlir.lowering.program.constants import pack_constants
 from rammer_mlir.lowering.program.proof import proof_of
 from rammer_mlir.lowering.program.records import SlotResolver, program_of
+from rammer_mlir.passes.ir.called_functions import check_called_functions
 from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.program.program_ir import read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
@@ -63,7 +64,11 @@ def build_image(
         signature: the model's inputs and outputs, in the order of the arguments.
         num_veus: threads that run the program.
         modules: code from elsewhere that its rKernels call.
+
+    Raises:
+        OperationError: if an rKernel calls a function without a body.
     """
+    check_called_functions(module, find_kernels(module))
     scheduled = read_plan(module)
     memory = memory_sizes(entry_function(module))
     constants = pack_constants(weights)

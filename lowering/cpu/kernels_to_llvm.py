@@ -23,6 +23,7 @@ from rammer_mlir.lowering.kernels.buffers import (
 from rammer_mlir.lowering.kernels.functions import find_kernels
 from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.lowering.llvm.steps import Step, llvm_steps
+from rammer_mlir.passes.ir.called_functions import called_functions, inline_called_functions
 
 
 def vector_steps(vector_bits: int, registers: int = 0) -> list[Step]:
@@ -54,14 +55,22 @@ def lower_kernels(module: Any, machine: Machine) -> None:
 
     An rKernel ``func.func private @k(index, memrefs...)`` becomes ``llvm.func @k(i64, ptr...)``;
     a pointer is the start of the buffer, before the memref type's offset. Constants
-    (``memref.global``) that only kernels use become LLVM globals.
+    (``memref.global``) that only kernels use become LLVM globals. Functions that rKernels call are
+    inlined; those without a body become declarations ``llvm.func @f(ptr...)``, which are linked
+    later.
+
+    Raises:
+        OperationError: if a called function cannot be inlined.
     """
     with module.context, ir.Location.unknown():
-        kernels = list(find_kernels(module))
-        if not kernels:
+        called = list(find_kernels(module))
+        if not called:
             return
+        inline_called_functions(module, called, keeps_declared=True)
+        kernels = list(find_kernels(module))
         scratch = ir.Module.create()
         _move_globals(module, scratch, kernels)
+        _move_functions(module, scratch, kernels)
         for kernel in kernels:
             kernel.detach_from_parent()
             scratch.body.append(kernel)
@@ -93,6 +102,17 @@ def _move_globals(module: Any, scratch: Any, kernels: list[Any]) -> None:
             copy = operation.clone(ir.InsertionPoint(scratch.body))
             _rename(copy, f"{_symbol(operation)}_in_kernels", kernels)
         else:
+            operation.detach_from_parent()
+            scratch.body.append(operation)
+
+
+def _move_functions(module: Any, scratch: Any, kernels: list[Any]) -> None:
+    """Bring along functions of the LLVM dialect, and declarations, which kernels may call."""
+    declared = called_functions(module, map(_symbol, kernels)) - set(map(_symbol, kernels))
+    for operation in [o.operation for o in module.body.operations]:
+        if operation.name == "llvm.func" or (
+            operation.name == "func.func" and _symbol(operation) in declared
+        ):
             operation.detach_from_parent()
             scratch.body.append(operation)
 

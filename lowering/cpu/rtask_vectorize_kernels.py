@@ -8,7 +8,8 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.cpu.kernels_to_llvm import vector_steps
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import OperationError, Pass
+from rammer_mlir.passes.ir.entry import functions
 
 
 @dataclass(frozen=True)
@@ -23,5 +24,11 @@ class VectorizeKernels(Pass):
         """Vectorise every rKernel of the module."""
         if self.vector_bits not in (128, 256, 512):
             raise OptionError(f"vector bits: expected 128, 256 or 512, found {self.vector_bits}")
+        for function in functions(module):
+            kind = ir.TypeAttr(function.operation.attributes["function_type"]).value
+            if "tensor<" in str(kind):
+                raise OperationError(
+                    function, "expected rKernels on memrefs, found tensors: run rtask-bufferize"
+                )
         for step in vector_steps(self.vector_bits):
             step.apply(module)

@@ -18,7 +18,11 @@ from rammer_mlir.lowering.llvm.machine import Machine
 
 _COMPILERS = ("cc", "gcc", "clang")
 
-_OPTIONS = ("-std=gnu11", "-O3", "-fPIC", "-ffp-contract=fast", "-w", "-c")
+_OPTIONS = (
+    *("-std=gnu11", "-O3", "-fPIC", "-ffp-contract=fast", "-w", "-c"),
+    # No caller sees floating-point flags or errno; GCC does not vectorise comparisons without.
+    *("-fno-trapping-math", "-fno-math-errno"),
+)
 
 
 def find_c_compiler() -> list[str]:

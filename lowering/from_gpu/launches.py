@@ -97,20 +97,43 @@ def refuse_launch(operation: ir.Operation, message: str) -> NoReturn:
     raise OperationError(operation, f"launch of {kernel}: {message}")
 
 
-def host_function(module: ir.Module) -> ir.OpView:
-    """Return the one function that launches kernels.
+def host_function(module: ir.Module, name: str = "") -> ir.OpView:
+    """Return the function that launches kernels: that of a name, or the only one.
 
     Raises:
-        PassError: if there is none, or more than one.
+        PassError: if there is none of that name, or not just one where no name is given.
     """
-    found = [f for f in functions(module) if _launches_kernels(f)]
-    if len(found) != 1:
-        names = ", ".join(f"@{symbol_name(f)}" for f in found) or "none"
+    hosts = {symbol_name(f): f for f in functions(module) if _launches_kernels(f)}
+    names = ", ".join(f"@{host}" for host in hosts) or "none"
+    if name:
+        if name not in hosts:
+            raise PassError(
+                f"function: expected a function with gpu.launch_func, found '{name}' "
+                f"(there are {names}); name one of these"
+            )
+        return hosts[name]
+    if len(hosts) != 1:
         raise PassError(
-            f"expected one function with gpu.launch_func, found {len(found)} ({names}): "
-            "outline launches by gpu-kernel-outlining, and compile one function at a time"
+            f"expected one function with gpu.launch_func, found {len(hosts)} ({names}): outline "
+            "launches by gpu-kernel-outlining, and name one of several, "
+            "rtask-from-gpu{function=NAME}"
         )
-    return found[0]
+    return next(iter(hosts.values()))
+
+
+def erase_other_hosts(module: ir.Module, host: ir.OpView) -> None:
+    """Erase other functions that launch kernels, and modules of kernels that only they launch."""
+    others = [f for f in functions(module) if f != host and _launches_kernels(f)]
+    unused = set[str]().union(*map(_holders, others)) - _holders(host)
+    holders = [op for op in module.body.operations if op.operation.name == "gpu.module"]
+    for operation in (*others, *(op for op in holders if symbol_name(op) in unused)):
+        operation.operation.erase()
+
+
+def _holders(function: ir.OpView) -> set[str]:
+    """Return the names of the ``gpu.module`` whose kernels a function launches."""
+    launches = (op for op in walk(function.operation) if op.name == _LAUNCH)
+    return {ir.SymbolRefAttr(op.attributes["kernel"]).value[0] for op in launches}
 
 
 def _launches_kernels(function: ir.OpView) -> bool:
@@ -153,7 +176,7 @@ class _Reader:
             if len(operation.operands):
                 raise OperationError(
                     operation, f"expected no results, found {len(operation.operands)}; write "
-                    "them to arguments (buffer-results-to-out-params)"
+                    "them to arguments (buffer-results-to-out-params{modify-public-functions=true})"
                 )  # fmt: skip
         elif name in _ALLOCATIONS or name in _DROPPED:
             self._check_allocation(operation)

@@ -9,10 +9,16 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir, passmanager
 from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.from_gpu.block_kernel import block_function
+from rammer_mlir.lowering.from_gpu.copies import launch_copies
 from rammer_mlir.lowering.from_gpu.index_range import Dim3
 from rammer_mlir.lowering.from_gpu.kernel_description import describe_kernel
 from rammer_mlir.lowering.from_gpu.kernel_rules import check_kernel, uses_subgroups
-from rammer_mlir.lowering.from_gpu.launches import Launch, host_function, read_launches
+from rammer_mlir.lowering.from_gpu.launches import (
+    Launch,
+    erase_other_hosts,
+    host_function,
+    read_launches,
+)
 from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.ir.constants import ArgumentList, argument_attributes
 from rammer_mlir.passes.ir.entry import functions, is_private, symbol_name
@@ -30,19 +36,23 @@ class FromGpu(Pass):
 
     Each launch becomes an rOperator, each of its blocks an rTask, with dependencies from what the
     kernels do to memory. The persistent block has the threads of the largest one, in whole
-    subgroups; ``subgroup`` is the lanes of a warp or wave, which kernels may count on.
+    subgroups; ``subgroup`` is the lanes of a warp or wave, which kernels may count on. Of several
+    functions with launches, ``function`` names one; the others are erased.
     """
 
     name: ClassVar[str] = "rtask-from-gpu"
 
     subgroup: int = 32
+    function: str = ""
 
     def run(self, module: ir.Module) -> None:
         """Replace the launches of the one function that has some."""
         if self.subgroup not in (32, 64):
             raise OptionError(f"subgroup: expected 32 or 64 lanes, found {self.subgroup}")
-        host = host_function(module)
+        host = host_function(module, self.function)
+        erase_other_hosts(module, host)
         with ir.Location.unknown(module.context):
+            launch_copies(module, host)
             launches = read_launches(module, host)
             for launch in launches:
                 check_kernel(launch, self.subgroup)

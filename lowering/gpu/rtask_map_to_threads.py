@@ -10,7 +10,9 @@ from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.gpu.contractions.matrix_unit import MMA, NARROW, UNITS, MatrixUnit
 from rammer_mlir.lowering.gpu.kernels import map_kernels
 from rammer_mlir.lowering.kernels.functions import find_kernels
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import OperationError, Pass
+from rammer_mlir.passes.ir.called_functions import inline_called_functions
+from rammer_mlir.passes.ir.kernels import described_kernels
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,14 @@ class MapToThreads(Pass):
     def run(self, module: ir.Module) -> None:
         """Rewrite every rKernel of the module; it gets two more arguments, shared and scratch."""
         with ir.Location.unknown(module.context):
+            described = next(iter(described_kernels(module).values()), None)
+            if described is not None:
+                raise OperationError(
+                    described,
+                    "expected rKernels alone, found a description, which mapped rKernels would "
+                    "contradict: run rtask-lower-to-gpu",
+                )
+            inline_called_functions(module, list(find_kernels(module)))
             kernels = list(find_kernels(module))
             map_kernels(
                 module, kernels, self.shared_limit, self.threads,

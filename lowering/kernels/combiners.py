@@ -150,11 +150,12 @@ def find_combiners(generic: Structured) -> list[Combiner] | None:
 
 
 def _find_combiner(accumulator: ir.Value, yielded: ir.Value) -> Combiner | None:
-    user = _only_user(accumulator)
-    if user is None or _only_user(yielded) is None:
+    user, definition = _only_user(accumulator), _definition(yielded)
+    # A body may yield an argument of its own: a product with zero leaves the accumulator alone.
+    if user is None or definition is None or _only_user(yielded) is None:
         return None
     element = accumulator.type
-    if user == _definition(yielded):
+    if user == definition:
         if user.name in COMBINERS:
             return Combiner(user.name, dict(user.attributes), element)
         if user.name in _SUMS and user.operands[0] == accumulator:
@@ -162,12 +163,13 @@ def _find_combiner(accumulator: ir.Value, yielded: ir.Value) -> Combiner | None:
     if user.name != "arith.cmpi" or not _tests_bits(user):
         return None
     # A boolean is a byte in memory: the body compares it with zero, and extends what it yields.
-    operation, widening = _only_user(user.results[0]), _definition(yielded)
-    if operation is None or operation.name not in COMBINERS or widening is None:
+    operation = _only_user(user.results[0])
+    if operation is None or operation.name not in COMBINERS:
         return None
-    is_widened = widening.name == "arith.extui" and _only_user(operation.results[0]) == widening
-    attributes = dict(operation.attributes)
-    return Combiner(operation.name, attributes, element, is_boolean=True) if is_widened else None
+    extension = _only_user(operation.results[0])
+    if definition.name != "arith.extui" or extension is None or extension != definition:
+        return None
+    return Combiner(operation.name, dict(operation.attributes), element, is_boolean=True)
 
 
 def _only_user(value: ir.Value) -> ir.Operation | None:

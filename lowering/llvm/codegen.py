@@ -13,6 +13,7 @@ from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.ir_text import downgrade
 from rammer_mlir.lowering.llvm.machine import LLVM_LOCK, Machine, initialize_llvm
+from rammer_mlir.lowering.llvm.runtime_calls import with_runtime_calls
 
 _DIALECTS = frozenset(("llvm", "nvvm", "rocdl"))
 """Dialects that the translation to LLVM IR knows."""
@@ -75,7 +76,7 @@ def _optimized(
     """Parse and optimise. A module serves one emission only, because emitting changes it."""
     initialize_llvm()
     try:
-        module = llvm.parse_assembly(ir_text)
+        module = llvm.parse_assembly(with_runtime_calls(ir_text, target.triple))
     except RuntimeError as error:
         raise TargetError(
             f"LLVM IR: expected text that LLVM {llvm.llvm_version_info[0]} parses, "

@@ -11,8 +11,9 @@ from rammer_mlir.dialects.rtask.external import External, read_external
 from rammer_mlir.lowering.external.code import ForeignCode, read_code
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.machine import Machine
+from rammer_mlir.passes.ir.called_functions import called_functions, inline_called_functions
 from rammer_mlir.passes.ir.constants import constant_arguments
-from rammer_mlir.passes.ir.entry import entry_block, entry_function, symbol_name
+from rammer_mlir.passes.ir.entry import entry_block, entry_function, functions, symbol_name
 from rammer_mlir.passes.ir.kernels import described_kernels
 
 KERNEL = "kernel"
@@ -77,11 +78,14 @@ def isolate(
     with module.context, ir.Location.unknown():
         alone = ir.Module.create()
         end = ir.InsertionPoint(alone.body)
-        names = _constants_used(function.operation)
+        called = called_functions(module, [symbol_name(function)]) - {symbol_name(function)}
+        own = [function, *(each for each in functions(module) if symbol_name(each) in called)]
+        names = {name for each in own for name in _constants_used(each.operation)}
         for op in module.body.operations:
             if op.operation.name == "memref.global" and symbol_name(op) in names:
                 op.operation.clone(end)
-        kernel = function.operation.clone(end)
+        kernel, *_ = [each.operation.clone(end) for each in own]
+        inline_called_functions(alone, [kernel.operation])
         kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL)
         description = described_kernels(module).get(symbol_name(function))
         external = None if description is None else read_external(description.operation)

@@ -13,7 +13,7 @@ from rammer_mlir.errors import OptionError
 from rammer_mlir.lowering.profiling.external_check import Argument, Checked, Trial, first_fault
 from rammer_mlir.lowering.profiling.isolate import isolate
 from rammer_mlir.lowering.profiling.native_kernel import load_kernel
-from rammer_mlir.passes.base import OperationError, Pass
+from rammer_mlir.passes.base import Form, OperationError, Pass
 from rammer_mlir.passes.ir.entry import entry_block, functions, symbol_name
 from rammer_mlir.passes.ir.kernels import described_kernels
 
@@ -30,6 +30,7 @@ class CheckExternal(Pass):
     """
 
     name: ClassVar[str] = "rtask-check-external"
+    takes: ClassVar[Form | None] = Form.BUFFERS
 
     tolerance: float = 1e-3
     rtasks: int = 64

@@ -9,7 +9,7 @@ from typing import ClassVar
 from rammer_mlir.bindings import ir
 from rammer_mlir.lowering.profiling.profiler import profile_kernels
 from rammer_mlir.lowering.profiling.profiles import ProfileStore, default_path
-from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.base import Form, Pass
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class ProfileKernels(Pass):
     """
 
     name: ClassVar[str] = "rtask-profile-kernels"
+    takes: ClassVar[Form | None] = Form.BUFFERS
 
     cache: str = ""
     num_veus: int = 1

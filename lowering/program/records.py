@@ -143,16 +143,7 @@ class SlotResolver:
 
     def place(self, root: ir.Value) -> Slot:
         """Return where a whole buffer begins: an argument's, or one in the arena."""
-        owner, offset = root.owner, 0
-        if not isinstance(owner, ir.Block):
-            if owner.operation.name != "memref.view":
-                raise PassError(
-                    f"a run uses the result of '{owner.operation.name}': expected an argument or "
-                    "a view of the arena; run rtask-plan-memory first"
-                )
-            offset = view_start(owner.opview)
-            root = owner.operation.operands[0]
-        number = ir.BlockArgument(root).arg_number
+        number, offset = argument_place(root)
         attributes = self._attributes[number]
         if ARENA in attributes:
             return Slot("arena", 0, offset)
@@ -161,6 +152,36 @@ class SlotResolver:
         return Slot(
             "output" if "rtask.output" in attributes else "input", self._index[number], offset
         )
+
+
+class ArgumentResolver(SlotResolver):
+    """Takes each argument of the entry function for an input, also weights and the arena."""
+
+    def __init__(self, scheduled: ScheduledModule) -> None:
+        """Begin with the calls of a plan."""
+        super().__init__(scheduled, {})
+
+    def place(self, root: ir.Value) -> Slot:
+        """Return the number of the argument in which a buffer begins, and where."""
+        return Slot("input", *argument_place(root))
+
+
+def argument_place(root: ir.Value) -> tuple[int, int]:
+    """Return the number of the argument that a whole buffer is in, and its first byte there.
+
+    Raises:
+        PassError: if it is neither an argument nor in the arena.
+    """
+    owner, offset = root.owner, 0
+    if not isinstance(owner, ir.Block):
+        if owner.operation.name != "memref.view":
+            raise PassError(
+                f"a run uses the result of '{owner.operation.name}': expected an argument or "
+                "a view of the arena; run rtask-plan-memory first"
+            )
+        offset = view_start(owner.opview)
+        root = owner.operation.operands[0]
+    return ir.BlockArgument(root).arg_number, offset
 
 
 def _offset_bytes(kind: ir.Type, user: str) -> int:

@@ -123,6 +123,46 @@ def test_out_of_bounds_is_found() -> None:
         executable.run(arrays())
 
 
+def two_hosts() -> str:
+    """Return the module with a second function, whose kernel is in a module of its own."""
+    return f"""{host().rstrip().removesuffix("}")}
+func.func @other(%x: {KIND}) {{
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  gpu.launch_func @more::@first blocks in (%c4, %c1, %c1) threads in (%c1, %c1, %c1)
+      args(%x : {KIND})
+  return
+}}
+gpu.module @more {{
+gpu.func @first(%x: {KIND}) kernel {{
+  %c0 = arith.constant 0 : index
+  %i = gpu.block_id x
+  %one = arith.constant 1.0 : f32
+  memref.store %one, %x[%i, %c0] : {KIND}
+  gpu.return
+}}
+}}
+}}
+"""
+
+
+def test_one_of_several_functions() -> None:
+    given = arrays()
+    both = compiled(two_hosts(), num_veus=2, emulate=True, check=True, function="host")
+    assert np.array_equal(both.run(given)["arg1"], 2 * given["x"])
+    other = compiled(two_hosts(), num_veus=2, emulate=True, check=True, function="other")
+    found = other.run({"arg0": given["x"]})["arg0"]
+    assert np.array_equal(found[:, 1:], given["x"][:, 1:])
+    assert (found[:, 0] == 1).all()
+
+
+def test_which_function_must_be_known() -> None:
+    with pytest.raises(RammerError, match=r"found 2 \(@host, @other\): .*function=NAME"):
+        compiled(two_hosts(), emulate=True)
+    with pytest.raises(RammerError, match=r"found 'more' \(there are @host, @other\)"):
+        compiled(two_hosts(), emulate=True, function="more")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

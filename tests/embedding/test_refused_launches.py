@@ -101,13 +101,14 @@ REFUSED = {
         module(f"scf.for %i = %c1 to %c4 step %c1 {{\n{LAUNCH}\n}}"),
         "'scf.for': expected launches, allocations, views and constants between them",
     ),
-    "copy between launches": (
-        module(f"{LAUNCH}\nmemref.copy %y, %z : {KIND} to {KIND}", signature=f"%z: {KIND}"),
-        "'memref.copy': expected launches, allocations, views and constants between them",
+    "effect between launches": (
+        module(f"{LAUNCH}\nmemref.store %f, %y[%c1] : {KIND}"),
+        "'memref.store': expected launches, allocations, views and constants between them",
     ),
     "results": (
         module(results=KIND),
-        "'func.return': expected no results, found 1; write them to arguments",
+        "'func.return': expected no results, found 1; write them to arguments "
+        "(buffer-results-to-out-params{modify-public-functions=true})",
     ),
     "no launch": (module(""), "expected one function with gpu.launch_func, found 0 (none)"),
     "dynamic shape": (
@@ -185,7 +186,7 @@ REFUSED = {
 
 
 def convert(text: str, pipeline: str = "") -> ir.Module:
-    """Run the pass, and more behind it."""
+    """Run the pass, and more after it."""
     context = ir.Context()
     dialects.register(context)
     with context:

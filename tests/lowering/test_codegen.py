@@ -7,8 +7,11 @@ import math
 import re
 import shutil
 import struct
+from dataclasses import replace
 from pathlib import Path
 
+import ml_dtypes
+import numpy as np
 import pytest
 from kernel_harness import assembly, lower_text
 from machines import AARCH64, X86_64_AVX2, X86_64_AVX512, X86_64_BASELINE
@@ -45,6 +48,35 @@ def test_load_object_resolves_libm() -> None:
     assert function(1.0) == pytest.approx(2 * math.e, rel=1e-6)
     with pytest.raises(TargetError, match="'absent'"):
         library.address("absent")
+
+
+def test_bf16_on_processors_without_conversions() -> None:
+    text = """
+define bfloat @narrow(float %x) {
+  %y = fptrunc float %x to bfloat
+  ret bfloat %y
+}
+define i16 @bits(float %x) {
+  %y = call bfloat @narrow(float %x)
+  %bits = bitcast bfloat %y to i16
+  ret i16 %bits
+}"""
+    host = machine.host_machine()
+    without = ",".join(("-avx512bf16", "-avxneconvert")) if "x86" in host.triple else "-bf16"
+    plain = replace(host, features=f"{host.features},{without}")
+    library = load_object(emit_object(text, plain))
+    bits = ctypes.CFUNCTYPE(ctypes.c_uint16, ctypes.c_float)(library.address("bits"))
+    rng = np.random.default_rng(5)
+    words = rng.integers(0, 1 << 32, 2000, np.uint32)
+    ties = rng.integers(0, 1 << 16, 200, np.uint32) << 16 | 0x8000
+    values = np.concatenate((words, ties)).view(np.float32)
+    values = np.append(values, np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40], np.float32))
+    found = np.array([bits(value) for value in values], np.uint16)
+    with np.errstate(invalid="ignore"):
+        wanted = values.astype(ml_dtypes.bfloat16)
+    nan = np.isnan(values)
+    np.testing.assert_array_equal(found[~nan], wanted[~nan].view(np.uint16))
+    assert np.isnan(found[nan].view(ml_dtypes.bfloat16).astype(np.float32)).all()
 
 
 def test_load_object_refuses_garbage() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rammer_mlir.bindings import ir, llvm
-from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.errors import PassError, UnsupportedError
 from rammer_mlir.lowering.gpu.llvm.expand_libm_functions import expand_libm_functions
 from rammer_mlir.lowering.gpu.program.barriers import PAUSE
 from rammer_mlir.lowering.ir_walk import walk
@@ -100,11 +100,15 @@ def lower_steps(module: ir.Module, steps: Sequence[Step]) -> None:
 
 
 def gpu_module(module: ir.Module) -> ir.Operation:
-    """Return the first gpu module of a module."""
+    """Return the first gpu module of a module.
+
+    Raises:
+        PassError: if there is none.
+    """
     for operation in module.body.operations:
         if operation.operation.name == "gpu.module":
             return operation.operation
-    raise AssertionError("a module that was lowered to gpu holds a gpu module")
+    raise PassError("expected a gpu.module, found none: run rtask-lower-to-gpu first")
 
 
 def define_pause(module: ir.Module, body: str) -> None:

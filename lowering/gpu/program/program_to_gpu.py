@@ -37,6 +37,7 @@ from rammer_mlir.lowering.program.code_modules import completed
 from rammer_mlir.lowering.program.constants import pack_constants
 from rammer_mlir.lowering.program.proof import proof_of
 from rammer_mlir.lowering.program.records import SlotResolver, program_of
+from rammer_mlir.passes.ir.called_functions import inline_called_functions
 from rammer_mlir.passes.ir.constants import CONSTANT, argument_attributes
 from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.ir.structured import element_bytes
@@ -145,6 +146,7 @@ def lower_to_gpu(
         per_operator: launch the kernel once for each rProgram of a plan that has one for each
             operator, and not once for all.
     """
+    inline_called_functions(module, list(find_kernels(module)))
     scheduled = read_plan(module)
     target = _with_block_of(target, list(find_kernels(module)))
     external = define_external_kernels(module, target)
@@ -266,7 +268,7 @@ def _lower_kernels(
     """Map every rKernel to a block's threads, in place.
 
     Those with ``external`` code may have shared memory of their own, so that the block's threads
-    meet behind each of their rTasks.
+    meet after each of their rTasks.
     """
     kernels: list[ir.Operation] = list(find_kernels(module))
     for kernel in kernels:

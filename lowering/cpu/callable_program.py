@@ -1,0 +1,105 @@
+"""A function of C's calling convention that executes a vEU's share of a program.
+
+The runtime of this project makes the context of the entry functions itself; this function makes it
+from its arguments and from tables in the object, so that an object file needs nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.bindings import ir, llvm
+from rammer_mlir.lowering.llvm.builders import (
+    call,
+    constant,
+    define,
+    element,
+    i64,
+    load_element,
+    pointer,
+    store,
+)
+from rammer_mlir.programs.cpu_table import CpuTable
+from rammer_mlir.programs.native_interface import ENTRY, ContextWord
+
+_POLLS = 1000
+"""How often a waiting vEU polls before it gives way, if cores may be shared."""
+
+
+def define_callable(module: ir.Module, name: str, table: CpuTable) -> None:
+    """Append ``NAME(vEU, run, counters, arguments)`` and the tables that it reads.
+
+    The slots of the table have base ``input`` and the numbers of the entry function's arguments.
+    All functions that the module had before become internal, so that objects of several programs
+    can be linked together.
+    """
+    for op in module.body.operations:
+        _make_internal(op.operation)
+    tables = {
+        ContextWord.RECORDS: _table(f"{name}.records", table.records),
+        ContextWord.ARGUMENTS: _table(f"{name}.arguments", table.arguments),
+        ContextWord.STARTS: _table(f"{name}.starts", table.starts),
+        ContextWord.TOTALS: _table(f"{name}.totals", table.totals),
+    }
+    block = define(name, i64(), i64(), pointer(), pointer())
+    with ir.InsertionPoint(block):
+        _fill(block, table, tables)
+        llvm.ReturnOp()
+
+
+def _make_internal(op: ir.Operation) -> None:
+    """Hide a function that is defined here; declarations have to stay external."""
+    if op.name == "llvm.func" and op.regions[0].blocks:
+        op.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
+        if "visibility_" in op.attributes:
+            op.attributes["visibility_"] = ir.IntegerAttr.get(i64(), 0)
+
+
+def _fill(block: ir.Block, table: CpuTable, tables: Mapping[ContextWord, str]) -> None:
+    """Write the context on the stack, and execute the vEU."""
+    veu, run, counters, arguments = block.arguments
+    context = _on_stack(i64(), len(ContextWord))
+    pointers = _on_stack(pointer(), max(len(table.slots), 1))
+    buffers: dict[int, ir.Value] = {}
+    for number, slot in enumerate(table.slots):
+        if slot.index not in buffers:
+            buffers[slot.index] = load_element(arguments, slot.index, pointer())
+        begin = element(buffers[slot.index], slot.offset, ir.IntegerType.get_signless(8))
+        store(begin, element(pointers, number, pointer()))
+    words: dict[ContextWord, ir.Value] = {
+        ContextWord.POINTERS: pointers,
+        ContextWord.STEPS: counters,
+        ContextWord.RUN: run,
+        ContextWord.TRACES: constant(0),
+        ContextWord.SPINS: constant(_POLLS),
+    }
+    for word, symbol in tables.items():
+        words[word] = llvm.AddressOfOp(pointer(), symbol).result
+    for word, value in words.items():
+        store(value, element(context, int(word), i64()))
+    call(ENTRY, veu, context)
+
+
+def _on_stack(kind: ir.Type, count: int) -> Any:
+    return llvm.AllocaOp(pointer(), constant(count), kind, alignment=8).result
+
+
+def _table(name: str, numbers: NDArray[np.int32] | NDArray[np.int64]) -> str:
+    """Append a constant array; return its name."""
+    bits = 8 * numbers.itemsize
+    array = numbers if numbers.size else np.zeros(1, numbers.dtype)  # LLVM has no empty array
+    kind = ir.Type.parse(f"!llvm.array<{array.size} x i{bits}>")
+    llvm.GlobalOp(
+        kind,
+        name,
+        ir.Attribute.parse("#llvm.linkage<internal>"),
+        value=ir.DenseElementsAttr.get(
+            np.ascontiguousarray(array), type=ir.IntegerType.get_signless(bits)
+        ),
+        constant=True,
+    )
+    return name

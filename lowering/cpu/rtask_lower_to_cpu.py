@@ -1,0 +1,114 @@
+"""`rtask-lower-to-cpu`: scheduled rPrograms become functions of the LLVM dialect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import PassError
+from rammer_mlir.lowering.cpu.callable_program import define_callable
+from rammer_mlir.lowering.cpu.dispatch import STRAIGHT_LINE_LIMIT
+from rammer_mlir.lowering.cpu.image import lower_program
+from rammer_mlir.lowering.external.calls import external_kernels
+from rammer_mlir.lowering.llvm.machine import Machine, host_machine
+from rammer_mlir.lowering.llvm.named_machines import named_machine
+from rammer_mlir.lowering.program.records import ArgumentResolver, program_of
+from rammer_mlir.passes.base import Pass
+from rammer_mlir.passes.ir.constants import CONSTANT, argument_attributes
+from rammer_mlir.passes.ir.entry import entry_function, symbol_name
+from rammer_mlir.passes.ir.structured import element_bytes
+from rammer_mlir.passes.program.program_ir import read_plan
+from rammer_mlir.passes.rtask_plan_memory import ARENA
+from rammer_mlir.programs.cpu_table import encode_for_cpu
+from rammer_mlir.programs.native_interface import CACHE_LINE
+
+LAUNCH, MACHINE = "rtask.launch", "rtask.machine"
+"""Attributes of the module: how its function is called, and the processor that it is for."""
+
+_PREFIX = "rammer_"
+
+
+@dataclass(frozen=True)
+class LowerToCpu(Pass):
+    """Lower rKernels and the schedule to one C function, which each vEU's thread calls.
+
+    The function is ``void SYMBOL(int64_t veu, int64_t run, void *counters, void **arguments)``:
+    ``run`` counts from 1, ``counters`` has 64 bytes for each vEU, aligned and zeroed before the
+    first run, and ``arguments`` are those of the entry function, weights and the arena among them.
+    A run has ended when all vEUs have returned. The module's ``rtask.launch`` has all names and
+    sizes.
+
+    ``machine`` is a processor as after ``cpu:``, this one if empty; ``symbol`` is the function's
+    name, ``rammer_`` and the entry function's if empty; programs of at most ``straight_line_limit``
+    records become straight-line code, longer ones a loop over the task table.
+    """
+
+    name: ClassVar[str] = "rtask-lower-to-cpu"
+
+    machine: str = ""
+    symbol: str = ""
+    straight_line_limit: int = STRAIGHT_LINE_LIMIT
+
+    def run(self, module: ir.Module) -> None:
+        """Replace the module's content by functions of the LLVM dialect."""
+        machine = machine_of(self.machine)
+        external = external_kernels(module)
+        if external:
+            raise PassError(
+                f"'{self.name}': expected rKernels of this compiler, found the external "
+                f"'{external[0].name}': compile it with rammer-compile, which links its code"
+            )
+        scheduled = read_plan(module)
+        num_veus = max((len(program.veus) for program in scheduled.plan.programs), default=1)
+        program = program_of(scheduled, ArgumentResolver(scheduled), num_veus)
+        entry = entry_function(module)
+        symbol = self.symbol or _PREFIX + symbol_name(entry)
+        with module.context, ir.Location.unknown():
+            launch = _launch(entry, symbol, num_veus)
+            lower_program(module, program, machine, self.straight_line_limit)
+            with ir.InsertionPoint(module.body):
+                define_callable(module, symbol, encode_for_cpu(program))
+            module.operation.attributes[LAUNCH] = launch
+            module.operation.attributes[MACHINE] = ir.StringAttr.get(self.machine)
+
+
+def machine_of(name: str) -> Machine:
+    """Return the processor of a name as after ``cpu:``, this one for an empty name.
+
+    Raises:
+        OptionError: if there is none of this name.
+    """
+    return named_machine(name).machine() if name else host_machine()
+
+
+def _launch(entry: ir.OpView, symbol: str, num_veus: int) -> ir.DictAttr:
+    """Describe a call to flows that have nothing but the IR."""
+    i64 = ir.IntegerType.get_signless(64)
+    kinds = [ir.MemRefType(value.type) for value in entry.operation.regions[0].blocks[0].arguments]
+    marks = argument_attributes(entry)
+    sizes = [element_bytes(kind) * _elements(kind) for kind in kinds]
+    names = [_argument_name(number, each) for number, each in enumerate(marks)]
+    return ir.DictAttr.get(
+        {
+            "symbol": ir.StringAttr.get(symbol),
+            "arguments": ir.ArrayAttr.get([ir.StringAttr.get(name) for name in names]),
+            "bytes": ir.DenseI64ArrayAttr.get(sizes),
+            "counter_bytes": ir.IntegerAttr.get(i64, CACHE_LINE * num_veus),
+            "veus": ir.IntegerAttr.get(i64, num_veus),
+        }
+    )
+
+
+def _elements(kind: ir.MemRefType) -> int:
+    count = 1
+    for size in kind.shape:
+        count *= size
+    return count
+
+
+def _argument_name(number: int, marks: dict[str, ir.Attribute]) -> str:
+    if ARENA in marks:
+        return "arena"
+    named = marks.get(CONSTANT, marks.get("rtask.name"))
+    return named.value if isinstance(named, ir.StringAttr) else f"argument{number}"

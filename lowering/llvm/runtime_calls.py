@@ -1,0 +1,35 @@
+"""Functions that LLVM calls for processors without an instruction, as LLVM IR.
+
+They live in a compiler's runtime library, and not in a process that only loads kernels.
+"""
+
+from __future__ import annotations
+
+_TO_BF16 = """
+; Round to nearest, ties to even. The result is in the low half of a vector register's first word,
+; where the calling conventions of x86-64 and AArch64 have a bfloat: LLVM would compile a function
+; that returns a bfloat to a call of itself.
+define weak hidden <8 x i16> @__truncsfbf2(float %value) {
+  %bits = bitcast float %value to i32
+  %upper = lshr i32 %bits, 16
+  %odd = and i32 %upper, 1
+  %half = add i32 %odd, 32767
+  %sum = add i32 %bits, %half
+  %rounded = lshr i32 %sum, 16
+  %quiet = or i32 %upper, 64
+  %is_nan = fcmp uno float %value, %value
+  %result = select i1 %is_nan, i32 %quiet, i32 %rounded
+  %narrow = trunc i32 %result to i16
+  %vector = insertelement <8 x i16> zeroinitializer, i16 %narrow, i64 0
+  ret <8 x i16> %vector
+}
+"""
+
+
+def with_runtime_calls(ir_text: str, triple: str) -> str:
+    """Return LLVM IR with definitions of what code for a processor may call.
+
+    Moving a bf16 between registers is such a call for LLVM, unless the processor converts from f32.
+    """
+    is_processor = triple.startswith(("x86_64", "aarch64", "arm64"))
+    return ir_text + _TO_BF16 if is_processor and "bfloat" in ir_text else ir_text
