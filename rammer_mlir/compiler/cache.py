@@ -117,12 +117,18 @@ def user_cache() -> CompileCache | None:
     return CompileCache(Path(folder), int(text)) if folder else None
 
 
+class Digest(str):
+    """What identifies a model of another front end than ONNX's."""
+
+    __slots__ = ()
+
+
 class CachedCompiler:
     """Compiles one model for several static shapes of its inputs, through a cache."""
 
     def __init__(
         self,
-        source: Source,
+        source: Source | Digest,
         options: CheckedOptions,
         device: int = 0,
         executor: Executor | None = None,
@@ -132,7 +138,7 @@ class CachedCompiler:
         """Identify the model.
 
         Args:
-            source: the model.
+            source: the model, or its digest.
             options: of all compilations.
             device: number of the GPU.
             executor: where rKernels are measured.
@@ -140,15 +146,17 @@ class CachedCompiler:
         """
         self._options, self._device, self._executor = options, device, executor
         self._cache = user_cache() if cached and options.backend.is_cached else None
-        self._digest = None if self._cache is None else model_digest(source)
-        self._known: KnownCode | None = None  # of a model's parts only
+        self._digest = None
+        if self._cache is not None:
+            self._digest = source if isinstance(source, Digest) else model_digest(source)
+        self._known: KnownCode[bytes] | None = None  # of a model's parts only
         if self._cache is None:
             log_cache(f"not asked, {_why_no_cache(options, cached=cached)}")
 
     def of_part(self, given: Given, number: int) -> CachedCompiler:
         """Return what compiles a part of the model's host program for given shapes."""
         if self._known is None:
-            self._known = KnownCode()
+            self._known = KnownCode[bytes]()
         part = copy.copy(self)
         if self._digest is not None:
             text = repr((self._digest, given_digest(given), number))
@@ -177,11 +185,15 @@ class CachedCompiler:
         made = compile_any_model(
             model, self._options, given, self._device, self._executor, self._known, self._programs()
         )
-        if self._cache is not None and isinstance(made, CompiledModel):
-            parts = artifact_parts(self._digest, self._options, given)
-            if parts is not None:
-                self._cache.keep(digest_of(parts), made, parts)
+        if isinstance(made, CompiledModel):
+            self.keep(made, given)
         return made
+
+    def keep(self, made: CompiledModel, given: Given) -> None:
+        """Keep a program for inputs of given shapes, if programs of these options are kept."""
+        parts = artifact_parts(self._digest, self._options, given)
+        if self._cache is not None and parts is not None:
+            self._cache.keep(digest_of(parts), made, parts)
 
     def _programs(self) -> ProgramCache | None:
         """Return the level of programs, if programs of these options are kept at all."""

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from typing import Generic, TypeVar
+
+_Code = TypeVar("_Code")
 
 _MOST_OBJECTS = 16
 """Objects that are kept: equal parts of a model follow each other, as its layers do."""
 
 
-class KnownCode:
-    """Objects of programs that were compiled before, by the identity of their code."""
+class KnownCode(Generic[_Code]):
+    """Objects, or kernels, of programs that were compiled before, by what identifies their code."""
 
     def __init__(self) -> None:
         """Begin without any."""
-        self._objects: OrderedDict[bytes, bytes] = OrderedDict()
+        self._objects: OrderedDict[bytes, _Code] = OrderedDict()
         self._lock = threading.Lock()
 
-    def find(self, identity: bytes) -> bytes | None:
+    def find(self, identity: bytes) -> _Code | None:
         """Return the object of equal code, None if there is none."""
         with self._lock:
             if identity in self._objects:
                 self._objects.move_to_end(identity)
             return self._objects.get(identity)
 
-    def keep(self, identity: bytes, binary: bytes) -> None:
+    def keep(self, identity: bytes, binary: _Code) -> None:
         """Keep an object, and forget the one that was not used for longest."""
         with self._lock:
             self._objects[identity] = binary

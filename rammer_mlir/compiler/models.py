@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from math import prod
+from typing import TYPE_CHECKING
 
 from rammer_mlir.compiler.cache import CachedCompiler
 from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.options import CheckedOptions
+from rammer_mlir.compiler.requests import AnySource
 from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.frontends.mlir.sources import MlirSource
 from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
 from rammer_mlir.frontends.onnx.hosting.parts import Part
@@ -25,6 +28,7 @@ from rammer_mlir.frontends.onnx.open_inputs import (
 )
 from rammer_mlir.frontends.onnx.prepare import refuse_whatever_the_sizes
 from rammer_mlir.hosted_models.model import HostedModel, prepared
+from rammer_mlir.open_models.entries import EntriesModel
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.open_models.sharing import ConstantStore
 from rammer_mlir.open_models.specializer import Made
@@ -42,7 +46,11 @@ from rammer_mlir.programs.dimensions import (
 from rammer_mlir.runtime.compiled import Array, CompiledModel, RunnableModel
 from rammer_mlir.support.log import LOGGER
 
-AnyModel = CompiledModel | OpenModel | HostedModel
+if TYPE_CHECKING:
+    from rammer_mlir.compiler.compilation import Compilation
+    from rammer_mlir.compiler.mlir_models import MlirRequest
+
+AnyModel = CompiledModel | OpenModel | HostedModel | EntriesModel
 """What a model is compiled to."""
 
 
@@ -61,7 +69,7 @@ class Request:
         wording: of the interface that the user speaks.
     """
 
-    source: Source
+    source: AnySource
     options: CheckedOptions
     shapes: Shapes = field(default_factory=dict[str, Shape])
     dims: Sizes = field(default_factory=dict[str, int])
@@ -70,13 +78,39 @@ class Request:
     cached: bool = True
     wording: Wording = PYTHON
 
+    def of_module(self) -> MlirRequest | None:
+        """Return the request of an MLIR module; None for an ONNX model."""
+        if not isinstance(self.source, MlirSource):
+            return None
+        # The compiler's own packages take a while to import.
+        from rammer_mlir.compiler.mlir_models import MlirRequest
+
+        return MlirRequest(
+            self.source, self.options, self.shapes, self.dims, self.device, self.executor,
+            self.cached, self.wording,
+        )  # fmt: skip
+
+    def compilation(self) -> Compilation:
+        """Return the model on its way through the stages.
+
+        Raises:
+            RammerError: if it cannot be read, a dimension is open, or it cannot be compiled.
+        """
+        module = self.of_module()
+        if module is not None:
+            return module.compilation()
+        from rammer_mlir.compiler.compilation import Compilation
+
+        model, shapes = self.load_fixed()
+        return Compilation.of_model(model, self.options, shapes)
+
     def load(self) -> tuple[Model, Fixed]:
         """Return the model with the given sizes in its inputs, and its open signature.
 
         Raises:
             RammerError: if it cannot be read, or the sizes contradict it.
         """
-        model = load(self.source)
+        model = load(self._onnx)
         return model, fix_inputs(model, self.shapes, self.dims, self.wording)
 
     def load_fixed(self) -> tuple[Model, Shapes]:
@@ -94,8 +128,13 @@ class Request:
     def compiler(self) -> CachedCompiler:
         """Return what compiles the model for static shapes."""
         return CachedCompiler(
-            self.source, self.options, self.device, self.executor, cached=self.cached
+            self._onnx, self.options, self.device, self.executor, cached=self.cached
         )
+
+    @property
+    def _onnx(self) -> Source:
+        assert not isinstance(self.source, MlirSource), "another front end is for it"
+        return self.source
 
 
 def compile_any(request: Request, specializations: int = DEFAULT_SPECIALIZATIONS) -> AnyModel:
@@ -105,6 +144,9 @@ def compile_any(request: Request, specializations: int = DEFAULT_SPECIALIZATIONS
         RammerError: for what no sizes of the open dimensions would mend.
     """
     try:
+        module = request.of_module()
+        if module is not None:
+            return module.compile(specializations)
         return _compile_any(request, specializations)
     except MemoryError as error:
         raise UnsupportedError(

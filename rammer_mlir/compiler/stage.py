@@ -26,7 +26,7 @@ from rammer_mlir.passes.ir.kernels import described_kernels
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.registry import PASSES
 from rammer_mlir.programs.cpu_image import CpuImage
-from rammer_mlir.programs.gpu_image import GpuImage
+from rammer_mlir.programs.gpu_image import GpuCode, GpuImage
 from rammer_mlir.programs.signature import Signature
 from rammer_mlir.support.log import log_progress, log_seconds
 
@@ -56,7 +56,9 @@ class Work:
         objects: objects of it that lie beside the binary.
         known: objects of other programs of the model; a program of equal code takes one, and leaves
             out the stages that would make it again.
-        identity: of the program's code, where ``known`` is given and has none of it.
+        known_kernels: the same for an NVIDIA GPU's kernels, by their LLVM IR.
+        identity: of the program's code, where ``known`` is given and has none of it, or of the
+            kernel's, where ``known_kernels`` is given.
         registers: most vector registers that a micro tile takes on a CPU, 0 for all: with few, code
             is compiled sooner and runs longer.
         executor: where rKernels are measured; here, one by one, if None.
@@ -79,7 +81,8 @@ class Work:
     kernel: KernelCode | None = None
     foreign: tuple[ForeignCode, ...] = ()
     objects: tuple[bytes, ...] = ()
-    known: KnownCode | None = None
+    known: KnownCode[bytes] | None = None
+    known_kernels: KnownCode[GpuCode] | None = None
     identity: bytes = b""
     registers: int = 0
     executor: Executor | None = None
@@ -141,7 +144,9 @@ class Stage:
         with work.timed(self.name):
             log_progress(self.name, lambda: _size_text(work.module))
             if self.passes:
-                run_pipeline(work.module, self.pipeline, passes=(*PASSES, *LOWERING_PASSES))
+                # Verifying a program of thousands of rOperators takes as long as many a pass.
+                own = (*PASSES, *LOWERING_PASSES)
+                run_pipeline(work.module, self.pipeline, passes=own, verify_each=False)
             if self.step is not None:
                 self.step(work)
         work.reached.append(self.name)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 
 from rammer_mlir.compiler.stage import Step, Work
-from rammer_mlir.compiler.weights import packed_weights, weight_recipes
+from rammer_mlir.compiler.weights import weight_recipes
 from rammer_mlir.emulation.codegen.gpu_to_func import kernel_names
 from rammer_mlir.emulation.codegen.kernel import lower_gpu_kernel
 from rammer_mlir.errors import TargetError
@@ -30,7 +31,7 @@ from rammer_mlir.passes.ir.entry import entry_function
 from rammer_mlir.passes.program.program_ir import ScheduledModule, read_plan
 from rammer_mlir.passes.rtask_plan_memory import memory_sizes
 from rammer_mlir.programs.cpu_image import CpuImage
-from rammer_mlir.programs.gpu_image import GpuCodeKind, GpuImage
+from rammer_mlir.programs.gpu_image import GpuCode, GpuCodeKind, GpuImage
 from rammer_mlir.programs.residency import (
     BlockNeeds,
     KernelResources,
@@ -135,7 +136,8 @@ def lower_to_blocks(gpu: GpuTarget, code_kind: GpuCodeKind) -> Step:
         check_device_code(work.foreign, gpu.name)
         graph = scheduled.builder.graph()
         work.stats["operations"] = _operations(scheduled)
-        weights = packed_weights(entry_function(work.module), work.constants)
+        work.recipes = weight_recipes(entry_function(work.module))
+        weights = {n: recipe.array(work.constants) for n, recipe in work.recipes.items()}
         program = lower_to_gpu(
             work.module, weights, options.num_veus, gpu,
             modules=[code.module for code in work.foreign],
@@ -165,18 +167,36 @@ def compile_to_ptx(chip: str) -> Step:
     """NVIDIA: PTX, which a driver compiles where no assembler is at hand."""
 
     def compile_text(work: Work) -> None:
+        known = _known_kernel(work, chip)
+        if known is not None:
+            work.binary = known.data
+            return
         own = emit_ptx(work.text, chip, linked_ir(work.foreign))
         work.text = with_device_functions(own, device_ptx(work.foreign, chip), chip)
 
     return compile_text
 
 
+def _known_kernel(work: Work, chip: str) -> GpuCode | None:
+    """Return the kernel of equal LLVM IR; note its identity, by which it is kept otherwise."""
+    if work.known_kernels is None or work.foreign:
+        return None
+    work.identity = hashlib.sha256(f"{chip}\n{work.text}".encode()).digest()
+    return work.known_kernels.find(work.identity)
+
+
 def assemble_cubin(chip: str, has: Multiprocessors) -> Step:
     """NVIDIA: a cubin, whose blocks are all resident at once."""
 
     def run_assembler(work: Work) -> None:
-        assembled = assemble(work.text, chip)
-        _keep_device_code(work, "cubin", assembled.cubin, assembled.resources, has)
+        known = None if work.known_kernels is None else work.known_kernels.find(work.identity)
+        if known is None:
+            assembled = assemble(work.text, chip)
+            known = GpuCode("cubin", assembled.cubin, assembled.resources)
+            if work.known_kernels is not None and work.identity:
+                work.known_kernels.keep(work.identity, known)
+        assert known.resources is not None, "ptxas reports them"
+        _keep_device_code(work, known.kind, known.data, known.resources, has)
 
     return run_assembler
 

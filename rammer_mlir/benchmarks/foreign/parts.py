@@ -1,0 +1,50 @@
+"""Modules and functions of MLIR files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A module of a file.
+
+    Attributes:
+        path: of the file.
+        number: of the module, where lines ``// -----`` separate several.
+        text: the module, with its line numbers in the file.
+    """
+
+    path: Path
+    number: int
+    text: str
+
+
+def parts_of(path: Path) -> list[Part]:
+    """Return the modules of a file.
+
+    Raises:
+        OSError: if the file cannot be read.
+        UnicodeDecodeError: if it is no text.
+    """
+    text = path.read_text(encoding="utf-8")
+    parts: list[Part] = []
+    begin = 0
+    for content in _SEPARATOR.split(text):
+        lines = text.count("\n", 0, begin)
+        parts.append(Part(path, len(parts), "\n" * lines + content))
+        begin += len(content) + len(text[begin + len(content) :].partition("\n")[0])
+    return [part for part in parts if part.text.strip()]
+
+
+def files_of(folder: Path) -> Iterator[Path]:
+    """Yield the MLIR files of a folder and its subfolders, or the file itself, in order."""
+    if folder.is_file():
+        yield folder
+        return
+    yield from sorted(path for path in folder.rglob("*.mlir") if path.is_file())

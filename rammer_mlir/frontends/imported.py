@@ -1,0 +1,34 @@
+"""What a front end gives to the compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.programs.signature import Signature
+
+LINALG = "linalg"
+"""The stage that models of other formats are imported to."""
+
+
+@dataclass(frozen=True)
+class ImportedModel:
+    """A model as IR, with the values of its weights.
+
+    Attributes:
+        bytecode: MLIR bytecode of a module with one public ``func.func``.
+        constants: values of the arguments marked ``rtask.constant``, by name.
+        signature: inputs and outputs in the model's order.
+        stage: the stage at which the IR stands.
+        file: how messages call the module that locations of the IR are in; empty for models of
+            other formats, whose locations name nodes.
+    """
+
+    bytecode: bytes
+    constants: Mapping[str, NDArray[np.generic]]
+    signature: Signature
+    stage: str = LINALG
+    file: str = ""

@@ -1,0 +1,212 @@
+"""Inputs, outputs and weights of an entry function: their names, shapes and types."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import ModelError
+from rammer_mlir.passes.ir.constants import CONSTANT, PARTS, VALUE, argument_attributes
+from rammer_mlir.passes.ir.element_types import dtype_of, element_of, named_dtype
+from rammer_mlir.passes.ir.entry import symbol_name
+from rammer_mlir.programs.dimensions import OpenSignature, OpenTensor
+from rammer_mlir.programs.signature import Signature, TensorSpec
+
+NAME, OUTPUT, ARENA = "rtask.name", "rtask.output", "rtask.arena"
+"""Attributes of arguments: the name of an input or output, an output's buffer, the arena."""
+
+DIMENSIONS = "rtask.dimensions"
+"""Attribute of an argument or result: names of its dimensions, empty for those without one."""
+
+DTYPE = "rtask.dtype"
+"""Attribute of an argument or result: NumPy's type, where MLIR's does not say it (``uint8``)."""
+
+_MARKS = (CONSTANT, ARENA, OUTPUT)
+
+
+@dataclass(frozen=True)
+class _Value:
+    """An input or output of the function."""
+
+    kind: ir.Type
+    attributes: Mapping[str, ir.Attribute]
+    default: str
+
+    @property
+    def name(self) -> str:
+        found = self.attributes.get(NAME)
+        return self.default if found is None else ir.StringAttr(found).value
+
+    def marks(self) -> dict[str, ir.Attribute]:
+        """Return the attributes that name it, and say whether its integers have no sign."""
+        found: dict[str, ir.Attribute] = {NAME: ir.StringAttr.get(self.name)}
+        if str(element_of(self.kind)).startswith("ui"):
+            found[DTYPE] = ir.StringAttr.get(self.dtype.name)
+        return found
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        found = dtype_of(element_of(self.kind))
+        assert found is not None, "legalization refuses others"
+        named = self.attributes.get(DTYPE)
+        return found if named is None else named_dtype(ir.StringAttr(named).value)
+
+    @property
+    def shape(self) -> tuple[int | str, ...]:
+        if not isinstance(self.kind, ir.ShapedType):
+            return ()
+        kind = self.kind
+        names = self.attributes.get(DIMENSIONS)
+        given = [] if names is None else [ir.StringAttr(each).value for each in ir.ArrayAttr(names)]
+        return tuple(
+            ((given[n] if n < len(given) else "") or f"{self.name}[{n}]")
+            if kind.is_dynamic_dim(n)
+            else kind.get_dim_size(n)
+            for n in range(kind.rank)
+        )
+
+    def open_tensor(self) -> OpenTensor:
+        return OpenTensor(self.name, self.shape, self.dtype)
+
+
+def open_signature(function: ir.OpView, file: str) -> OpenSignature:
+    """Return what an entry function takes and returns; dimensions ``?`` are symbols.
+
+    Inputs without ``rtask.name`` are ``arg0``, ``arg1``, ... by their number among all arguments,
+    outputs ``result0``, ``result1``, ...
+
+    Raises:
+        ModelError: if two inputs, or two outputs, have one name.
+    """
+    inputs, outputs = list(_inputs(function)), list(_outputs(function))
+    for what, values in (("inputs", inputs), ("outputs", outputs)):
+        name, count = (Counter(each.name for each in values).most_common(1) or [("", 0)])[0]
+        if count > 1:
+            raise ModelError(
+                f"{file}: function '{symbol_name(function)}': expected {what} of different names, "
+                f"found {count} called '{name}'; give each argument or result a '{NAME}' of its own"
+            )
+    return OpenSignature(
+        tuple(value.open_tensor() for value in inputs),
+        tuple(value.open_tensor() for value in outputs),
+    )
+
+
+def static_signature(function: ir.OpView, file: str) -> Signature:
+    """Return what an entry function of static shapes takes and returns.
+
+    Raises:
+        ModelError: as ``open_signature`` does.
+    """
+    opened = open_signature(function, file)
+    return Signature(tuple(map(_spec, opened.inputs)), tuple(map(_spec, opened.outputs)))
+
+
+def _spec(tensor: OpenTensor) -> TensorSpec:
+    assert tensor.shape is not None and tensor.dtype is not None, "MLIR's tensors have both"
+    shape = [dim for dim in tensor.shape if isinstance(dim, int)]
+    assert len(shape) == len(tensor.shape), "legalization refuses open shapes"
+    return TensorSpec(tensor.name, tuple(shape), tensor.dtype)
+
+
+def name_interface(function: ir.OpView) -> None:
+    """Write names, and types that MLIR forgets, into the attributes of inputs and outputs."""
+    for key, values in (("arg_attrs", _arguments(function)), ("res_attrs", _results(function))):
+        entries = [
+            ir.DictAttr.get(
+                {**value.attributes, **value.marks()}
+                if not value.attributes.keys() & {CONSTANT, ARENA}
+                else dict(value.attributes)
+            )
+            for value in values
+        ]
+        if entries:
+            function.operation.attributes[key] = ir.ArrayAttr.get(entries)
+
+
+def input_positions(function: ir.OpView) -> list[int]:
+    """Return the numbers of the arguments that are inputs."""
+    marks = argument_attributes(function)
+    return [number for number, each in enumerate(marks) if not each.keys() & set(_MARKS)]
+
+
+def _inputs(function: ir.OpView) -> Iterator[_Value]:
+    arguments = list(_arguments(function))
+    yield from (arguments[number] for number in input_positions(function))
+
+
+def _arguments(function: ir.OpView) -> Iterator[_Value]:
+    block = function.operation.regions[0].blocks[0]
+    outputs = 0
+    for number, marks in enumerate(argument_attributes(function)):
+        default = f"arg{number}"
+        if OUTPUT in marks:
+            default, outputs = f"result{outputs}", outputs + 1
+        yield _Value(block.arguments[number].type, marks, default)
+
+
+def _results(function: ir.OpView) -> Iterator[_Value]:
+    operation = function.operation
+    kinds = ir.FunctionType(ir.TypeAttr(operation.attributes["function_type"]).value).results
+    entries: Sequence[ir.Attribute] = ()
+    if "res_attrs" in operation.attributes:
+        entries = list(ir.ArrayAttr(operation.attributes["res_attrs"]))
+    for number, kind in enumerate(kinds):
+        marks = {i.name: i.attr for i in ir.DictAttr(entries[number])} if entries else {}
+        yield _Value(kind, marks, f"result{number}")
+
+
+def _outputs(function: ir.OpView) -> Iterator[_Value]:
+    yield from (value for value in _arguments(function) if OUTPUT in value.attributes)
+    yield from _results(function)
+
+
+def check_weights(
+    function: ir.OpView, constants: Mapping[str, NDArray[np.generic]], file: str
+) -> None:
+    """Refuse weights whose values are neither in the IR nor given.
+
+    Raises:
+        ModelError: naming them all.
+    """
+    missing = sorted(set(_missing_weights(function)) - constants.keys())
+    if missing:
+        raise ModelError(
+            f"{file}: function '{symbol_name(function)}': expected values of the weights "
+            f"{', '.join(map(repr, missing[:8]))}{' ...' if len(missing) > 8 else ''}, found none; "
+            "give them as constants, by name, or print the IR with its values (--emit-values)"
+        )
+
+
+def _missing_weights(function: ir.OpView) -> Iterator[str]:
+    for marks in argument_attributes(function):
+        if CONSTANT in marks:
+            yield from _without_value(marks)
+
+
+def _without_value(marks: Mapping[str, ir.Attribute]) -> Iterator[str]:
+    if PARTS in marks:
+        for part in ir.ArrayAttr(marks[PARTS]):
+            yield from _without_value({item.name: item.attr for item in ir.DictAttr(part)})
+    elif VALUE not in marks or is_elided(marks[VALUE]):
+        yield ir.StringAttr(marks[CONSTANT]).value
+
+
+def is_elided(value: ir.Attribute) -> bool:
+    """Whether a value was left out when it was printed."""
+    return str(value).startswith("dense_resource<__elided__>")
+
+
+def drop_elided_values(function: ir.OpView) -> None:
+    """Remove values that were left out when they were printed, so that given ones are taken."""
+    entries = argument_attributes(function)
+    kept = [{k: v for k, v in each.items() if k != VALUE or not is_elided(v)} for each in entries]
+    if kept != entries:
+        function.operation.attributes["arg_attrs"] = ir.ArrayAttr.get(
+            [ir.DictAttr.get(each) for each in kept]
+        )

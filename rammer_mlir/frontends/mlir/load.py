@@ -1,0 +1,79 @@
+"""Parse and check a module, with one clear line when that fails."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from rammer_mlir import dialects
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import AssemblyError, ModelError, PassError, UnsupportedError
+from rammer_mlir.frontends.mlir.sources import BYTECODE, MlirSource
+from rammer_mlir.passes.base import FindingsError, OperationError
+from rammer_mlir.passes.manager import MlirError
+
+_MOST_ERRORS = 20
+"""Diagnostics of the parser and the verifiers that a message names."""
+
+
+def parse(source: MlirSource) -> ir.Module:
+    """Return a verified module in a context of its own.
+
+    Raises:
+        ModelError: naming file, line and column.
+    """
+    context = ir.Context()
+    dialects.register(context)
+    is_binary = source.content.startswith(BYTECODE)
+    with context:
+        try:
+            return dialects.parse(source.content if is_binary else source.content.decode())
+        except AssemblyError as error:
+            raise ModelError(f"{source.name}:{error.line}: {error}") from error
+        except ir.MLIRError as error:
+            raise ModelError(_described(error, source.name)) from error
+
+
+def _described(error: ir.MLIRError, name: str) -> str:
+    found = [
+        f"{place_text(info.location, name)}: {str(info.message).splitlines()[0]}"
+        for info in list(error.error_diagnostics)[:_MOST_ERRORS]
+        if str(info.message)
+    ]
+    return "; ".join(found) or f"{name}: expected an MLIR module, found none"
+
+
+def refuse(error: PassError, file: str) -> NoReturn:
+    """Raise an error of a pass on a module with the places that it is about.
+
+    Raises:
+        UnsupportedError: always.
+    """
+    found = error.findings if isinstance(error, FindingsError) else (error,)
+    raised = UnsupportedError("; ".join(_with_place(each, file) for each in found))
+    raise raised from error
+
+
+def _with_place(error: PassError, file: str) -> str:
+    if isinstance(error, OperationError):
+        return f"{place_text(error.location, file)}: {error}"
+    if isinstance(error, MlirError) and error.diagnostics:
+        first = error.diagnostics[0]
+        reason = str(first.message).splitlines()[0]
+        return f"{place_text(first.location, file)}: {error.what}: {reason}"
+    return f"{file}: {error}"
+
+
+def place_text(location: ir.Location, name: str) -> str:
+    """Return a place as ``FILE:LINE:COLUMN``; the text that was parsed is called ``name``."""
+    if type(location) is ir.Location:  # in diagnostics the bindings leave out the subclass
+        location = ir.Location.from_attr(location.attr, location.context)
+    if isinstance(location, ir.NameLoc):
+        return f"{place_text(location.child_loc, name)} ({location.name_str})"
+    if isinstance(location, ir.FusedLoc) and location.locations:
+        return place_text(location.locations[0], name)
+    if isinstance(location, ir.CallSiteLoc):
+        return place_text(location.callee, name)
+    if isinstance(location, ir.FileLineColLoc):
+        file = name if location.filename in ("-", "") else location.filename
+        return f"{file}:{location.start_line}:{location.start_col}"
+    return name

@@ -1,0 +1,159 @@
+"""What is given as MLIR: a file, text, bytecode, or a module of some MLIR bindings."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.errors import ModelError, OptionError
+
+BYTECODE = b"ML\xefR"
+"""How MLIR bytecode begins."""
+
+SUFFIXES = (".mlir", ".mlirbc")
+"""How files of MLIR are named; others are recognised by their content."""
+
+if TYPE_CHECKING:
+    from rammer_mlir.bindings import ir
+
+    GivenModule = str | os.PathLike[str] | bytes | ir.Module
+
+GivenConstants = Mapping[str, Any] | str | os.PathLike[str]
+"""Values of weights by name, or the path of an ``.npz`` file."""
+
+_PROTOBUF = (b"\x08", b"\x0a", b"\x12", b"\x1a", b"\x22", b"\x2a", b"\x32", b"\x3a", b"\x42")
+"""How serialized ONNX models can begin: with the tag of one of their fields."""
+
+
+@dataclass(frozen=True)
+class MlirSource:
+    """A module to compile.
+
+    Attributes:
+        content: text in UTF-8, or bytecode.
+        name: how messages call it.
+        entry: the function to compile; None for all public ones.
+        constants: values of weights that the module only names.
+    """
+
+    content: bytes
+    name: str
+    entry: str | None = None
+    constants: Mapping[str, NDArray[np.generic]] = field(
+        default_factory=dict[str, "NDArray[np.generic]"], hash=False
+    )
+
+
+def mlir_source_of(given: object) -> MlirSource | None:
+    """Return what is given, if it is MLIR; None if another front end is to look at it.
+
+    Paths are those of files that end in ``.mlir`` or ``.mlirbc``, or hold bytecode. A ``str`` of
+    several lines is text; so are bytes that decode as UTF-8 and do not begin as a serialized ONNX
+    model does.
+
+    Raises:
+        ModelError: if a file cannot be read, or holds text in another encoding.
+    """
+    if hasattr(given, "operation") and hasattr(given, "context"):
+        return MlirSource(_content_of_module(given), "the module")
+    if isinstance(given, str) and "\n" in given:
+        return MlirSource(given.encode(), "the module")
+    if isinstance(given, bytes | bytearray | memoryview):
+        content = bytes(given)
+        return MlirSource(content, "the module") if _is_mlir(content) else None
+    if isinstance(given, str | os.PathLike):
+        return _source_of_file(Path(cast("str | os.PathLike[str]", given)))
+    return None
+
+
+def _content_of_module(given: Any) -> bytes:
+    """Serialize a module, with its locations.
+
+    Bytecode needs equal versions of MLIR on both sides, so modules of other bindings are printed.
+    """
+    from rammer_mlir.bindings import ir
+
+    try:
+        if isinstance(given, ir.Module):
+            buffer = io.BytesIO()
+            given.operation.write_bytecode(buffer)
+            return buffer.getvalue()
+        text: str = given.operation.get_asm(enable_debug_info=True, print_generic_op_form=False)
+    except Exception as error:
+        raise ModelError(
+            f"the module cannot be serialized ({type(error).__name__}: {error}); give its text"
+        ) from error
+    return text.encode()
+
+
+def _is_mlir(content: bytes) -> bool:
+    if content.startswith(BYTECODE):
+        return True
+    if not content.strip() or (content.startswith(_PROTOBUF) and not _is_printable(content)):
+        return False
+    return _is_printable(content)
+
+
+def _is_printable(content: bytes) -> bool:
+    """Whether the first bytes are text."""
+    try:
+        text = content[:4096].decode(errors="strict" if len(content) <= 4096 else "ignore")
+    except UnicodeDecodeError:
+        return False
+    return all(c.isprintable() or c in "\n\r\t" for c in text)
+
+
+def _source_of_file(path: Path) -> MlirSource | None:
+    try:
+        with path.open("rb") as file:
+            is_mlir = path.suffix in SUFFIXES or file.read(len(BYTECODE)) == BYTECODE
+            file.seek(0)
+            content = file.read() if is_mlir else b""
+    except (OSError, ValueError) as error:
+        if path.suffix not in SUFFIXES:
+            return None  # the front end that it is for says what is wrong
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"cannot read '{path}': {reason}") from error
+    if not is_mlir:
+        return None
+    if not content.startswith(BYTECODE):
+        try:
+            content.decode()
+        except UnicodeDecodeError:
+            raise ModelError(
+                f"'{path}': expected MLIR as text in UTF-8 or as bytecode, found neither"
+            ) from None
+    return MlirSource(content, str(path))
+
+
+def read_constants(given: object, name: str) -> dict[str, NDArray[np.generic]]:
+    """Return values of weights by name, from a mapping or the path of an ``.npz`` file.
+
+    Args:
+        given: the mapping or path; None for none.
+        name: what messages call the option.
+
+    Raises:
+        OptionError: if it is neither, or cannot be read.
+    """
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        return {str(key): np.asarray(value) for key, value in given.items()}
+    if not isinstance(given, str | os.PathLike):
+        raise OptionError(f"{name}: expected arrays by name, or an .npz file, found {given!r}")
+    try:
+        with np.load(cast("str | os.PathLike[str]", given), allow_pickle=False) as arrays:
+            if not hasattr(arrays, "files"):
+                raise ValueError("it is no .npz file")
+            return {key: arrays[key] for key in arrays.files}
+    except (OSError, ValueError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OptionError(f"{name}: cannot read '{given}' as .npz: {reason}") from error

@@ -1,0 +1,41 @@
+"""At which stage of the compiler a module stands, by its content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.passes.ir.entry import CODEGEN, functions
+
+LINALG, REGIONS, OPERATORS, TASKS, BUFFERS, PROGRAM = STAGES = (
+    "linalg", "regions", "operators", "tasks", "buffers", "program",
+)  # fmt: skip
+"""The stages that a module can be taken up from, in order."""
+
+LOWERED = ("llvm.func", "gpu.module", "gpu.func")
+"""Operations of the stages after `program`, whose data is not in the IR."""
+
+
+def stage_of(module: ir.Module) -> str | None:
+    """Return the stage at which a module stands; None if it was lowered further than `program`."""
+    top = {op.operation.name for op in module.body.operations}
+    if top & set(LOWERED):
+        return None
+    entry = list(_entry_operations(module))
+    names = {op.name for op in entry}
+    if "rtask.program" in names:
+        return PROGRAM
+    operators = [op for op in entry if op.name == "rtask.operator"]
+    if any(isinstance(value.type, ir.MemRefType) for op in operators for value in op.operands):
+        return BUFFERS
+    if operators:
+        return TASKS if "rtask.kernel" in top else OPERATORS
+    is_divided = any(CODEGEN in function.operation.attributes for function in functions(module))
+    return REGIONS if is_divided else LINALG
+
+
+def _entry_operations(module: ir.Module) -> Iterator[ir.Operation]:
+    """Yield the operations directly in functions that `rtask` operations stand in."""
+    for function in functions(module):
+        for block in function.operation.regions[0].blocks:
+            yield from (op.operation for op in block.operations)

@@ -1,0 +1,115 @@
+"""A module of several functions, ready to run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from rammer_mlir.errors import OptionError
+from rammer_mlir.open_models.tree import ComposedModel, Node, TreeWriter, summed_stats, write_tree
+from rammer_mlir.programs.dimensions import OpenSignature
+from rammer_mlir.runtime.compiled import RunnableModel
+from rammer_mlir.runtime.signatures import PemKey, signer_of
+from rammer_mlir.support.paths import path_of
+
+
+class EntriesModel(ComposedModel):
+    """Several functions that were compiled together: ``exe.entries["name"].run(feeds)``.
+
+    Each entry is a model by itself, with its own inputs, outputs and threads.
+    """
+
+    def __init__(self, entries: Mapping[str, RunnableModel]) -> None:
+        """Take the models of the functions, by name; there is at least one."""
+        self._entries = dict(entries)
+
+    @property
+    def entries(self) -> Mapping[str, RunnableModel]:
+        """The models of the functions, by name, in the module's order."""
+        return self._entries
+
+    @property
+    def signature(self) -> OpenSignature:
+        """Nothing: each entry has inputs and outputs of its own."""
+        return OpenSignature((), ())
+
+    @property
+    def input_names(self) -> Sequence[str]:
+        """None: each entry has its own."""
+        return ()
+
+    @property
+    def target(self) -> str:
+        """What all entries are compiled for."""
+        return self._first.target
+
+    @property
+    def policy(self) -> str | None:
+        """Name of the policy that scheduled all entries."""
+        return self._first.policy
+
+    @property
+    def num_veus(self) -> int:
+        """VEUs that run each entry."""
+        return self._first.num_veus
+
+    @property
+    def summary(self) -> str:
+        """The entries in words."""
+        return "\n".join(f"entry '{name}'\n{m.summary}" for name, m in self._entries.items())
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What the compiler measured: seconds by stage, summed over entries."""
+        return summed_stats(self._entries.values())
+
+    def run(self, feeds: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> NoReturn:
+        """Refuse to guess which entry is meant.
+
+        Raises:
+            OptionError: always.
+        """
+        raise OptionError(
+            f"run: expected one of the entries {', '.join(map(repr, self._entries))}, found none; "
+            "write exe.entries[NAME].run(...)"
+        )
+
+    def __call__(self, *arrays: Any) -> NoReturn:
+        """Refuse to guess which entry is meant.
+
+        Raises:
+            OptionError: always.
+        """
+        self.run({})
+
+    def __repr__(self) -> str:
+        """Return the entries in one line."""
+        named = ", ".join(f"'{name}': {model!r}" for name, model in self._entries.items())
+        return f"EntriesModel({named})"
+
+    def save(self, path: str | os.PathLike[str], *, sign: PemKey | None = None) -> None:
+        """Write all entries to one file, with weights that are equal once.
+
+        Raises:
+            OptionError: if nothing is in memory, the path or the key is none, or emulated code is
+                to be saved.
+            TargetError: if no linker is found.
+            ArtifactError: if the file cannot be written.
+        """
+        place = path_of(path, "save")
+        write_tree(place, self, None if sign is None else signer_of(sign))
+
+    def node(self, tree: TreeWriter) -> Node:
+        """Add the entries to a tree; return what finds them again."""
+        entries = [{"name": name, "model": tree.node(m)} for name, m in self._entries.items()]
+        return {**self.described("entries"), "entries": entries}
+
+    def close(self) -> None:
+        """Close all entries; they cannot run any more."""
+        for model in self._entries.values():
+            model.close()
+
+    @property
+    def _first(self) -> RunnableModel:
+        return next(iter(self._entries.values()))

@@ -1,0 +1,21 @@
+// Dimensions that the arrays of a run bind.
+func.func @dynamic_matmul(%a: tensor<?x16xf32> {rtask.dimensions = ["rows", ""]}, %b: tensor<16x8xf32>) -> tensor<?x8xf32> {
+  %c0 = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  %n = tensor.dim %a, %c0 : tensor<?x16xf32>
+  %e = tensor.empty(%n) : tensor<?x8xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<?x8xf32>) -> tensor<?x8xf32>
+  %r = linalg.matmul ins(%a, %b : tensor<?x16xf32>, tensor<16x8xf32>) outs(%f : tensor<?x8xf32>) -> tensor<?x8xf32>
+  return %r : tensor<?x8xf32>
+}
+func.func @dynamic_elementwise(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>) -> tensor<?x?xf32> {
+  %s = arith.addf %a, %b : tensor<?x?xf32>
+  %r = math.exp %s : tensor<?x?xf32>
+  return %r : tensor<?x?xf32>
+}
+func.func @dynamic_stablehlo(%a: tensor<?x4xf32>) -> tensor<?xf32> {
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %t = stablehlo.abs %a : tensor<?x4xf32>
+  %r = stablehlo.reduce(%t init: %z) applies stablehlo.add across dimensions = [1] : (tensor<?x4xf32>, tensor<f32>) -> tensor<?xf32>
+  return %r : tensor<?xf32>
+}

@@ -1,0 +1,124 @@
+// StableHLO, which the passes of torch-mlir's bindings lower.
+func.func @elementwise(%a: tensor<4x5xf32>, %b: tensor<4x5xf32>) -> tensor<4x5xf32> {
+  %s = stablehlo.subtract %a, %b : tensor<4x5xf32>
+  %t = stablehlo.tanh %s : tensor<4x5xf32>
+  %c = stablehlo.compare GT, %a, %b : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x5xi1>
+  %r = stablehlo.select %c, %t, %b : tensor<4x5xi1>, tensor<4x5xf32>
+  return %r : tensor<4x5xf32>
+}
+func.func @dot_general(%a: tensor<2x3x4xf32>, %b: tensor<2x4x5xf32>) -> tensor<2x3x5xf32> {
+  %r = stablehlo.dot_general %a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1] : (tensor<2x3x4xf32>, tensor<2x4x5xf32>) -> tensor<2x3x5xf32>
+  return %r : tensor<2x3x5xf32>
+}
+func.func @reduce(%a: tensor<3x7xf32>) -> tensor<3xf32> {
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %r = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [1] : (tensor<3x7xf32>, tensor<f32>) -> tensor<3xf32>
+  return %r : tensor<3xf32>
+}
+func.func @broadcast_transpose_slice(%a: tensor<3x4xf32>, %b: tensor<3xf32>) -> tensor<2x3xf32> {
+  %w = stablehlo.broadcast_in_dim %b, dims = [0] : (tensor<3xf32>) -> tensor<3x4xf32>
+  %s = stablehlo.add %a, %w : tensor<3x4xf32>
+  %t = stablehlo.transpose %s, dims = [1, 0] : (tensor<3x4xf32>) -> tensor<4x3xf32>
+  %r = stablehlo.slice %t [0:4:2, 0:3] : (tensor<4x3xf32>) -> tensor<2x3xf32>
+  return %r : tensor<2x3xf32>
+}
+func.func @dynamic_slice(%a: tensor<5x6xf32>, %i: tensor<i32>, %j: tensor<i32>) -> tensor<2x3xf32> {
+  %r = stablehlo.dynamic_slice %a, %i, %j, sizes = [2, 3] : (tensor<5x6xf32>, tensor<i32>, tensor<i32>) -> tensor<2x3xf32>
+  return %r : tensor<2x3xf32>
+}
+func.func @dynamic_update_slice(%a: tensor<5x6xf32>, %u: tensor<2x3xf32>, %i: tensor<i32>) -> tensor<5x6xf32> {
+  %r = stablehlo.dynamic_update_slice %a, %u, %i, %i : (tensor<5x6xf32>, tensor<2x3xf32>, tensor<i32>, tensor<i32>) -> tensor<5x6xf32>
+  return %r : tensor<5x6xf32>
+}
+func.func @iota_and_convert() -> tensor<3x4xf32> {
+  %i = stablehlo.iota dim = 1 : tensor<3x4xi32>
+  %r = stablehlo.convert %i : (tensor<3x4xi32>) -> tensor<3x4xf32>
+  return %r : tensor<3x4xf32>
+}
+func.func @gather(%a: tensor<7x5xf32>, %i: tensor<4x1xi32>) -> tensor<4x5xf32> {
+  %r = "stablehlo.gather"(%a, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 5>}> : (tensor<7x5xf32>, tensor<4x1xi32>) -> tensor<4x5xf32>
+  return %r : tensor<4x5xf32>
+}
+func.func @convolution(%x: tensor<1x6x6x2xf32>, %w: tensor<3x3x2x3xf32>) -> tensor<1x6x6x3xf32> {
+  %r = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {pad = [[1, 1], [1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x6x6x2xf32>, tensor<3x3x2x3xf32>) -> tensor<1x6x6x3xf32>
+  return %r : tensor<1x6x6x3xf32>
+}
+func.func @while(%a: tensor<4xf32>, %n: tensor<i32>) -> tensor<4xf32> {
+  %z = stablehlo.constant dense<0> : tensor<i32>
+  %r:2 = stablehlo.while(%i = %z, %x = %a) : tensor<i32>, tensor<4xf32>
+   cond {
+    %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %o = stablehlo.constant dense<1> : tensor<i32>
+    %j = stablehlo.add %i, %o : tensor<i32>
+    %y = stablehlo.cosine %x : tensor<4xf32>
+    stablehlo.return %j, %y : tensor<i32>, tensor<4xf32>
+  }
+  return %r#1 : tensor<4xf32>
+}
+func.func @conditional(%c: tensor<i1>, %a: tensor<4xf32>) -> tensor<4xf32> {
+  %r = "stablehlo.if"(%c) ({
+    %e = stablehlo.exponential %a : tensor<4xf32>
+    stablehlo.return %e : tensor<4xf32>
+  }, {
+    %n = stablehlo.negate %a : tensor<4xf32>
+    stablehlo.return %n : tensor<4xf32>
+  }) : (tensor<i1>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+func.func @case(%c: tensor<i32>, %a: tensor<4xf32>) -> tensor<4xf32> {
+  %r = "stablehlo.case"(%c) ({
+    %e = stablehlo.exponential %a : tensor<4xf32>
+    stablehlo.return %e : tensor<4xf32>
+  }, {
+    %n = stablehlo.negate %a : tensor<4xf32>
+    stablehlo.return %n : tensor<4xf32>
+  }, {
+    stablehlo.return %a : tensor<4xf32>
+  }) : (tensor<i32>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+func.func @unsigned(%a: tensor<4xui8>) -> tensor<4xi32> {
+  %r = stablehlo.convert %a : (tensor<4xui8>) -> tensor<4xi32>
+  return %r : tensor<4xi32>
+}
+func.func @scatter_add(%a: tensor<7x5xf32>, %u: tensor<3x5xf32>) -> tensor<7x5xf32> {
+  %i = stablehlo.constant dense<[[1], [4], [1]]> : tensor<3x1xi32>
+  %r = "stablehlo.scatter"(%a, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %s = stablehlo.add %x, %y : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<7x5xf32>, tensor<3x1xi32>, tensor<3x5xf32>) -> tensor<7x5xf32>
+  return %r : tensor<7x5xf32>
+}
+func.func @scatter_window_out_of_bounds(%a: tensor<6x5xf32>, %u: tensor<2x2xf32>) -> tensor<6x5xf32> {
+  %i = stablehlo.constant dense<[[5, 1], [0, 3]]> : tensor<2x2xi32>
+  %r = "stablehlo.scatter"(%a, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [1], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    stablehlo.return %y : tensor<f32>
+  }) : (tensor<6x5xf32>, tensor<2x2xi32>, tensor<2x2xf32>) -> tensor<6x5xf32>
+  return %r : tensor<6x5xf32>
+}
+func.func @scan(%x: tensor<6x3x8xf32>, %w: tensor<8x8xf32>, %first: tensor<3x8xf32>) -> tensor<6x3x8xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %six = stablehlo.constant dense<6> : tensor<i32>
+  %start = stablehlo.constant dense<0.0> : tensor<6x3x8xf32>
+  %r:3 = stablehlo.while(%n = %zero, %state = %first, %all = %start) : tensor<i32>, tensor<3x8xf32>, tensor<6x3x8xf32>
+  cond {
+    %c = stablehlo.compare LT, %n, %six : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %slice = stablehlo.dynamic_slice %x, %n, %zero, %zero, sizes = [1, 3, 8] : (tensor<6x3x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x3x8xf32>
+    %row = stablehlo.reshape %slice : (tensor<1x3x8xf32>) -> tensor<3x8xf32>
+    %m = stablehlo.dot_general %state, %w, contracting_dims = [1] x [0] : (tensor<3x8xf32>, tensor<8x8xf32>) -> tensor<3x8xf32>
+    %s = stablehlo.add %m, %row : tensor<3x8xf32>
+    %t = stablehlo.tanh %s : tensor<3x8xf32>
+    %u = stablehlo.broadcast_in_dim %t, dims = [1, 2] : (tensor<3x8xf32>) -> tensor<1x3x8xf32>
+    %written = stablehlo.dynamic_update_slice %all, %u, %n, %zero, %zero : (tensor<6x3x8xf32>, tensor<1x3x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<6x3x8xf32>
+    %next = stablehlo.add %n, %one : tensor<i32>
+    stablehlo.return %next, %t, %written : tensor<i32>, tensor<3x8xf32>, tensor<6x3x8xf32>
+  }
+  return %r#2 : tensor<6x3x8xf32>
+}

@@ -1,0 +1,255 @@
+"""Functions in the spirit of other projects' test suites, compared with NumPy."""
+
+# NumPy infers the types of expressions from those of arguments, which lambdas do not have.
+# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import rammer_mlir
+from rammer_mlir.benchmarks.foreign.child import difference, random_inputs
+
+Array = NDArray[Any]
+
+CASES = Path(__file__).parent / "cases"
+
+Expected = Callable[..., Any]
+
+
+def strided_insert(a: Array, b: Array) -> Array:
+    found = b.copy()
+    found[1:9:2, 1:21:2] = a
+    return found
+
+
+def plain_insert(a: Array, b: Array) -> Array:
+    found = b.copy()
+    found[1:3, 2:5] = a
+    return found
+
+
+def dynamic_insert(a: Array, b: Array, i: Array) -> Array:
+    found = b.copy()
+    found[int(i), 2:5] = a
+    return found
+
+
+def inserted(t: Array, s: Array, i: Array) -> Array:
+    found = t.copy()
+    found[int(i)] = s
+    return found
+
+
+def repeated(step: Callable[[Array], Array], count: int, x: Array) -> Array:
+    for _ in range(count):
+        x = step(x)
+    return x
+
+
+def halved(a: Array, limit: Array) -> tuple[Array, int]:
+    count = 0
+    while abs(a[0]) > abs(limit):
+        a, count = a * np.float32(0.5), count + 1
+    return a, count
+
+
+def branch_in_body(a: Array, b: Array) -> Array:
+    rest = [0 if v == 0 else 9 // v for v in a[2:]]  # the inputs are not negative
+    return np.array([*b, *rest], np.int32)
+
+
+def softmax(a: Array) -> Array:
+    e = np.exp(a - a.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+def packed(a: Array) -> tuple[Array, Array]:
+    padded = np.pad(a, ((0, 2), (0, 0)))
+    return padded.reshape(4, 8, 4, 16).transpose(0, 2, 1, 3), a
+
+
+def quantized(a: Array, b: Array) -> Array:
+    return (a.astype(np.int32) - 3) @ (b.astype(np.int32) - 3)
+
+
+def convolution(x: Array, w: Array, pad: int = 0) -> Array:
+    """``x`` is NHWC, ``w`` HWCF."""
+    x = np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0))).astype(np.float64)
+    windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[:2], (1, 2))
+    return np.einsum("nhwcij,ijcf->nhwf", windows, w.astype(np.float64))
+
+
+def max_pool(x: Array) -> Array:
+    return x.reshape(1, 3, 2, 3, 2, 2).max((2, 4))
+
+
+def wide(a: Array) -> Array:
+    return a.astype(np.float64)
+
+
+def sigmoid(a: Array) -> Array:
+    return 1 / (1 + np.exp(-wide(a)))
+
+
+def dynamic_slice(a: Array, i: Array, j: Array) -> Array:
+    i, j = np.clip(int(i), 0, 3), np.clip(int(j), 0, 3)
+    return a[i : i + 2, j : j + 3]
+
+
+def scatter_add(a: Array, u: Array) -> Array:
+    found = a.copy()
+    np.add.at(found, [1, 4, 1], u)
+    return found
+
+
+def scatter_window(a: Array, u: Array) -> Array:
+    """The first window's second element is outside."""
+    found = a.copy()
+    found[5, 1] = u[0, 0]
+    found[0:2, 3] = u[1]
+    return found
+
+
+def scan(x: Array, w: Array, state: Array) -> Array:
+    found: list[Array] = []
+    for row in x:
+        state = np.tanh(state @ w + row)
+        found.append(state)
+    return np.stack(found)
+
+
+def dynamic_update_slice(a: Array, u: Array, i: Array) -> Array:
+    found = a.copy()
+    row, column = np.clip(int(i), 0, 3), np.clip(int(i), 0, 3)
+    found[row : row + 2, column : column + 3] = u
+    return found
+
+
+EXPECTED: dict[str, dict[str, Expected]] = {
+    "scalars": {
+        "scalar_arguments": lambda t, s, n: t + s * np.float32(n),
+        "scalar_results": lambda t: (max(t[1, 2], t[2, 1]), 2, t[1, 2] < t[2, 1]),
+        "splat_and_from_elements": lambda a, b: (
+            np.full((2, 3), a),
+            np.array([[a, b], [a + b, a]]),
+            a + b,
+        ),
+        "insert_element": inserted,
+        "captured_scalar": lambda t, s: t * s,
+        "generate": lambda s: np.arange(3)[:, None] * s + np.arange(4),
+        "selected_by_scalar": lambda c, a, b: a if c else b,
+        "rank_zero": lambda a, b: a / b,
+        "constant_results": lambda: (np.array([3, 4]), 2.5),
+        "static_dim": lambda _: np.array([5, 7]),
+    },
+    "control_flow": {
+        "calls": lambda a: a * 0.25 - a,
+        "short_loop": lambda a, w: repeated(lambda x: np.tanh(x @ wide(w)), 3, wide(a)),
+        "long_loop": lambda a: a + 2.0,
+        "counted_by_data": lambda a, n: a * (1 + int(n)),
+        "loop_over_rows": np.exp,
+        "sum_of_elements": lambda a, n: wide(a)[: int(n)].sum(),
+        "while_loop": halved,
+        "branch": lambda c, a: np.exp(a) if c else -a,
+        "branch_in_body": branch_in_body,
+    },
+    "slices": {
+        "gather_rows": lambda t, ix: t[ix],
+        "gather_elements": lambda t, ix: t[ix[..., 0], :, ix[..., 1]],
+        "strided_insert": strided_insert,
+        "plain_insert": plain_insert,
+        "dynamic_extract": lambda a, i, j: a[int(i) : int(i) + 2, int(j) : int(j) + 5 : 2],
+        "dynamic_insert": dynamic_insert,
+        "strided_extract": lambda a: a[0:5:2, 1:8:3],
+        "computed_padding": lambda a, v: np.pad(a, ((1, 2), (0, 1)), constant_values=v),
+        "reshape": lambda a: a.reshape(3, 8),
+        "concat": lambda a, b: np.concatenate([a, b], 1),
+        "bitcast": lambda a: a.view(np.int32),
+        "empty_tensors": lambda a, b: (a, b, np.ones(4)),
+    },
+    "linalg": {
+        "softmax": softmax,
+        "pack_and_unpack": packed,
+        "packed_transposed": lambda a: a.reshape(4, 4, 2, 4).transpose(2, 0, 3, 1),
+        "quantized_matmul": quantized,
+        "accumulating_matmul": lambda a, b, c: wide(a) @ b + c,
+        "transpose_broadcast_map": lambda a, b: a.T - b[:, None],
+        "reduce_rows": lambda a, i: np.maximum(a.max(1), i),
+        "two_results": lambda a: (wide(a).sum(1), (wide(a) ** 2).sum(1)),
+        "convolution": convolution,
+        "max_pool": max_pool,
+        "bf16_matmul": lambda a, b: wide(a) @ wide(b),
+        "integers": lambda a, b: (np.maximum(a * b, a), np.maximum(a * b, a) > b),
+        "resource": lambda: np.sqrt([1, 2, 3, 4]),
+        "same_result_twice": lambda a: (np.exp(a), np.exp(a), a),
+    },
+    "tosa": {
+        "elementwise": lambda a, b: np.maximum(sigmoid(a + b), a),
+        "clamped": lambda a: np.clip(a, -0.5, 0.5),
+        "reductions": lambda a: (
+            wide(a).sum(1, keepdims=True),
+            a.max(0, keepdims=True),
+            a.argmax(1),
+        ),
+        "shapes": lambda a: (a.transpose(2, 0, 1), a.reshape(6, 4), np.concatenate([a, a], 2)),
+        "matmul": lambda a, b: wide(a) @ b,
+        "gather": lambda a, i: a[:, i[0]],
+        "convolution": lambda x, w, b: convolution(x, w.transpose(1, 2, 3, 0), 1) + b,
+        "conditional": lambda c, a: np.exp(a) if c else a,
+    },
+    "stablehlo": {
+        "elementwise": lambda a, b: np.where(a > b, np.tanh(a - b), b),
+        "dot_general": lambda a, b: wide(a) @ b,
+        "reduce": lambda a: wide(a).sum(1),
+        "broadcast_transpose_slice": lambda a, b: (a + b[:, None]).T[::2],
+        "dynamic_slice": dynamic_slice,
+        "dynamic_update_slice": dynamic_update_slice,
+        "scatter_add": scatter_add,
+        "scatter_window_out_of_bounds": scatter_window,
+        "scan": scan,
+        "iota_and_convert": lambda: np.tile(np.arange(4), (3, 1)),
+        "gather": lambda a, i: a[i[:, 0]],
+        "convolution": lambda x, w: convolution(x, w, 1),
+        "while": lambda a, n: repeated(np.cos, int(n), a),
+        "conditional": lambda c, a: np.exp(a) if c else -a,
+        "case": lambda c, a: [np.exp(a), -a, a][int(c)],
+        "unsigned": lambda a: a.astype(np.int32),
+    },
+    "dynamic": {
+        "dynamic_matmul": lambda a, b: wide(a) @ b,
+        "dynamic_elementwise": lambda a, b: np.exp(a + b),
+        "dynamic_stablehlo": lambda a: np.abs(wide(a)).sum(1),
+    },
+}
+"""By file and function, the results of the inputs."""
+
+
+@cache
+def opened(file: str) -> str:
+    return (CASES / f"{file}.mlir").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("file", "name"), [(file, name) for file, found in EXPECTED.items() for name in found]
+)
+def test_numbers_are_right(file: str, name: str) -> None:
+    with rammer_mlir.compile(opened(file), entry=name, num_veus=2, cache=False) as exe:
+        inputs = random_inputs(exe.signature, 5, seed=3)
+        outputs = exe.run(inputs)
+    expected = EXPECTED[file][name](*inputs.values())
+    several = expected if isinstance(expected, tuple) else (expected,)
+    assert difference(list(outputs.values()), [np.asarray(each) for each in several]) == ""
+
+
+def test_every_case_has_an_expectation() -> None:
+    for path in CASES.glob("*.mlir"):
+        count = opened(path.stem).count("func.func @")
+        assert count == len(EXPECTED[path.stem]), path

@@ -1,0 +1,140 @@
+"""What cannot be compiled is refused in one go, each operation at its place, with advice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rammer_mlir
+from rammer_mlir.bindings import ir
+from rammer_mlir.errors import ModelError, OptionError, ShapeError, UnsupportedError
+
+ADD = """
+func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %r = arith.addf %a, %a : tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+"""
+
+TWO = """
+func.func @double(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %r = arith.addf %a, %a : tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+func.func @square(%a: tensor<?xf32>) -> tensor<?xf32> {
+  %r = arith.mulf %a, %a : tensor<?xf32>
+  return %r : tensor<?xf32>
+}
+"""
+
+REFUSED = {
+    "memref": (
+        "func.func @f(%a: memref<8xf32>) { return }\n",
+        r"the module:1:1: 'func.func': argument 0: expected a tensor, found memref<8xf32>; give",
+    ),
+    "blocks": (
+        "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n  cf.br ^b\n^b:\n"
+        "  return %a : tensor<4xf32>\n}\n",
+        "expected one block, found 2; give structured control flow",
+    ),
+    "complex": (
+        "func.func @f(%a: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {\n"
+        "  return %a : tensor<4xcomplex<f32>>\n}\n",
+        r"argument 0: expected elements of i1, .*found tensor<4xcomplex<f32>>; convert them",
+    ),
+    "unranked": (
+        "func.func @f(%a: tensor<*xf32>) -> tensor<*xf32> {\n  return %a : tensor<*xf32>\n}\n",
+        r"expected a tensor with a number of dimensions, found tensor<\*xf32>; give it a shape",
+    ),
+    "scatter": (
+        "func.func @f(%u: tensor<3x1x5xf32>, %t: tensor<7x5xf32>, %ix: tensor<3x1xindex>)"
+        " -> tensor<7x5xf32> {\n  %r = tensor.scatter %u into %t[%ix] scatter_dims([0]) unique :"
+        " (tensor<3x1x5xf32>, tensor<7x5xf32>, tensor<3x1xindex>) -> tensor<7x5xf32>\n"
+        "  return %r : tensor<7x5xf32>\n}\n",
+        r"the module:2:8: 'tensor.scatter': expected .* found 'tensor.scatter'; lower it to linalg",
+    ),
+    "recursion": (
+        "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
+        "  %r = func.call @f(%a) : (tensor<4xf32>) -> tensor<4xf32>\n"
+        "  return %r : tensor<4xf32>\n}\n",
+        r"the module:2:8: 'func.call': .*make the callee private and give it a body",
+    ),
+    "states of a while loop": (
+        "func.func @f(%a: tensor<4xf32>, %n: i32, %c: i1) -> (tensor<4xf32>, i32) {\n"
+        "  %r:2 = scf.while (%x = %a) : (tensor<4xf32>) -> (tensor<4xf32>, i32) {\n"
+        "    %i = arith.constant 0 : index\n"
+        "    %v = tensor.extract %x[%i] : tensor<4xf32>\n"
+        "    %d = arith.fptosi %v : f32 to i32\n"
+        "    %t = arith.cmpi slt, %d, %n : i32\n"
+        "    scf.condition(%t) %x, %d : tensor<4xf32>, i32\n"
+        "  } do {\n  ^bb0(%y: tensor<4xf32>, %e: i32):\n"
+        "    %z = arith.addf %y, %y : tensor<4xf32>\n    scf.yield %z : tensor<4xf32>\n  }\n"
+        "  return %r#0, %r#1 : tensor<4xf32>, i32\n}\n",
+        "the module:2:10: 'scf.while': expected equal states in front of the condition and behind",
+    ),
+    "syntax": ("func.func @f( {\n}\n", r"the module:1:14: expected"),
+    "no function": ("module {\n}\n", "expected a public func.func with a body, found none"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED.values(), ids=REFUSED)
+def test_is_refused_at_its_place(text: str, message: str) -> None:
+    with pytest.raises((UnsupportedError, ModelError), match=message):
+        rammer_mlir.compile(text, cache=False)
+
+
+def test_all_findings_come_at_once() -> None:
+    text = REFUSED["scatter"][0].replace(
+        "  return %r", "  %x = call @g(%r) : (tensor<7x5xf32>) -> tensor<7x5xf32>\n  return %x"
+    )
+    with pytest.raises(UnsupportedError) as found:
+        rammer_mlir.compile(f"{text}func.func private @g(tensor<7x5xf32>) -> tensor<7x5xf32>\n")
+    assert "the module:2:8: 'tensor.scatter'" in str(found.value)
+    assert "the module:3:8: 'func.call'" in str(found.value)
+
+
+def test_several_functions_are_entries(tmp_path: Path) -> None:
+    path = tmp_path / "two.mlir"
+    path.write_text(TWO)
+    array = np.arange(4, dtype=np.float32)
+    exe = rammer_mlir.compile(path, cache=False)
+    assert isinstance(exe, rammer_mlir.EntriesModel)
+    assert list(exe.entries) == ["double", "square"]
+    np.testing.assert_array_equal(exe.entries["double"](array), array * 2)
+    np.testing.assert_array_equal(exe.entries["square"](array), array**2)
+    with pytest.raises(OptionError, match=r"expected one of the entries 'double', 'square'"):
+        exe(array)
+    exe.save(tmp_path / "two.rammer")
+    exe.close()
+    loaded = rammer_mlir.load(tmp_path / "two.rammer")
+    assert isinstance(loaded, rammer_mlir.EntriesModel)
+    np.testing.assert_array_equal(loaded.entries["square"](array), array**2)
+    loaded.close()
+    with rammer_mlir.compile(path, entry="square", dims={"arg0[0]": 6}, cache=False) as one:
+        assert one.signature.inputs[0].shape == (6,)
+    with pytest.raises(OptionError, match=r"entry: expected a public function .*found 'cube'"):
+        rammer_mlir.compile(path, entry="cube")
+    with pytest.raises(ShapeError, match=r"unknown open dimension 'rows': expected one of 'arg0"):
+        rammer_mlir.compile(path, dims={"rows": 6})
+
+
+def test_a_module_of_the_bindings_is_a_model() -> None:
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(ADD)
+        with rammer_mlir.compile(module, cache=False) as exe:
+            found = exe(np.ones(4, np.float32))
+    np.testing.assert_array_equal(found, np.full(4, 2, np.float32))
+    assert "arith.addf" in str(module)  # it stays as it is
+
+
+def test_options_of_other_models_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "add.mlir"
+    path.write_text(ADD)
+    with pytest.raises(OptionError, match="external_data: expected an ONNX model, found MLIR"):
+        rammer_mlir.compile(path, external_data=tmp_path)  # type: ignore[call-overload]
+    with pytest.raises(ModelError, match=r"cannot read '.*none.mlir': No such file"):
+        rammer_mlir.compile(tmp_path / "none.mlir")
+    with pytest.raises(OptionError, match="constants: cannot read"):
+        rammer_mlir.compile(path, constants=tmp_path / "none.npz")
