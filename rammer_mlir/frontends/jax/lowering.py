@@ -1,0 +1,114 @@
+"""StableHLO of JAX's bindings as a module of ours.
+
+Both sides have their own MLIR, of different versions. So the module goes over as a portable
+artifact (VHLO), which StableHLO keeps readable across versions, as ``jax.export`` does.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from rammer_mlir import dialects
+from rammer_mlir.bindings import ir, stablehlo
+from rammer_mlir.errors import ModelError, UnsupportedError
+from rammer_mlir.frontends.jax.package import jax_package
+from rammer_mlir.frontends.onnx.model import first_line
+
+_SHARDING = "sdy."
+"""Operations that say which device holds what; there is one device."""
+
+
+def stablehlo_of(lowered: Any) -> ir.Module:
+    """Return the StableHLO of a ``jax.stages.Lowered``; it stays as it is.
+
+    Arguments and results are the leaves of the function's, in JAX's order.
+
+    Raises:
+        MissingPackageError: if jax is too old.
+        ModelError: if the module cannot be handed over.
+        UnsupportedError: if the function is for several devices, or the MLIR bindings lack
+            StableHLO.
+    """
+    jax_package()
+    if stablehlo is None:
+        raise UnsupportedError(
+            "a function of JAX: expected MLIR bindings with StableHLO, found none; use those of "
+            "torch-mlir, which 'pip install rammer-mlir' installs"
+        )
+    theirs = _jax_bindings("dialects.stablehlo")
+    try:
+        module = lowered.compiler_ir("stablehlo").operation.clone()
+        with module.context:
+            _drop_shardings(module)
+            _expand_chlo(module)
+            text = module.get_asm(enable_debug_info=True, print_generic_op_form=True)
+        version = theirs.get_smaller_version(
+            theirs.get_current_version(), stablehlo.get_current_version()
+        )
+        with module.context:
+            content = theirs.serialize_portable_artifact_str(text, version)
+        context = ir.Context()
+        dialects.register(context)
+        stablehlo.register_dialect(context)
+        return stablehlo.deserialize_portable_artifact(context, content)
+    except UnsupportedError:
+        raise
+    except Exception as error:
+        raise ModelError(
+            "the function of JAX cannot be handed over as StableHLO: "
+            f"{type(error).__name__}: {first_line(error)}"
+        ) from error
+
+
+@functools.cache
+def _jax_bindings(name: str) -> ModuleType:
+    """Import a module of JAX's MLIR bindings."""
+    return importlib.import_module(f"jaxlib.mlir.{name}")
+
+
+def _walk(op: Any) -> Iterator[Any]:
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in list(block.operations):
+                yield from _walk(inner.operation)
+                yield inner.operation
+
+
+def _drop_shardings(module: Any) -> None:
+    """Remove what distributes values among devices.
+
+    Raises:
+        UnsupportedError: if there are several.
+    """
+    attributes = module.attributes
+    if "mhlo.num_partitions" in attributes and attributes["mhlo.num_partitions"].value != 1:
+        raise UnsupportedError(
+            f"the function of JAX is for {attributes['mhlo.num_partitions'].value} devices: "
+            "expected one; lower it without a mesh"
+        )
+    for op in list(_walk(module)):
+        if op.name.startswith(_SHARDING):
+            for result, operand in zip(op.results, op.operands, strict=False):
+                result.replace_all_uses_with(operand)
+            op.erase()
+            continue
+        for name in [getattr(each, "name", each) for each in op.attributes]:
+            if name.startswith(_SHARDING):
+                del op.attributes[name]
+
+
+@functools.cache
+def _register_passes() -> None:
+    _jax_bindings("dialects.stablehlo").register_stablehlo_passes()
+
+
+def _expand_chlo(module: Any) -> None:
+    """Write CHLO's functions, such as erf, in StableHLO: JAX's bindings have the pass."""
+    if any(op.name.startswith("chlo.") for op in _walk(module)):
+        _register_passes()
+        manager = _jax_bindings("passmanager").PassManager
+        manager.parse("builtin.module(func.func(chlo-legalize-to-stablehlo))").run(module)

@@ -1,0 +1,52 @@
+"""JAX itself, which only those install who use it."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, Protocol
+
+from rammer_mlir.errors import MissingPackageError
+from rammer_mlir.support.packages import optional_package
+
+_OLDEST = (0, 10)
+
+_ADVICE = "install it with 'pip install \"rammer-mlir[jax]\"'"
+
+
+class LoweredFunction(Protocol):
+    """A ``jax.stages.Lowered``, for type checkers that do not have JAX."""
+
+    def compiler_ir(self, dialect: str | None = None, *, debug_info: bool = ...) -> Any | None:
+        """Return the function in an IR."""
+        ...
+
+    def cost_analysis(self) -> Mapping[str, Any] | Any | None:
+        """Return JAX's estimate of costs."""
+        ...
+
+
+@functools.cache
+def jax_package() -> ModuleType:
+    """Import jax.
+
+    Raises:
+        MissingPackageError: if it is not installed, or too old.
+    """
+    jax = optional_package("jax", "a function of JAX", _ADVICE)
+    if jax.__version_info__[:2] < _OLDEST:
+        oldest = ".".join(map(str, _OLDEST))
+        raise MissingPackageError(
+            f"a function of JAX: expected jax {oldest} or newer, found {jax.__version__}; "
+            f"{_ADVICE}",
+            name="jax",
+        )
+    return jax
+
+
+def is_lowered_function(given: object) -> bool:
+    """Whether something is a function that JAX lowered; jax is not imported for that."""
+    stages = sys.modules.get("jax.stages")
+    return stages is not None and isinstance(given, stages.Lowered)

@@ -1,0 +1,121 @@
+"""From a module to a program of ``torch.export``, and which programs are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from rammer_mlir.errors import ModelError, OptionError, UnsupportedError
+from rammer_mlir.frontends.onnx.model import first_line
+from rammer_mlir.frontends.pytorch.package import pytorch
+
+
+def exported_program(model: object, inputs: object, dynamic_shapes: object) -> Any:
+    """Return the ``torch.export.ExportedProgram`` of a module, or the one that is given.
+
+    Args:
+        model: a ``torch.nn.Module`` in evaluation mode, or an exported program.
+        inputs: of a module, example inputs: a tensor, a sequence of positional arguments, or a
+            mapping of arguments by name.
+        dynamic_shapes: as ``torch.export.export`` takes them; of a program, names of its symbols.
+
+    Raises:
+        ModelError: if torch cannot export the module.
+        OptionError: if example inputs are missing or superfluous.
+        UnsupportedError: if the program changes state, or the module is made for training.
+    """
+    torch = pytorch()
+    if isinstance(model, torch.export.ExportedProgram):
+        if inputs is not None:
+            raise OptionError("inputs: expected a module, found an exported program; leave it out")
+        program: Any = model
+    else:
+        args, kwargs = example_arguments(inputs)
+        program = _exported(cast("Any", model), args, kwargs, dynamic_shapes)
+    if _mutates(program):
+        program = program.run_decompositions({})  # functional: what is left shows in the signature
+        _refuse_mutation(program)
+    return program
+
+
+def example_arguments(inputs: object) -> tuple[tuple[object, ...], dict[str, object]]:
+    """Return positional and named arguments for what a user gives as example inputs.
+
+    Raises:
+        OptionError: if there are none.
+    """
+    if inputs is None:
+        raise OptionError(
+            "inputs: expected example inputs of the module, found none; give a tuple of positional "
+            "arguments or a dict of named ones"
+        )
+    if isinstance(inputs, Mapping):
+        return (), {str(name): value for name, value in inputs.items()}
+    if isinstance(inputs, Sequence):
+        return tuple(inputs), {}
+    return (inputs,), {}
+
+
+def _exported(
+    module: Any, args: tuple[object, ...], kwargs: dict[str, object], dynamic_shapes: object
+) -> Any:
+    torch = pytorch()
+    kind = type(module).__name__
+    if isinstance(module, torch.jit.ScriptModule):
+        raise UnsupportedError(
+            f"the module {kind} is TorchScript: expected a torch.nn.Module or an exported program; "
+            "give the module that it was made from, or torch.export.export of that"
+        )
+    if module.training:
+        raise UnsupportedError(
+            f"the module {kind} is in training mode: expected evaluation mode; call its eval()"
+        )
+    args, kwargs = _without_aliases((args, kwargs))
+    try:
+        with torch.no_grad():
+            return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes)
+    except Exception as error:
+        raise ModelError(
+            f"torch.export cannot export the module {kind}: {type(error).__name__}: "
+            f"{first_line(error)}; torch.compile(module, backend='rammer') takes what can be"
+        ) from error
+
+
+def _without_aliases(arguments: Any) -> Any:
+    """Copy tensors that are given several times: torch.export would take them for one input."""
+    torch = pytorch()
+    seen: set[int] = set()
+
+    def distinct(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or id(value) not in seen:
+            seen.add(id(value))
+            return value
+        return value.clone()
+
+    return torch.utils._pytree.tree_map(distinct, arguments)
+
+
+def _mutates(program: Any) -> bool:
+    """Whether operations change their operands, or the signature says of changed state."""
+    kinds = pytorch().export.graph_signature.OutputKind
+    if any(s.kind is not kinds.USER_OUTPUT for s in program.graph_signature.output_specs):
+        return True
+    modules = [m for m in program.graph_module.modules() if hasattr(m, "graph")]
+    schemas = [getattr(n.target, "_schema", None) for m in modules for n in m.graph.nodes]
+    return any(schema is not None and schema.is_mutable for schema in schemas)
+
+
+def _refuse_mutation(program: Any) -> None:
+    """Refuse programs that change buffers, parameters or inputs.
+
+    Raises:
+        UnsupportedError: naming what is changed.
+    """
+    kinds = pytorch().export.graph_signature.OutputKind
+    for spec in program.graph_signature.output_specs:
+        if spec.kind is not kinds.USER_OUTPUT:
+            changed = spec.kind.name.lower().replace("_", " ")
+            raise UnsupportedError(
+                f"the exported program changes '{spec.target or spec.arg.name}' ({changed}): "
+                "expected a program without side effects; return the new value as an output"
+            )

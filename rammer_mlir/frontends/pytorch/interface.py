@@ -1,0 +1,191 @@
+"""What an exported program takes and returns: tensors by name, in Python's nested structures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from rammer_mlir.frontends.pytorch.package import pytorch
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A leaf that is no tensor: exporting made it part of the program."""
+
+    value: object
+
+
+Leaf = str | Constant
+"""A tensor by its name, or a constant."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The sizes of an open dimension that a program is right for, both included."""
+
+    least: int
+    most: int | None
+
+    def __str__(self) -> str:
+        """Return how messages describe it."""
+        return f"{self.least} or more" if self.most is None else f"{self.least} to {self.most}"
+
+
+@dataclass(frozen=True)
+class Interface:
+    """The structure around a program's tensors.
+
+    Attributes:
+        inputs: leaves of the arguments.
+        outputs: leaves of the result.
+        in_spec: torch's structure of positional and named arguments.
+        out_spec: torch's structure of the result.
+        symbols: for each tensor input, symbols of its open dimensions by position.
+        ranges: sizes of symbols.
+    """
+
+    inputs: tuple[Leaf, ...]
+    outputs: tuple[Leaf, ...]
+    in_spec: Any
+    out_spec: Any
+    symbols: Mapping[str, Mapping[int, str]]
+    ranges: Mapping[str, Range]
+
+
+def interface_of(program: Any, dynamic_shapes: object) -> tuple[Interface, dict[str, str]]:
+    """Return the interface of a program, and names of its symbols by what torch calls them.
+
+    A dimension has the name of its ``torch.export.Dim``, or else that of its first place,
+    ``x[0]``.
+    """
+    torch = pytorch()
+    signature = program.graph_signature
+    inputs = tuple(
+        spec.arg.name if hasattr(spec.arg, "name") and not _is_constant(spec.arg) else
+        Constant(spec.arg.value)
+        for spec in signature.input_specs
+        if spec.kind is torch.export.graph_signature.InputKind.USER_INPUT
+    )  # fmt: skip
+    tensors = [leaf for leaf in inputs if isinstance(leaf, str)]
+    names = _symbol_names(program, tensors, inputs, dynamic_shapes)
+    shapes = dict(_open_shapes(program, set(tensors)))
+    symbols = {
+        tensor: {at: names[symbol] for at, symbol in shapes[tensor].items() if symbol in names}
+        for tensor in tensors
+        if tensor in shapes
+    }
+    ranges = {
+        names[str(symbol)]: _range(found)
+        for symbol, found in program.range_constraints.items()
+        if str(symbol) in names
+    }
+    spec = program.call_spec
+    outputs = _outputs(program, set(tensors))
+    return Interface(inputs, outputs, spec.in_spec, spec.out_spec, symbols, ranges), names
+
+
+def _is_constant(argument: object) -> bool:
+    return type(argument).__name__ == "ConstantArgument"
+
+
+def _range(found: Any) -> Range:
+    """Return torch's range of values; sizes are never negative."""
+    least = int(found.lower) if found.lower.is_Integer else 0
+    return Range(max(least, 0), int(found.upper) if found.upper.is_Integer else None)
+
+
+def _open_shapes(program: Any, names: set[str]) -> Iterator[tuple[str, dict[int, str]]]:
+    """Yield the dimensions of inputs that are symbols, in torch's words."""
+    torch = pytorch()
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if node.op == "placeholder" and node.name in names and isinstance(value, torch.Tensor):
+            yield node.name, {
+                at: str(size) for at, size in enumerate(value.shape)
+                if isinstance(size, torch.SymInt)
+            }  # fmt: skip
+
+
+def _symbol_names(
+    program: Any, tensors: Sequence[str], leaves: Sequence[Leaf], dynamic_shapes: object
+) -> dict[str, str]:
+    shapes = dict(_open_shapes(program, set(tensors)))
+    given = dict(zip(leaves, _named_dimensions(program, dynamic_shapes), strict=False))
+    names: dict[str, str] = {}
+    for tensor in tensors:
+        for at, symbol in shapes.get(tensor, {}).items():
+            if symbol.isidentifier():
+                name = (given.get(tensor) or {}).get(at, f"{tensor}[{at}]")
+                if symbol not in names or names[symbol].endswith("]"):
+                    names[symbol] = name
+    return names
+
+
+def _named_dimensions(program: Any, dynamic_shapes: object) -> list[dict[int, str]]:
+    """Return names of dimensions of the leaves of a program's arguments, where a user gives any."""
+    if not dynamic_shapes or program.example_inputs is None:
+        return []
+    args, kwargs = program.example_inputs
+    values = [*args, *kwargs.values()]
+    if isinstance(dynamic_shapes, Mapping):
+        # Positional arguments are given by the names of parameters, in the same order.
+        shapes = list(cast("Mapping[str, object]", dynamic_shapes).values())
+    else:
+        shapes = list(cast("Sequence[object]", dynamic_shapes))
+    return [found for value, shape in zip(values, shapes, strict=False)
+            for found in _leaf_names(value, shape)]  # fmt: skip
+
+
+def _leaf_names(value: object, shape: object) -> Iterator[dict[int, str]]:
+    if isinstance(value, Mapping):
+        for key, inner in cast("Mapping[str, object]", value).items():
+            shapes = cast("Mapping[str, object]", shape)
+            yield from _leaf_names(inner, shapes[key] if shape else None)
+    elif isinstance(value, list | tuple):
+        items = cast("Sequence[object]", value)
+        inner_shapes = cast("Sequence[object]", shape) if shape else [None] * len(items)
+        for inner, inner_shape in zip(items, inner_shapes, strict=False):
+            yield from _leaf_names(inner, inner_shape)
+    else:
+        yield dict(_axis_names(shape))
+
+
+def _axis_names(shape: object) -> Iterator[tuple[int, str]]:
+    if isinstance(shape, Mapping):
+        pairs = list(cast("Mapping[int, object]", shape).items())
+    else:
+        pairs = list(enumerate(cast("Sequence[object]", shape or ())))
+    for axis, dimension in pairs:
+        name = getattr(dimension, "__name__", None)
+        if isinstance(name, str):
+            yield axis, name
+
+
+def _outputs(program: Any, taken: set[str]) -> tuple[Leaf, ...]:
+    """Return names of outputs: the path in the result, as in ``hidden`` or ``output.0``."""
+    torch = pytorch()
+    kinds = torch.export.graph_signature.OutputKind
+    specs = [s for s in program.graph_signature.output_specs if s.kind is kinds.USER_OUTPUT]
+    pytree = torch.utils._pytree
+    marks = pytree.tree_unflatten(list(range(len(specs))), program.call_spec.out_spec)
+    paths = [path for path, _ in pytree.tree_flatten_with_path(marks)[0]]
+    found: list[Leaf] = []
+    used = set(taken)
+    for spec, path in zip(specs, paths, strict=True):
+        if _is_constant(spec.arg):
+            found.append(Constant(spec.arg.value))
+            continue
+        name = _path_name(path)
+        while name in used:
+            name = f"output.{name}"
+        used.add(name)
+        found.append(name)
+    return tuple(found)
+
+
+def _path_name(path: Sequence[object]) -> str:
+    keys = [str(getattr(k, "key", getattr(k, "idx", getattr(k, "name", k)))) for k in path]
+    name = re.sub(r"[^\w.]", "_", ".".join(keys))
+    return name if re.match(r"[A-Za-z_]", name) else f"output.{name}".removesuffix(".")

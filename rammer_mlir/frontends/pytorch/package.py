@@ -1,0 +1,66 @@
+"""PyTorch itself, which only those install who use it."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from types import ModuleType
+from typing import Any, Protocol
+
+from rammer_mlir.errors import MissingPackageError
+from rammer_mlir.support.packages import optional_package
+
+
+class _Module(Protocol):
+    """A ``torch.nn.Module``, for type checkers that do not have torch."""
+
+    training: bool
+
+    def eval(self) -> Any:
+        """Leave training mode."""
+        ...
+
+
+class _Program(Protocol):
+    """A ``torch.export.ExportedProgram``."""
+
+    @property
+    def graph_signature(self) -> Any:
+        """Its inputs and outputs."""
+        ...
+
+
+TorchModule = _Module | _Program
+"""A model of PyTorch."""
+
+_OLDEST = (2, 13)
+
+_ADVICE = "install it with 'pip install \"rammer-mlir[torch]\"'"
+
+
+@functools.cache
+def pytorch() -> ModuleType:
+    """Import torch.
+
+    Raises:
+        MissingPackageError: if it is not installed, or too old.
+    """
+    torch = optional_package("torch", "a model of PyTorch", _ADVICE)
+    found = tuple(map(int, re.findall(r"\d+", torch.__version__)[:2]))
+    if found < _OLDEST:
+        oldest = ".".join(map(str, _OLDEST))
+        raise MissingPackageError(
+            f"a model of PyTorch: expected torch {oldest} or newer, found {torch.__version__}; "
+            f"{_ADVICE}",
+            name="torch",
+        )
+    return torch
+
+
+def is_pytorch_model(given: object) -> bool:
+    """Whether something is a module or an exported program; torch is not imported for that."""
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "export"):
+        return False
+    return isinstance(given, torch.nn.Module | torch.export.ExportedProgram)

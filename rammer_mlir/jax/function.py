@@ -1,0 +1,124 @@
+"""Functions of JAX as callables that take and return JAX's arrays."""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, cast
+
+import numpy as np
+
+import rammer_mlir
+from rammer_mlir.errors import UnsupportedError
+from rammer_mlir.frontends.jax.package import jax_package
+from rammer_mlir.options import DEFAULT_SPECIALIZATIONS
+from rammer_mlir.runtime.compiled import RunnableModel
+
+
+def jit(
+    function: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    specializations: int = DEFAULT_SPECIALIZATIONS,
+    **options: Any,
+) -> Any:
+    """Compile a function of JAX; also a decorator.
+
+    It is traced and compiled for each structure, shapes and types of its arguments.
+    ``jit(jax.grad(f))`` computes a gradient.
+
+    Args:
+        function: of arrays in nested structures, without side effects.
+        static_argnums: positional arguments that are constants, as ``jax.jit`` takes them.
+        specializations: how many shapes are kept in memory.
+        options: of ``rammer_mlir.compile``.
+
+    Raises:
+        MissingPackageError: if jax is not installed, or too old.
+    """
+    if function is None:
+        return functools.partial(
+            jit, static_argnums=static_argnums, specializations=specializations, **options
+        )
+    return CompiledFunction(function, static_argnums, specializations, options)
+
+
+class CompiledFunction:
+    """A function that is compiled for the shapes that it is called with."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        static_argnums: int | Sequence[int],
+        specializations: int,
+        options: dict[str, Any],
+    ) -> None:
+        """Trace nothing yet."""
+        jax = jax_package()
+        self._numbers = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
+        # Arguments without a use would be missing among those of the module.
+        self._jitted = jax.jit(function, static_argnums=self._numbers, keep_unused=True)
+        self._limit, self._options = specializations, options
+        self._compiled: OrderedDict[object, tuple[RunnableModel, Any]] = OrderedDict()
+        self._lock = Lock()
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run on arrays of JAX or NumPy, and numbers.
+
+        Returns:
+            Arrays of JAX, in the structure that the function returns.
+
+        Raises:
+            RammerError: if the function cannot be compiled.
+        """
+        jax = jax_package()
+        static = {at % len(args) for at in self._numbers} if args else set[int]()
+        dynamic = [value for at, value in enumerate(args) if at not in static]
+        leaves, structure = jax.tree.flatten((dynamic, kwargs))
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            raise UnsupportedError(
+                "a compiled function is called within another transformation of JAX: expected "
+                "arrays; compile the transformed function, as in jit(jax.grad(f))"
+            )
+        arrays = [_array_of(leaf) for leaf in leaves]
+        key = (
+            structure,
+            tuple((a.shape, a.dtype, _is_weak(v)) for a, v in zip(arrays, leaves, strict=True)),
+            tuple((at, args[at]) for at in sorted(static)),
+        )
+        with self._lock:
+            model, out_tree = self._specialization(key, args, kwargs)
+        outputs = model.run(dict(zip(model.input_names, arrays, strict=True)))
+        return jax.tree.unflatten(out_tree, [jax.numpy.asarray(v) for v in outputs.values()])
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the ``jax.stages.Lowered`` for some arguments."""
+        return self._jitted.lower(*args, **kwargs)
+
+    def _specialization(
+        self, key: object, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> tuple[RunnableModel, Any]:
+        if key not in self._compiled:
+            lowered = self._jitted.lower(*args, **kwargs)
+            model = rammer_mlir.compile(lowered, **self._options)
+            self._compiled[key] = cast("RunnableModel", model), lowered.out_tree
+            while len(self._compiled) > self._limit:
+                self._compiled.popitem(last=False)  # its threads end with its last run
+        self._compiled.move_to_end(key)
+        return self._compiled[key]
+
+
+def _array_of(leaf: Any) -> Any:
+    """Return an array of NumPy, of the type that JAX gives a value."""
+    jax = jax_package()
+    if jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    return np.asarray(jax.numpy.asarray(leaf))
+
+
+def _is_weak(leaf: object) -> bool:
+    """Whether a value takes the type of its partner, as Python's numbers do."""
+    return bool(getattr(leaf, "weak_type", isinstance(leaf, bool | int | float | complex)))

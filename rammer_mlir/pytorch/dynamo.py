@@ -1,0 +1,201 @@
+"""The back end ``rammer`` of ``torch.compile``.
+
+torch finds it by its entry point, ``torch_dynamo_backends``. torch cuts a function into graphs;
+each is compiled when it first runs, once for each shape of its inputs, with parameters and buffers
+as constants. A graph that cannot be compiled runs as torch would run it, after one warning.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, cast
+
+from rammer_mlir.errors import OptionError, RammerError, UnsupportedError
+from rammer_mlir.frontends.pytorch.package import pytorch
+from rammer_mlir.options import DEFAULT_SPECIALIZATIONS
+from rammer_mlir.pytorch.model import TorchModel, compile
+from rammer_mlir.support.log import LOGGER
+
+_Signature = tuple[object, ...]
+
+
+def rammer(graph: Any, example_inputs: Sequence[Any], **given: Any) -> Callable[..., Any]:
+    """Return what runs a graph that torch found in a function.
+
+    Args:
+        graph: a ``torch.fx.GraphModule``.
+        example_inputs: its inputs, some of which are parameters and buffers.
+        given: ``options=`` of ``torch.compile``: those of ``rammer_mlir.compile``,
+            ``specializations`` (how many shapes are kept in memory) and ``strict`` (refuse what
+            cannot be compiled, instead of running it by torch).
+
+    Raises:
+        OptionError: if there is no such option.
+    """
+    options = {**given, **(given.get("options") or {})}
+    options.pop("options", None)
+    if options.pop("mode", None) not in (None, "default"):
+        raise OptionError("mode: expected none for the back end 'rammer', found one; give options")
+    options.pop("dynamic", None)
+    strict = options.pop("strict", False)
+    if not isinstance(strict, bool):
+        raise OptionError(f"strict: expected True or False, found {strict!r}")
+    kept = options.pop("specializations", DEFAULT_SPECIALIZATIONS)
+    _check(options)
+    return _CompiledGraph(graph, options, kept, strict=strict)
+
+
+def _check(options: dict[str, Any]) -> None:
+    """Refuse unknown options before anything is compiled, whatever the graph."""
+    from rammer_mlir.compiler.options import check_options
+
+    outer = ("target", "executor", "emulate", "check", "device", "cache")
+    inner = {name: value for name, value in options.items() if name not in outer}
+    check_options(options.get("target", "cpu"), **cast("Any", inner))
+
+
+class _CompiledGraph:
+    """Runs a graph: compiled, or by torch where that is not possible."""
+
+    def __init__(self, graph: Any, options: dict[str, Any], kept: int, *, strict: bool) -> None:
+        self._graph, self._options, self._kept, self._strict = graph, options, kept, strict
+        self._inputs: list[int] | None = None
+        self._lock = Lock()
+        self._models: OrderedDict[_Signature, _Specialization | None] = OrderedDict()
+        self._told: set[str] = set()
+
+    def __call__(self, *args: Any) -> Any:
+        """Run on the graph's inputs."""
+        torch = pytorch()
+        if torch.is_grad_enabled() and self._needs_gradients(args):
+            return self._by_torch(
+                args, "gradients are asked for; run it within torch.no_grad() or inference_mode()"
+            )
+        with self._lock:
+            found = self._specialization(args)
+        return self._graph(*args) if found is None else found(args)
+
+    def _specialization(self, args: Sequence[Any]) -> _Specialization | None:
+        """Return what runs these inputs; None if torch has to."""
+        if self._inputs is None:
+            self._inputs = [at for at, value in enumerate(args) if not _is_weight(value)]
+        key = tuple([_signature_of(args[at]) for at in self._inputs])
+        found = self._models.get(key)
+        if found is not None and not found.is_current(args):
+            del self._models[key]
+        if key not in self._models:
+            try:
+                self._models[key] = _specialized(self._graph, args, self._options)
+            except RammerError as error:
+                if self._strict:
+                    raise
+                self._models[key] = None
+                self._tell(str(error))
+            while len(self._models) > self._kept:
+                self._models.popitem(last=False)  # its threads end with its last run
+        self._models.move_to_end(key)
+        return self._models[key]
+
+    def _needs_gradients(self, args: Sequence[Any]) -> bool:
+        tensors = [value for value in args if isinstance(value, pytorch().Tensor)]
+        return any(t.requires_grad for t in (*tensors, *self._graph.parameters()))
+
+    def _by_torch(self, args: Sequence[Any], reason: str) -> Any:
+        if self._strict:
+            raise UnsupportedError(f"the graph cannot be compiled: {reason}")
+        self._tell(reason)
+        return self._graph(*args)
+
+    def _tell(self, reason: str) -> None:
+        if reason not in self._told:
+            self._told.add(reason)
+            LOGGER.warning("a graph of torch.compile is run by torch: %s", reason)
+
+
+def _signature_of(value: Any) -> object:
+    """Return what a specialisation is made for: shape, type and device, or a number itself."""
+    if isinstance(value, pytorch().Tensor):
+        return (tuple(value.shape), value.dtype, value.device.type)
+    return (type(value).__name__, value)
+
+
+def _is_weight(value: object) -> bool:
+    """Whether a graph's input is a parameter or buffer of a module."""
+    torch = pytorch()
+    if not isinstance(value, torch.Tensor):
+        return False
+    return isinstance(value, torch.nn.Parameter) or hasattr(value, "_dynamo_static_input_type")
+
+
+def _state(value: Any) -> object:
+    """Return what changes where somebody writes to a tensor, or gives it other memory.
+
+    Inference tensors do not tell of writes.
+    """
+    return value.data_ptr(), None if value.is_inference() else value._version
+
+
+class _Specialization:
+    """A graph compiled for shapes of its inputs and values of its weights."""
+
+    def __init__(self, model: TorchModel, weights: Sequence[tuple[int, Any]], tensors: list[int]):
+        self._model, self._tensors = model, tensors
+        # The tensors stay alive, so that nothing else gets their memory.
+        self._weights = [(at, value, _state(value)) for at, value in weights]
+
+    def __call__(self, args: Sequence[Any]) -> Any:
+        return self._model(*[args[at] for at in self._tensors])
+
+    def is_current(self, args: Sequence[Any]) -> bool:
+        """Whether the weights are those that were compiled."""
+        return all(_state(args[at]) == state for at, _, state in self._weights)
+
+
+def _specialized(graph: Any, args: Sequence[Any], options: dict[str, Any]) -> _Specialization:
+    """Compile a graph for the inputs of a call."""
+    torch = pytorch()
+    is_tensor = [isinstance(value, torch.Tensor) for value in args]
+    inputs = [at for at, value in enumerate(args) if is_tensor[at] and not _is_weight(value)]
+    weights = [(at, value) for at, value in enumerate(args) if is_tensor[at] and at not in inputs]
+    module = _Frozen(graph, args, inputs)
+    with torch.no_grad():
+        model = compile(module.module, tuple(args[at] for at in inputs), **options)
+    return _Specialization(model, weights, inputs)
+
+
+class _Frozen:
+    """Makes a module of a graph whose weights and numbers are its own."""
+
+    def __init__(self, graph: Any, args: Sequence[Any], inputs: Sequence[int]) -> None:
+        torch = pytorch()
+
+        class Module(torch.nn.Module):
+            """A graph with its weights."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                self.graph_of_torch = graph
+                self.numbers: dict[int, Any] = {}
+                for at, value in enumerate(args):
+                    if at in inputs:
+                        continue
+                    if isinstance(value, torch.Tensor):
+                        self.register_buffer(f"weight_{at}", value.detach())
+                    else:
+                        self.numbers[at] = value
+
+            def forward(self, *tensors: Any) -> Any:
+                """Run the graph."""
+                given = dict(zip(inputs, tensors, strict=True))
+                return self.graph_of_torch(
+                    *[
+                        given[at] if at in given
+                        else self.numbers[at] if at in self.numbers
+                        else getattr(self, f"weight_{at}")
+                        for at in range(len(args))
+                    ]
+                )  # fmt: skip
+
+        self.module = Module().eval()

@@ -1,0 +1,155 @@
+"""A compiled module as a callable that takes and returns tensors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self, cast
+
+import rammer_mlir
+from rammer_mlir.errors import InputError, ShapeError
+from rammer_mlir.frontends.pytorch.conversion import convert
+from rammer_mlir.frontends.pytorch.interface import Constant, Interface
+from rammer_mlir.frontends.pytorch.package import TorchModule, pytorch
+from rammer_mlir.pytorch.tensors import array_of, tensor_of
+from rammer_mlir.runtime.compiled import RunnableModel
+
+
+def compile(
+    model: TorchModule, inputs: object = None, dynamic_shapes: object = None, **options: Any
+) -> TorchModel:
+    """Compile a module of PyTorch to a callable with the module's own arguments and results.
+
+    Args:
+        model: a ``torch.nn.Module`` in evaluation mode, or a ``torch.export.ExportedProgram``; it
+            stays as it is. Its weights are read now, and of a model with open dimensions again
+            whenever a specialisation is compiled.
+        inputs: of a module, example inputs: a tuple of positional arguments, or a dict of named
+            ones.
+        dynamic_shapes: which dimensions stay open, as ``torch.export.export`` takes them.
+        options: of ``rammer_mlir.compile``.
+
+    Raises:
+        RammerError: as ``rammer_mlir.compile`` does.
+    """
+    program = convert(model, inputs, dynamic_shapes)
+    return TorchModel(
+        rammer_mlir.compile(cast("Any", program.source), **options), program.interface
+    )
+
+
+class TorchModel:
+    """A compiled module.
+
+    Calling it computes on tensors of the CPU, without gradients. Inputs that are dense in
+    row-major order are read where they are; results are in memory of their own.
+    """
+
+    def __init__(self, model: RunnableModel, interface: Interface) -> None:
+        """Wrap a compiled model that takes and returns arrays by name."""
+        self._model, self._interface = model, interface
+        self._names: tuple[str, ...] = tuple(next(iter(self._keywords(interface.in_spec)), ()))
+
+    @property
+    def model(self) -> RunnableModel:
+        """What runs: it takes and returns NumPy arrays by name."""
+        return self._model
+
+    def __repr__(self) -> str:
+        return f"TorchModel({self._model!r})"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run on tensors, in the structure of the example inputs.
+
+        Returns:
+            Tensors in the structure that the module returns.
+
+        Raises:
+            InputError: if the arguments do not fit.
+            RammerError: as the model's ``run`` does.
+        """
+        return self.restored(self._model.run(self.feeds(args, kwargs)))
+
+    def feeds(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arrays by name for arguments of the module.
+
+        Raises:
+            InputError: if their structure, or a constant, is not that of the example inputs.
+            ShapeError: if a size is outside of the range that the program is right for.
+        """
+        pytree = pytorch().utils._pytree
+        ordered = {name: kwargs[name] for name in self._names if name in kwargs}
+        ordered.update({name: value for name, value in kwargs.items() if name not in ordered})
+        leaves, spec = pytree.tree_flatten((args, ordered))
+        expected = self._interface.in_spec
+        if spec != expected:
+            raise InputError(
+                f"expected arguments in the structure {_shown(expected)} of the example inputs, "
+                f"found {_shown(spec)}; give the same positional and named arguments"
+            )
+        feeds: dict[str, Any] = {}
+        for leaf, value in zip(self._interface.inputs, leaves, strict=True):
+            if not isinstance(leaf, Constant):
+                feeds[leaf] = array_of(leaf, value)
+            elif value is not leaf.value and value != leaf.value:
+                raise InputError(
+                    f"expected the constant {leaf.value!r} of the example inputs, found {value!r}; "
+                    "compile again for another value"
+                )
+        self._check_ranges(feeds)
+        return feeds
+
+    def restored(self, outputs: Mapping[str, Any]) -> Any:
+        """Return tensors in the structure that the module returns, for arrays by name."""
+        leaves = [
+            leaf.value if isinstance(leaf, Constant) else tensor_of(outputs[leaf])
+            for leaf in self._interface.outputs
+        ]
+        return pytorch().utils._pytree.tree_unflatten(leaves, self._interface.out_spec)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the model; ``rammer_mlir.load`` gives what takes and returns arrays by name."""
+        self._model.save(path)
+
+    def close(self) -> None:
+        """End the threads; it cannot run any more."""
+        self._model.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _check_ranges(self, feeds: Mapping[str, Any]) -> None:
+        for name, symbols in self._interface.symbols.items():
+            shape = feeds[name].shape
+            for at, symbol in symbols.items():
+                allowed = self._interface.ranges.get(symbol)
+                size = shape[at] if at < len(shape) else None
+                if allowed is None or size is None:
+                    continue
+                if size < allowed.least or (allowed.most is not None and size > allowed.most):
+                    raise ShapeError(
+                        f"input '{name}': expected {allowed} for dimension '{symbol}', found "
+                        f"{size}; export the module for other sizes"
+                    )
+
+    @staticmethod
+    def _keywords(spec: Any) -> list[list[str]]:
+        """Return the names of the named arguments, in the order of the structure."""
+        children = spec.children() if callable(getattr(spec, "children", None)) else []
+        return [list(children[1].context)] if len(children) == 2 else []
+
+
+def _shown(spec: Any) -> str:
+    """Return a structure in words: ``((*,), {'mask': *})``."""
+    pytree = pytorch().utils._pytree
+    marks = pytree.tree_unflatten(["*"] * spec.num_leaves, spec)
+    return str(marks).replace("'*'", "*")

@@ -1,0 +1,56 @@
+"""Tensors of torch as NumPy arrays and back, in the same memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.errors import InputError
+from rammer_mlir.frontends.pytorch.package import pytorch
+from rammer_mlir.support.packages import narrow_floats
+
+_NARROW = {
+    "bfloat16": "uint16",
+    "float8_e4m3fn": "uint8",
+    "float8_e4m3fnuz": "uint8",
+    "float8_e5m2": "uint8",
+    "float8_e5m2fnuz": "uint8",
+}
+"""Types that NumPy has from ml_dtypes, and how they are passed on: torch cannot tell NumPy."""
+
+
+def array_of(name: str, value: object) -> Any:
+    """Return a tensor as an array: in its memory, if that is the processor's and row-major.
+
+    Numbers and arrays are returned as arrays.
+
+    Raises:
+        InputError: if the tensor is on another device, or has no dense form.
+    """
+    torch = pytorch()
+    if not isinstance(value, torch.Tensor):
+        return np.asarray(value)
+    tensor: Any = value
+    if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+        found = tensor.layout if tensor.device.type == "cpu" else f"device '{tensor.device}'"
+        raise InputError(
+            f"input '{name}': expected a dense tensor on the CPU, found {found}; convert it first"
+        )
+    tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    kind = str(tensor.dtype).removeprefix("torch.")
+    if kind in _NARROW:
+        words = tensor.view(getattr(torch, _NARROW[kind])).numpy()
+        return words.view(getattr(narrow_floats(), kind))
+    return tensor.numpy()
+
+
+def tensor_of(array: NDArray[np.generic]) -> Any:
+    """Return an array as a tensor in the same memory."""
+    torch = pytorch()
+    found = np.asarray(array)
+    kind = found.dtype.name
+    if kind in _NARROW:
+        return torch.from_numpy(found.view(_NARROW[kind])).view(getattr(torch, kind))
+    return torch.from_numpy(found)

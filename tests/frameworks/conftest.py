@@ -1,0 +1,12 @@
+"""Tests with frameworks that not everybody installs: they are collected where these are there.
+
+``make frontends`` makes an environment for each framework, and runs them in it.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+FRAMEWORKS = {"torch": "test_pytorch*.py", "jax": "test_jax*.py"}
+
+collect_ignore_glob = [tests for name, tests in FRAMEWORKS.items() if find_spec(name) is None]

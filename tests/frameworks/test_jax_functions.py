@@ -1,0 +1,110 @@
+"""Functions of JAX and their gradients: equal to what JAX computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import rammer_mlir
+import rammer_mlir.jax
+from rammer_mlir.benchmarks.frameworks import jax_networks as networks
+from rammer_mlir.errors import RammerError, UnsupportedError
+
+RANDOM = np.random.default_rng(3)
+X = RANDOM.standard_normal((5, 3)).astype(np.float32)
+IMAGES = RANDOM.standard_normal((2, 12, 12, 3)).astype(np.float32)
+LABELS = np.array([3, 0], np.int32)
+IDS = np.array([4, 9, 4, 1, 30, 9, 2, 7], np.int32)  # words that come twice add their gradients
+
+
+def assert_equal(found: Any, expected: Any) -> None:
+    """Compare structures of arrays, types, and numbers in single precision."""
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype)
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
+
+
+NETWORKS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "convolutional": (
+        networks.convolutional, (networks.convolutional_parameters(), IMAGES),
+    ),
+    "convolutional gradient": (
+        jax.value_and_grad(networks.convolutional_loss),
+        (networks.convolutional_parameters(), IMAGES, LABELS),
+    ),
+    "transformer": (networks.transformer, (networks.transformer_parameters(), IDS)),
+    "transformer gradient": (
+        jax.value_and_grad(networks.transformer_loss), (networks.transformer_parameters(), IDS),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "arguments"), NETWORKS.values(), ids=NETWORKS)
+def test_networks_and_their_gradients(
+    function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> None:
+    assert_equal(rammer_mlir.jax.jit(function)(*arguments), jax.jit(function)(*arguments))
+
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "erf": jax.scipy.special.erf,
+    "argmax": lambda x: jnp.argmax(x, -1),
+    "cumulative sum": jnp.cumsum,
+    "set": lambda x: x.at[jnp.array([1, 3])].set(2.0),
+    "add twice": lambda x: x.at[jnp.array([1, 1, 9])].add(x[:3], mode="drop"),
+    "multiply": lambda x: x.at[2, 1:].multiply(3.0),
+    "scan": lambda x: jax.lax.scan(lambda c, row: (jnp.tanh(c + row),) * 2, x[0] * 0, x),
+    "condition": lambda x: jax.lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x),
+    "nothing of it": lambda x: jnp.zeros(2),
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_functions(function: Callable[[Any], Any]) -> None:
+    assert_equal(rammer_mlir.jax.jit(function)(X), jax.jit(function)(X))
+
+
+def test_a_lowered_function_is_a_model() -> None:
+    parameters = networks.convolutional_parameters()
+    lowered = jax.jit(networks.convolutional).lower(parameters, IMAGES)
+    with rammer_mlir.compile(lowered) as executable:
+        leaves = jax.tree.leaves((parameters, IMAGES))
+        found = executable.run({f"arg{n}": leaf for n, leaf in enumerate(leaves)})
+    np.testing.assert_allclose(
+        found["result0"], networks.convolutional(parameters, IMAGES), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_structures_types_and_shapes_are_compiled_each() -> None:
+    @rammer_mlir.jax.jit(static_argnums=1, num_veus=1)
+    def scaled(values: Any, power: int, *, factor: Any) -> Any:
+        return {name: (value**power * factor, None) for name, value in values.items()}
+
+    def expected(values: Any, power: int, factor: Any) -> Any:
+        return {name: (jnp.asarray(v**power * factor), None) for name, v in values.items()}
+
+    for values, power, factor in (
+        ({"a": X}, 2, 3.0), ({"a": X, "b": X[:2]}, 2, 3.0), ({"a": X}, 3, 0.5),
+    ):  # fmt: skip
+        assert_equal(scaled(values, power, factor=factor), expected(values, power, factor))
+
+
+def test_a_compiled_function_is_no_part_of_a_transformation() -> None:
+    compiled = rammer_mlir.jax.jit(lambda x: jnp.sum(x * x))
+    with pytest.raises(UnsupportedError, match=r"compile the transformed function.*jit\(jax\.grad"):
+        jax.grad(compiled)(X)
+
+
+@pytest.mark.parametrize(
+    "function", [jnp.sort, lambda x: jax.pure_callback(np.sin, x, x)], ids=["sort", "callback"]
+)
+def test_refused_in_a_line(function: Callable[[Any], Any]) -> None:
+    with pytest.raises(RammerError, match="expected") as caught:
+        rammer_mlir.jax.jit(function)(X)
+    assert "\n" not in str(caught.value)
