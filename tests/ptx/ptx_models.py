@@ -31,10 +31,7 @@ class Interpreted:
         checked = check_options(
             target, policy=options.pop("policy", "wavefront"), num_veus=num_veus, **options
         )
-        imported = import_model(model)
-        compilation = Compilation(
-            imported.bytecode, imported.constants, imported.signature, checked
-        )
+        compilation = Compilation(import_model(model), checked)
         self.model = model
         self.ptx = compilation.emit("ptx").decode()
         image = compilation.image

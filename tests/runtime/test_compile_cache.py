@@ -358,7 +358,7 @@ def test_a_folder_that_may_not_be_searched(folder: Path, monkeypatch: pytest.Mon
 
 
 def test_every_source_of_the_compiler_is_in_the_key() -> None:
-    """Also what is neither Python nor a device: the runtime is a file of IR, behind a link."""
+    """Also what is neither Python nor a device: the runtime is a linked file of IR."""
     package = Path(compile_cache.__file__).parents[1]
     names = {str(file.relative_to(package)) for file in keys.source_files(package)}
     assert {"lowering/cpu/runtime.mlir", "scheduling/devices/a100.toml", "errors.py"} <= names

@@ -159,7 +159,7 @@ def test_edited_manifests(kind: str, saved: Path, tmp_path: Path) -> None:
     members = contents(saved)
     whole = members["manifest.json"]
     number = sum(1 for _ in entries(json.loads(whole)))
-    assert number > 40
+    assert number > 30  # the more features the processor has, the more
     for position in range(number):
         manifest = json.loads(whole)
         value, place = next(islice(entries(manifest), position, None))

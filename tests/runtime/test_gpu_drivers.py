@@ -91,7 +91,7 @@ class Recorded:
     """Bindings that record calls and answer from a table: success and a number otherwise."""
 
     def __init__(self, real: Any, success: tuple[str, str], answers: dict[str, Any]) -> None:
-        self._real, self._answers = real, answers
+        self._real, self.answers = real, answers
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         setattr(self, success[0], SimpleNamespace(**{success[1]: 0}))
 
@@ -101,7 +101,7 @@ class Recorded:
 
         def call(*arguments: Any) -> tuple[Any, ...]:
             self.calls.append((name, arguments))
-            answer = self._answers.get(name, 7)
+            answer = self.answers.get(name, 7)
             found = answer(*arguments) if callable(answer) else answer
             return (0, *found) if isinstance(found, tuple) else (0, found)
 
@@ -216,6 +216,7 @@ def calls_everything(driver: VendorDriver) -> None:
     driver.synchronize(driver.create_stream())
     driver.begin_capture(0)
     driver.replay(driver.end_capture(0), 0)
+    driver.seconds_between(driver.record_event(0), driver.record_event(0))
 
 
 def test_hip_waits_for_what_cuda_has_staged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,3 +285,18 @@ def test_loading_an_artifact_needs_no_bindings() -> None:
         "from rammer_mlir.runtime import loader"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_time_between_events(recorded: Recorded) -> None:
+    """Events that are asked for their time are created for it, and destroyed."""
+    recorded.answers["cuEventElapsedTime"] = 1.5  # milliseconds
+    driver = cuda.CudaDriver(0)
+    begin, end = (driver.record_event("stream") for _ in range(2))
+    assert driver.seconds_between(begin, end) == pytest.approx(1.5e-3)
+    flags = bindings("cuda").CUevent_flags
+    created = [given for name, given in recorded.calls if name == "cuEventCreate"]
+    assert created == [(int(flags.CU_EVENT_DEFAULT),)] * 2
+    driver.order("before", "after")
+    assert recorded.calls[-4] == ("cuEventCreate", (int(flags.CU_EVENT_DISABLE_TIMING),))
+    destroyed = [given for name, given in recorded.calls if name == "cuEventDestroy"]
+    assert len(destroyed) == 3

@@ -20,8 +20,8 @@ import rammer_mlir
 from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.comparison import compare
 from rammer_mlir.benchmarks.contenders.onnx_runtime import OnnxRuntime
-from rammer_mlir.benchmarks.gpu.kit import RELAYS, time_relays, ways_to_run
 from rammer_mlir.benchmarks.gpu.rivals import missing, rivals
+from rammer_mlir.benchmarks.gpu.runs import RELAYS, time_relays, ways_to_run
 from rammer_mlir.benchmarks.machine import machine, table
 from rammer_mlir.benchmarks.models import TABLE_1, build, random_feeds
 from rammer_mlir.benchmarks.relay import Relay

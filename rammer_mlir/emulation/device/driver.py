@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -194,6 +195,16 @@ class EmulatedDriver:
         """Refuse to wait for a captured stream."""
         if stream in self._captured:
             raise TargetError(f"{self.name}: expected a stream that works, found a captured one")
+
+    def record_event(self, stream: object) -> object:
+        """Return the host's time: streams do their work at once."""
+        del stream
+        return time.perf_counter()
+
+    def seconds_between(self, begin: object, end: object) -> float:
+        """Return the host's time between two events, which says nothing about a GPU."""
+        assert isinstance(begin, float) and isinstance(end, float)
+        return end - begin
 
     def begin_capture(self, stream: object) -> None:
         """Collect work."""

@@ -52,6 +52,7 @@ _NVIDIA = Vendor(
         record_event="cuEventRecord",
         await_event="cuStreamWaitEvent",
         destroy_event="cuEventDestroy",
+        elapsed="cuEventElapsedTime",
         synchronize="cuStreamSynchronize",
         begin_capture="cuStreamBeginCapture",
         end_capture="cuStreamEndCapture",
@@ -78,25 +79,30 @@ class CudaDriver(VendorDriver):
         self._context = self._do("cuDevicePrimaryCtxRetain", self._handle)
         self.activate()
         name = bytes(self._do("cuDeviceGetName", 256, self._handle))
-        major, minor = (
-            self._attribute(f"COMPUTE_CAPABILITY_{part}") for part in ("MAJOR", "MINOR")
-        )
+        major, minor = (self.attribute(f"COMPUTE_CAPABILITY_{part}") for part in ("MAJOR", "MINOR"))
         return Device(
             name=name.split(bytes(1))[0].decode(),
             chip=f"sm_{major}{minor}",
-            multiprocessors=self._attribute("MULTIPROCESSOR_COUNT"),
-            is_cooperative=bool(self._attribute("COOPERATIVE_LAUNCH")),
+            multiprocessors=self.attribute("MULTIPROCESSOR_COUNT"),
+            is_cooperative=bool(self.attribute("COOPERATIVE_LAUNCH")),
         )
 
-    def _attribute(self, name: str) -> int:
+    def attribute(self, name: str) -> int:
+        """Return an attribute of the device, by its name without the prefix."""
         attribute = getattr(self._api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(self._do("cuDeviceGetAttribute", attribute, self._handle))
+
+    @property
+    def version(self) -> str:
+        """The newest version of CUDA that the driver runs, ``13.0``."""
+        number = int(self._do("cuDriverGetVersion"))
+        return f"{number // 1000}.{number % 1000 // 10}"
 
     def peaks(self) -> Peaks:
         """Return what the clocks allow: two operations a cycle and lane, two transfers a cycle."""
         lanes = _LANES.get(self.chip, _MOST_LANES) * self._device.multiprocessors
-        memory = self._attribute("MEMORY_CLOCK_RATE") * self._attribute("GLOBAL_MEMORY_BUS_WIDTH")
-        return Peaks(2e3 * lanes * self._attribute("CLOCK_RATE"), 2e3 * memory / 8)
+        memory = self.attribute("MEMORY_CLOCK_RATE") * self.attribute("GLOBAL_MEMORY_BUS_WIDTH")
+        return Peaks(2e3 * lanes * self.attribute("CLOCK_RATE"), 2e3 * memory / 8)
 
     def activate(self) -> None:
         """Let the calling thread use the device."""
@@ -113,8 +119,9 @@ class CudaDriver(VendorDriver):
     def _stream_flags(self) -> tuple[int, ...]:
         return (int(self._api.CUstream_flags.CU_STREAM_DEFAULT),)
 
-    def _event_flags(self) -> tuple[int, ...]:
-        return (int(self._api.CUevent_flags.CU_EVENT_DISABLE_TIMING),)
+    def _event_flags(self, *, timed: bool) -> tuple[int, ...]:
+        flags = self._api.CUevent_flags
+        return (int(flags.CU_EVENT_DEFAULT if timed else flags.CU_EVENT_DISABLE_TIMING),)
 
     def _capture_mode(self) -> object:
         return self._api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL

@@ -144,6 +144,14 @@ class Driver(Protocol):
         """Wait until a stream is done."""
         ...
 
+    def record_event(self, stream: object) -> object:
+        """Return an event that is reached when the stream has done what it was given so far."""
+        ...
+
+    def seconds_between(self, begin: object, end: object) -> float:
+        """Return the device's time between two events that are reached."""
+        ...
+
     def begin_capture(self, stream: object) -> None:
         """Record what a stream is given from now on instead of doing it."""
         ...

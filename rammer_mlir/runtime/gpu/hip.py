@@ -53,6 +53,7 @@ _AMD = Vendor(
         record_event="hipEventRecord",
         await_event="hipStreamWaitEvent",
         destroy_event="hipEventDestroy",
+        elapsed="hipEventElapsedTime",
         synchronize="hipStreamSynchronize",
         begin_capture="hipStreamBeginCapture",
         end_capture="hipStreamEndCapture",

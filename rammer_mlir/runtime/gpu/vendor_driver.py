@@ -48,6 +48,7 @@ class Functions:
     record_event: str
     await_event: str
     destroy_event: str
+    elapsed: str
     synchronize: str
     begin_capture: str
     end_capture: str
@@ -163,8 +164,9 @@ class VendorDriver(ABC):
         """Return the arguments of a new stream."""
         return ()
 
-    def _event_flags(self) -> tuple[int, ...]:
-        """Return the arguments of a new event, which nobody asks for its time."""
+    def _event_flags(self, *, timed: bool) -> tuple[int, ...]:
+        """Return the arguments of a new event."""
+        del timed
         return ()
 
     def _initialize(self) -> None:
@@ -289,7 +291,7 @@ class VendorDriver(ABC):
 
     def order(self, before: object, after: object) -> None:
         """Let later work of a stream wait for what another stream has been given so far."""
-        event = self._do(self._names.create_event, *self._event_flags())
+        event = self._do(self._names.create_event, *self._event_flags(timed=False))
         self._do(self._names.record_event, event, before)
         self._do(self._names.await_event, after, event, 0)
         self._do(self._names.destroy_event, event)  # the driver keeps it until the wait is done
@@ -297,6 +299,19 @@ class VendorDriver(ABC):
     def synchronize(self, stream: object) -> None:
         """Wait until a stream is done."""
         self._do(self._names.synchronize, stream)
+
+    def record_event(self, stream: object) -> object:
+        """Return an event that is reached when the stream has done what it was given so far."""
+        event = self._do(self._names.create_event, *self._event_flags(timed=True))
+        self._do(self._names.record_event, event, stream)
+        return event
+
+    def seconds_between(self, begin: object, end: object) -> float:
+        """Return the device's time between two events that are reached, and destroy both."""
+        milliseconds = float(self._do(self._names.elapsed, begin, end))
+        for event in (begin, end):
+            self._do(self._names.destroy_event, event)
+        return milliseconds * 1e-3
 
     def begin_capture(self, stream: object) -> None:
         """Record what a stream is given from now on instead of doing it."""

@@ -119,6 +119,14 @@ class PtxDriver:
     def synchronize(self, stream: object) -> None:
         """Do nothing: work is done at once."""
 
+    def record_event(self, stream: object) -> object:
+        """Return nothing: the interpreter has no clock."""
+
+    def seconds_between(self, begin: object, end: object) -> float:
+        """Return no time."""
+        del begin, end
+        return 0.0
+
     def begin_capture(self, stream: object) -> None:
         """Refuse."""
         raise NotImplementedError

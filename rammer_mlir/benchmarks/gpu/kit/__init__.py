@@ -1,0 +1,13 @@
+"""A kit: programs compiled here, checked and timed on a machine with a GPU and no compiler.
+
+| module | concept |
+| --- | --- |
+| ``cases`` | which programs and baselines there are, with tolerances and time limits |
+| ``sources`` | the ONNX models, with weights from seeds |
+| ``seeds``, ``store`` | arrays as a few numbers, or as files that are stored once |
+| ``programs`` | compiled programs beside weights that several of them share |
+| ``pack`` | compiles all cases into a folder, here |
+| ``run``, ``child`` | every case in a process of its own, there |
+| ``measure``, ``probe``, ``baselines``, ``torch_graph``, ``sanitizer`` | the kinds of cases |
+| ``results``, ``report`` | a line for each case, and tables of them |
+"""

@@ -1,0 +1,174 @@
+"""The same models in PyTorch: operator by operator, in a CUDA graph, and compiled."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rammer_mlir.benchmarks.gpu.kit.cases import Tolerance
+from rammer_mlir.benchmarks.gpu.kit.measure import (
+    excess_of,
+    rounds_of_graph,
+    sets_beyond_caches,
+    time_batches,
+    wall_seconds,
+)
+from rammer_mlir.benchmarks.gpu.kit.store import Array
+from rammer_mlir.benchmarks.gpu.kit.torch_graph import Torch
+from rammer_mlir.errors import MissingPackageError
+
+_WARM_UP = 3
+
+
+def open_torch() -> Any:
+    """Return PyTorch with a GPU.
+
+    Raises:
+        MissingPackageError: if there is none.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise MissingPackageError(
+            "a baseline needs PyTorch: expected it installed, found none", name="torch"
+        )
+    torch = importlib.import_module("torch")
+    if not torch.cuda.is_available():
+        raise MissingPackageError(
+            "a baseline needs PyTorch with CUDA and a GPU: expected both, found "
+            f"PyTorch {torch.__version__} without", name="torch",
+        )  # fmt: skip
+    return torch
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A way to run a module.
+
+    Attributes:
+        single: runs once, on the first inputs, and returns the outputs.
+        many: runs ``runs`` times, on all inputs in turn.
+        runs: how often.
+    """
+
+    single: Callable[[], Sequence[Any]]
+    many: Callable[[], object]
+    runs: int
+
+
+def run_baseline(
+    torch: Torch,
+    module: Callable[..., Sequence[Any]],
+    feeds: Mapping[str, Array],
+    expected: Mapping[str, Array],
+    tolerance: Tolerance,
+    *,
+    way: str,
+    tf32: bool,
+    seconds: float,
+    several_sets: bool,
+) -> dict[str, Any]:
+    """Check and time a module; f32 is computed in f32 unless ``tf32`` says otherwise.
+
+    Args:
+        torch: the package, with a GPU.
+        module: computes outputs from inputs in order; on the device already.
+        feeds: inputs in the module's order.
+        expected: outputs in the module's order.
+        tolerance: of the outputs.
+        way: of ``BASELINES``.
+        tf32: whether products round f32 to tf32.
+        seconds: of timing.
+        several_sets: let copies of the inputs take turns, so that they come from memory.
+
+    Raises:
+        WrongOutputs: if outputs are beyond their tolerance.
+    """
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    count = sets_beyond_caches(feeds) if several_sets else 1
+    sets = [
+        [torch.from_numpy(array.copy()).cuda() for array in feeds.values()] for _ in range(count)
+    ]
+    with torch.no_grad():
+        prepared = _WAYS[way](torch, module, sets)
+        for _ in range(_WARM_UP - 1):
+            prepared.single()
+        outputs = prepared.single()
+        torch.cuda.synchronize()
+        found = dict(zip(expected, (o.cpu().numpy() for o in outputs), strict=True))
+        return {
+            "excess": excess_of(expected, found, tolerance, f"PyTorch, {way},"),
+            "sets": count,
+            "device": _device_seconds(torch, prepared.many, seconds / 2, prepared.runs),
+            "wall": wall_seconds(prepared.single, torch.cuda.synchronize, seconds / 2),
+        }
+
+
+Module = Callable[..., Sequence[Any]]
+Sets = Sequence[Sequence[Any]]
+
+
+def _eager(torch: Torch, module: Module, sets: Sets) -> _Prepared:
+    del torch
+
+    def many() -> None:
+        for inputs in sets:
+            module(*inputs)
+
+    return _Prepared(lambda: module(*sets[0]), many, len(sets))
+
+
+def _compiled(torch: Torch, module: Module, sets: Sets) -> _Prepared:
+    return _eager(torch, torch.compile(module, mode="reduce-overhead"), sets)
+
+
+def _graph(torch: Torch, module: Module, sets: Sets) -> _Prepared:
+    """Capture one run, and so many that starting their graph takes no part of the time."""
+    one, outputs = _capture(torch, module, sets[:1])
+    once, _ = _capture(torch, module, sets)
+    rounds = rounds_of_graph(_device_seconds(torch, once.replay, 0.0, 1)["median"])
+    many, _ = _capture(torch, module, [*sets] * rounds)
+
+    def single() -> Sequence[Any]:
+        one.replay()
+        return outputs
+
+    return _Prepared(single, many.replay, rounds * len(sets))
+
+
+def _capture(torch: Torch, module: Module, sets: Sets) -> tuple[Any, Sequence[Any]]:
+    """Return a CUDA graph of a run on each of some inputs, and the outputs of the last one."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):  # libraries allocate what they need before the capture
+        for _ in range(_WARM_UP):
+            module(*sets[0])
+    torch.cuda.current_stream().wait_stream(side)
+    captured, outputs = torch.cuda.CUDAGraph(), list[Any]()
+    with torch.cuda.graph(captured):
+        for inputs in sets:
+            outputs = list(module(*inputs))
+    return captured, outputs
+
+
+_WAYS = {"eager": _eager, "graph": _graph, "compiled": _compiled}
+
+
+def _device_seconds(
+    torch: Torch, run: Callable[[], object], budget: float, runs_each: int
+) -> dict[str, Any]:
+    """Time batches of calls by events on PyTorch's stream; seconds are those of one run."""
+
+    def batch(calls: int) -> float:
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(calls):
+            run()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) * 1e-3
+
+    batch(1)
+    return time_batches(batch, budget, runs_each)

@@ -1,0 +1,220 @@
+"""The cases of a kit, in the order in which they run: small and certain ones first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from rammer_mlir.benchmarks.comparison import ABSOLUTE, RELATIVE
+
+if TYPE_CHECKING:  # models import onnx, which is not on the machine with the GPU
+    from rammer_mlir.benchmarks.models.scale import Scale
+
+Kind = Literal["machine", "program", "probe", "torch", "sanitizer"]
+
+Precision = Literal["f32", "tf32", "f16"]
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Tolerated errors, as ``comparison.compare`` takes them."""
+
+    relative: float = RELATIVE
+    absolute: float = ABSOLUTE
+
+
+EXACT = Tolerance(0.0, 0.0)
+
+OF_PRECISION: dict[Precision, Tolerance] = {
+    "f32": Tolerance(),
+    # 11 bits of precision in the factors; in f16, in the results.
+    "tf32": Tolerance(5e-3, 1e-3),
+    "f16": Tolerance(2e-3, 1e-3),
+}
+
+
+@dataclass(frozen=True)
+class Relay:
+    """``steps`` rTasks that vEUs run in turn, each after the one before."""
+
+    num_veus: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class Product:
+    """``x [rows, inner] @ w [inner, columns]``, both inputs."""
+
+    rows: int
+    inner: int
+    columns: int
+    precision: Precision
+
+
+@dataclass(frozen=True)
+class Network:
+    """A benchmark model, with weights from seeds; a baseline in PyTorch takes the same graph."""
+
+    model: str
+    scale: Scale
+
+
+Source = Relay | Product | Network
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a program is compiled."""
+
+    policy: str = "wavefront"
+    per_operator: bool = False
+
+
+WAYS: dict[str, Way] = {
+    "wavefront": Way("wavefront"),
+    "list": Way("list"),
+    "sequential": Way("sequential"),
+    "per-operator": Way("sequential", per_operator=True),
+}
+"""Policies, and a launch for each operator: its graph is the baseline of our own rKernels."""
+
+BASELINES = ("eager", "graph", "compiled")
+"""How PyTorch runs a model: operator by operator, in a CUDA graph, and by ``torch.compile``."""
+
+SANITIZERS = ("memcheck", "racecheck", "synccheck")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model of the kit, and all that is done with it.
+
+    Attributes:
+        name: of the model.
+        source: what it is.
+        ways: how it is compiled, of ``WAYS``.
+        baselines: of ``BASELINES``.
+        tolerance: of its outputs.
+        sanitizers: of ``SANITIZERS``, under which the first way runs.
+        limit: seconds of one case.
+        num_veus: vEUs of its programs, one for each multiprocessor if None; relays have their own.
+    """
+
+    name: str
+    source: Source
+    ways: Sequence[str] = ("wavefront",)
+    baselines: Sequence[str] = ()
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    sanitizers: Sequence[str] = ()
+    limit: float = 60.0
+    num_veus: int | None = None
+
+
+def _relay(num_veus: int, steps: int, sanitizers: Sequence[str] = ()) -> Subject:
+    name = f"relay-{num_veus}" if steps else "empty"
+    return Subject(name, Relay(num_veus, steps), ("wavefront",), (), EXACT, sanitizers)
+
+
+def _product(rows: int, inner: int, columns: int, precision: Precision) -> Subject:
+    shape = f"{rows}x{inner}x{columns}"
+    tolerance = OF_PRECISION[precision]
+    baselines = ("graph",)
+    source = Product(rows, inner, columns, precision)
+    return Subject(f"product-{shape}-{precision}", source, ("wavefront",), baselines, tolerance)
+
+
+def _network(name: str, model: str, scale: Scale = "full", ways: Sequence[str] = ()) -> Subject:
+    return Subject(name, Network(model, scale), ways or tuple(WAYS), BASELINES)
+
+
+STEPS = 256
+"""Steps of a relay that is timed."""
+
+SUBJECTS: tuple[Subject, ...] = (
+    Subject("one-element", Network("one_element", "full"), sanitizers=SANITIZERS),
+    Subject("chain", Network("mlp", "small"), sanitizers=SANITIZERS),
+    _relay(2, 0),
+    _relay(1, STEPS),
+    _relay(2, STEPS, SANITIZERS),
+    _relay(16, STEPS),
+    _relay(132, 2 * 132),
+    Subject("attention-small", Network("attention", "small"), sanitizers=SANITIZERS),
+    *(_product(1, 4096, 4096, kind) for kind in ("f32", "f16")),
+    *(_product(8, 4096, 4096, kind) for kind in ("f32", "f16")),
+    *(_product(1024, 1024, 1024, kind) for kind in ("f32", "tf32", "f16")),
+    *(_product(4096, 4096, 4096, kind) for kind in ("f32", "tf32", "f16")),
+    _network("squeezenet", "squeezenet"),
+    _network("resnet50", "light_resnet50", ways=("wavefront", "sequential", "per-operator")),
+    _network("encoder", "transformer_4_layers"),
+    _network("nas-cell", "nas_cell"),
+    _network("lstm", "lstm_bidirectional"),
+)  # fmt: skip
+"""All models of a kit."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What one process does: a line of the results.
+
+    Attributes:
+        name: of the case.
+        kind: what it does.
+        limit: seconds after which it counts as hung.
+        subject: name of the model, empty where there is none.
+        way: of compiling, or of PyTorch; the tool of a sanitizer.
+        program: name of the program, empty where there is none.
+        tolerance: of outputs.
+    """
+
+    name: str
+    kind: Kind
+    limit: float = 60.0
+    subject: str = ""
+    way: str = ""
+    program: str = ""
+    tolerance: Tolerance = field(default_factory=Tolerance)
+
+
+_COMPILED_LIMIT, _SANITIZER_LIMIT = 240.0, 120.0
+"""Seconds: ``torch.compile`` runs a compiler, a sanitizer slows a kernel down many times."""
+
+
+def program_name(subject: Subject, way: str) -> str:
+    """Return the name of a model compiled in one way."""
+    return f"{subject.name}.{way}"
+
+
+def cases_of(subjects: Sequence[Subject]) -> list[Case]:
+    """Return all cases: small programs, the probe, the others, baselines, then sanitizers."""
+    small = [subject for subject in subjects if not subject.baselines]
+    large = [subject for subject in subjects if subject.baselines]
+    return [
+        Case("machine", "machine"),
+        *(case for subject in small for case in _programs(subject)),
+        Case("probe", "probe"),
+        *(case for subject in large for case in _programs(subject)),
+        *(case for subject in subjects for case in _baselines(subject)),
+        *(case for subject in subjects for case in _sanitized(subject)),
+    ]
+
+
+def _programs(subject: Subject) -> Iterator[Case]:
+    for way in subject.ways:
+        name = program_name(subject, way)
+        yield Case(name, "program", subject.limit, subject.name, way, name, subject.tolerance)
+
+
+def _baselines(subject: Subject) -> Iterator[Case]:
+    for way in subject.baselines:
+        limit = _COMPILED_LIMIT if way == "compiled" else subject.limit
+        name = f"{subject.name}.torch-{way}"
+        yield Case(name, "torch", limit, subject.name, way, "", subject.tolerance)
+
+
+def _sanitized(subject: Subject) -> Iterator[Case]:
+    for tool in subject.sanitizers:
+        program = program_name(subject, subject.ways[0])
+        name = f"{subject.name}.{tool}"
+        yield Case(
+            name, "sanitizer", _SANITIZER_LIMIT, subject.name, tool, program, subject.tolerance
+        )

@@ -1,0 +1,124 @@
+"""The file ``kit.json``: what a kit holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rammer_mlir.benchmarks.gpu.kit.cases import Case, Tolerance
+from rammer_mlir.benchmarks.gpu.kit.store import Reference, Store
+from rammer_mlir.errors import OptionError
+from rammer_mlir.support.atomic_file import open_atomically
+
+KIT, ARRAYS, PROGRAMS, GRAPHS, PROBE = "kit.json", "arrays", "programs", "graphs", "probe.cubin"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model's inputs and the outputs that are expected of it.
+
+    Attributes:
+        feeds: inputs by name.
+        expected: outputs by name; empty for a product, which is computed in f64 there.
+        graph: file of the graph for PyTorch, empty where there is none.
+        product: precision of a product of two inputs, empty for others.
+    """
+
+    feeds: dict[str, Reference]
+    expected: dict[str, Reference] = field(default_factory=dict[str, Reference])
+    graph: str = ""
+    product: str = ""
+
+
+@dataclass(frozen=True)
+class ProgramFacts:
+    """What is known of a program without a GPU.
+
+    Attributes:
+        predicted: seconds of a run on the simulator; 0 for a launch of each operator.
+        operations: scalar operations of a run.
+        num_bytes: of weights, inputs and outputs.
+        num_veus: blocks of a launch.
+    """
+
+    predicted: float
+    operations: int
+    num_bytes: int
+    num_veus: int
+
+
+@dataclass(frozen=True)
+class Kit:
+    """A kit in a folder.
+
+    Attributes:
+        target: what its programs are compiled for.
+        made: the machine that packed it, and the date.
+        cases: in the order in which they run.
+        models: by name.
+        programs: by name.
+    """
+
+    target: str
+    made: dict[str, Any]
+    cases: list[Case]
+    models: dict[str, Model]
+    programs: dict[str, ProgramFacts]
+
+    def case(self, name: str) -> Case:
+        """Return a case.
+
+        Raises:
+            OptionError: if there is none of this name.
+        """
+        for case in self.cases:
+            if case.name == name:
+                return case
+        raise OptionError(
+            f"case '{name}': expected one of the kit, {_some(self.cases)}; choose one of these"
+        )
+
+
+def _some(cases: Sequence[Case]) -> str:
+    names = [case.name for case in cases]
+    return ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
+
+
+def _case(found: Mapping[str, Any]) -> Case:
+    fields: dict[str, Any] = {**found, "tolerance": Tolerance(**found["tolerance"])}
+    return Case(**fields)
+
+
+def store_of(folder: Path) -> Store:
+    """Return the arrays of the kit in a folder."""
+    return Store(folder / ARRAYS)
+
+
+def write_kit(folder: Path, kit: Kit) -> None:
+    """Write ``kit.json``."""
+    with open_atomically(folder / KIT) as file:
+        file.write((json.dumps(asdict(kit), indent=1) + "\n").encode())
+
+
+def read_kit(folder: Path) -> Kit:
+    """Read ``kit.json``.
+
+    Raises:
+        OptionError: if the folder is no kit.
+    """
+    try:
+        found = json.loads((folder / KIT).read_text(encoding="utf-8"))
+        cases = [_case(case) for case in found["cases"]]
+        return Kit(
+            found["target"], found["made"], cases,
+            {name: Model(**model) for name, model in found["models"].items()},
+            {name: ProgramFacts(**facts) for name, facts in found["programs"].items()},
+        )  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise OptionError(
+            f"'{folder}': expected a kit with a file {KIT}, found none that can be read "
+            f"({error}); write one with 'make gpu-kit'"
+        ) from error

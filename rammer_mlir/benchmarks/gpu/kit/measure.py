@@ -1,0 +1,234 @@
+"""Check and time one program on a device: by events of the device, and by the host's clock."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rammer_mlir.benchmarks.comparison import Array, compare
+from rammer_mlir.benchmarks.gpu.kit.cases import Tolerance
+from rammer_mlir.errors import RammerError
+from rammer_mlir.runtime.gpu.arrays import DeviceArray
+from rammer_mlir.runtime.gpu.driver import Driver
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
+
+_BATCH_SECONDS = 5e-3
+"""Time between two events: the clock of events has half a microsecond."""
+
+_FEWEST_BATCHES, _MOST_BATCHES, _MOST_RUNS = 3, 15, 1000
+
+_GRAPH_SECONDS, _MOST_ROUNDS = 2e-4, 32
+"""Time of a graph beside which the host's few microseconds for a replay are nothing."""
+
+_CHECKED_RUNS = 3
+"""Runs whose outputs are compared: step counters go on from run to run."""
+
+_BEYOND_CACHES, _MOST_SETS = 200 << 20, 16
+"""Bytes of inputs that take turns, so that none is in the second-level cache, and sets of them."""
+
+
+class WrongOutputs(RammerError):
+    """Outputs beyond their tolerance."""
+
+
+def check_outputs(
+    executable: GpuExecutable,
+    feeds: Mapping[str, Array],
+    expected: Mapping[str, Array],
+    tolerance: Tolerance,
+) -> dict[str, Any]:
+    """Run a program several times, and compare its outputs.
+
+    Returns:
+        ``excess``: the worst element's error in its tolerance; ``repeats``: whether all runs gave
+        the same bits.
+
+    Raises:
+        WrongOutputs: if an output is beyond its tolerance.
+    """
+    excess, first = 0.0, dict[str, Array]()
+    repeats = True
+    for number in range(_CHECKED_RUNS):
+        found = executable.run(feeds)
+        first = first or {name: array.copy() for name, array in found.items()}
+        repeats &= all(np.array_equal(first[n], a, equal_nan=True) for n, a in found.items())
+        excess = max(excess, excess_of(expected, found, tolerance, f"run {number + 1}"))
+    return {"excess": excess, "repeats": repeats}
+
+
+def excess_of(
+    expected: Mapping[str, Array], found: Mapping[str, Array], tolerance: Tolerance, where: str
+) -> float:
+    """Return the worst element's error in its tolerance.
+
+    Raises:
+        WrongOutputs: if that is above 1.
+    """
+    if not expected:
+        return 0.0
+    comparison = compare(expected, found, tolerance.relative, tolerance.absolute)
+    if not comparison.ok:
+        raise WrongOutputs(f"{where} computes wrong numbers: {comparison}")
+    return 0.0 if comparison.worst is None else comparison.worst.excess
+
+
+def time_program(
+    executable: GpuExecutable, feeds: Mapping[str, Array], expected: Mapping[str, Array],
+    tolerance: Tolerance, seconds: float, *, several_sets: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """Time a program with inputs and outputs on the device, launched and as a graph.
+
+    Args:
+        executable: the program.
+        feeds: its inputs.
+        expected: what the graph has to compute.
+        tolerance: of these outputs.
+        seconds: of all times together.
+        several_sets: let copies of the inputs take turns, so that they come from memory.
+
+    Raises:
+        WrongOutputs: if the graph's outputs are beyond their tolerance.
+    """
+    sets = sets_beyond_caches(feeds) if several_sets else 1
+    placed = [executable.to_device(feeds) for _ in range(sets)]
+    captured = executable.capture(placed[0])
+    outputs = captured.replay()
+    captured.synchronize()
+    found = {name: array.numpy() for name, array in outputs.items()}
+    excess = excess_of(expected, found, tolerance, "a graph")
+    places = [(inputs, executable.run_on_device(inputs)) for inputs in placed]
+    program = executable.program
+
+    def wait() -> None:
+        program.check(program.stream)
+
+    def launch_all() -> None:
+        for inputs, out in places:
+            executable.run_on_device(inputs, out)
+
+    def launch() -> None:
+        executable.run_on_device(*places[0])
+
+    share = seconds / 4
+    graph, runs = _graph_of_many(executable, places)
+    return {
+        "sets": sets,
+        "graph_excess": excess,
+        "launch": {
+            "device": device_seconds(program.driver, program.stream, launch_all, share, sets),
+            "wall": wall_seconds(launch, wait, share),
+        },
+        "graph": {
+            "device": device_seconds(program.driver, program.stream, graph, share, runs),
+            "wall": wall_seconds(captured.replay, wait, share),
+        },
+    }
+
+
+def sets_beyond_caches(feeds: Mapping[str, Array]) -> int:
+    """Return how many copies of inputs together exceed every cache, within reason."""
+    num_bytes = sum(array.nbytes for array in feeds.values())
+    return min(_MOST_SETS, max(1, _BEYOND_CACHES // max(num_bytes, 1)))
+
+
+def rounds_of_graph(seconds: float) -> int:
+    """Return how often what takes so long is repeated in a graph, so that starting it is free."""
+    return min(_MOST_ROUNDS, math.ceil(_GRAPH_SECONDS / max(seconds, 1e-7)))
+
+
+Places = Sequence[tuple[Mapping[str, DeviceArray], Mapping[str, DeviceArray]]]
+"""Inputs and outputs on the device."""
+
+
+def _graph_of_many(executable: GpuExecutable, places: Places) -> tuple[Callable[[], None], int]:
+    """Capture so many runs that starting their graph takes no part of the time; return the runs."""
+    driver, stream = executable.program.driver, executable.program.stream
+    once = _graph_of(executable, places)
+    seconds = device_seconds(driver, stream, once, 0.0)["median"]
+    rounds = rounds_of_graph(seconds)
+    graph = once if rounds == 1 else _graph_of(executable, [*places] * rounds)
+    return graph, rounds * len(places)
+
+
+def _graph_of(executable: GpuExecutable, places: Places) -> Callable[[], None]:
+    """Capture a run for each of some places, one after the other, and return what replays them."""
+    driver, stream = executable.program.driver, executable.program.stream
+    driver.synchronize(stream)
+    driver.begin_capture(stream)
+    try:
+        for inputs, outputs in places:
+            executable.run_on_device(inputs, outputs)
+    finally:
+        graph = driver.end_capture(stream)
+    return lambda: driver.replay(graph, stream)
+
+
+def device_seconds(
+    driver: Driver, stream: object, run: Callable[[], object], budget: float, runs_each: int = 1
+) -> dict[str, Any]:
+    """Time what a stream is given by events around batches of it.
+
+    Returns:
+        Seconds of one run, ``median``, ``low`` and ``high`` over batches, and ``runs``.
+    """
+
+    def batch(calls: int) -> float:
+        begin = driver.record_event(stream)
+        for _ in range(calls):
+            run()
+        end = driver.record_event(stream)
+        driver.synchronize(stream)
+        return driver.seconds_between(begin, end)
+
+    batch(1)
+    return time_batches(batch, budget, runs_each)
+
+
+def wall_seconds(
+    run: Callable[[], object], wait: Callable[[], object], budget: float
+) -> dict[str, Any]:
+    """Time runs by the host's clock, each until its end; as ``device_seconds`` returns it."""
+
+    def batch(calls: int) -> float:
+        begin = time.perf_counter()
+        for _ in range(calls):
+            run()
+            wait()
+        return time.perf_counter() - begin
+
+    batch(1)
+    return time_batches(batch, budget, 1)
+
+
+def time_batches(batch: Callable[[int], float], budget: float, runs_each: int) -> dict[str, Any]:
+    """Call ``batch`` with as many calls as it times at once, for ``budget`` seconds.
+
+    Args:
+        batch: returns the seconds of so many calls.
+        budget: in seconds; there are at least three batches.
+        runs_each: runs of each call.
+
+    Returns:
+        As ``device_seconds`` does.
+    """
+    deadline = time.perf_counter() + budget
+    calls = int(min(_MOST_RUNS, max(1, _BATCH_SECONDS / max(batch(1), 1e-7))))
+    samples: list[float] = []
+    while len(samples) < _MOST_BATCHES:
+        if len(samples) >= _FEWEST_BATCHES and time.perf_counter() > deadline:
+            break
+        samples.append(batch(calls) / (calls * runs_each))
+    return summary_of(samples, calls * runs_each * len(samples))
+
+
+def summary_of(samples: Sequence[float], runs: int) -> dict[str, Any]:
+    """Return median and range of seconds, and of how many runs."""
+    return {
+        "median": statistics.median(samples), "low": min(samples), "high": max(samples),
+        "runs": runs,
+    }  # fmt: skip

@@ -1,0 +1,185 @@
+"""What the device file and the emitted code assume of a GPU, measured by kernels in CUDA C.
+
+The kernels are compiled when a kit is packed, so that the machine with the GPU needs no compiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rammer_mlir.benchmarks.gpu.kit.measure import device_seconds
+from rammer_mlir.errors import TargetError
+from rammer_mlir.runtime.gpu.cuda import CudaDriver
+from rammer_mlir.runtime.gpu.driver import Argument, Launch
+from rammer_mlir.runtime.gpu.memory import DeviceMemory
+
+THREADS = 256
+"""Threads of a block, as in our own programs."""
+
+_BELOW = 8192
+"""Bytes below a shared array at which an address begins; the load adds as many."""
+
+_LARGE, _IN_CACHE, _LEAST = 2 << 30, 16 << 20, 1 << 20
+"""Bytes that are read: more than any cache holds, less than the second-level cache, and fewest."""
+
+_STEPS = 8192
+"""Hand-offs of a launch."""
+
+_COUNTER_BYTES = 128
+"""Between the counters of two blocks."""
+
+_MEETINGS = 2000
+
+ATTRIBUTES = (
+    "MULTIPROCESSOR_COUNT", "CLOCK_RATE", "MEMORY_CLOCK_RATE", "GLOBAL_MEMORY_BUS_WIDTH",
+    "L2_CACHE_SIZE", "MAX_THREADS_PER_MULTIPROCESSOR", "MAX_REGISTERS_PER_MULTIPROCESSOR",
+    "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR", "MAX_SHARED_MEMORY_PER_BLOCK",
+)  # fmt: skip
+"""Attributes of the device that a kit's results hold."""
+
+
+def compile_probe(target: str) -> bytes:
+    """Return the probe's kernels as a cubin.
+
+    Raises:
+        TargetError: if the target is no NVIDIA GPU, or a tool is missing.
+    """
+    from rammer_mlir.lowering.external.code import ForeignCode
+    from rammer_mlir.lowering.nvvm.cuda_compiler import compile_cuda
+    from rammer_mlir.lowering.nvvm.ptxas import assemble
+    from rammer_mlir.lowering.nvvm.target import CHIPS
+    from rammer_mlir.lowering.targets import find_gpu
+
+    chip = find_gpu(target).chip
+    if chip not in CHIPS:
+        raise TargetError(
+            f"target '{target}': expected an NVIDIA GPU, nvvm:CHIP, because the kit's probe is "
+            "written in CUDA C; choose one"
+        )
+    source = Path(__file__).with_name("probe.cu").read_bytes()
+    return assemble(compile_cuda(ForeignCode("probe", "cuda", source), chip), chip).cubin
+
+
+class Probe:
+    """The probe's kernels on a device."""
+
+    def __init__(self, driver: CudaDriver, code: bytes) -> None:
+        """Use a device and the code for it."""
+        self._driver, self._code = driver, code
+        self._stream = driver.create_stream()
+        self.units = driver.attribute("MULTIPROCESSOR_COUNT")
+
+    def measure(self) -> dict[str, Any]:
+        """Return all figures: seconds, bytes, bytes per second."""
+        return {
+            "attributes": {name: self._driver.attribute(name) for name in ATTRIBUTES},
+            "wrong_shared_loads": self._wrong_shared_loads(),
+            "reads": self._reads(),
+            "hand_offs": self._hand_offs(),
+            "meeting_seconds": self._meeting(),
+        }
+
+    def _launch(
+        self, entry: str, blocks: int, arguments: list[int], *, cooperative: bool = False
+    ) -> Callable[[], None]:
+        """Return what launches a kernel; every argument has 64 bits."""
+        kernel = self._driver.load(self._code, "cubin", entry)
+        given = [Argument(value, 8, entry, "kept") for value in arguments]
+        grid = Launch(blocks, THREADS, cooperative)
+        return lambda: self._driver.launch(kernel, grid, given, self._stream)
+
+    def _wrong_shared_loads(self) -> int:
+        """Count the threads that load another word than the one whose address wraps around."""
+        found = np.zeros(THREADS, np.int32)
+        with self._memory(found.nbytes) as out:
+            self._launch("wrap", 1, [out, _BELOW])()
+            self._driver.download(found, out, self._stream)
+            self._driver.synchronize(self._stream)
+        return int((found != np.arange(THREADS)).sum())
+
+    @contextmanager
+    def _memory(self, num_bytes: int) -> Generator[int]:
+        memory = DeviceMemory(self._driver, num_bytes)
+        self._driver.clear(memory.address, num_bytes, self._stream)
+        yield memory.address
+        self._driver.synchronize(self._stream)
+        memory.free()
+
+    def _reads(self) -> list[dict[str, Any]]:
+        """Time reads of memory and of the second-level cache, by blocks and loads in flight."""
+        found: list[dict[str, Any]] = []
+        size = self._largest()
+        with self._memory(size) as data, self._memory(16 * THREADS) as out:
+            shapes = [
+                (size, blocks, loads)
+                for blocks in (1, 32, 64, self.units, 2 * self.units, 8 * self.units)
+                for loads in (1, 4, 16)
+            ]
+            cached = min(size, _IN_CACHE)
+            shapes += [(cached, blocks, 16) for blocks in (1, self.units)]
+            for num_bytes, blocks, loads in shapes:
+                share = num_bytes if blocks > 1 else max(num_bytes // 16, _LEAST)
+                run = self._launch(f"read{loads}", blocks, [data, share // 16, out])
+                seconds = device_seconds(self._driver, self._stream, run, 0.1)["median"]
+                found.append({
+                    "bytes": share, "blocks": blocks, "loads": loads, "seconds": seconds,
+                    "in_cache": num_bytes < size,
+                })  # fmt: skip
+        return found
+
+    def _largest(self) -> int:
+        """Return bytes that the device gives twice: as many as no cache holds, or fewer."""
+        size = _LARGE
+        while size > _IN_CACHE:
+            try:
+                address = self._driver.allocate(2 * size)
+            except TargetError:
+                size //= 2
+                continue
+            self._driver.free(address)
+            break
+        return size
+
+    def _hand_offs(self) -> list[dict[str, Any]]:
+        """Time one hand-off of 256 numbers from block to block, by how the next one waits."""
+        found: list[dict[str, Any]] = []
+        with (
+            self._memory(_COUNTER_BYTES * self.units) as counters,
+            self._memory(_STEPS * THREADS * 4) as data,
+        ):
+            for poll in ("sleeping", "acquiring", "relaxed"):
+                for blocks in (2, 16, self.units):
+                    run = self._launch(
+                        f"pass_{poll}", blocks, [counters, data, _STEPS], cooperative=True
+                    )
+
+                    def cleared(run: Callable[[], None] = run) -> None:
+                        self._driver.clear(counters, _COUNTER_BYTES * self.units, self._stream)
+                        run()
+
+                    seconds = device_seconds(self._driver, self._stream, cleared, 0.1)["median"]
+                    passed = np.zeros(THREADS, np.float32)
+                    last = data + (_STEPS - 1) * THREADS * 4
+                    self._driver.download(passed, last, self._stream)
+                    self._driver.synchronize(self._stream)
+                    found.append({
+                        "poll": poll, "blocks": blocks, "seconds": seconds / _STEPS,
+                        "right": bool((passed == _STEPS).all()),
+                    })  # fmt: skip
+        return found
+
+    def _meeting(self) -> float:
+        """Time one barrier of all blocks: an atomic addition, and polls."""
+        with self._memory(_COUNTER_BYTES) as counter:
+            run = self._launch("meet", self.units, [counter, _MEETINGS], cooperative=True)
+
+            def cleared() -> None:
+                self._driver.clear(counter, _COUNTER_BYTES, self._stream)
+                run()
+
+            return device_seconds(self._driver, self._stream, cleared, 0.1)["median"] / _MEETINGS

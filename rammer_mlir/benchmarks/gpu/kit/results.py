@@ -1,0 +1,67 @@
+"""The results of a kit: a line of JSON for each case."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from rammer_mlir.errors import OptionError
+
+
+class Status(StrEnum):
+    """What became of a case."""
+
+    OK = "ok"
+    WRONG = "wrong"
+    FAILED = "failed"
+    CRASHED = "crashed"
+    HUNG = "hung"
+    ABSENT = "absent"
+    """A package or tool that only this case needs is not on the machine."""
+
+
+FINE = (Status.OK, Status.ABSENT)
+
+Result = dict[str, Any]
+
+
+def append_result(path: Path, result: Mapping[str, Any]) -> None:
+    """Add a line, and have it on the disk before the next case begins."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(result) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_results(path: Path) -> dict[str, Result]:
+    """Return the last result of each case; a file that is not there has none.
+
+    A last line that was cut off is left out: its case runs again.
+
+    Raises:
+        OptionError: if the file cannot be read, or holds something else.
+    """
+    if not path.exists():
+        return {}
+    found: dict[str, Result] = {}
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+        for number, line in enumerate(lines):
+            if not line:
+                continue
+            try:
+                result = json.loads(line)
+                found[result["case"]] = result
+            except (ValueError, KeyError, TypeError):
+                if number < len(lines) - 1:
+                    raise
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise OptionError(
+            f"'{path}': expected results of a kit, a line of JSON for each case, found none that "
+            f"can be read ({error}); name another file"
+        ) from error
+    return found

@@ -1,0 +1,191 @@
+"""Run a kit: every case in a process and within a time limit of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rammer_mlir.benchmarks.gpu.kit.cases import Case
+from rammer_mlir.benchmarks.gpu.kit.child import SANITIZER
+from rammer_mlir.benchmarks.gpu.kit.manifest import read_kit
+from rammer_mlir.benchmarks.gpu.kit.results import (
+    FINE,
+    Result,
+    Status,
+    append_result,
+    read_results,
+)
+
+_SANITIZER_FAULTS = 99
+"""Exit code of a sanitizer that found something."""
+
+_WORTH_BEGINNING = 60.0
+"""Seconds that have to be left for a case whose limit is longer; few take their whole limit."""
+
+_LONGEST_MESSAGE = 500
+
+
+@dataclass(frozen=True)
+class Request:
+    """How a kit runs.
+
+    Attributes:
+        folder: the kit.
+        output: file of the results.
+        budget: seconds after which the command ends; a case that it cuts off has no result.
+        seconds: of each time that a case measures.
+        cases: names of cases to run; all if empty.
+        again: whether cases run again that were not fine.
+        limit: seconds that replace every case's own limit, if they are fewer.
+    """
+
+    folder: Path
+    output: Path
+    budget: float
+    seconds: float = 1.0
+    cases: Sequence[str] = ()
+    again: bool = False
+    limit: float | None = None
+
+    def limit_of(self, case: Case) -> float:
+        """Return the seconds after which a case counts as hung."""
+        return case.limit if self.limit is None else min(self.limit, case.limit)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The results of all cases so far by name, and names of those that have none."""
+
+    results: dict[str, Result]
+    left: list[str]
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether no case is wrong, failed, crashed or hung."""
+        return all(result["status"] in FINE for result in self.results.values())
+
+
+def run_kit(request: Request, say: Callable[[str], None]) -> Outcome:
+    """Run the cases that have no result yet, in order, while there is time.
+
+    Args:
+        request: what to run.
+        say: is told of each case in a line.
+
+    Raises:
+        OptionError: if the folder is no kit, the results are others, or there is no such case.
+    """
+    begin = time.monotonic()
+    kit = read_kit(request.folder)
+    for name in request.cases:
+        kit.case(name)
+    results, left, is_begun = read_results(request.output), list[str](), False
+    for case in kit.cases:
+        if request.cases and case.name not in request.cases:
+            continue
+        done = results.get(case.name)
+        if done is not None and (not request.again or done["status"] in FINE):
+            continue
+        remaining = request.budget - (time.monotonic() - begin)
+        # The first case of a command may have all of its budget, so that each command gets on.
+        if is_begun and remaining < min(request.limit_of(case), _WORTH_BEGINNING):
+            left.append(case.name)
+            continue
+        is_begun = True
+        result = _run_case(request, case, remaining)
+        if result is None:
+            left.append(case.name)
+            continue
+        append_result(request.output, result)
+        results[case.name] = result
+        say(f"{case.name}: {result['status']}{_told(result)}")
+    return Outcome(results, left)
+
+
+def _told(result: Mapping[str, Any]) -> str:
+    if "message" in result:
+        return f", {result['message']}"
+    device = result.get("graph", result).get("device")
+    return f", {device['median'] * 1e6:.2f} us" if isinstance(device, Mapping) else ""
+
+
+def _run_case(request: Request, case: Case, remaining: float) -> Result | None:
+    """Run a case; None if the command's time ends before the case's own limit."""
+    begin = time.monotonic()
+    limit = request.limit_of(case)
+    with tempfile.TemporaryDirectory(prefix="rammer-kit-") as folder:
+        found = _in_process(request, case, Path(folder), min(limit, remaining))
+    if found["status"] == Status.HUNG and remaining < limit:
+        return None
+    seconds = round(time.monotonic() - begin, 3)
+    return {"case": case.name, "kind": case.kind, **found, "seconds": seconds}
+
+
+def _in_process(request: Request, case: Case, folder: Path, limit: float) -> dict[str, Any]:
+    """Run a case in a process group of its own, which ends with its limit."""
+    answer, said = folder / "result.json", folder / "output.txt"
+    command = _command(request, case, answer)
+    if case.kind == "sanitizer" and shutil.which(SANITIZER) is None:
+        return {"status": Status.ABSENT, "message": f"'{SANITIZER}' is not in PATH"}
+    with said.open("wb") as output:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            code = process.wait(max(limit, 0.0))
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            _end_group(process)
+    text = said.read_text(encoding="utf-8", errors="replace")
+    if code is None:
+        message = f"no result after {limit:g} s"
+        return {"status": Status.HUNG, "message": message, **_tail(text)}
+    if code == _SANITIZER_FAULTS and case.kind == "sanitizer":
+        return {"status": Status.WRONG, "message": _last_line(text), **_tail(text)}
+    if code == 0 and answer.exists():
+        return json.loads(answer.read_text(encoding="utf-8"))
+    if code < 0:
+        message = f"ended by {signal.Signals(-code).name}"
+        return {"status": Status.CRASHED, "message": message, **_tail(text)}
+    return {"status": Status.FAILED, "message": _last_line(text), **_tail(text)}
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """End what is left of a case: compilers that PyTorch started, or the case itself."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def _command(request: Request, case: Case, answer: Path) -> list[str]:
+    own = [
+        sys.executable, str(request.folder), "case", case.name, "--answer", str(answer),
+        "--seconds", str(request.seconds),
+    ]  # fmt: skip
+    if case.kind != "sanitizer":
+        return own
+    options = ["--tool", case.way, "--error-exitcode", str(_SANITIZER_FAULTS)]
+    return [SANITIZER, *options, *own, "--untimed"]
+
+
+def _tail(text: str) -> dict[str, str]:
+    return {"output": text[-_LONGEST_MESSAGE:]} if text.strip() else {}
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:_LONGEST_MESSAGE] if lines else "no message"

@@ -1,0 +1,103 @@
+"""Random arrays that are the same everywhere, from a seed and a scale.
+
+They are computed from the raw bits of a generator whose stream NumPy guarantees, by additions of
+whole numbers and one product each, so that every machine gets the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.generic]
+
+_LEVELS = 1 << 16
+"""Values of a draw; their mean and standard deviation are those of a uniform distribution."""
+
+
+@dataclass(frozen=True)
+class Seeded:
+    """An array of uniformly distributed numbers of mean 0.
+
+    Attributes:
+        seed: of the generator.
+        shape: of the array.
+        dtype: NumPy's name of a floating-point type.
+        scales: standard deviation of the array, or of each row along its first dimension.
+        centred: whether every row sums to zero, as filters after rectifiers should.
+    """
+
+    seed: int
+    shape: tuple[int, ...]
+    dtype: str
+    scales: tuple[float, ...] = (1.0,)
+    centred: bool = False
+
+    def array(self) -> Array:
+        """Return the array."""
+        size = math.prod(self.shape)
+        raw = np.random.PCG64(self.seed).random_raw(-(-size // 4))
+        drawn = np.asarray(raw, "<u8").view("<u2")[:size].astype(np.int64)
+        rows = drawn.reshape(len(self.scales) if len(self.scales) > 1 else self._rows(), -1)
+        middle = (_LEVELS - 1) / 2
+        means = rows.sum(axis=1) / rows.shape[1] if self.centred else np.full(len(rows), middle)
+        factors = np.array(self.scales) * (math.sqrt(12) / _LEVELS)
+        values = (rows - means[:, None]) * factors[:, None]
+        return values.astype(self.dtype).reshape(self.shape)
+
+    def _rows(self) -> int:
+        return self.shape[0] if self.centred else 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``of_json`` takes."""
+        return {
+            "seed": self.seed, "shape": self.shape, "dtype": self.dtype,
+            "scales": self.scales, "centred": self.centred,
+        }  # fmt: skip
+
+    @classmethod
+    def of_json(cls, found: dict[str, Any]) -> Seeded:
+        """Return what ``to_json`` described."""
+        return cls(
+            found["seed"], tuple(found["shape"]), found["dtype"], tuple(found["scales"]),
+            found["centred"],
+        )  # fmt: skip
+
+
+_FEWEST = 4096
+"""Elements from which a weight is worth a seed."""
+
+_OFF_CENTRE, _CENTRED = 0.2, 0.02
+"""Mean over standard deviation: up to which weights have mean 0, and rows count as centred."""
+
+
+def resembling(array: Array, seed: int) -> Seeded | None:
+    """Return random numbers of the same spread, None where they would not resemble an array.
+
+    Filters of convolutions keep the spread of each output channel, because batch norms are folded
+    into them.
+    """
+    if array.dtype.name not in ("float16", "float32") or array.size < _FEWEST:
+        return None
+    values = array.astype(np.float64)
+    spread = float(values.std())
+    if not np.isfinite(spread) or spread == 0 or abs(values.mean()) > _OFF_CENTRE * spread:
+        return None
+    name = array.dtype.name
+    if array.ndim != 4:
+        return Seeded(seed, array.shape, name, _rounded([spread]))
+    rows = values.reshape(array.shape[0], -1)
+    spreads = rows.std(axis=1)
+    centred = bool((np.abs(rows.mean(axis=1)) <= _CENTRED * spreads).all()) and rows.shape[1] > 1
+    if rows.shape[1] == 1 or array.shape[0] == 1 or not spreads.all():
+        return Seeded(seed, array.shape, name, _rounded([spread]))
+    return Seeded(seed, array.shape, name, _rounded(spreads.tolist()), centred)
+
+
+def _rounded(scales: Sequence[float]) -> tuple[float, ...]:
+    return tuple(float(f"{scale:.4g}") for scale in scales)

@@ -1,0 +1,58 @@
+"""Arrays of a kit: from a seed, or in a file that all programs share."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rammer_mlir.benchmarks.gpu.kit.seeds import Seeded
+from rammer_mlir.errors import ArtifactError
+
+Array = NDArray[np.generic]
+
+Reference = dict[str, Any]
+"""Where an array is, for JSON: ``{"seeded": ...}`` or ``{"file": name}``."""
+
+
+class Store:
+    """The arrays of a kit, each by its content."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use a folder, which need not be there yet."""
+        self._folder = folder
+
+    def put(self, array: Array) -> Reference:
+        """Keep an array, once, and return where it is."""
+        dense = np.ascontiguousarray(array).reshape(array.shape)
+        digest = hashlib.sha256(f"{dense.dtype.str}{dense.shape}".encode())
+        digest.update(dense.tobytes())
+        name = f"{digest.hexdigest()[:24]}.npy"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if not (self._folder / name).exists():
+            np.save(self._folder / name, dense, allow_pickle=False)
+        return {"file": name}
+
+    def get(self, reference: Reference) -> Array:
+        """Return an array.
+
+        Raises:
+            ArtifactError: if its file is missing or damaged.
+        """
+        if "seeded" in reference:
+            return Seeded.of_json(reference["seeded"]).array()
+        path = self._folder / reference["file"]
+        try:
+            return np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise ArtifactError(
+                f"cannot read '{path}' ({error}): expected an array of the kit; pack it again"
+            ) from error
+
+
+def seeded(found: Seeded) -> Reference:
+    """Return the reference to an array that a seed makes."""
+    return {"seeded": found.to_json()}

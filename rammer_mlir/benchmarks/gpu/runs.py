@@ -1,0 +1,58 @@
+"""Runs of programs on a GPU, with inputs and outputs there, and the cost of launches and waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from rammer_mlir.benchmarks.comparison import Array
+from rammer_mlir.benchmarks.timing import interleave
+from rammer_mlir.errors import RammerError
+from rammer_mlir.runtime.gpu.executable import GpuExecutable
+
+RELAYS = {"empty": (2, 0), "relay": (2, 256), "alone": (1, 256)}
+"""vEUs and steps of the programs that launches and barriers are timed with."""
+
+
+def ways_to_run(
+    label: str, executable: GpuExecutable, feeds: Mapping[str, Array]
+) -> dict[str, Callable[[], object]]:
+    """Return runs that wait for their end, with inputs and outputs on the device: two for each."""
+    inputs = executable.to_device(feeds)
+    captured = executable.capture(inputs)
+
+    def launch() -> None:
+        executable.run_on_device(inputs, captured.outputs)
+        executable.synchronize()
+
+    def replay() -> None:
+        captured.replay()
+        captured.synchronize()
+
+    return {label: launch, f"{label}, graph": replay}
+
+
+def time_relays(executables: Mapping[str, GpuExecutable], seconds: float) -> dict[str, float]:
+    """Check the relays, by their names in ``RELAYS``, and time them.
+
+    Returns:
+        Seconds of a launch of nothing, and of a wait for another vEU.
+
+    Raises:
+        RammerError: if a relay computes a wrong number.
+    """
+    feeds = {"x": np.full(1, 0.5, np.float32)}
+    contenders: dict[str, Callable[[], object]] = {}
+    for name, (_, steps) in RELAYS.items():
+        executable = executables[name]
+        if steps and executable.run(feeds)["y"][0] != steps + 0.5:
+            raise RammerError(f"a relay of {steps} steps computes a wrong number")
+        contenders |= ways_to_run(name, executable, feeds)
+    found = interleave(contenders, seconds)
+    together, alone = found["relay, graph"].median, found["alone, graph"].median
+    return {
+        "launch": found["empty"].median,
+        "launch of a graph": found["empty, graph"].median,
+        "wait for another vEU": (together - alone) / RELAYS["relay"][1],
+    }
