@@ -101,8 +101,9 @@ def _argument_names(module: ir.Module) -> list[str]:
     if "arg_attrs" not in main.operation.attributes:
         return names
     for entry in ir.ArrayAttr(main.operation.attributes["arg_attrs"]):
-        (item,) = ir.DictAttr(entry)
-        names.append(ir.StringAttr(item.attr).value)
+        given = ir.DictAttr(entry)
+        kind = "rtask.constant" if "rtask.constant" in given else "rtask.name"
+        names.append(ir.StringAttr(given[kind]).value)
     return names
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import cpu_runner
 import numpy as np
 import pytest
-from contrib_checks import Array, check_contrib, contrib_model
+from contrib_checks import Array, check_contrib, contrib_model, seven_bits
 from node_checks import floats
 
 from rammer_mlir.errors import UnsupportedError
@@ -232,7 +232,7 @@ def test_grouped_attention_with_a_past(details: dict[str, Any], new: int) -> Non
 
 
 def test_grouped_attention_skips_slots_that_are_not_in_use() -> None:
-    """The second sequence has 3 past positions in a buffer of 5: what is behind them is nothing."""
+    """The second sequence has 3 past positions in a buffer of 5: what is after them is nothing."""
     sizes = {"query": 4 * 16, "key": 2 * 16, "value": 2 * 16}
     given = {name: floats(2, 1, size, seed=i) for i, (name, size) in enumerate(sizes.items())}
     past = {name: floats(2, 2, 5, 16, seed=i + 5) for i, name in enumerate(("key", "value"))}
@@ -268,7 +268,7 @@ def test_forms_that_are_not_covered() -> None:
 def test_quantized_attention(unidirectional: int, given: str) -> None:
     rng = np.random.default_rng(0)
     x = rng.integers(0, 255, (BATCH, LENGTH, WIDTH)).astype(np.uint8)
-    weights = rng.integers(-128, 127, (WIDTH, 3 * WIDTH)).astype(np.int8)
+    weights = seven_bits(rng.integers(-128, 127, (WIDTH, 3 * WIDTH)).astype(np.int8))
     scales = [np.array(0.01, np.float32), np.array(0.02, np.float32)]
     zeros = [np.array(128, np.uint8), np.array(3, np.int8)] if given != "little" else [None, None]
     mask = MASKS["keys"] if given == "mask" else None

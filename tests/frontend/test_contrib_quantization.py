@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contrib_checks import Array, check_contrib
+from contrib_checks import Array, check_contrib, seven_bits
 from node_checks import floats
 
 SHAPE = (2, 3, 6, 6)
@@ -95,7 +95,7 @@ def test_quantization(kind: type[Any], opset: int) -> None:
 @pytest.mark.parametrize("is_wide", [False, True])
 @pytest.mark.parametrize("kind", [np.uint8, np.int8])
 def test_products(kind: type[Any], is_wide: bool) -> None:
-    weights, bias = quantized(kind, 6, 4, seed=1), floats(4, seed=2)
+    weights, bias = seven_bits(quantized(kind, 6, 4, seed=1)), floats(4, seed=2)
     scales = np.array([0.1, 0.2, 0.3, 0.4], np.float32) if is_wide else np.array(0.1, np.float32)
     zeros = np.array([1, 2, 3, 4], kind) if is_wide else np.array(3, kind)
     x = floats(2, 3, 6)
@@ -114,7 +114,7 @@ def test_gemm(is_quantized: bool, turned: tuple[int, int]) -> None:
     left, right = ((5, 7), (7, 4)) if turned == (0, 0) else ((7, 5), (4, 7))
     inputs = [
         quantized(np.uint8, *left), *scale(0.03, np.uint8, 120),
-        quantized(np.int8, *right, seed=1), *scale(0.02, np.int8),
+        seven_bits(quantized(np.int8, *right, seed=1)), *scale(0.02, np.int8),
         quantized(np.int32, 4, seed=2) // 2**20,
         *(scale(0.5, np.uint8, 100) if is_quantized else []),
     ]  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contrib_checks import Array, check_contrib, contrib_model
+from contrib_checks import Array, check_contrib, contrib_model, seven_bits
 
 import rammer_mlir
 from rammer_mlir.errors import ModelError, UnsupportedError
@@ -26,7 +26,8 @@ def lstm_inputs(
 
     def weight(rows: int) -> Array:
         shape = (directions, rows, 4 * HIDDEN)
-        return rng.integers(limits.min, limits.max, shape, kind, endpoint=True)
+        values = rng.integers(limits.min, limits.max, shape, kind, endpoint=True)
+        return seven_bits(values)
 
     def real(*shape: int) -> Array:
         return rng.standard_normal(shape).astype(np.float32)

@@ -16,6 +16,11 @@ import pytest
 
 import rammer_mlir
 from rammer_mlir.errors import ModelError
+from rammer_mlir.frontends.onnx.digest import model_digest
+from rammer_mlir.frontends.onnx.given import ModelWithData
+from rammer_mlir.frontends.onnx.load import load
+from rammer_mlir.frontends.onnx.sources import source_of
+from rammer_mlir.frontends.onnx.together import together
 from tests.cli.tools import save_layer
 
 X = np.random.default_rng(2).standard_normal((4, 8)).astype(np.float32)
@@ -91,6 +96,29 @@ def test_weights_in_files_of_an_onnx_ir_model_are_read(path: Path, tmp_path: Pat
     with pytest.raises(ModelError, match="the Model cannot be serialized: ") as caught:
         outputs_of(onnx_ir.load(place))
     assert "\n" not in str(caught.value)
+
+
+def test_weights_of_an_onnx_ir_model_stay_in_its_memory() -> None:
+    """Only short ones are serialized; the cache and ``together`` see all of them."""
+    weights = np.random.default_rng(4).standard_normal((64, 64)).astype(np.float32)
+    layer = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 20]> l (float[2, 64] x) => (float[2, 64] y) '
+        "{ z = MatMul(x, w) y = Add(z, b) }"
+    )
+    for name, value in (("w", weights), ("b", weights[0])):
+        layer.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    model = onnx_ir.from_proto(layer)
+    model.graph.initializers["w"].const_value = onnx_ir.tensor(weights, name="w")
+    source = source_of(model)
+    assert isinstance(source, ModelWithData) and source.proto.ByteSize() < 2048
+    (found,) = [w for w in load(source).weights.values() if w.shape == (64, 64)]
+    assert np.shares_memory(found, weights) and not found.flags.writeable
+    model.graph.initializers["w"].const_value = onnx_ir.tensor(weights + 1, name="w")
+    assert model_digest(source) not in (None, model_digest(source_of(model)))
+    x = weights[:2]
+    with rammer_mlir.compile(together({"l": model})) as executable:
+        expected = x.astype(float) @ (weights + 1) + weights[0]
+        np.testing.assert_allclose(executable(x), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import onnx
 
 from rammer_mlir.errors import RammerError
+from rammer_mlir.frontends.imported import ImportedModel
 from rammer_mlir.frontends.onnx.assembly import assemble
 from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph, needs_host, partition
@@ -31,23 +31,17 @@ from rammer_mlir.programs.host_program import Compute
 from rammer_mlir.programs.signature import Signature, TensorSpec
 from rammer_mlir.support.garbage import paused_collector
 
+__all__ = [
+    "ImportedModel",
+    "import_model",
+    "import_open",
+    "import_prepared",
+    "prepare_any",
+    "signature_of",
+]
+
 _MANY_NODES = 2000
 """Nodes from which the garbage collector would take a second; smaller models do not touch it."""
-
-
-@dataclass(frozen=True)
-class ImportedModel:
-    """A model at the `linalg` stage.
-
-    Attributes:
-        bytecode: MLIR bytecode of a module with one ``func.func @main``.
-        constants: values of the arguments marked ``rtask.constant``, by name.
-        signature: inputs and outputs in the model's order, with ONNX's element types.
-    """
-
-    bytecode: bytes
-    constants: dict[str, Array]
-    signature: Signature
 
 
 def import_model(

@@ -28,6 +28,7 @@ from rammer_mlir.frontends.onnx.leftovers import Importer
 from rammer_mlir.frontends.onnx.model import Model
 from rammer_mlir.frontends.onnx.refusal_text import first_few
 from rammer_mlir.frontends.onnx.tensors import label, opset
+from rammer_mlir.passes.ir.element_types import dtype_of
 from rammer_mlir.support.log import log_progress
 
 _BUILD_FAULTS = (
@@ -101,12 +102,23 @@ class _Assembly:
         """Name the function's inputs, weights and outputs."""
         weights = self._model.weights
         arguments = [
-            _named("rtask.constant" if value.name in weights else "rtask.name", value.name)
+            _named("rtask.constant", value.name)
+            if value.name in weights
+            else self._interface(value.name)
             for value in self._model.graph.input
         ]
-        results = [_named("rtask.name", value.name) for value in self._model.graph.output]
+        results = [self._interface(value.name) for value in self._model.graph.output]
         main.operation.attributes["arg_attrs"] = ir.ArrayAttr.get(arguments)
         main.operation.attributes["res_attrs"] = ir.ArrayAttr.get(results)
+
+    def _interface(self, name: str) -> ir.Attribute:
+        """Return the attributes of an input or output."""
+        fact = self._facts[name]
+        implied = dtype_of(ir.RankedTensorType(self._type(name)).element_type)
+        if implied == fact.dtype:
+            return _named("rtask.name", name)
+        texts = {"rtask.name": name, "rtask.dtype": fact.dtype.name}
+        return ir.DictAttr.get({key: ir.StringAttr.get(text) for key, text in texts.items()})
 
     def _value(self, name: str) -> Tensor:
         if name not in self._values:
@@ -171,7 +183,7 @@ class _Assembly:
         return {name: empty(fact.shape, fact.dtype).value for name, fact in facts.items()}
 
     def _stand_in(self, proto: onnx.NodeProto) -> None:
-        """Let the nodes behind a refused one find operands, so that they are checked too."""
+        """Let the nodes after a refused one find operands, so that they are checked too."""
         for name, value in self._empty_results(proto).items():
             self._values[name] = Tensor(value, self._facts[name].dtype)
 

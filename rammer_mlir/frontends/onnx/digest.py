@@ -17,13 +17,13 @@ from rammer_mlir.frontends.onnx.external_data import (
     open_region,
     region_of,
 )
-from rammer_mlir.frontends.onnx.given import Source, without_folder
+from rammer_mlir.frontends.onnx.given import ModelWithData, Source, without_folder
 from rammer_mlir.frontends.onnx.tensor_data import content_and_places
 from rammer_mlir.frontends.onnx.walk import tensors_of_model
 
 
 class _Hash(Protocol):
-    def update(self, data: bytes, /) -> None: ...
+    def update(self, data: bytes | memoryview, /) -> None: ...
     def hexdigest(self) -> str: ...
 
 
@@ -38,12 +38,22 @@ def model_digest(source: Source) -> str | None:
         if isinstance(given, onnx.ModelProto):
             found = hashlib.sha256(given.SerializeToString(deterministic=True))
             return _with_data(found, given, folders)
+        if isinstance(given, ModelWithData):
+            return _digest_with_memory(given)
         if isinstance(given, bytes):
             return _content_digest(io.BytesIO(given), folders)
         with Path(given).open("rb") as file:
             return _content_digest(file, (*folders, Path(given).parent))
     except (OSError, DecodeError, EncodeError, ValueError):
         return None  # the compiler says what is wrong
+
+
+def _digest_with_memory(given: ModelWithData) -> str:
+    found = hashlib.sha256(given.proto.SerializeToString(deterministic=True))
+    for name, data in sorted(given.data.items()):
+        found.update(repr((name, data.nbytes)).encode())
+        found.update(data)
+    return found.hexdigest()
 
 
 def _content_digest(file: IO[bytes], folders: Folders) -> str:

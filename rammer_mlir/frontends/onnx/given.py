@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,32 @@ import onnx
 from rammer_mlir.errors import OptionError
 from rammer_mlir.frontends.onnx.external_data import Folders
 
-PlainSource = str | os.PathLike[str] | bytes | onnx.ModelProto
+
+@dataclass(frozen=True)
+class ModelWithData:
+    """A model whose large initializers are in memory that another library owns.
+
+    Attributes:
+        proto: says of these initializers that their data is external, and not where.
+        data: their bytes by name, in ONNX's raw form: row-major, little endian. Nobody changes
+            them.
+    """
+
+    proto: onnx.ModelProto
+    data: Mapping[str, memoryview]
+
+    def whole(self) -> onnx.ModelProto:
+        """Return a model that holds all data itself, as a copy."""
+        copy = onnx.ModelProto()
+        copy.CopyFrom(self.proto)
+        for tensor in copy.graph.initializer:
+            if tensor.name in self.data:
+                tensor.ClearField("data_location")
+                tensor.raw_data = self.data[tensor.name].tobytes()
+        return copy
+
+
+PlainSource = str | os.PathLike[str] | bytes | onnx.ModelProto | ModelWithData
 """A path, a serialized model, or a model."""
 
 

@@ -18,7 +18,7 @@ from rammer_mlir.errors import ModelError, UnsupportedError
 from rammer_mlir.frontends.onnx.contrib.rewrite import claim_contrib
 from rammer_mlir.frontends.onnx.external_data import Folders
 from rammer_mlir.frontends.onnx.function_sizes import check_functions
-from rammer_mlir.frontends.onnx.given import Source, without_folder
+from rammer_mlir.frontends.onnx.given import ModelWithData, Source, without_folder
 from rammer_mlir.frontends.onnx.model import Model, first_line, separate_weights
 from rammer_mlir.frontends.onnx.open_inputs import clear_unknown_sizes
 from rammer_mlir.frontends.onnx.tensor_data import TensorData, content_and_places
@@ -35,6 +35,9 @@ def load(source: Source) -> Model:
     given, named = without_folder(source)
     if isinstance(given, onnx.ModelProto):
         return _checked(given, "the model", TensorData("the model", named))
+    if isinstance(given, ModelWithData):
+        data = TensorData("the model", named, memory=given.data)
+        return _checked(given.proto, "the model", data)
     if isinstance(given, bytes):
         return _read(io.BytesIO(given), "the model", named)
     try:

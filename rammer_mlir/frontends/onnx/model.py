@@ -22,7 +22,7 @@ class Model:
     """An ONNX model without the values of its large weights.
 
     Attributes:
-        proto: the model; large weights stand behind its inputs, as inputs.
+        proto: the model; large weights stand after its inputs, as inputs.
         weights: their values by name.
         warned: values whose declared shape was warned of; copies share it, so that specialisations
             do not repeat a warning.
@@ -125,7 +125,7 @@ def free_names(graph: onnx.GraphProto) -> set[str]:
 class DataElsewhere(Protocol):
     """Data of tensors that a model is parsed without."""
 
-    def of_initializer(self, number: int, tensor: onnx.TensorProto) -> bytes | None:
+    def of_initializer(self, number: int, tensor: onnx.TensorProto) -> bytes | memoryview | None:
         """Return the data of an initializer; None if the tensor holds it itself."""
         ...
 
@@ -204,7 +204,7 @@ def _take_constant_nodes(graph: onnx.GraphProto) -> list[onnx.TensorProto]:
     return found
 
 
-def _value(tensor: onnx.TensorProto, name: str, data: bytes | None = None) -> Array:
+def _value(tensor: onnx.TensorProto, name: str, data: bytes | memoryview | None = None) -> Array:
     """Return a tensor's value; ``data`` is its raw data where it does not hold that itself."""
     try:
         if data is None and tensor.HasField("raw_data"):

@@ -8,14 +8,21 @@ import reprlib
 import sys
 from typing import TYPE_CHECKING, Protocol, cast
 
+import numpy as np
 import onnx
+from numpy.typing import NDArray
 
 from rammer_mlir.errors import ModelError
-from rammer_mlir.frontends.onnx.given import PlainSource
+from rammer_mlir.frontends.onnx.given import ModelWithData, PlainSource
 from rammer_mlir.frontends.onnx.model import first_line
+from rammer_mlir.frontends.onnx.tensors import BITS
 
 if TYPE_CHECKING:
     import onnx_ir
+
+
+_SHARED_BYTES = 4096
+"""Bytes from which on a weight stays in the memory of its owner; shorter ones are serialized."""
 
 
 class BinaryFile(Protocol):
@@ -40,14 +47,15 @@ if TYPE_CHECKING:
 
 
 def source_of(given: object) -> PlainSource:
-    """Return a path, the bytes of a model, or an ``onnx.ModelProto`` for what a user gives.
+    """Return a path, the bytes of a model, or a model for what a user gives.
 
-    A file is read from its position to its end. Nothing that is given is changed.
+    A file is read from its position to its end. Nothing that is given is changed. Weights that a
+    model of ``onnx_ir`` or torch holds in memory stay there.
 
     Raises:
         ModelError: if it is none of the kinds of models, or cannot be read.
     """
-    if isinstance(given, str | os.PathLike | bytes | onnx.ModelProto):
+    if isinstance(given, str | os.PathLike | bytes | onnx.ModelProto | ModelWithData):
         return given
     if isinstance(given, bytearray | memoryview):
         return bytes(given)
@@ -55,8 +63,9 @@ def source_of(given: object) -> PlainSource:
         return _content(given)
     ir = sys.modules.get("onnx_ir")  # there is none of its models before somebody imports it
     try:
-        if ir is not None and isinstance(given, ir.Model):
-            return _serialized(cast("onnx_ir.Model", given))
+        inner = getattr(given, "model", given)  # that of torch's ONNXProgram
+        if ir is not None and isinstance(inner, ir.Model):
+            return with_data(cast("onnx_ir.Model", inner))
         proto = getattr(given, "model_proto", None)
     except Exception as error:
         kind = type(given).__name__
@@ -88,11 +97,40 @@ def _content(file: object) -> bytes:
     return bytes(found)
 
 
-def _serialized(model: onnx_ir.Model) -> onnx.ModelProto:
-    """Return a model of onnx_ir, with the weights that it holds in files."""
-    from onnx_ir import ExternalTensor, external_data, serde
+def with_data(model: onnx_ir.Model) -> ModelWithData:
+    """Return a model of onnx_ir, whose large weights stay in the memory that holds them.
+
+    Weights in files are read.
+    """
+    import onnx_ir
+    from onnx_ir import external_data, serde
 
     values = (value for graph in model.graphs() for value in graph.initializers.values())
-    if any(isinstance(value.const_value, ExternalTensor) for value in values):
-        model = external_data.load_to_model(model.clone())
-    return serde.serialize_model(model)
+    in_files = any(isinstance(value.const_value, onnx_ir.ExternalTensor) for value in values)
+    model = model.clone()
+    if in_files:
+        model = external_data.load_to_model(model)
+    data: dict[str, memoryview] = {}
+    for name, value in model.graph.initializers.items():
+        tensor = value.const_value
+        if tensor is None or not _is_large(tensor):
+            continue
+        data[name] = _bytes_of(tensor.numpy())
+        value.const_value = onnx_ir.ExternalTensor(
+            "memory", None, None, tensor.dtype, shape=onnx_ir.Shape(tensor.shape.numpy()), name=name
+        )
+    proto = serde.serialize_model(model)
+    for initializer in proto.graph.initializer:
+        del initializer.external_data[:]
+    return ModelWithData(proto, data)
+
+
+def _is_large(tensor: onnx_ir.TensorProtocol) -> bool:
+    """Whether a tensor is worth sharing, and has ONNX's raw form in memory."""
+    kind = onnx.TensorProto.DataType.Name(int(tensor.dtype))
+    return tensor.nbytes >= _SHARED_BYTES and kind not in BITS and kind != "STRING"
+
+
+def _bytes_of(array: NDArray[np.generic]) -> memoryview:
+    """Return the bytes of an array, without a copy if they are dense in row-major order."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data.toreadonly()

@@ -33,19 +33,23 @@ class TensorData:
         folders: where files of external data may be.
         file: the serialized model.
         places: where in it data is that the parsed model lacks.
+        memory: bytes of initializers that another library owns, by name.
     """
 
     name: str
     folders: Folders
     file: IO[bytes] | None = None
     places: DataPlaces = field(default_factory=dict[int, Place])
+    memory: Mapping[str, memoryview] = field(default_factory=dict[str, memoryview])
 
-    def of_initializer(self, number: int, tensor: onnx.TensorProto) -> bytes | None:
+    def of_initializer(self, number: int, tensor: onnx.TensorProto) -> bytes | memoryview | None:
         """Return the data of an initializer; None if the tensor holds it itself.
 
         Raises:
             ModelError: if it cannot be read.
         """
+        if tensor.name in self.memory:
+            return self.memory[tensor.name]
         if is_external(tensor):
             return read_external(tensor, self.name, self.folders)
         if self.file is None or number not in self.places:

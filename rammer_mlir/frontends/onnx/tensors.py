@@ -75,7 +75,7 @@ def num_elements(tensor: onnx.TensorProto) -> int:
     return prod(tensor.dims)
 
 
-_BITS = {
+BITS = {
     **dict.fromkeys(("INT2", "UINT2"), 2),
     **dict.fromkeys(("INT4", "UINT4", "FLOAT4E2M1"), 4),
     **dict.fromkeys(("FLOAT6E2M3", "FLOAT6E3M2"), 6),
@@ -94,19 +94,19 @@ def num_bytes(tensor: onnx.TensorProto) -> int:
         raise ValueError(f"its element type {kind} has no raw data")
     if min(tensor.dims, default=0) < 0:
         raise ValueError(f"its shape is {list(tensor.dims)}")
-    bits = _BITS.get(onnx.TensorProto.DataType.Name(kind), dtype_of(kind).itemsize * 8)
+    bits = BITS.get(onnx.TensorProto.DataType.Name(kind), dtype_of(kind).itemsize * 8)
     return -(-num_elements(tensor) * bits // 8)
 
 
-def array_of(tensor: onnx.TensorProto, data: bytes) -> Array:
+def array_of(tensor: onnx.TensorProto, data: bytes | memoryview) -> Array:
     """Return the array that a tensor's raw data is, in the same memory if each element has bytes.
 
     Raises:
         ValueError: if the data does not fit the tensor's shape.
     """
-    if onnx.TensorProto.DataType.Name(tensor.data_type) not in _BITS:
+    if onnx.TensorProto.DataType.Name(tensor.data_type) not in BITS:
         return np.frombuffer(data, dtype_of(tensor.data_type)).reshape(tuple(tensor.dims))
-    copy = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=data)
+    copy = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=bytes(data))
     return numpy_helper.to_array(copy)
 
 
