@@ -12,12 +12,20 @@ from rammer_mlir.timeline.spans import Timeline
 from rammer_mlir.timeline.trace_events import trace_events
 
 
-def write_timelines(path: str | os.PathLike[str], timelines: Sequence[Timeline]) -> None:
+def write_timelines(
+    path: str | os.PathLike[str], timelines: Sequence[Timeline], explanation: str = ""
+) -> None:
     """Write timelines side by side: a page if the name ends in ``.html``, else a trace.
+
+    Args:
+        path: the file.
+        timelines: what it shows.
+        explanation: text that a page shows below them; a trace has no place for it.
 
     Raises:
         ArtifactError: if the file cannot be written.
     """
     path = path_of(path, "timeline")
     is_page = path.suffix.lower() in (".html", ".htm")
-    write_atomically(path, (page if is_page else trace_events)(timelines))
+    content = page(timelines, explanation) if is_page else trace_events(timelines)
+    write_atomically(path, content)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from html import escape
 from pathlib import Path
 
 from rammer_mlir.timeline.critical_path import Segment, critical_path
@@ -11,14 +12,17 @@ from rammer_mlir.timeline.spans import Span, Timeline
 
 _TEMPLATE = Path(__file__).with_name("page.html")
 _PLACE = "@TIMELINES@"
+_EXPLANATION = "@EXPLANATION@"
 
 
-def page(timelines: Sequence[Timeline]) -> bytes:
-    """Return the page: Gantt charts on one time axis, details, critical paths, shares."""
+def page(timelines: Sequence[Timeline], explanation: str = "") -> bytes:
+    """Return the page: Gantt charts on one time axis, details, critical paths, shares, a text."""
     data = json.dumps([_timeline(timeline) for timeline in timelines], separators=(",", ":"))
     template = _TEMPLATE.read_text(encoding="utf-8")
     # A name may hold what would end the script element.
-    return template.replace(_PLACE, data.replace("<", "\\u003c")).encode()
+    text = f"<h2>Explanation</h2><pre>{escape(explanation)}</pre>" if explanation else ""
+    filled = template.replace(_EXPLANATION, text)
+    return filled.replace(_PLACE, data.replace("<", "\\u003c")).encode()
 
 
 def _timeline(timeline: Timeline) -> dict[str, object]:

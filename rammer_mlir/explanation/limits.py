@@ -1,0 +1,177 @@
+"""What limits the time of a run: bounds from its own rTasks, and its critical path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.program import Plan
+from rammer_mlir.scheduling.tasks import TaskTable, task_table
+from rammer_mlir.timeline.critical_path import critical_path
+from rammer_mlir.timeline.spans import Kind, Timeline
+
+NEAR = 0.85
+"""A bound that is at least this share of the time is said to limit it."""
+
+LONG = 0.5
+"""So is a single rTask of at least this share."""
+
+MANY_WAITS = 0.2
+"""So are barriers and launches of at least this share of the critical path."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Times of a run in seconds.
+
+    Attributes:
+        total: of the run.
+        num_veus: of the plan.
+        on_path: rTasks, barriers and launches on the run's critical path.
+        work: of all rTasks, spread evenly over all vEUs: no schedule of them takes less.
+        chain: of the longest chain of dependent rTasks: no number of vEUs takes less.
+        chain_length: rTasks of that chain.
+        longest: of the longest rTask.
+        longest_name: its rOperator.
+        arithmetic: of all arithmetic at the device's peak.
+        memory: of all bytes that rTasks touch at the device's bandwidth, as if none were in caches.
+    """
+
+    total: float
+    num_veus: int
+    on_path: Mapping[Kind, float]
+    work: float
+    chain: float
+    chain_length: int
+    longest: float
+    longest_name: str
+    arithmetic: float
+    memory: float
+
+    @property
+    def bound(self) -> float:
+        """The seconds that no schedule of these rTasks on as many vEUs is below."""
+        return max(self.work, self.chain)
+
+    @property
+    def verdict(self) -> str:
+        """What limits the run, in a sentence."""
+        if not self.total:
+            return "nothing: no rTask runs"
+        waits = self.on_path["barrier"] + self.on_path["launch"]
+        work, chain = self._share(self.work), self._share(self.chain)
+        if self.longest >= LONG * self.total:
+            return (
+                f"one long rTask: one of '{self.longest_name}' takes {self._share(self.longest)} "
+                "of the time; smaller tiles would let other vEUs help"
+            )
+        if self.work >= NEAR * self.total:
+            kind = "arithmetic" if self.arithmetic >= self.memory else "memory traffic"
+            return (
+                f"work: rTasks fill {work} of all vEUs' time, so that faster rKernels or more vEUs "
+                f"would help, other schedules hardly; {kind} has the higher floor"
+            )
+        if self.chain >= NEAR * self.total:
+            return (
+                f"the critical path: {self.chain_length} rTasks that wait for each other take "
+                f"{chain} of the time, on any number of vEUs"
+            )
+        if waits >= MANY_WAITS * self.total:
+            return (
+                f"barriers: waits and launches are {self._share(waits)} of the run's critical "
+                "path; fewer vEUs or larger tiles would hand over less often"
+            )
+        return (
+            f"the schedule: vEUs are busy for {work} of the time, and the longest chain of rTasks "
+            f"needs {chain}; another policy may place them better"
+        )
+
+    def _share(self, seconds: float) -> str:
+        return f"{seconds / self.total:.0%}"
+
+
+def limits_of(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) -> Limits:
+    """Compare a run with the bounds that its rTasks' times set.
+
+    Args:
+        graph: the rOperators.
+        plan: their schedule.
+        device: the description of what it runs on.
+        timeline: a predicted or measured run of the plan.
+    """
+    table = task_table(graph, device, plan.kernels)
+    seconds = rtask_seconds_of(graph, plan, table, timeline)
+    chain, length = _longest_chain(table, seconds)
+    longest = max(range(len(seconds)), key=seconds.__getitem__, default=None)
+    on_path: dict[Kind, float] = {"rtask": 0.0, "barrier": 0.0, "launch": 0.0}
+    for segment in critical_path(timeline):
+        kind = timeline.veus[segment.veu][segment.index].kind
+        on_path[kind] += segment.end - segment.start
+    kernels = [o.kernels[n] for o, n in zip(graph.operators, plan.kernels, strict=True)]
+    flops = sum(kernel.num_rtasks * kernel.flops_per_rtask for kernel in kernels)
+    touched = sum(kernel.num_rtasks * kernel.bytes_per_rtask for kernel in kernels)
+    num_veus = max((program.num_veus for program in plan.programs), default=1)
+    return Limits(
+        total=timeline.seconds,
+        num_veus=num_veus,
+        on_path=on_path,
+        work=sum(seconds) / num_veus,
+        chain=chain,
+        chain_length=length,
+        longest=0.0 if longest is None else seconds[longest],
+        longest_name="" if longest is None else graph.operators[table.operators[longest]].name,
+        arithmetic=flops / (num_veus * device.flops_per_second),
+        memory=touched / min(num_veus * device.bytes_per_second, device.total_bytes_per_second),
+    )
+
+
+def operator_times(graph: TaskGraph, plan: Plan, timeline: Timeline) -> list[float]:
+    """Return the seconds of each rOperator's rTasks, summed over vEUs.
+
+    A timeline knows names; rOperators of one name and rKernel share their time by their rTasks.
+    """
+    keys = [
+        (operator.name, operator.kernels[number].name)
+        for operator, number in zip(graph.operators, plan.kernels, strict=True)
+    ]
+    spent: dict[tuple[str, str], float] = {}
+    for span in timeline.spans:
+        if span.kind == "rtask":
+            key = span.name, span.kernel
+            spent[key] = spent.get(key, 0.0) + span.seconds
+    counts = [
+        operator.kernels[number].num_rtasks
+        for operator, number in zip(graph.operators, plan.kernels, strict=True)
+    ]
+    rtasks: dict[tuple[str, str], int] = {}
+    for key, count in zip(keys, counts, strict=True):
+        rtasks[key] = rtasks.get(key, 0) + count
+    return [
+        spent.get(key, 0.0) * count / rtasks[key] if rtasks[key] else 0.0
+        for key, count in zip(keys, counts, strict=True)
+    ]
+
+
+def rtask_seconds_of(
+    graph: TaskGraph, plan: Plan, table: TaskTable, timeline: Timeline
+) -> list[float]:
+    """Return the mean seconds of an rTask of its rOperator, for each rTask."""
+    times = operator_times(graph, plan, timeline)
+    counts = [0] * len(times)
+    for operator in table.operators:
+        counts[operator] += 1
+    return [times[operator] / counts[operator] for operator in table.operators]
+
+
+def _longest_chain(table: TaskTable, seconds: list[float]) -> tuple[float, int]:
+    """Return the seconds and the length of the longest chain of dependent rTasks.
+
+    rTasks of an rOperator follow those that it reads from.
+    """
+    ends: list[tuple[float, int]] = []
+    for task, sources in enumerate(table.sources):
+        before, length = max((ends[source] for source in sources), default=(0.0, 0))
+        ends.append((before + seconds[task], length + 1))
+    return max(ends, default=(0.0, 0))

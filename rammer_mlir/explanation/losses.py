@@ -1,0 +1,59 @@
+"""How far rOperators are above the least time that the device could take for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rammer_mlir.explanation.limits import operator_times
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.program import Plan
+from rammer_mlir.timeline.spans import Timeline
+
+
+@dataclass(frozen=True)
+class Loss:
+    """An rOperator's time beside its floor.
+
+    Attributes:
+        name: of the rOperator, as the model names it.
+        rtasks: their number.
+        seconds: of its rTasks, summed over vEUs.
+        floor: the greater one of its arithmetic at the peak of a vEU, and its memory traffic at
+            the bandwidth of a vEU that shares it with all others; summed over rTasks.
+        limit: which of both is greater.
+    """
+
+    name: str
+    rtasks: int
+    seconds: float
+    floor: float
+    limit: str
+
+    @property
+    def lost(self) -> float:
+        """Seconds above the floor, summed over vEUs."""
+        return max(0.0, self.seconds - self.floor)
+
+
+def losses(graph: TaskGraph, plan: Plan, device: Device, timeline: Timeline) -> list[Loss]:
+    """Return all rOperators, the largest loss first.
+
+    Args:
+        graph: the rOperators.
+        plan: their schedule.
+        device: the description of what it runs on.
+        timeline: a predicted or measured run of the plan.
+    """
+    num_veus = max((program.num_veus for program in plan.programs), default=1)
+    bandwidth = min(device.bytes_per_second, device.total_bytes_per_second / num_veus)
+    found: list[Loss] = []
+    times = operator_times(graph, plan, timeline)
+    for operator, number, seconds in zip(graph.operators, plan.kernels, times, strict=True):
+        kernel = operator.kernels[number]
+        arithmetic = kernel.num_rtasks * kernel.flops_per_rtask / device.flops_per_second
+        memory = kernel.num_rtasks * kernel.bytes_per_rtask / bandwidth
+        limit = "arithmetic" if arithmetic >= memory else "memory"
+        floor = max(arithmetic, memory)
+        found.append(Loss(operator.name, kernel.num_rtasks, seconds, floor, limit))
+    return sorted(found, key=lambda loss: -loss.lost)
