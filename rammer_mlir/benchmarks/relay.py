@@ -12,6 +12,7 @@ import numpy as np
 
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
+from rammer_mlir.compiler.backends.backend import Code
 from rammer_mlir.compiler.options import CheckedOptions, check_options
 from rammer_mlir.compiler.stage import Work
 from rammer_mlir.compiler.stage_names import PORTABLE_STAGES
@@ -91,13 +92,15 @@ func.func @main(%x: {_ONE} {{rtask.name = "x"}}, %y: {_ONE} {{rtask.name = "y", 
             )
         return f'"rtask.veu"() ({{ ^bb0: {" ".join(items)} }}) {{id = {veu} : i64}} : () -> ()'
 
-    def _work(self, module: ir.Module, options: CheckedOptions) -> Work:
-        return Work(module, self.signature, {}, options, reached=[*PORTABLE_STAGES])
+    def code(self, options: CheckedOptions) -> Code:
+        """Compile to code, for a GPU or its emulator."""
+        with _context(), ir.Location.unknown():
+            module = ir.Module.parse(self.text())
+            work = Work(module, self.signature, {}, options, reached=[*PORTABLE_STAGES])
+        return options.backend.compile(work)
 
     def _compiled(self, options: CheckedOptions, device: int = 0) -> CompiledModel:
-        with _context(), ir.Location.unknown():
-            work = self._work(ir.Module.parse(self.text()), options)
-        return options.backend.load(options.backend.compile(work), device)
+        return options.backend.load(self.code(options), device)
 
     def compile(self, target: str, device: int = 0) -> GpuExecutable:
         """Compile for a GPU."""

@@ -28,7 +28,9 @@ def with_reuse(graph: TaskGraph) -> TaskGraph:
     """
     bytes_at: dict[RKernel, Counter[int]] = {}
     users: Counter[RKernel] = Counter()
-    touched = [[_footprints(graph, n, kernel) for kernel in operator.kernels]
+    every = {kernel for operator in graph.operators for kernel in operator.kernels}
+    elements = {kernel: _elements(kernel) for kernel in every}
+    touched = [[_footprints(graph, n, elements[kernel]) for kernel in operator.kernels]
                for n, operator in enumerate(graph.operators)]  # fmt: skip
     for number, distances in _distances([candidates[0] for candidates in touched]):
         candidates = graph.operators[number].kernels
@@ -60,15 +62,23 @@ def _averages(bytes_at: Counter[int], users: int) -> tuple[Reuse, ...]:
     )
 
 
-def _footprints(graph: TaskGraph, number: int, kernel: RKernel) -> dict[int, int]:
-    """Return how many bytes of each buffer an operator touches."""
+def _footprints(
+    graph: TaskGraph, number: int, elements: Sequence[tuple[int, int]]
+) -> dict[int, int]:
+    """Return how many bytes of each buffer an operator touches, from the elements of arguments."""
     operands = graph.operators[number].operands
     found: dict[int, int] = {}
-    for access in (*kernel.reads, *kernel.writes):
-        buffer = operands[access.argument].buffer
-        amount = _num_elements(access) * graph.buffers[buffer].element_bytes
+    for argument, count in elements:
+        buffer = operands[argument].buffer
+        amount = count * graph.buffers[buffer].element_bytes
         found[buffer] = max(found.get(buffer, 0), amount)
     return found
+
+
+def _elements(kernel: RKernel) -> list[tuple[int, int]]:
+    """Return the argument of each access and how many elements it touches."""
+    accesses = (*kernel.reads, *kernel.writes)
+    return [(access.argument, _num_elements(access)) for access in accesses]
 
 
 def _num_elements(access: Access) -> int:

@@ -10,7 +10,7 @@ from math import inf
 
 import pytest
 
-from rammer_mlir.benchmarks.experiments.ios_table_1 import BLOCKS, Block
+from rammer_mlir.benchmarks.papers.ios.blocks_of_table_1 import BLOCKS, Block
 from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.blocks import (
     chain_units,

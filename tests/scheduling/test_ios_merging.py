@@ -9,8 +9,6 @@ from math import inf
 
 import pytest
 
-from rammer_mlir.benchmarks.experiments.ios_specialization import cross, main, report, setting
-from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.blocks import cut_at_single_values, unit_sources
 from rammer_mlir.scheduling.costs import runtime
 from rammer_mlir.scheduling.devices.catalog import cpu_device
@@ -81,18 +79,3 @@ def test_operators_are_merged_where_that_is_faster() -> None:
     search = MergeSearch(kernels, sources, kinds, lambda _: cheap, DEVICE)
     assert search.groups() == [[1, 2]]
     assert replace(search, kinds=[None, "x", "y", None]).groups() == []
-
-
-def test_specialised_schedules() -> None:
-    settings = [setting("squeezenet", "nvvm:sm_70", batch, "small") for batch in (1, 8)]
-    seconds = cross(settings)
-    assert seconds[0][0] < seconds[1][1], "more images take longer"
-    text = report(["batch 1", "batch 8"], seconds)
-    assert text.count("(+0.0%)") >= 2
-    with pytest.raises(OptionError, match="settings: expected equal numbers of operators"):
-        cross([settings[0], setting("mlp", "nvvm:sm_70", 1, "small")])
-
-
-def test_an_unknown_model(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["no_such_model"]) == 1
-    assert "found 'no_such_model'" in capsys.readouterr().err

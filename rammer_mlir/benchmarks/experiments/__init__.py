@@ -1,1 +1,1 @@
-"""The papers' experiments on the simulator."""
+"""Experiments on the simulator that no paper has: policies on random modules, and large graphs."""

@@ -38,6 +38,12 @@ def count(model: onnx.ModelProto) -> Counts:
     return Counts(sum(n for n, _ in sizes), sum(n * width for n, width in sizes), flops)
 
 
+def convolution_flops(model: onnx.ModelProto) -> list[int]:
+    """Return the multiplications and additions of each convolution of a model of static shapes."""
+    shapes = _shapes(model)
+    return [_convolution(node, shapes) for node in model.graph.node if node.op_type == "Conv"]
+
+
 def _shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
     bare = _without_large_weights(model)
     graph = shape_inference.infer_shapes(bare, strict_mode=True, data_prop=True).graph

@@ -1,6 +1,7 @@
-"""NASNet-A (Zoph et al., CVPR 2018): 6 @ 768 for 32x32 images, 6 @ 4032 for 331x331 images.
+"""NASNet-A (Zoph et al., CVPR 2018): 6 @ 768, 6 @ 4032 and 4 @ 1056.
 
-The first is in RAMMER's Table 1, the second is the one that IOS schedules.
+The first is for 32x32 images and in RAMMER's Table 1, the second for 331x331 images and scheduled
+by IOS, the third for 224x224 images and in RAMMER's Figure 13.
 
 The cells are those of the paper's Figure 4; a cell takes the outputs of the two cells before it.
 As in the paper's appendix, separable convolutions are applied twice, each preceded by a ReLU and
@@ -36,7 +37,9 @@ class NasNet:
 
 SIZES = {"full": NasNet(32, 6, 768), "small": NasNet(16, 1, 96)}
 LARGE_SIZES = {"full": NasNet(331, 6, 4032), "small": NasNet(59, 0, 192)}
-LARGE_STEM, LARGE_CLASSES = 96, 1000
+MOBILE_SIZES = {"full": NasNet(224, 4, 1056), "small": NasNet(59, 0, 192)}
+LARGE_STEM, MOBILE_STEM = 96, 32
+IMAGENET_CLASSES = 1000
 
 
 def build(batch: int, scale: Scale) -> onnx.ModelProto:
@@ -52,21 +55,27 @@ def build(batch: int, scale: Scale) -> onnx.ModelProto:
 
 
 def build_large(batch: int, scale: Scale) -> onnx.ModelProto:
-    """Build the classifier: ``image`` [N, 3, 331, 331] f32 to ``logits`` [N, 1000] f32.
+    """Build the classifier: ``image`` [N, 3, 331, 331] f32 to ``logits`` [N, 1000] f32."""
+    return _for_imagenet("nasnet_a_6_4032", 4032, LARGE_SIZES[scale], LARGE_STEM, batch)
 
-    The stem is a strided convolution and two reduction cells.
-    """
-    size = LARGE_SIZES[scale]
+
+def build_mobile(batch: int, scale: Scale) -> onnx.ModelProto:
+    """Build the classifier: ``image`` [N, 3, 224, 224] f32 to ``logits`` [N, 1000] f32."""
+    return _for_imagenet("nasnet_a_4_1056", 1056, MOBILE_SIZES[scale], MOBILE_STEM, batch)
+
+
+def _for_imagenet(name: str, seed: int, size: NasNet, stem: int, batch: int) -> onnx.ModelProto:
+    """Build a classifier whose stem is a strided convolution and two reduction cells."""
     filters = size.penultimate // (CONCATENATED * 4)
-    g = GraphBuilder("nasnet_a_6_4032", seed=4032)
+    g = GraphBuilder(name, seed)
     image = g.input("image", [batch, 3, size.image, size.image])
     with g.scope("stem"):
-        first = g.batch_norm(g.conv(image, LARGE_STEM, 3, stride=2, pads=[0, 0, 0, 0]))
+        first = g.batch_norm(g.conv(image, stem, 3, stride=2, pads=[0, 0, 0, 0]))
     with g.scope("stem/reduction1"):
         second = _reduction_cell(g, first, first, filters // 4)
     with g.scope("stem/reduction2"):
         third = _reduction_cell(g, second, first, filters // 2)
-    g.output(_stacks(g, third, second, filters, size.repeats, LARGE_CLASSES), "logits")
+    g.output(_stacks(g, third, second, filters, size.repeats, IMAGENET_CLASSES), "logits")
     return g.finish()
 
 

@@ -162,11 +162,21 @@ DETECTORS: dict[str, Model] = {
 }
 """Detectors of "Bring Your Own Codegen", whose suppression makes them host programs."""
 
+IMAGENET: dict[str, Model] = {
+    "resnext101_64x4d": Model(
+        resnext.build_imagenet, "ResNeXt-101, cardinality 64, width 4", {"image": IMAGE}
+    ),
+    "nasnet_a_4_1056": Model(
+        nasnet.build_mobile, "NASNet-A, 4 cells a stack, 1056 channels", {"image": IMAGE}
+    ),
+}
+"""The networks of RAMMER's Figure 13, which are scheduled there and compared nowhere else."""
+
 MODELS: dict[str, Model] = {**TABLE_1, **LIGHT, **IOS, **CLASSIFIERS, **OWN}
 """Every benchmark model that is one static program, by name."""
 
-ALL_MODELS: dict[str, Model] = {**MODELS, **DETECTORS}
-"""Those that the host runs in parts, too."""
+ALL_MODELS: dict[str, Model] = {**MODELS, **IMAGENET, **DETECTORS}
+"""Those of one figure, and those that the host runs in parts, too."""
 
 
 def build(name: str, batch: int = 1, scale: Scale = "full") -> onnx.ModelProto:

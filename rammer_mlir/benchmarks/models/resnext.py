@@ -1,4 +1,8 @@
-"""ResNeXt-29, 16x64d, for 32x32 images (Xie et al., CVPR 2017; RAMMER, Table 1)."""
+"""ResNeXt (Xie et al., CVPR 2017): 29 layers, 16x64d, and 101 layers, 64x4d.
+
+The first is for 32x32 images and in RAMMER's Table 1, the second for 224x224 images and in its
+Figure 13.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,12 @@ CLASSES = 10
 
 @dataclass(frozen=True)
 class ResNeXt:
-    """Sizes of a ResNeXt of three stages."""
+    """Sizes of a ResNeXt."""
 
     image: int
     stem_channels: int
-    blocks_per_stage: int
+    blocks: tuple[int, ...]
+    """Of each stage."""
     cardinality: int
     group_width: int
     output_channels: int
@@ -26,9 +31,14 @@ class ResNeXt:
 
 
 SIZES = {
-    "full": ResNeXt(32, 64, 3, 16, 64, 256),
-    "small": ResNeXt(16, 8, 1, 4, 4, 32),
+    "full": ResNeXt(32, 64, (3, 3, 3), 16, 64, 256),
+    "small": ResNeXt(16, 8, (1, 1, 1), 4, 4, 32),
 }
+IMAGENET_SIZES = {
+    "full": ResNeXt(224, 64, (3, 4, 23, 3), 64, 4, 256),
+    "small": ResNeXt(32, 8, (1, 1, 1, 1), 4, 4, 32),
+}
+IMAGENET_CLASSES = 1000
 
 
 def build(batch: int, scale: Scale) -> onnx.ModelProto:
@@ -38,15 +48,31 @@ def build(batch: int, scale: Scale) -> onnx.ModelProto:
     x = g.input("image", [batch, 3, size.image, size.image])
     with g.scope("stem"):
         x = _conv_norm_relu(g, x, size.stem_channels, 3)
-    for stage in range(3):
+    g.output(_stages(g, x, size, CLASSES), "logits")
+    return g.finish()
+
+
+def build_imagenet(batch: int, scale: Scale) -> onnx.ModelProto:
+    """Build the classifier: ``image`` [N, 3, 224, 224] f32 to ``logits`` [N, 1000] f32."""
+    size = IMAGENET_SIZES[scale]
+    g = GraphBuilder("resnext101_64x4d", seed=101)
+    x = g.input("image", [batch, 3, size.image, size.image])
+    with g.scope("stem"):
+        x = _conv_norm_relu(g, x, size.stem_channels, 7, stride=2)
+        x = g.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    g.output(_stages(g, x, size, IMAGENET_CLASSES), "logits")
+    return g.finish()
+
+
+def _stages(g: GraphBuilder, x: Value, size: ResNeXt, classes: int) -> Value:
+    """Add the stages, each after the first at half the height and width, and the classifier."""
+    for stage, blocks in enumerate(size.blocks):
         width = size.cardinality * size.group_width << stage
-        for block in range(size.blocks_per_stage):
+        for block in range(blocks):
             stride = 2 if stage > 0 and block == 0 else 1
             with g.scope(f"stage{stage + 1}/block{block + 1}"):
                 x = _block(g, x, width, size.output_channels << stage, size.cardinality, stride)
-    x = g.op("Flatten", g.op("GlobalAveragePool", x))
-    g.output(g.gemm(x, CLASSES), "logits")
-    return g.finish()
+    return g.gemm(g.op("Flatten", g.op("GlobalAveragePool", x)), classes)
 
 
 def _conv_norm_relu(

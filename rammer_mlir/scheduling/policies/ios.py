@@ -8,7 +8,13 @@ from typing import ClassVar, Literal
 
 from rammer_mlir.errors import OptionError
 from rammer_mlir.scheduling.assignment import earliest
-from rammer_mlir.scheduling.blocks import chain_units, fill_units
+from rammer_mlir.scheduling.blocks import (
+    Sources,
+    chain_units,
+    cut_at_single_values,
+    fill_units,
+    unit_sources,
+)
 from rammer_mlir.scheduling.builder import Context, ProgramBuilder, finish_plan
 from rammer_mlir.scheduling.costs import fastest, rtask_seconds
 from rammer_mlir.scheduling.device import Device
@@ -80,19 +86,30 @@ class Ios:
     def search(self, graph: TaskGraph, device: Device) -> tuple[list[Stage], SearchCounts]:
         """Return the operators of each stage in the order of execution, and what was looked at."""
         context = _fastest(graph, device)
-        sources = [context.dependencies.producers(n) for n in range(len(graph.operators))]
         kernels = [context.kernel(n) for n in range(len(graph.operators))]
-
+        sources, units = self._units(context)
         operator_times = OperatorTimes(sources, kernels, device)
 
         def times(units: Sequence[Unit]) -> ConcurrentTimes:
             return ConcurrentTimes(units, operator_times)
 
-        units = fill_units(sources, [n for n, kernel in enumerate(kernels) if not kernel.reads])
-        if self.units == "chains":
-            units = chain_units(sources, units)
         search = StageSearch(sources, kernels, times, self.pruning, self.max_transitions)
         return search.stages(units), search.counts
+
+    def blocks(self, graph: TaskGraph, device: Device) -> list[list[int]]:
+        """Return the operators of each block, between which single values go on."""
+        sources, units = self._units(_fastest(graph, device))
+        return [
+            [n for unit in units[first:end] for n in unit]
+            for first, end in cut_at_single_values(unit_sources(sources, units))
+        ]
+
+    def _units(self, context: Context) -> tuple[Sources, list[list[int]]]:
+        """Return the operators that each operator reads from, and those that are placed as one."""
+        operators = range(len(context.graph.operators))
+        sources = [context.dependencies.producers(n) for n in operators]
+        units = fill_units(sources, [n for n in operators if not context.kernel(n).reads])
+        return sources, chain_units(sources, units) if self.units == "chains" else units
 
 
 def place_stages(
@@ -113,7 +130,7 @@ def place_stages(
     context = _fastest(graph, device)
     builders = [ProgramBuilder(context)]
     for position, stage in enumerate(stages):
-        if position and barriers == "stage":  # behind a barrier all vEUs are free at once
+        if position and barriers == "stage":  # after a barrier all vEUs are free at once
             builders.append(ProgramBuilder(context))
         for number in stage:
             needs = builders[-1].needs(number)

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from rammer_mlir.scheduling.endings import count
-
 Edges = Sequence[tuple[int, int]]
 
 
@@ -24,6 +22,11 @@ class Block:
     edges: Edges
     transitions: str
     schedules: str
+
+    @property
+    def key(self) -> str:
+        """The network."""
+        return self.network
 
     @property
     def readers(self) -> list[int]:
@@ -95,22 +98,3 @@ RANDWIRE = Block(
 
 BLOCKS = (INCEPTION, RANDWIRE, NASNET, SQUEEZENET)
 """The rows of the table."""
-
-
-def table() -> str:
-    """Count all blocks; return the paper's numbers beside ours, in Markdown."""
-    lines = [
-        "| network | operators | transitions, paper | ours | schedules, paper | ours |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    for block in BLOCKS:
-        transitions, schedules = count(block.readers)
-        lines.append(
-            f"| {block.network} | {block.operators} | {block.transitions} | {transitions} "
-            f"| {block.schedules} | {schedules:.4g} |"
-        )
-    return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(table())

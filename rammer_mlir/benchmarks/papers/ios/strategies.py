@@ -1,29 +1,28 @@
-"""IOS's five schedules of a network, compared on the simulator.
+"""IOS's five schedules of a network, on the simulator (IOS section 6.1, figures 6 and 14).
 
 Sequential, greedy (all operators that are ready are a stage), merging only, concurrent execution
-only, and both (IOS section 6.1, figure 7), all executed as in the paper: a stage begins when the
-one before has ended. With merging only, the best of a few bounds on the arithmetic's growth is
-taken for a whole network; with both, merging is a choice for each stage. Beside them the product's
-own way: stages by `ios` and by `wavefront`, with waits per tile.
+only, and both, all executed as in the paper: a stage begins when the one before has ended. With
+merging only, the best of a few bounds on the arithmetic's growth is taken for a whole network; with
+both, merging is a choice for each stage. Beside them the product's own way: stages by `ios` and by
+`wavefront`, with waits per tile.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import onnx
 
-from rammer_mlir.benchmarks.command import one_line_errors
-from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import Scale, build
+from rammer_mlir.benchmarks.papers.study import Record, Study
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.scheduling.builder import Context
 from rammer_mlir.scheduling.device import Device
-from rammer_mlir.scheduling.devices.catalog import device_for
+from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.scheduling.policies.ios import Ios, place_stages
 from rammer_mlir.scheduling.policies.wavefront import Wavefront, waves
@@ -69,53 +68,61 @@ SCHEDULES = {
 }
 
 
-def compare(name: str, target: str, batch: int, scale: Scale = "full") -> dict[str, float]:
-    """Return the predicted seconds of each schedule of a benchmark model.
+@dataclass(frozen=True)
+class Network:
+    """A network to schedule for a device."""
+
+    model: str
+    device: str = "v100"
+    scale: Scale = "full"
+
+    @property
+    def key(self) -> str:
+        """The model, the device, and the scale unless it is the full one."""
+        small = "" if self.scale == "full" else f", {self.scale}"
+        return f"{self.model}, {self.device}{small}"
+
+
+def measure(network: Network) -> Record:
+    """Return the predicted milliseconds of each schedule, and what the search looked at.
 
     Where several bounds on the growth are tried, the fastest one counts. Plans are verified.
     """
-    model = build(name, batch, scale)
-    device = device_for(target).device()
+    model = build(network.model, 1, network.scale)
+    device = find_device(network.device).device()
     graphs: dict[tuple[str, float], TaskGraph] = {}
 
-    def seconds(schedule: Schedule, growth: float) -> float:
+    def milliseconds(schedule: Schedule, growth: float) -> float:
         key = (schedule.merges_for if growth else "", growth)
         if key not in graphs:
-            graphs[key] = merged_graph(model, target, schedule.merges_for, growth)
+            graphs[key] = merged_graph(model, network.device, schedule.merges_for, growth)
         plan = schedule.plan(graphs[key], device)
         verify(graphs[key], plan)
-        return plan.predicted_seconds
+        return 1e3 * plan.predicted_seconds
 
-    return {
-        name: min(seconds(schedule, growth) for growth in schedule.growths)
+    found = {
+        name: min(milliseconds(schedule, growth) for growth in schedule.growths)
         for name, schedule in SCHEDULES.items()
+    }
+    begin = time.process_time()
+    stages, counts = Ios(barriers="stage").search(graphs["", 0.0], device)
+    return {
+        "ms": found,
+        "search": {**vars(counts), "stages": len(stages)},
+        "search seconds": time.process_time() - begin,
     }
 
 
-def merged_graph(model: onnx.ModelProto, target: str, policy: str, growth: float) -> TaskGraph:
+def merged_graph(model: onnx.ModelProto, device: str, policy: str, growth: float) -> TaskGraph:
     """Compile a model up to its rOperators, after operators were merged for a policy."""
-    options = check_options(target, policy=policy, num_veus=None, merge=growth)
+    target = find_device(device).targets[0]
+    options = check_options(target, policy=policy, num_veus=None, merge=growth, costs=device)
     return Compilation.of_model(model, options).task_graph()
 
 
-@one_line_errors
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print predicted times, and the speed-up of each schedule over the sequential one."""
-    parser = argparse.ArgumentParser(
-        prog="python -m rammer_mlir.benchmarks.experiments.ios_strategies", description=__doc__
-    )
-    parser.add_argument("models", nargs="*", default=NETWORKS)
-    parser.add_argument("--target", default="nvvm:sm_80", help="nvvm:sm_80: A100")
-    parser.add_argument("--batch", type=int, default=1)
-    options = parser.parse_args(arguments)
-    rows = [["model", *SCHEDULES]]
-    for name in options.models:
-        found = compare(name, options.target, options.batch)
-        first = found["sequential"]
-        rows.append([name, *(f"{1e3 * s:.3f} ms ({first / s:.2f})" for s in found.values())])
-    print(table(rows))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+STUDY = Study(
+    "ios strategies",
+    measure,
+    cases=tuple(Network(model, device) for device in ("v100", "rtx2080ti") for model in NETWORKS),
+    quick=(Network("squeezenet", "v100", "small"),),
+)

@@ -1,0 +1,28 @@
+"""All studies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rammer_mlir.benchmarks.papers import joint, policies
+from rammer_mlir.benchmarks.papers.ios import batches, blocks, counts, example, pruning, strategies
+from rammer_mlir.benchmarks.papers.rammer import barriers, gpu_runs, ipu, kernel_times, training
+from rammer_mlir.benchmarks.papers.study import Study
+
+STUDIES: tuple[Study[Any], ...] = (
+    gpu_runs.STUDY,
+    barriers.STUDY,
+    ipu.STUDY,
+    training.STUDY,
+    kernel_times.STUDY,
+    strategies.STUDY,
+    batches.BATCH_STUDY,
+    batches.DEVICE_STUDY,
+    pruning.STUDY,
+    example.STUDY,
+    blocks.STUDY,
+    counts.BLOCK_STUDY,
+    counts.CONVOLUTION_STUDY,
+    policies.STUDY,
+    joint.STUDY,
+)

@@ -1,0 +1,127 @@
+"""IOS's stages of Inception v3 made for one batch size or device, executed at others.
+
+IOS section 7.2, table 3 and figures 10 and 11, on the simulator. Stages move from one to another:
+which operators go together, in which order. rKernels are those of the batch size and device that
+execute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rammer_mlir.benchmarks.models import Scale
+from rammer_mlir.benchmarks.papers.model_graphs import model_graph
+from rammer_mlir.benchmarks.papers.study import Record, Study
+from rammer_mlir.errors import OptionError
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.devices.catalog import find_device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.policies.ios import Ios, place_stages
+from rammer_mlir.scheduling.verifier import verify
+
+SPECIALIZED = (1, 32, 128)
+"""The batch sizes of table 3."""
+BATCHES = (1, 16, 32, 64, 128)
+"""The batch sizes of figure 11."""
+DEVICES = ("v100", "h100", "mi50")
+MODEL = "inception_v3"
+
+Setting = tuple[TaskGraph, Device]
+"""A network as it is compiled for a batch size and a device, and the device."""
+
+Stages = Sequence[Sequence[int]]
+"""Operators of each stage."""
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Batch sizes for one device."""
+
+    batches: tuple[int, ...] = BATCHES
+    device: str = "v100"
+    scale: Scale = "full"
+
+    @property
+    def key(self) -> str:
+        """The device, and the scale unless it is the full one."""
+        return self.device if self.scale == "full" else f"{self.device}, {self.scale}"
+
+
+@dataclass(frozen=True)
+class Devices:
+    """Devices for a batch of 1."""
+
+    devices: tuple[str, ...] = DEVICES
+    scale: Scale = "full"
+
+    @property
+    def key(self) -> str:
+        """The devices, and the scale unless it is the full one."""
+        names = " ".join(self.devices)
+        return names if self.scale == "full" else f"{names}, {self.scale}"
+
+
+def setting(name: str, device: str, batch: int, scale: Scale = "full") -> Setting:
+    """Compile a benchmark model for a GPU and batch size."""
+    return model_graph(name, device, batch, scale), find_device(device).device()
+
+
+def made_for(settings: Sequence[Setting]) -> list[Stages]:
+    """Return the stages that `ios` finds for each setting.
+
+    Raises:
+        OptionError: if the settings are not of one network.
+    """
+    counts = {len(graph.operators) for graph, _ in settings}
+    if len(counts) != 1:
+        raise OptionError(f"settings: expected equal numbers of operators, found {sorted(counts)}")
+    return [Ios(barriers="stage").stages(graph, device) for graph, device in settings]
+
+
+def cross(settings: Sequence[Setting], made: Sequence[Stages]) -> list[list[float]]:
+    """Return seconds: a row for where stages are executed, a column for what they were made for."""
+    return [[seconds(graph, device, stages) for stages in made] for graph, device in settings]
+
+
+def seconds(graph: TaskGraph, device: Device, stages: Stages) -> float:
+    """Return the predicted time of stages with the paper's barrier between them; verified."""
+    plan = place_stages(graph, device, stages, "stage")
+    verify(graph, plan)
+    return plan.predicted_seconds
+
+
+def measure_batches(request: Batches) -> Record:
+    """Return seconds by batch size: sequential and specialised, and of others' stages."""
+    settings = [setting(MODEL, request.device, n, request.scale) for n in request.batches]
+    made = made_for(settings)
+    sequential = [seconds(*one, _one_by_one(one[0])) for one in settings]
+    own = [seconds(*one, stages) for one, stages in zip(settings, made, strict=True)]
+    special = [n for n, batch in enumerate(request.batches) if batch in SPECIALIZED]
+    names = [operator.name for operator in settings[0][0].operators]
+    return {
+        "batches": list(request.batches),
+        "sequential": sequential,
+        "ios": own,
+        "specialized": [request.batches[n] for n in special],
+        "cross": cross([settings[n] for n in special], [made[n] for n in special]),
+        "stages": [[[names[n] for n in stage] for stage in made[n]] for n in special],
+    }
+
+
+def measure_devices(request: Devices) -> Record:
+    """Return seconds of the stages made for each device on each device, batch 1."""
+    settings = [setting(MODEL, device, 1, request.scale) for device in request.devices]
+    return {"devices": list(request.devices), "cross": cross(settings, made_for(settings))}
+
+
+def _one_by_one(graph: TaskGraph) -> Stages:
+    return [[number] for number in range(len(graph.operators))]
+
+
+BATCH_STUDY = Study(
+    "ios batches", measure_batches, cases=(Batches(),), quick=(Batches((1, 32), scale="small"),)
+)
+DEVICE_STUDY = Study(
+    "ios devices", measure_devices, cases=(Devices(),), quick=(Devices(("v100", "h100"), "small"),)
+)

@@ -1,0 +1,77 @@
+"""Each block of Inception v3 under sequential and searched stages (IOS figure 16)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rammer_mlir.benchmarks.models import Scale
+from rammer_mlir.benchmarks.papers.model_graphs import model_graph
+from rammer_mlir.benchmarks.papers.study import Record, Study
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.devices.catalog import find_device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.policies.ios import Ios, place_stages
+from rammer_mlir.scheduling.program import Run
+from rammer_mlir.scheduling.simulator import simulate
+from rammer_mlir.scheduling.verifier import verify
+
+FEWEST = 4
+"""Operators of a block; shorter ones are the chains between modules."""
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A network whose blocks are compared."""
+
+    model: str = "inception_v3"
+    device: str = "v100"
+    scale: Scale = "full"
+
+    @property
+    def key(self) -> str:
+        """The model, the device, and the scale unless it is the full one."""
+        small = "" if self.scale == "full" else f", {self.scale}"
+        return f"{self.model}, {self.device}{small}"
+
+
+def measure(request: Blocks) -> Record:
+    """Return predicted milliseconds of each block of several operators, and of the network."""
+    graph = model_graph(request.model, request.device, scale=request.scale)
+    device = find_device(request.device).device()
+    policy = Ios(barriers="stage")
+    blocks = policy.blocks(graph, device)
+    in_order = [[n] for block in blocks for n in block]
+    runs = {"sequential": in_order, "ios": policy.stages(graph, device)}
+    found = {name: milliseconds(graph, device, blocks, stages) for name, stages in runs.items()}
+    several = [n for n, block in enumerate(blocks) if len(block) >= FEWEST]
+    return {
+        "operators": [len(blocks[n]) for n in several],
+        **{name: [times[n] for n in several] for name, times in found.items()},
+        "network": {name: sum(times) for name, times in found.items()},
+    }
+
+
+def milliseconds(
+    graph: TaskGraph,
+    device: Device,
+    blocks: Sequence[Sequence[int]],
+    stages: Sequence[Sequence[int]],
+) -> list[float]:
+    """Return each block's time: from the end of the block before to its own end.
+
+    Stages of one block must not hold operators of another, and follow the order of the blocks; the
+    first block's time includes the launch.
+    """
+    plan = place_stages(graph, device, stages, "stage")
+    verify(graph, plan)
+    block_of = {operator: n for n, block in enumerate(blocks) for operator in block}
+    ends = [0.0] * len(blocks)
+    for event in simulate(graph, plan, device).events:
+        if isinstance(event.item, Run):
+            block = block_of[event.item.operator]
+            ends[block] = max(ends[block], event.end)
+    return [1e3 * (end - before) for before, end in zip([0.0, *ends], ends, strict=False)]
+
+
+STUDY = Study("ios blocks", measure, cases=(Blocks(),), quick=(Blocks(scale="small"),))

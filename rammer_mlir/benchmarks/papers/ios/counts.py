@@ -1,0 +1,60 @@
+"""Counts that need no device: IOS's table 1 and figures 1 and 5."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rammer_mlir.benchmarks.models import Scale, build
+from rammer_mlir.benchmarks.models.counts import convolution_flops
+from rammer_mlir.benchmarks.papers.ios.blocks_of_table_1 import BLOCKS, SQUEEZENET, Block
+from rammer_mlir.benchmarks.papers.study import Record, Study
+from rammer_mlir.scheduling.blocks import most_transitions, width
+from rammer_mlir.scheduling.endings import count
+
+FIGURE_5 = Block("three operators", 3, [(0, 1)], "", "")
+"""*a* is read by *b*; *c* stands beside them."""
+
+
+@dataclass(frozen=True)
+class Convolutions:
+    """A network whose convolutions are counted."""
+
+    model: str
+    scale: Scale = "full"
+
+    @property
+    def key(self) -> str:
+        """The model, and the scale unless it is the full one."""
+        return self.model if self.scale == "full" else f"{self.model}, {self.scale}"
+
+
+def measure_block(block: Block) -> Record:
+    """Return the numbers of operators, transitions and schedules, the width, and the bound."""
+    sources: list[list[int]] = [[] for _ in range(block.operators)]
+    for producer, reader in block.edges:
+        sources[reader].append(producer)
+    transitions, schedules = count(block.readers)
+    return {
+        "operators": block.operators,
+        "width": width(sources),
+        "bound": most_transitions(sources),
+        "transitions": transitions,
+        "schedules": schedules,
+    }
+
+
+def measure_convolutions(request: Convolutions) -> Record:
+    """Return the number of convolutions and their mean arithmetic in MFLOPs."""
+    flops = convolution_flops(build(request.model, 1, request.scale))
+    return {"convolutions": len(flops), "mflops": sum(flops) / len(flops) / 1e6}
+
+
+BLOCK_STUDY = Study(
+    "ios blocks counted", measure_block, cases=(*BLOCKS, FIGURE_5), quick=(SQUEEZENET, FIGURE_5)
+)
+CONVOLUTION_STUDY = Study(
+    "convolutions",
+    measure_convolutions,
+    cases=tuple(Convolutions(model) for model in ("vgg19", "inception_v3", "nasnet_a_6_4032")),
+    quick=(Convolutions("inception_v3", "small"),),
+)

@@ -1,0 +1,27 @@
+"""Task graphs of benchmark models as they are compiled for a device."""
+
+from __future__ import annotations
+
+import onnx
+
+from rammer_mlir.benchmarks.models import Scale, build
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
+from rammer_mlir.scheduling.devices.catalog import find_device
+from rammer_mlir.scheduling.graph import TaskGraph
+
+
+def model_graph(name: str, device: str, batch: int = 1, scale: Scale = "full") -> TaskGraph:
+    """Compile a benchmark model up to its tiled rOperators on buffers, as `wavefront` gets them.
+
+    Raises:
+        OptionError: if there is no such model or device.
+    """
+    return task_graph(build(name, batch, scale), device)
+
+
+def task_graph(model: onnx.ModelProto, device: str) -> TaskGraph:
+    """Compile a model for the first target of a device, up to tiled rOperators on buffers."""
+    target = find_device(device).targets[0]
+    options = check_options(target, policy="wavefront", num_veus=None, costs=device)
+    return Compilation.of_model(model, options).task_graph()

@@ -1,0 +1,85 @@
+"""Every policy on every kind of device, beside a lower bound, on the simulator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+from rammer_mlir.benchmarks.models import Scale, build
+from rammer_mlir.benchmarks.papers.study import Record, Study
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
+from rammer_mlir.scheduling.devices.catalog import find_device
+from rammer_mlir.scheduling.planning import executed_plan
+from rammer_mlir.scheduling.policies import get_policy
+from rammer_mlir.scheduling.policies.lower_bounds import makespan_bound
+from rammer_mlir.scheduling.tasks import task_table
+from rammer_mlir.scheduling.verifier import verify
+
+POLICIES = ("sequential", "wavefront", "ios", "list", "auto")
+MODELS = (
+    "squeezenet", "inception_v3", "nasnet_a_6_768", "light_resnet50", "lstm_bidirectional",
+    "transformer_4_layers",
+)  # fmt: skip
+GPUS = ("v100", "a100", "h100", "mi300x")
+CORES = (2, 8, 32, 64)
+BATCHES = (1, 16)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A model on a device; a number of vEUs for the CPU, 0 for a GPU's multiprocessors."""
+
+    model: str
+    device: str
+    num_veus: int = 0
+    batch: int = 1
+    scale: Scale = "full"
+
+    @property
+    def key(self) -> str:
+        """The model, the batch size, the device, and the scale unless it is the full one."""
+        small = "" if self.scale == "full" else f", {self.scale}"
+        return f"{self.model}, batch {self.batch}, {self.device_name}{small}"
+
+    @property
+    def device_name(self) -> str:
+        """The device with its number of vEUs, unless that follows from the device."""
+        return f"{self.device} {self.num_veus}" if self.num_veus else self.device
+
+
+def measure(request: Comparison) -> Record:
+    """Return the predicted milliseconds of each policy, and a lower bound.
+
+    No schedule with the rKernels of the fastest plan, in one launch, is below the bound.
+    """
+    description = find_device(request.device)
+    device = description.device(request.num_veus or None)
+    options = check_options(
+        description.targets[0], policy="wavefront", num_veus=device.num_veus, costs=request.device
+    )
+    model = build(request.model, request.batch, request.scale)
+    graph = Compilation.of_model(model, options).task_graph()
+    plans = {name: executed_plan(get_policy(name), graph, device) for name in POLICIES}
+    for plan in plans.values():
+        verify(graph, plan)
+    best = min(plans.values(), key=lambda plan: plan.predicted_seconds)
+    table = task_table(graph, device, best.kernels)
+    bound = makespan_bound(table, device.num_veus, device.barrier_seconds) + device.launch_seconds
+    return {
+        "ms": {name: 1e3 * plan.predicted_seconds for name, plan in plans.items()},
+        "rtasks": len(table.seconds),
+        "bound": 1e3 * bound,
+    }
+
+
+STUDY = Study(
+    "policies",
+    measure,
+    cases=(
+        *(Comparison(*one) for one in product(MODELS, GPUS)),
+        *(Comparison(model, "cpu", cores) for model, cores in product(MODELS, CORES)),
+        *(Comparison(model, "h100", batch=16) for model in ("squeezenet", "inception_v3")),
+    ),
+    quick=(Comparison("squeezenet", "h100", scale="small"), Comparison("mlp", "cpu", 2)),
+)

@@ -1,0 +1,132 @@
+"""Barriers between waves, operators and tiles of random modules (RAMMER section 5.2.5, figure 18).
+
+Base is operator after operator, a launch each, with the fastest rKernels. Irregular are modules
+with different operators in one wave; there, the same placement is run with three sorts of barriers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from rammer_mlir.benchmarks.papers.rammer.gpu_modules import gpu_module
+from rammer_mlir.benchmarks.papers.study import Record, Study
+from rammer_mlir.scheduling.barrier_modes import BarrierMode, with_barriers
+from rammer_mlir.scheduling.builder import Context
+from rammer_mlir.scheduling.costs import rtask_seconds
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.devices.catalog import find_device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.per_operator import one_by_one
+from rammer_mlir.scheduling.policies.sequential import Sequential
+from rammer_mlir.scheduling.policies.wavefront import Wavefront, waves
+from rammer_mlir.scheduling.verifier import verify
+
+MODULES, CHUNK = 5000, 500
+"""Modules of the paper, and of one case."""
+
+RATIOS = ("base_to_rtask", "launch_free", "wave_to_tile", "operator_to_tile")
+DIGITS = 4
+"""Of ratios in records, after the point."""
+
+MODES: tuple[BarrierMode, ...] = ("wave", "operator", "tile")
+
+
+@dataclass
+class Found:
+    """Ratios and counts, one entry for each module."""
+
+    base_to_rtask: list[float] = field(default_factory=list[float])
+    launch_free: list[float] = field(default_factory=list[float])
+    irregular: list[bool] = field(default_factory=list[bool])
+    wave_to_tile: list[float] = field(default_factory=list[float])
+    operator_to_tile: list[float] = field(default_factory=list[float])
+    requested: dict[str, list[int]] = field(default_factory=lambda: {mode: [] for mode in MODES})
+    waits: dict[str, list[int]] = field(default_factory=lambda: {mode: [] for mode in MODES})
+
+
+def is_irregular(graph: TaskGraph, device: Device) -> bool:
+    """Whether a wave holds operators whose rTasks differ."""
+    for wave in waves(Context(graph, device)):
+        kernels = [graph.operators[number].kernels[0] for number in wave]
+        if len({(k.num_rtasks, k.flops_per_rtask, k.bytes_per_rtask) for k in kernels}) > 1:
+            return True
+    return False
+
+
+@dataclass(frozen=True)
+class Modules:
+    """Modules ``first`` to ``end - 1`` on a device."""
+
+    first: int
+    end: int
+    device: str = "v100"
+
+    @property
+    def key(self) -> str:
+        """The range and the device."""
+        return f"{self.first} to {self.end - 1}, {self.device}"
+
+
+def compare(seeds: Iterable[int], device: Device) -> Found:
+    """Schedule modules in all ways; every plan is verified."""
+    found = Found()
+    for seed in seeds:
+        graph = gpu_module(seed)
+        in_order = Sequential().schedule(graph, device)
+        base = one_by_one(graph, in_order, device)
+        rtask = Wavefront().schedule(graph, device)
+        modes = {mode: with_barriers(graph, rtask, device, mode) for mode in MODES}
+        for plan in (in_order, base, rtask, *modes.values()):
+            verify(graph, plan)
+        best = modes["tile"].predicted_seconds
+        found.base_to_rtask.append(base.predicted_seconds / best)
+        found.launch_free.append(in_order.predicted_seconds / best)
+        found.irregular.append(is_irregular(graph, device))
+        found.wave_to_tile.append(modes["wave"].predicted_seconds / best)
+        found.operator_to_tile.append(modes["operator"].predicted_seconds / best)
+        for mode, plan in modes.items():
+            found.requested[mode].append(plan.requested_waits)
+            found.waits[mode].append(plan.num_waits)
+    return found
+
+
+def measure(modules: Modules) -> Record:
+    """Return ratios of predicted times and numbers of waits, and the module that gains most."""
+    device = find_device(modules.device).device()
+    seeds = range(modules.first, modules.end)
+    found = compare(seeds, device)
+    best = max(seeds, key=lambda seed: found.wave_to_tile[seed - modules.first])
+    rounded = {
+        name: [round(value, DIGITS) for value in values] if name in RATIOS else values
+        for name, values in vars(found).items()
+    }
+    return {**rounded, "example": _operators(best, device)}
+
+
+def _operators(seed: int, device: Device) -> Record:
+    """Return the operators of a module: wave, number of rTasks, microseconds of one rTask."""
+    graph = gpu_module(seed)
+    plan = Wavefront().schedule(graph, device)
+    kernels = [o.kernels[n] for o, n in zip(graph.operators, plan.kernels, strict=True)]
+    wave_of = {n: wave for wave, ns in enumerate(waves(Context(graph, device))) for n in ns}
+    return {
+        "module": seed,
+        "operators": [
+            {
+                "name": operator.name,
+                "wave": wave_of[n],
+                "rtasks": kernel.num_rtasks,
+                "microseconds": 1e6 * rtask_seconds(kernel, device),
+            }
+            for n, (operator, kernel) in enumerate(zip(graph.operators, kernels, strict=True))
+        ],
+    }
+
+
+STUDY = Study(
+    "barriers",
+    measure,
+    cases=tuple(Modules(first, first + CHUNK) for first in range(0, MODULES, CHUNK)),
+    quick=(Modules(0, 12),),
+)

@@ -1,0 +1,144 @@
+"""Networks on a simulated GPU: operators launched one by one, and whole rPrograms.
+
+The base launches operator after operator (RammerBase), Rammer runs one rProgram by Algorithm 1.
+Each runs with two sets of rKernels: every operator's fastest one by itself, and those that
+Algorithm 1 selects among all candidates, which trade an operator's own time for room beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import mean
+
+from rammer_mlir.benchmarks.models import Scale
+from rammer_mlir.benchmarks.papers.model_graphs import model_graph
+from rammer_mlir.benchmarks.papers.study import Record, Study
+from rammer_mlir.scheduling.costs import fastest
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.devices.catalog import find_device
+from rammer_mlir.scheduling.graph import TaskGraph
+from rammer_mlir.scheduling.per_operator import one_by_one
+from rammer_mlir.scheduling.policies.sequential import Sequential
+from rammer_mlir.scheduling.policies.wavefront import Wavefront
+from rammer_mlir.scheduling.program import Plan
+from rammer_mlir.scheduling.simulator import simulate
+from rammer_mlir.scheduling.verifier import verify
+
+TABLE_1 = (
+    "resnext29_16x64d", "nasnet_a_6_768", "alexnet",
+    "deepspeech2_unrolled", "lstm_tc_unrolled", "seq2seq_unrolled",
+)  # fmt: skip
+"""RAMMER's benchmark models, the recurrent ones in the paper's form: a graph of all cells."""
+
+BATCHED = ("resnext29_16x64d", "lstm_tc_unrolled")
+"""The models that the paper also runs with batches of 4 and 16."""
+
+IMAGENET = ("resnext101_64x4d", "nasnet_a_4_1056")
+
+
+@dataclass(frozen=True)
+class GpuRun:
+    """A model to schedule for a device."""
+
+    model: str
+    device: str = "v100"
+    batch: int = 1
+    scale: Scale = "full"
+
+    @property
+    def key(self) -> str:
+        """The model, the batch size, the device, and the scale unless it is the full one."""
+        small = "" if self.scale == "full" else f", {self.scale}"
+        return f"{self.model}, batch {self.batch}, {self.device}{small}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """Where the predicted time of a plan goes.
+
+    Attributes:
+        launches: number of rPrograms.
+        ms: of the whole plan.
+        overhead_ms: before kernels begin, for all launches together; the rest is time in kernels.
+            Barriers inside a program are part of its kernel, in the paper too.
+        barriers_ms: in barriers inside kernels, on average over the vEUs.
+        utilization: share of the vEUs' time in kernels that is spent in rTasks.
+    """
+
+    launches: int
+    ms: float
+    overhead_ms: float
+    barriers_ms: float
+    utilization: float
+
+
+def run_of(graph: TaskGraph, plan: Plan, device: Device) -> Run:
+    """Simulate a plan that the verifier accepts.
+
+    Raises:
+        ScheduleError: if it does not.
+    """
+    verify(graph, plan)
+    simulation = simulate(graph, plan, device)
+    launches = sum(program.num_rtasks > 0 for program in plan.programs)
+    overhead = launches * device.launch_seconds
+    everything = sum(event.end - event.start for event in simulation.events)
+    in_kernels = device.num_veus * (simulation.seconds - overhead)
+    return Run(
+        launches,
+        1e3 * simulation.seconds,
+        1e3 * overhead,
+        1e3 * simulation.waiting_seconds / device.num_veus,
+        (everything - simulation.waiting_seconds) / in_kernels,
+    )
+
+
+def with_kernels(graph: TaskGraph, kernels: Sequence[int]) -> TaskGraph:
+    """Return a graph that offers one rKernel for each operator."""
+    operators = zip(graph.operators, kernels, strict=True)
+    offered = (replace(operator, kernels=(operator.kernels[n],)) for operator, n in operators)
+    return replace(graph, operators=tuple(offered))
+
+
+def measure(request: GpuRun) -> Record:
+    """Schedule a model in all four ways and count it."""
+    graph = model_graph(request.model, request.device, request.batch, request.scale)
+    return compare(graph, find_device(request.device).device())
+
+
+def compare(graph: TaskGraph, device: Device) -> Record:
+    """Return the runs ``base``, ``base_select``, ``fast`` and ``select``, and the graph's size."""
+    fast = [fastest(operator, device) for operator in graph.operators]
+    selected = Wavefront().schedule(graph, device)
+    runs = {"select": run_of(graph, selected, device)}
+    offered = with_kernels(graph, fast)
+    runs["fast"] = run_of(offered, Wavefront().schedule(offered, device), device)
+    for name, kernels in (("base", fast), ("base_select", selected.kernels)):
+        offered = with_kernels(graph, kernels)
+        plan = one_by_one(offered, Sequential().schedule(offered, device), device)
+        runs[name] = run_of(offered, plan, device)
+    chosen = [operator.kernels[n] for operator, n in zip(graph.operators, fast, strict=True)]
+    return {
+        "operators": len(graph.operators),
+        "rtasks": sum(kernel.num_rtasks for kernel in chosen),
+        "gflops": sum(kernel.num_rtasks * kernel.flops_per_rtask for kernel in chosen) / 1e9,
+        "changed": mean(a != b for a, b in zip(fast, selected.kernels, strict=True)),
+        **{name: vars(run) for name, run in runs.items()},
+    }
+
+
+STUDY = Study(
+    "gpu runs",
+    measure,
+    cases=(
+        *(GpuRun(model, batch=batch) for batch in (1, 16) for model in TABLE_1),
+        *(GpuRun(model, batch=4) for model in BATCHED),
+        *(GpuRun(model) for model in IMAGENET),
+        *(GpuRun(model, "mi50") for model in TABLE_1),
+    ),
+    quick=(
+        *(GpuRun(model, scale="small") for model in BATCHED),
+        GpuRun("resnext29_16x64d", "mi50", scale="small"),
+    ),
+)

@@ -1,0 +1,69 @@
+"""RAMMER's recurrent models on an IPU (RAMMER section 5.3.2, figure 20), on the simulator.
+
+As in the paper, their stacks have 4 layers, so that they fit into the memories of its tiles, and
+batches are of one. RammerBase executes operator after operator (`sequential`), Rammer is
+`wavefront`; both in supersteps, and with the rKernels that this project makes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx
+
+from rammer_mlir.benchmarks.models.recurrent_models import (
+    build_deepspeech2,
+    build_lstm_tc,
+    build_seq2seq,
+)
+from rammer_mlir.benchmarks.models.scale import Scale
+from rammer_mlir.benchmarks.papers.study import Record, Study
+from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.options import check_options
+from rammer_mlir.passes.program.program_ir import read_plan
+
+LAYERS = 4
+
+BUILDERS = {
+    "deepspeech2": build_deepspeech2,
+    "lstm_tc": build_lstm_tc,
+    "seq2seq": build_seq2seq,
+}
+
+
+def predict(model: onnx.ModelProto, policy: str) -> tuple[float, int]:
+    """Return the predicted seconds of a model on the IPU, and its number of supersteps."""
+    options = check_options("cpu", policy=policy, num_veus=None, costs="ipu")
+    compilation = Compilation.of_model(model, options)
+    compilation.emit("program")
+    plan = read_plan(compilation.module).plan
+    return plan.predicted_seconds, len(plan.programs)
+
+
+@dataclass(frozen=True)
+class IpuRun:
+    """A recurrent model of 4 layers in a stack."""
+
+    model: str
+    scale: Scale = "full"
+
+    @property
+    def key(self) -> str:
+        """The model, and the scale unless it is the full one."""
+        return self.model if self.scale == "full" else f"{self.model}, {self.scale}"
+
+
+def measure(run: IpuRun) -> Record:
+    """Return both predicted times in milliseconds, and both numbers of supersteps."""
+    model = BUILDERS[run.model](1, run.scale, unrolled=True, layers=LAYERS)
+    base, base_steps = predict(model, "sequential")
+    rammer, steps = predict(model, "wavefront")
+    return {"base": 1e3 * base, "rammer": 1e3 * rammer, "base steps": base_steps, "steps": steps}
+
+
+STUDY = Study(
+    "ipu",
+    measure,
+    cases=tuple(IpuRun(model) for model in BUILDERS),
+    quick=(IpuRun("lstm_tc", "small"),),
+)

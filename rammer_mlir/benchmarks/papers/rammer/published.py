@@ -1,0 +1,47 @@
+"""RAMMER's published numbers: from its text, and from the data of its artifact."""
+
+from __future__ import annotations
+
+FIGURE_11: dict[str, dict[str, float]] = {
+    "resnext29_16x64d": {
+        "TensorFlow": 48.50, "XLA": 88.78, "TensorRT": 11.29, "TVM": 10.52, "base": 10.94,
+        "Rammer": 4.63,
+    },
+    "nasnet_a_6_768": {
+        "TensorFlow": 16.98, "XLA": 34.96, "TensorRT": 5.38, "TVM": 2.81, "base": 2.97,
+        "Rammer": 1.74,
+    },
+    "alexnet": {
+        "TensorFlow": 1.70, "XLA": 1.72, "TensorRT": 1.47, "TVM": 0.936, "base": 0.961,
+        "Rammer": 0.958,
+    },
+    "deepspeech2_unrolled": {
+        "TensorFlow": 46.88, "XLA": 22.71, "TensorRT": 6.75, "TVM": 15.01, "base": 7.89,
+        "Rammer": 4.69,
+    },
+    "lstm_tc_unrolled": {
+        "TensorFlow": 160.4, "XLA": 71.9, "TensorRT": 9.51, "TVM": 30.5, "base": 29.7,
+        "Rammer": 4.73,
+    },
+    "seq2seq_unrolled": {
+        "TensorFlow": 72.3, "XLA": 23.3, "TensorRT": 9.38, "TVM": 23.2, "base": 9.27,
+        "Rammer": 3.66,
+    },
+}  # fmt: skip
+"""Milliseconds on a V100 with a batch of 1, of TensorFlow 1.15, XLA, TensorRT 7, TVM 0.7, the base
+and Rammer."""
+
+BATCH_16 = {"lstm_tc_unrolled": 8.71, "resnext29_16x64d": 33.1}
+"""Milliseconds of Rammer (figure 12); TensorRT takes 9.55 and 24.1."""
+
+SELECTION_BATCH_4 = {"fast": 14.89, "select": 6.52}
+"""Milliseconds of LSTM-TC, batch 4, with the fastest and with the selected rKernels (figure 17)."""
+
+MI50_MEAN, MI50_MOST = 2.19, 4.12
+"""Rammer over RammerBase (figure 19)."""
+
+IPU_MOST = 5.37
+"""Rammer over RammerBase (figure 20)."""
+
+KERNEL_DEVIATION = 0.07
+"""Standard deviation of ResNeXt's kernel times, weighted by these times (figure 4)."""

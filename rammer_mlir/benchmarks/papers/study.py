@@ -1,0 +1,128 @@
+"""Studies: sets of independent cases, each measured in a process of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from rammer_mlir.benchmarks.child import Failure, in_child
+from rammer_mlir.errors import OptionError
+
+Record = dict[str, Any]
+"""The figures of a case, as JSON holds them."""
+
+TIMEOUT = 1800.0
+"""Seconds for one case."""
+
+
+class Case(Protocol):
+    """One measurement."""
+
+    @property
+    def key(self) -> str:
+        """A name that no other case of the study has."""
+        ...
+
+
+_Case = TypeVar("_Case", bound=Case)
+
+
+@dataclass(frozen=True)
+class Study(Generic[_Case]):
+    """Cases that are measured in the same way.
+
+    Attributes:
+        name: of the study.
+        measure: returns the record of a case; a function of a module, for other processes.
+        cases: all of them, at full size.
+        quick: small cases, which tests measure again.
+        is_timed: whether the figures are times of this machine; others are the same everywhere.
+    """
+
+    name: str
+    measure: Callable[[_Case], Record]
+    cases: tuple[_Case, ...]
+    quick: tuple[_Case, ...]
+    is_timed: bool = False
+
+
+@dataclass
+class Records:
+    """The records of all studies, by the study's name and the case's key.
+
+    A record also holds the commit of the code that measured it, the date, and the processor. A case
+    that could not be measured has an ``error`` instead of figures.
+    """
+
+    studies: dict[str, dict[str, Record]] = field(default_factory=dict[str, "dict[str, Record]"])
+
+    def get(self, study: str, key: str, default: Record) -> Record:
+        """Return a case's record, or ``default`` if the case was not measured."""
+        return self.studies.get(study, {}).get(key, default)
+
+    def of(self, study: str, key: str) -> Record:
+        """Return a case's record.
+
+        Raises:
+            OptionError: if the case was not measured.
+        """
+        found = self.get(study, key, {})
+        if not found:
+            raise OptionError(f"study {study}: case '{key}' was not measured: measure it first")
+        return found
+
+    def add(self, study: str, key: str, record: Record) -> None:
+        """Set a case's record."""
+        self.studies.setdefault(study, {})[key] = record
+
+    def write(self, path: Path) -> None:
+        """Write the records in one step, a line for each case."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        studies = [
+            f" {json.dumps(name)}: {{\n"
+            + ",\n".join(f"  {json.dumps(key)}: {json.dumps(one)}" for key, one in cases.items())
+            + "\n }"
+            for name, cases in sorted(self.studies.items())
+        ]
+        unfinished = path.with_name(f"{path.name}.unfinished")
+        unfinished.write_text("{\n" + ",\n".join(studies) + "\n}\n", encoding="utf-8")
+        unfinished.replace(path)
+
+
+def read_records(path: Path) -> Records:
+    """Return the records of a file.
+
+    Raises:
+        OptionError: if there is no such file, or it holds something else.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return Records({name: dict(cases) for name, cases in content.items()})
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise OptionError(f"{path}: expected records of studies, found: {error}") from None
+
+
+def measure_all(
+    work: Sequence[tuple[Study[Any], Case]], workers: int
+) -> Iterator[tuple[Study[Any], Case, Record]]:
+    """Measure cases, so many at the same time, and yield each one when it is done.
+
+    Timed studies come last, one case after the other, so that nothing disturbs them.
+    """
+    untimed = [pair for pair in work if not pair[0].is_timed]
+    with ThreadPoolExecutor(workers) as pool:
+        waiting = {pool.submit(_measure, *pair): pair for pair in untimed}
+        for done in as_completed(waiting):
+            yield (*waiting[done], done.result())
+    for study, case in work:
+        if study.is_timed:
+            yield study, case, _measure(study, case)
+
+
+def _measure(study: Study[Any], case: Case) -> Record:
+    found = in_child(study.measure, case, TIMEOUT)
+    return {"error": found.message} if isinstance(found, Failure) else found
