@@ -13,9 +13,11 @@ from rammer_mlir.extend import Box, OfferedOperator, external_rkernel, register_
 SOURCE = """
 #include <stdint.h>
 int32_t gelu_row(int64_t row, const float *x, float *y) {  /* one rTask: 512 elements */
-  for (int i = 512 * row; i < 512 * row + 512; i++) {
+  x += 512 * row, y += 512 * row;
+  for (int i = 0; i < 512; i++) {
     float t = 0.7978845608f * (x[i] + 0.044715f * x[i] * x[i] * x[i]);
-    t = t < -4.97f ? -4.97f : t > 4.97f ? 4.97f : t;
+    t = t < -4.97f ? -4.97f : t;
+    t = t > 4.97f ? 4.97f : t;
     float s = t * t;  /* tanh as a quotient of polynomials */
     float p = t * (135135 + s * (17325 + s * (378 + s)));
     y[i] = 0.5f * x[i] * (1 + p / (135135 + s * (62370 + s * (3150 + s * 28))));

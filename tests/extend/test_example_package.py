@@ -66,3 +66,27 @@ def test_the_policy_and_the_target_compile_and_run(
 def test_the_target_has_a_stage_of_its_own(tools: Path, model: Path) -> None:
     loops = run(tools, "rammer-compile", model, "--target", "serial", "--emit", "loops")
     assert "scf.for" in loops and "linalg.generic" not in loops
+
+
+def test_the_rkernels_compute_the_product(tools: Path, model: Path, tmp_path: Path) -> None:
+    """Stages are printed, changed by a pass that keeps the C rKernel alone, and compiled."""
+    x = np.random.default_rng(3).standard_normal((4, 8)).astype(np.float32)
+    files = ("x.npz", "y.npz", "tasks.mlir", "buffers.mlir", "layer.rammer")
+    feeds, outputs, tasks, buffers, artifact = (tmp_path / name for name in files)
+    np.savez(feeds, x=x)
+    emit = ("--emit", "tasks", "--emit-values", "-o", tasks)
+    run(tools, "rammer-compile", model, "--rkernels", "row-products", *emit)
+    pipeline = "builtin.module(rtask-bufferize,rtask-prefer-external)"
+    run(tools, "rammer-opt", tasks, f"--pass-pipeline={pipeline}", "-o", buffers)
+    run(tools, "rammer-compile", buffers, "-o", artifact)
+    assert "1 of 2 rOperators" in run(tools, "rammer-run", artifact, "--modules")
+    run(tools, "rammer-run", artifact, "--inputs", feeds, "--outputs", outputs)
+    np.testing.assert_allclose(np.load(outputs)["y"], expected(model, x), rtol=1e-4, atol=1e-4)
+
+
+def test_the_device_is_one_to_plan_for(tools: Path, model: Path, tmp_path: Path) -> None:
+    asked = "from rammer_mlir.extend import find_device; print(find_device('four-cores').units)"
+    assert run(tools, "python", "-c", asked) == "4\n"
+    artifact = tmp_path / "layer.rammer"
+    options = ("--costs", "four-cores", "--veus", "4", "-o", artifact)
+    assert "on 4 vEUs" in run(tools, "rammer-compile", model, *options)

@@ -83,7 +83,7 @@ register_costs("flat", flat)
 
 @pytest.fixture
 def plugin(tmp_path: Path) -> Generator[Path]:
-    """Return a file that registers an object of several kinds, forgotten behind the test."""
+    """Return a file that registers an object of several kinds, forgotten after the test."""
     file = tmp_path / "mine.py"
     file.write_text(PLUGIN)
     yield file
@@ -195,7 +195,7 @@ def test_listing_passes_shows_broken_ones(
     (line,) = (line for line in lines if line.startswith("  --broken-pass"))
     assert "error: pass 'broken-pass' of package 'broken-passes'" in line
     assert "module 'broken_passes' has no attribute 'Gone'; mend or uninstall the package" in line
-    assert message.startswith("pass pipeline, column 16: pass 'broken-pass' of package")
+    assert message.startswith("pass 'broken-pass' of package")
 
 
 def test_what_is_built_in_reads_no_entry_points(

@@ -1,1 +1,3 @@
-"""Extensions of rammer-mlir: the policy `fewest-waits` and the target `serial`."""
+"""Extensions of rammer-mlir: policy `fewest-waits`, device `four-cores`, rKernels `row-products`,
+target `serial`.
+"""
