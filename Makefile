@@ -11,7 +11,7 @@ NAME ?= cpu-xeon-2-cores
 STEP = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test lint types lit unit test-slow bench results onnx-suite bench-gpu check-gpu experiments exports packaged-models offload-evaluation fuzz clean
+.PHONY: help environment demo test lint types lit unit test-slow bench results onnx-suite bench-gpu check-gpu gpu-kit papers experiments exports frontends packaged-models offload-evaluation fuzz clean
 
 help:
 	@echo "make demo       compile a network for the CPU, run it, compare it with ONNX Runtime"
@@ -22,8 +22,11 @@ help:
 	@echo "make onnx-suite  ONNX's backend test suite, beside ONNX Runtime"
 	@echo "make bench-gpu  latency on this machine's GPU, beside what else is installed"
 	@echo "make check-gpu  tests on this machine's GPU, then the benchmark"
-	@echo "make experiments  policies compared on the simulator, beside the papers' numbers"
+	@echo "make papers     figures and tables of RAMMER and IOS made again, docs/papers.md; PAPERS=--quick"
+	@echo "make experiments  policies on random modules and large graphs, on the simulator"
+	@echo "make gpu-kit    programs for a machine with a GPU and no compiler, in KIT=build/gpu-kit; MODELS=\"lstm encoder\" for some"
 	@echo "make exports    models exported by PyTorch, Keras and JAX, compared; EXPORTS=\"bert.* gpt2.*\" for some"
+	@echo "make frontends  models of PyTorch and JAX, compiled from within and compared, in environments of their own"
 	@echo "make packaged-models  models that ship inside packages, compared; MODELS=\"'silero*'\" for some"
 	@echo "make offload-evaluation  code generators on the paper's models; MODELS=\"resnet* vgg19\" for some"
 	@echo "make fuzz       search for faults with random models and damaged files; MODELS=5000 FILES=5000 MINUTES=30"
@@ -110,16 +113,24 @@ check-gpu: $(STAMP)
 	$(BIN)/python -m pytest tests/gpu -rs
 	@$(MAKE) --no-print-directory bench-gpu
 
+# Matplotlib, which draws the plots, comes with what the benchmark needs.
+papers: $(BENCH_STAMP)
+	$(STEP) "figures and tables of RAMMER and IOS, page in docs/papers.md"
+	$(BIN)/python -m rammer_mlir.benchmarks.papers $(PAPERS)
+
+# A new kit takes the place of an old one: it is one of these programs or none.
+KIT ?= build/gpu-kit
+GPU ?= nvvm:sm_90
+
+gpu-kit: $(STAMP)
+	$(STEP) "programs for $(GPU) in $(KIT)"
+	rm -rf $(KIT)
+	$(BIN)/python -m rammer_mlir.benchmarks.gpu.kit pack $(KIT) --target $(GPU) --jobs 2 $(if $(MODELS),--models $(MODELS))
+	@echo "copy $(KIT) there, and run 'python gpu-kit' until no case is left; then 'python gpu-kit report'"
+
 experiments: $(STAMP)
 	$(STEP) "experiments, results in build/experiments"
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments --proofs 20
-	$(BIN)/python -m rammer_mlir.benchmarks.experiments.ios_table_1
-	$(BIN)/python -m rammer_mlir.benchmarks.experiments.barriers
-	$(BIN)/python -m rammer_mlir.benchmarks.experiments.ios_strategies
-	$(BIN)/python -m rammer_mlir.benchmarks.experiments.ios_specialization
-	$(BIN)/python -m rammer_mlir.benchmarks.experiments.ipu
-	$(BIN)/python -m rammer_mlir.benchmarks.experiments.kernel_selection
-	$(BIN)/python -m rammer_mlir.benchmarks.experiments.overhead
 	$(BIN)/python -m rammer_mlir.benchmarks.experiments.scale
 
 # Each framework has an environment of its own: they do not agree on what they depend on.
@@ -145,6 +156,18 @@ exports: $(STAMP) build/venv-torch/.installed build/venv-keras/.installed build/
 	CUDA_VISIBLE_DEVICES=-1 build/venv-keras/bin/python $(ZOO) keras_models
 	build/venv-jax/bin/python $(ZOO) jax_models
 	$(BIN)/python -m rammer_mlir.benchmarks.exports build/exports $(EXPORTS) -o build/exports.md
+
+# Tests with a framework run in an environment that has it beside this package.
+build/venv-with-%/.installed: pyproject.toml
+	$(STEP) "environment with $* in build/venv-with-$*"
+	$(PYTHON) -m venv build/venv-with-$*
+	build/venv-with-$*/bin/python -m pip install --disable-pip-version-check --editable ".[$*]" pytest==9.2.0
+	@touch $@
+
+frontends: build/venv-with-torch/.installed build/venv-with-jax/.installed
+	$(STEP) "PyTorch and JAX as front ends"
+	build/venv-with-torch/bin/python -m pytest -v tests/frameworks
+	build/venv-with-jax/bin/python -m pytest -v tests/frameworks
 
 packaged-models: $(STAMP)
 	$(STEP) "models of packages, results in build/packages.md"

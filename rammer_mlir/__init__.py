@@ -42,9 +42,13 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from rammer_mlir.emulation.device.executable import EmulatedExecutable
+    from rammer_mlir.frontends.jax.package import LoweredFunction
+    from rammer_mlir.frontends.mlir.sources import GivenConstants, GivenModule
     from rammer_mlir.frontends.onnx.sources import GivenModel
+    from rammer_mlir.frontends.pytorch.package import TorchModule
     from rammer_mlir.hosted_models.loading import LoadedModel
     from rammer_mlir.hosted_models.model import HostedModel
+    from rammer_mlir.open_models.entries import EntriesModel
     from rammer_mlir.open_models.model import OpenModel
     from rammer_mlir.runtime.compiled import CompiledModel
     from rammer_mlir.runtime.executable import Executable
@@ -57,6 +61,7 @@ __all__ = [
     "CacheWarning",
     "EmulatedExecutable",
     "EmulationError",
+    "EntriesModel",
     "Executable",
     "FallbackWarning",
     "GpuExecutable",
@@ -85,6 +90,7 @@ __version__ = "0.1.0"
 
 _MODELS = {
     "EmulatedExecutable": "rammer_mlir.emulation.device.executable",
+    "EntriesModel": "rammer_mlir.open_models.entries",
     "Executable": "rammer_mlir.runtime.executable",
     "GpuExecutable": "rammer_mlir.runtime.gpu.executable",
     "HostedModel": "rammer_mlir.hosted_models.model",
@@ -168,13 +174,15 @@ def compile(
 ) -> CompiledModel | OpenModel | HostedModel: ...
 
 
+@overload
 def compile(
-    model: GivenModel,
+    model: TorchModule,
     *,
     target: str = DEFAULT_TARGET,
+    inputs: object = None,
+    dynamic_shapes: object = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
-    external_data: str | os.PathLike[str] | None = None,
     specializations: int = DEFAULT_SPECIALIZATIONS,
     executor: Executor | None = None,
     emulate: bool = False,
@@ -182,23 +190,76 @@ def compile(
     device: int = 0,
     cache: bool = True,
     **options: Unpack[Options],
-) -> CompiledModel | OpenModel | HostedModel:
-    """Compile an ONNX model.
+) -> CompiledModel | OpenModel | HostedModel: ...
+
+
+@overload
+def compile(
+    model: GivenModule | LoweredFunction,
+    *,
+    target: str = DEFAULT_TARGET,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    entry: str | None = None,
+    constants: GivenConstants | None = None,
+    specializations: int = DEFAULT_SPECIALIZATIONS,
+    executor: Executor | None = None,
+    emulate: bool = False,
+    check: bool = False,
+    device: int = 0,
+    cache: bool = True,
+    **options: Unpack[Options],
+) -> CompiledModel | OpenModel | EntriesModel: ...
+
+
+def compile(
+    model: GivenModel | GivenModule | LoweredFunction | TorchModule,
+    *,
+    target: str = DEFAULT_TARGET,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    dims: Mapping[str, int] | None = None,
+    external_data: str | os.PathLike[str] | None = None,
+    entry: str | None = None,
+    constants: GivenConstants | None = None,
+    inputs: object = None,
+    dynamic_shapes: object = None,
+    specializations: int = DEFAULT_SPECIALIZATIONS,
+    executor: Executor | None = None,
+    emulate: bool = False,
+    check: bool = False,
+    device: int = 0,
+    cache: bool = True,
+    **options: Unpack[Options],
+) -> CompiledModel | OpenModel | HostedModel | EntriesModel:
+    """Compile a model of ONNX, PyTorch or JAX, or the public functions of an MLIR module.
 
     Where it leaves dimensions of inputs open, the result is an ``OpenModel``: the arrays of a run
     bind them, and each binding is compiled at its first use, with these options. Type checkers are
     told so where ``specializations`` is given. Where data decides what runs, or how large it is,
-    the result is a ``HostedModel``: the host runs several programs.
+    the result is a ``HostedModel``: the host runs several programs. An MLIR module of several
+    public functions gives an ``EntriesModel``, with a model for each in ``entries``.
 
     Args:
         model: a path, the bytes of a model, a binary file, an ``onnx.ModelProto``, an
-            ``ONNXProgram`` of ``torch.onnx.export``, or an ``onnx_ir.Model``.
+            ``ONNXProgram`` of ``torch.onnx.export``, or an ``onnx_ir.Model``. MLIR is a path that
+            ends in ``.mlir`` or ``.mlirbc``, text, bytecode, or an ``ir.Module``: linalg on
+            tensors, TOSA or StableHLO, or any stage that ``rammer-compile --emit`` printed. PyTorch
+            is a ``torch.nn.Module`` in evaluation mode or a ``torch.export.ExportedProgram``; see
+            ``rammer_mlir.pytorch`` for a callable that takes and returns tensors. JAX is what
+            ``jax.jit(f).lower(...)`` returns; ``rammer_mlir.jax`` has a callable for that as well.
         target: ``cpu``, this machine's processor; another one, ``cpu:x86-64-v3``; or a GPU's:
             ``nvvm:sm_90``, ``rocdl:gfx90a``.
         shapes: static shapes of inputs whose dimensions the model leaves open, by name.
         dims: sizes of open dimensions by the name that the model gives them, wherever it stands.
         external_data: a folder with files of the model's external data, which may also be links to
             it; other files are opened beside the model only.
+        entry: of an MLIR module, the function to compile; None for all public ones.
+        constants: of an MLIR module, values of arguments marked ``rtask.constant``, by name, or an
+            ``.npz`` file of them.
+        inputs: of a module of PyTorch, example inputs: a tuple of positional arguments, or a dict
+            of named ones.
+        dynamic_shapes: of a module of PyTorch, which dimensions stay open, as
+            ``torch.export.export`` takes them.
         specializations: of a model with open dimensions, how many bindings are kept in memory.
         executor: with measured costs, where rKernels are measured; here, one by one, if None.
         emulate: execute the GPU's kernel on this machine's processor.
@@ -237,10 +298,11 @@ def compile(
         if emulate:
             checked = checked.emulated(checked=check)
         from rammer_mlir.compiler.models import Request, compile_any
-        from rammer_mlir.frontends.onnx.given import with_folder
-        from rammer_mlir.frontends.onnx.sources import source_of
+        from rammer_mlir.compiler.requests import given_source
 
-        source = with_folder(source_of(model), external_data, "external_data")
+        source = given_source(
+            model, external_data, entry, constants, inputs=inputs, dynamic_shapes=dynamic_shapes
+        )
         request = Request(source, checked, shapes, dims, device, executor, cached=cache)
         return compile_any(request, specializations)
 

@@ -20,6 +20,7 @@ LAYERS = (
     {"dialects", "scheduling", "programs", "evaluators"},
     {"engines"},
     {"passes", "timeline"},
+    {"explanation"},
     {"lowering", "frontends"},
     {"runtime"},
     {"emulation", "open_models"},
@@ -28,7 +29,7 @@ LAYERS = (
     {"compiler"},
     {"embedding", "extend"},
     {"rammer_mlir"},
-    {"backend", "cli"},
+    {"backend", "cli", "jax", "pytorch"},
     {"benchmarks", "__main__"},
 )
 """The units of the package from the bottom up: its modules and subpackages, and the package itself.
@@ -37,9 +38,9 @@ A unit imports from lower layers only.
 """
 
 CONCEPTS = (
-    {"ir"},
+    {"ir", "instrumentation"},
     {"weights", "tiling", "program"},
-    {"contractions", "design", "fusion"},
+    {"contractions", "design", "fusion", "legalization"},
     {"channels", "memory", "regions"},
     {"winograd", "merging", "quantization"},
 )
@@ -69,7 +70,7 @@ RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}
 
 
 def source_files() -> list[Path]:
-    """Return every source file of the package, also behind the links to the top level."""
+    """Return every source file of the package, also through the links to the top level."""
     entries = [path for path in PACKAGE.iterdir() if path.suffix == ".py"]
     for folder in (path for path in PACKAGE.iterdir() if path.is_dir()):
         entries.extend(folder.rglob("*.py"))

@@ -37,3 +37,8 @@ def test_the_demo_installs_what_it_needs(tmp_path: object) -> None:
 def test_tests_install_everything(tmp_path: object) -> None:
     assert '".[dev]"' in commands("unit", f"{tmp_path}/venv")
     assert any("demo" in name for name in EXTRAS["dev"] if name.startswith("rammer-mlir["))
+
+
+def test_a_gpu_kit_is_packed_for_a_chip(tmp_path: object) -> None:
+    found = commands("gpu-kit", f"{tmp_path}/venv")
+    assert "gpu.kit pack build/gpu-kit --target nvvm:sm_90 --jobs 2" in found

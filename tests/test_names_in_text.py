@@ -52,6 +52,10 @@ def texts(file: Path) -> Iterator[str]:
             yield token.string
 
 
+FRAMEWORKS = {"jax", "torch"}
+"""Packages that have an environment of their own."""
+
+
 @cache
 def places() -> list[PurePosixPath]:
     """Return all files and folders of the project."""
@@ -73,7 +77,11 @@ def is_name(name: str) -> bool:
         path = ROOT.joinpath(*parts[:count])
         if not path.is_dir() and not path.with_suffix(".py").exists():
             continue
-        found: object = importlib.import_module(".".join(parts[:count]))
+        try:
+            found: object = importlib.import_module(".".join(parts[:count]))
+        except ModuleNotFoundError as error:
+            # It imports a framework that is not installed here.
+            return count == len(parts) and (error.name or "").partition(".")[0] in FRAMEWORKS
         for part in parts[count:]:
             if not hasattr(found, part):
                 return False

@@ -1,4 +1,4 @@
-"""``rammer-compile``: compiles an ONNX model to an artifact, or prints one of its stages."""
+"""``rammer-compile``: compiles a model to an artifact, or prints one of its stages."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rammer_mlir.cli.foreign_code import listed_codegens
 from rammer_mlir.cli.model_options import (
     add_model_options,
     add_timeline_options,
+    given_model,
     given_options,
     parse_compared,
     parse_dims,
     parse_shapes,
     single_sizes,
-    source_of,
 )
 from rammer_mlir.compiler.stage_names import KNOWN_STAGES
 from rammer_mlir.errors import OptionError
@@ -44,8 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> ArgumentParser:
-    parser = ArgumentParser(prog="rammer-compile", description="Compile an ONNX model.")
-    parser.add_argument("model", metavar="MODEL.onnx", nargs="?")
+    parser = ArgumentParser(
+        prog="rammer-compile", description="Compile an ONNX model or an MLIR module."
+    )
+    parser.add_argument("model", metavar="MODEL.onnx|MODULE.mlir", nargs="?")
     parser.add_argument(
         "--list-targets", action="store_true", help="list the targets, and what each lacks"
     )
@@ -67,6 +69,12 @@ def _parser() -> ArgumentParser:
     add_model_options(parser)
     stages = ", ".join(KNOWN_STAGES)
     parser.add_argument("--emit", metavar="STAGE", help=f"write this stage instead: {stages}")
+    parser.add_argument(
+        "--emit-values",
+        action="store_true",
+        help="with --emit: print the IR with all values of weights, so that it can be compiled; "
+        "a name that ends in .mlirbc asks for bytecode",
+    )
     add_timeline_options(parser, "the run that the simulator predicts")
     return parser
 
@@ -86,16 +94,12 @@ def _compile_model(options: argparse.Namespace) -> int:
         return 0
     if options.model is None:
         raise OptionError(
-            "the following arguments are required: MODEL.onnx; see rammer-compile --help"
+            "the following arguments are required: MODEL.onnx|MODULE.mlir; see rammer-compile "
+            "--help"
         )
     shapes, sizes = parse_shapes(options.shape), parse_dims(options.dim)
     compared = parse_compared(options)
-    if options.sign is not None:
-        if options.emit is not None:
-            raise OptionError("--sign: expected an artifact to be written; leave --emit out")
-        signer_of(options.sign)  # a key that is none is found before the model is compiled
-    if options.emit is not None and options.timeline is not None:
-        raise OptionError("--timeline: expected a whole compilation; leave --emit out")
+    _check_outputs(options)
     from rammer_mlir.compiler.options import check_options
     from rammer_mlir.scheduling.policies import get_policy
 
@@ -110,16 +114,41 @@ def _compile_model(options: argparse.Namespace) -> int:
             check_writable(Path(name))
     from rammer_mlir.compiler.models import Request
 
-    source = source_of(options, options.model)
+    source = given_model(options)
     request = Request(source, checked, shapes, cached=options.cache, wording=COMMAND_LINE)
     if options.emit is not None:
         request = replace(request, dims=single_sizes(sizes, "with --emit"))
-        write_output(output, _compilation(request).emit(options.emit))
+        write_output(output, _emitted(options, request.compilation(), output))
         return 0
     if output == STREAM:
         raise OptionError("an artifact cannot be written to standard output: give a file with -o")
     _write_artifact(_compiled(options, request, sizes, compared), output, options.sign)
     return 0
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    """Refuse options that ask for different outputs.
+
+    Raises:
+        OptionError: naming them.
+    """
+    if options.emit_values and options.emit is None:
+        raise OptionError("--emit-values: expected --emit with it, found none; give both")
+    if options.sign is not None:
+        if options.emit is not None:
+            raise OptionError("--sign: expected an artifact to be written; leave --emit out")
+        signer_of(options.sign)  # a key that is none is found before the model is compiled
+    if options.emit is not None and (options.timeline is not None or options.explain):
+        name = "--explain" if options.explain else "--timeline"
+        raise OptionError(f"{name}: expected a whole compilation; leave --emit out")
+
+
+def _emitted(options: argparse.Namespace, compilation: Compilation, output: str) -> bytes:
+    """Return the stage that the user asks for, as a file of this name holds it."""
+    as_bytecode = output.endswith(".mlirbc")
+    if options.emit_values or as_bytecode:
+        return compilation.emit_whole(options.emit, as_bytecode=as_bytecode)
+    return compilation.emit(options.emit)
 
 
 def _listing(options: argparse.Namespace) -> str | None:
@@ -136,27 +165,25 @@ def _list_targets() -> str:
     return "\n".join(("Targets:", *lines, ""))
 
 
-def _compilation(request: Request) -> Compilation:
-    from rammer_mlir.compiler.compilation import Compilation
-
-    model, shapes = request.load_fixed()
-    return Compilation.of_model(model, request.options, shapes)
-
-
 def _compiled(
     options: argparse.Namespace,
     request: Request,
     sizes: Mapping[str, Sequence[int]],
     compared: Sequence[str],
 ) -> RunnableModel:
-    """Compile, or find in the cache; with a predicted timeline, compile and write that too."""
-    if options.timeline is None:
+    """Compile, or find in the cache; predict and explain a run where that is wanted."""
+    if options.timeline is None and not options.explain:
         from rammer_mlir.compiler.models import compile_for
 
         return compile_for(request, sizes, _most(options.most))
-    request = replace(request, dims=single_sizes(sizes, "with --timeline"))
-    compilation = _compilation(request)
-    write_timelines(options.timeline, compilation.predict(compared))
+    wanted = "--explain" if options.explain else "--timeline"
+    request = replace(request, dims=single_sizes(sizes, f"with {wanted}"))
+    compilation = request.compilation()
+    text = compilation.explain().text() if options.explain else ""
+    if options.timeline is not None:
+        write_timelines(options.timeline, compilation.predict(compared), text)
+    if options.explain:
+        print(text)
     return compilation.executable()
 
 

@@ -18,6 +18,7 @@ from rammer_mlir.options import (
 )
 
 if TYPE_CHECKING:
+    from rammer_mlir.compiler.requests import AnySource
     from rammer_mlir.frontends.onnx.given import Source
 
 
@@ -37,6 +38,7 @@ def add_model_options(parser: ArgumentParser) -> None:
     add_shape_option(parser)
     add_dim_option(parser)
     add_external_data_option(parser)
+    add_module_options(parser)
     parser.add_argument(
         "--no-cache",
         dest="cache",
@@ -84,6 +86,32 @@ def add_external_data_option(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="folder with files of the model's external data; others are opened beside the model "
         "only",
+    )
+
+
+def add_module_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that belong to MLIR modules."""
+    parser.add_argument(
+        "--entry", metavar="NAME", help="of a module's public functions, the one to compile or run"
+    )
+    parser.add_argument(
+        "--constants",
+        metavar="FILE.npz",
+        help="of a module, values of the weights that it only names",
+    )
+
+
+def given_model(options: argparse.Namespace) -> AnySource:
+    """Return the model or module that a tool is called with, and what belongs to it.
+
+    Raises:
+        ModelError: if it cannot be read.
+        OptionError: if an option does not go with it.
+    """
+    from rammer_mlir.compiler.requests import given_source
+
+    return given_source(
+        options.model, options.external_data, options.entry, options.constants, "--"
     )
 
 
@@ -172,6 +200,11 @@ def add_timeline_options(parser: ArgumentParser, what: str) -> None:
         "--timeline",
         metavar="OUT",
         help=f"write {what}: OUT.html is a page, any other name a Chrome trace (JSON)",
+    )
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help=f"print the limits of {what}, the operators that lose most, and better schedules",
     )
     parser.add_argument(
         "--compare",

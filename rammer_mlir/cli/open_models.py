@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from rammer_mlir.errors import OptionError
 from rammer_mlir.hosted_models.model import HostedModel
+from rammer_mlir.open_models.entries import EntriesModel
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.open_models.tree import ComposedModel
 from rammer_mlir.programs.dimensions import (
@@ -27,6 +29,40 @@ from rammer_mlir.programs.signature import Signature, TensorSpec
 from rammer_mlir.runtime.compiled import RunnableModel
 
 Arrays = Mapping[str, NDArray[np.generic]]
+
+
+def chosen_entry(options: argparse.Namespace, model: RunnableModel) -> RunnableModel:
+    """Return the function to run, of a model that has several.
+
+    Raises:
+        OptionError: if none is named, or there is no such function.
+    """
+    if not isinstance(model, EntriesModel):
+        if options.entry is not None and model.reload is not None:
+            raise OptionError(
+                f"--entry: expected an artifact of several functions, found '{options.model}' of "
+                "one; leave it out"
+            )
+        return model
+    if options.entry in model.entries:
+        return model.entries[options.entry]
+    found = "none" if options.entry is None else f"'{options.entry}'"
+    names = ", ".join(map(repr, model.entries))
+    raise OptionError(f"--entry: expected one of the functions {names}, found {found}")
+
+
+def refuse_weights(options: argparse.Namespace) -> None:
+    """Refuse weights for an artifact, which holds its own.
+
+    Raises:
+        OptionError: naming the option.
+    """
+    for name, kind in (("external_data", "ONNX model"), ("constants", "MLIR module")):
+        if getattr(options, name) is not None:
+            raise OptionError(
+                f"--{name.replace('_', '-')}: expected an {kind}, but '{options.model}' holds its "
+                "weights; leave the option out"
+            )
 
 
 def require_sizes(model: OpenModel) -> NoReturn:
@@ -79,6 +115,8 @@ def _dtype(tensor: OpenTensor) -> np.dtype[np.generic]:
 
 def described(model: RunnableModel) -> str:
     """Describe a loaded model, a line for each input, output, specialisation and step."""
+    if isinstance(model, EntriesModel):
+        return "\n".join(f"entry '{name}'\n{described(m)}" for name, m in model.entries.items())
     lines = [f"target           {model.target}", f"vEUs             {model.num_veus}"]
     for kind, tensors in (("input", model.signature.inputs), ("output", model.signature.outputs)):
         for tensor in tensors:

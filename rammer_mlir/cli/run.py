@@ -7,8 +7,10 @@ import statistics
 import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,26 +28,24 @@ from rammer_mlir.cli.model_options import (
     parse_dims,
     parse_shapes,
     single_sizes,
-    source_of,
 )
 from rammer_mlir.cli.open_models import (
+    chosen_entry,
     described,
-    require_sizes,
+    refuse_weights,
     static_signature,
     with_narrow_floats,
 )
+from rammer_mlir.cli.run_requests import compile_model, is_artifact, request_of
 from rammer_mlir.emulation.device.executable import EmulatedExecutable
 from rammer_mlir.errors import OptionError
 from rammer_mlir.hosted_models.model import HostedModel
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.open_models.tree import ComposedModel
 from rammer_mlir.options import (
-    DEFAULT_TARGET,
-    Options,
     declared_options,
     with_defaults,
 )
-from rammer_mlir.programs.dimensions import COMMAND_LINE
 from rammer_mlir.runtime.compiled import CompiledModel, RunnableModel
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.feeds import check_inputs, random_feeds
@@ -56,9 +56,15 @@ from rammer_mlir.support.plugins import load_plugins
 from rammer_mlir.timeline.files import write_timelines
 from rammer_mlir.timeline.spans import Timeline
 
+if TYPE_CHECKING:
+    pass
+
 Arrays = Mapping[str, NDArray[np.generic]]
 
 _ZIP = b"PK"
+
+RECORDED_RUNS = 5
+"""Runs of which the median one is explained."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -68,8 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> ArgumentParser:
-    parser = ArgumentParser(prog="rammer-run", description="Run a model or a compiled artifact.")
-    parser.add_argument("model", metavar="MODEL.onnx|MODEL.rammer")
+    parser = ArgumentParser(prog="rammer-run", description="Run a model, a module or an artifact.")
+    parser.add_argument("model", metavar="MODEL.onnx|MODULE.mlir|MODEL.rammer")
     add_model_options(parser)
     parser.add_argument("--inputs", metavar="IN.npz", help="arrays by input name")
     parser.add_argument("--outputs", metavar="OUT.npz", help="file for the arrays by output name")
@@ -122,7 +128,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _run_model(options: argparse.Namespace) -> int:
     load_plugins(options.plugin)
-    if options.verify_signature is not None and not _is_artifact(Path(options.model)):
+    if options.verify_signature is not None and not is_artifact(Path(options.model)):
         raise OptionError(
             f"--verify-signature: expected an artifact, found '{options.model}'; compile the model "
             "with --sign first"
@@ -140,20 +146,42 @@ def _run_model(options: argparse.Namespace) -> int:
     if options.seed < 0:
         raise OptionError(f"--seed: expected at least 0, found {options.seed}")
     compared = _check_compared(options)
+    _check_explained(options)
     if options.emulate:
         _check_timeline(options, "an emulated GPU")
     for name in filter(None, (options.outputs, options.timeline)):
         check_writable(Path(name))
     inputs = read_arrays(options.inputs) if options.inputs else None
-    with _open_model(options) as model, _program(options, model, inputs) as (executable, feeds):
+    with (
+        _open_model(options) as opened,
+        nullcontext(chosen_entry(options, opened)) as model,
+        _program(options, model, inputs) as (executable, feeds),
+    ):
         _check_runs_there(options, executable)
         _make_ready(options, executable, feeds)
         outputs = _time_runs(executable, feeds, options.repeat)
+        explanation = _explained(options, executable, feeds) if options.explain else ""
         if options.timeline:
-            write_timelines(options.timeline, _record(options, executable, feeds, compared))
+            timelines = _record(options, executable, feeds, compared)
+            write_timelines(options.timeline, timelines, explanation)
+        if explanation:
+            print(explanation)
         if options.outputs:
             write_arrays(Path(options.outputs), outputs)
     return 0
+
+
+def _explained(options: argparse.Namespace, executable: RunnableModel, feeds: Arrays) -> str:
+    """Explain a recorded run, or a predicted one of a target whose vEUs record no times."""
+    shapes = {name: array.shape for name, array in feeds.items()}
+    compilation = replace(request_of(options), shapes=shapes, dims={}).compilation()
+    measured = None
+    if isinstance(executable, Executable) and not isinstance(executable, EmulatedExecutable):
+        name = with_defaults(given_options(options))["policy"]
+        title = f"{name}, measured with {executable.num_veus} vEUs"
+        runs = [executable.record(feeds, title) for _ in range(RECORDED_RUNS)]
+        measured = sorted(runs, key=lambda run: run.seconds)[RECORDED_RUNS // 2]
+    return compilation.explain(measured).text()
 
 
 def _make_ready(options: argparse.Namespace, executable: RunnableModel, feeds: Arrays) -> None:
@@ -164,7 +192,7 @@ def _make_ready(options: argparse.Namespace, executable: RunnableModel, feeds: A
 
 
 def _described(options: argparse.Namespace) -> str:
-    if not _is_artifact(Path(options.model)):
+    if not is_artifact(Path(options.model)):
         raise OptionError(
             f"{'--info' if options.info else '--modules'}: expected an artifact, found "
             f"'{options.model}'; compile the model first"
@@ -210,7 +238,7 @@ def _check_runs_there(options: argparse.Namespace, executable: RunnableModel) ->
     if options.device and on_host:
         raise OptionError("--device: expected a GPU as target, found the CPU; leave it out")
     if isinstance(executable, HostedModel):
-        for name in ("timeline", "pin"):
+        for name in ("timeline", "explain", "pin"):
             if getattr(options, name):
                 raise OptionError(
                     f"--{name}: expected one program, found a model that the host runs in parts, "
@@ -245,36 +273,17 @@ def _open_model(options: argparse.Namespace) -> RunnableModel:
         raise OptionError("--check: expected --emulate with it, found none; give both")
     if options.emulate:
         _check_emulated(options)
-    elif _is_artifact(Path(options.model)):
+    elif is_artifact(Path(options.model)):
         with logged_seconds(f"load of '{options.model}'"):
             executable = _load(options)
         _check_compiled_so(executable, options, shapes)
         return executable
-    return _compile(options, given_options(options))
-
-
-def _compile(options: argparse.Namespace, given: Options) -> RunnableModel:
-    from rammer_mlir.compiler.models import Request, compile_any
-    from rammer_mlir.compiler.options import check_options
-
-    checked = check_options(options.target or DEFAULT_TARGET, **given)
-    if options.emulate:
-        checked = checked.emulated(checked=options.check)
-    shapes, dims = parse_shapes(options.shape), parse_dims(options.dim)
-    request = Request(
-        source_of(options, options.model), checked, shapes, single_sizes(dims, "for a run"),
-        options.device,
-        cached=options.cache, wording=COMMAND_LINE,
-    )  # fmt: skip
-    found = compile_any(request)
-    if isinstance(found, OpenModel) and options.inputs is None:
-        require_sizes(found)
-    return found
+    return compile_model(options, given_options(options))
 
 
 def _check_compared(options: argparse.Namespace) -> list[str]:
     compared = parse_compared(options)
-    if compared and _is_artifact(Path(options.model)):
+    if compared and is_artifact(Path(options.model)):
         raise OptionError(
             f"--compare: expected an ONNX model, but '{options.model}' holds a finished schedule; "
             "give the model that it was compiled from"
@@ -282,6 +291,14 @@ def _check_compared(options: argparse.Namespace) -> list[str]:
     for name in compared:
         get_policy(name)
     return compared
+
+
+def _check_explained(options: argparse.Namespace) -> None:
+    if options.explain and is_artifact(Path(options.model)):
+        raise OptionError(
+            f"--explain: expected a model, but '{options.model}' holds a finished schedule; give "
+            "the model that it was compiled from"
+        )
 
 
 def _record(
@@ -293,14 +310,12 @@ def _record(
     """Record a run, then one of each policy to compare with, warm."""
     assert isinstance(executable, Executable), "other targets were refused"
     words = f"measured with {executable.num_veus} vEUs"
-    is_artifact = _is_artifact(Path(options.model))
-    name = (
-        Path(options.model).name if is_artifact else with_defaults(given_options(options))["policy"]
-    )
+    path = Path(options.model)
+    name = path.name if is_artifact(path) else with_defaults(given_options(options))["policy"]
     timelines = [executable.record(feeds, f"{name}, {words}")]
     for policy in compared:
         with (
-            _compile(options, {**given_options(options), "policy": policy}) as model,
+            compile_model(options, {**given_options(options), "policy": policy}) as model,
             _program(options, model, feeds) as (other, _),
         ):
             assert isinstance(other, Executable)
@@ -310,7 +325,7 @@ def _record(
 
 
 def _check_emulated(options: argparse.Namespace) -> None:
-    if _is_artifact(Path(options.model)):
+    if is_artifact(Path(options.model)):
         raise OptionError(
             f"--emulate: expected an ONNX model, found the artifact '{options.model}'; give the "
             "model that it was compiled from"
@@ -331,11 +346,7 @@ def _check_compiled_so(
             f"{declared.flag}: expected an ONNX model, but '{options.model}' holds a finished "
             "schedule; leave the option out, or compile the ONNX model again"
         )
-    if options.external_data is not None:
-        raise OptionError(
-            f"--external-data: expected an ONNX model, but '{options.model}' holds its weights; "
-            "leave the option out"
-        )
+    refuse_weights(options)
     if options.dim and not isinstance(executable, OpenModel):
         raise OptionError(
             f"--dim: expected a model with open dimensions, but '{options.model}' is compiled for "
@@ -359,14 +370,6 @@ def _check_compiled_so(
                 f"{option}: expected {value}, but '{options.model}' is compiled for {found}; leave "
                 "the option out, or compile the ONNX model again"
             )
-
-
-def _is_artifact(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(2) == _ZIP or path.suffix == ".rammer"
-    except OSError as error:
-        raise OptionError(f"cannot read '{path}': {error.strerror or error}") from error
 
 
 def _time_runs(executable: RunnableModel, feeds: Arrays, repeat: int) -> Arrays:

@@ -11,6 +11,7 @@ from typing import Any
 from rammer_mlir.hosted_models.model import HostedModel
 from rammer_mlir.hosted_models.steps_json import ArrayReader, read_program
 from rammer_mlir.open_models.artifact import read_tensors
+from rammer_mlir.open_models.entries import EntriesModel
 from rammer_mlir.open_models.held import HeldModels
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.open_models.pool import Key
@@ -23,7 +24,9 @@ from rammer_mlir.runtime.compiled import RunnableModel
 from rammer_mlir.runtime.loader import open_artifact
 
 
-def read_tree(archive: Archive, device: int) -> Callable[[], OpenModel | HostedModel]:
+def read_tree(
+    archive: Archive, device: int
+) -> Callable[[], OpenModel | HostedModel | EntriesModel]:
     """Read a model whose parts are models; return what makes it ready to run.
 
     Raises:
@@ -43,7 +46,7 @@ def read_tree(archive: Archive, device: int) -> Callable[[], OpenModel | HostedM
 def _programs(node: Node) -> list[Node]:
     if node["kind"] == "program":
         return [node]
-    inner = [entry["model"] for entry in node.get("specializations", [])]
+    inner = [e["model"] for e in (*node.get("specializations", []), *node.get("entries", []))]
     return [found for part in (*inner, *node.get("parts", [])) for found in _programs(part)]
 
 
@@ -54,7 +57,9 @@ class _Reader:
     blob: Bytes
     device: int
 
-    def composed(self, node: Node) -> OpenModel | HostedModel:
+    def composed(self, node: Node) -> OpenModel | HostedModel | EntriesModel:
+        if node["kind"] == "entries":
+            return EntriesModel({e["name"]: self._model(e["model"]) for e in node["entries"]})
         return self._host(node) if node["kind"] == "host" else self._open(node)
 
     def _model(self, node: Node) -> RunnableModel:

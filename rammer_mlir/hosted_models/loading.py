@@ -12,6 +12,7 @@ from rammer_mlir.errors import ArtifactError
 from rammer_mlir.hosted_models.artifact import read_tree
 from rammer_mlir.hosted_models.model import HostedModel
 from rammer_mlir.open_models.artifact import SEVERAL_VERSION, read_specializations
+from rammer_mlir.open_models.entries import EntriesModel
 from rammer_mlir.open_models.held import open_specializations
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.open_models.tree import TREE_VERSION
@@ -23,7 +24,7 @@ from rammer_mlir.runtime.seal import SEAL
 from rammer_mlir.runtime.signatures import PemKey, read_key, verifier_of
 from rammer_mlir.support.paths import path_of
 
-LoadedModel = Executable | GpuExecutable | OpenModel | HostedModel
+LoadedModel = Executable | GpuExecutable | OpenModel | HostedModel | EntriesModel
 """What a file holds."""
 
 

@@ -293,7 +293,8 @@ def test_shapes_that_agree(shape: str, tool: Tool, model: Path) -> None:
 def test_a_missing_model_argument(tool: Tool) -> None:
     """It is an error like others, without usage."""
     message = tool.fail()
-    assert message == "the following arguments are required: MODEL.onnx; see rammer-compile --help"
+    wanted = "the following arguments are required: MODEL.onnx|MODULE.mlir"
+    assert message == f"{wanted}; see rammer-compile --help"
 
 
 def test_targets_are_listed_with_what_they_lack(tool: Tool) -> None:

@@ -25,6 +25,7 @@ from rammer_mlir.codegens.onednn import codegen
 from rammer_mlir.codegens.onednn.codegen import OneDnn
 from rammer_mlir.codegens.table_code import TableCode
 from rammer_mlir.errors import TargetError
+from rammer_mlir.lowering.llvm.machine import host_machine
 from rammer_mlir.runtime.executable import Executable
 from tests.runtime.test_without_compiler import python
 
@@ -215,7 +216,9 @@ def test_whole_models(name: str, tmp_path: Path) -> None:
         (3, "list", "cost"),
     ):
         exe = compiled(model, num_veus=veus, policy=policy, offload_choice=choice)
-        assert exe.image.modules or choice == "cost"
+        # With vectors of 8, the library has no fast code for some of these few channels.
+        some = name != "squeezenet" or host_machine().has_feature("avx512f")
+        assert exe.image.modules or choice == "cost" or not some
         exe.save(tmp_path / "model.rammer")
         verify(tmp_path / "model.rammer")
         found = exe.run(feeds)

@@ -11,6 +11,7 @@ from onnx import numpy_helper, parser, shape_inference
 import rammer_mlir
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.options import check_options
+from rammer_mlir.lowering.llvm.machine import host_machine
 
 BODY = """
 a = Conv<pads=[1,1,1,1]>(x, w)  b = Relu(a)  c = Erf(b)  d = Conv<pads=[1,1,1,1]>(c, v)  e = Relu(d)
@@ -44,7 +45,9 @@ def test_nothing_is_converted_between_regions_and_the_host(batch: int) -> None:
     assert len(lines) == 5, "three regions, and two functions of the host"
     functions = [line for line in lines if '"Erf:' in line]
     assert len(functions) == 2
-    assert all(line.count("x16xf32>") == 2 for line in functions)
+    # With vectors of 8, the library asks for blocks of 8 channels, which the host does not have.
+    in_blocks = 2 if host_machine().has_feature("avx512f") else 0
+    assert all(line.count("x16xf32>") == in_blocks for line in functions)
 
 
 def test_channels_that_are_no_blocks_stay_as_they_are() -> None:

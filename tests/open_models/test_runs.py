@@ -337,7 +337,7 @@ def test_an_emulated_gpu() -> None:
 
 
 def test_a_forked_child_runs_on() -> None:
-    """A lock that another thread held, and its threads, stay behind."""
+    """In a forked child, no lock stays held and no thread is missed."""
     x = weight(0, 2, 3, 8)
     with compiled(layer(), num_veus=2) as made:
         made.run({"x": x})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -159,7 +160,7 @@ def check(model: onnx.ModelProto, *passes: str, policy: str = "wavefront") -> in
     calls = [o for o in entry_block(module).operations if o.operation.name == "func.call"]
     options = check_options(num_veus=2, policy=policy)
     text = str(module).encode()
-    compilation = Compilation(text, imported.constants, imported.signature, options)
+    compilation = Compilation(replace(imported, bytecode=text), options)
     (given,) = model.graph.input
     shape = [each.dim_value for each in given.type.tensor_type.shape.dim]
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
