@@ -13,18 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rammer_mlir.bindings import ir, llvm
+from rammer_mlir.lowering.cpu.runtime import YIELD
 from rammer_mlir.lowering.llvm.builders import (
+    branch,
+    branch_if,
     call,
+    call_for,
     constant,
     define,
     element,
+    i1,
     i64,
     load_element,
     pointer,
     store,
 )
 from rammer_mlir.programs.cpu_table import CpuTable
-from rammer_mlir.programs.native_interface import ENTRY, ContextWord
+from rammer_mlir.programs.native_interface import ENTRY, VEU, ContextWord
 
 _POLLS = 1000
 """How often a waiting vEU polls before it gives way, if cores may be shared."""
@@ -47,8 +52,11 @@ def define_callable(module: ir.Module, name: str, table: CpuTable) -> None:
     }
     block = define(name, i64(), i64(), pointer(), pointer())
     with ir.InsertionPoint(block):
-        _fill(block, table, tables)
-        llvm.ReturnOp()
+        context = _context(block, table, tables)
+        state = _on_stack(i64(), VEU.itemsize // 8)
+        for word in range(VEU.itemsize // 8):
+            store(constant(0), element(state, word, i64()))
+        _run_to_the_end(block, context, state)
 
 
 def _make_internal(op: ir.Operation) -> None:
@@ -59,9 +67,25 @@ def _make_internal(op: ir.Operation) -> None:
             op.attributes["visibility_"] = ir.IntegerAttr.get(i64(), 0)
 
 
-def _fill(block: ir.Block, table: CpuTable, tables: Mapping[ContextWord, str]) -> None:
-    """Write the context on the stack, and execute the vEU."""
-    veu, run, counters, arguments = block.arguments
+def _run_to_the_end(block: ir.Block, context: ir.Value, state: ir.Value) -> None:
+    """Execute the vEU, and give way where it is left at a barrier; ends the block.
+
+    No other thread can take the vEU: callers have one thread for each.
+    """
+    run, left, done = (block.create_after() for _ in range(3))
+    branch(run)
+    with ir.InsertionPoint(run):
+        branch_if(call_for(i1(), ENTRY, block.arguments[0], context, state), done, left)
+    with ir.InsertionPoint(left):
+        call(YIELD)
+        branch(run)
+    with ir.InsertionPoint(done):
+        llvm.ReturnOp()
+
+
+def _context(block: ir.Block, table: CpuTable, tables: Mapping[ContextWord, str]) -> ir.Value:
+    """Write the context on the stack; return its address."""
+    _, run, counters, arguments = block.arguments
     context = _on_stack(i64(), len(ContextWord))
     pointers = _on_stack(pointer(), max(len(table.slots), 1))
     buffers: dict[int, ir.Value] = {}
@@ -81,7 +105,7 @@ def _fill(block: ir.Block, table: CpuTable, tables: Mapping[ContextWord, str]) -
         words[word] = llvm.AddressOfOp(pointer(), symbol).result
     for word, value in words.items():
         store(value, element(context, int(word), i64()))
-    call(ENTRY, veu, context)
+    return context
 
 
 def _on_stack(kind: ir.Type, count: int) -> Any:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rammer_mlir.bindings import ir
+from rammer_mlir.bindings import ir, llvm
 from rammer_mlir.lowering.cpu.entry_frame import EntryFrame, Span
-from rammer_mlir.lowering.cpu.runtime import NANOSECONDS, WAIT
+from rammer_mlir.lowering.cpu.runtime import NANOSECONDS
 from rammer_mlir.lowering.llvm.builders import (
     add,
     branch,
@@ -31,6 +31,7 @@ from rammer_mlir.lowering.llvm.builders import (
     multiply,
     number_at,
     pointer,
+    select,
     store,
     switch,
 )
@@ -45,23 +46,25 @@ Measured: a record takes some 4 ms to compile and saves a few nanoseconds of eac
 programs would pay a second of compile time for a microsecond.
 """
 
+_PLACE_BITS = 32
+"""Bits of a position that are a place in the table, whose numbers of words are 32-bit."""
 
-def define_dispatch_loop(
-    name: str, kernels: Sequence[KernelSymbol], *, traced: bool, wait: str = WAIT
-) -> None:
+
+def define_dispatch_loop(name: str, kernels: Sequence[KernelSymbol], *, traced: bool) -> None:
     """Define the function that executes one vEU's records of the task table.
 
-    With ``traced``, it writes the start and end of every record, in nanoseconds. ``wait`` is the
-    runtime's function that waits.
+    With ``traced``, it writes the start and end of every record, in nanoseconds.
     """
-    _DispatchLoop(EntryFrame(name, wait), kernels, traced=traced).build()
+    _DispatchLoop(EntryFrame(name), kernels, traced=traced).build()
 
 
 class _DispatchLoop:
     """The loop over one vEU's records, up to the record that ends them.
 
     Its blocks: ``fetch`` gets where the next record begins, the value of the step counter, and the
-    number of the record; ``next`` the same but the last, from the code of each record.
+    number of the record; ``next`` the same but the last, from the code of each record. A vEU that
+    was left goes on with ``fetch``: its position is the place of the barrier's record among the
+    vEU's words and, above ``_PLACE_BITS``, the record's number, which only the trace needs.
     """
 
     def __init__(self, frame: EntryFrame, kernels: Sequence[KernelSymbol], *, traced: bool) -> None:
@@ -69,12 +72,12 @@ class _DispatchLoop:
         with ir.InsertionPoint(frame.entry):
             self._records = frame.array(ContextWord.RECORDS)
             self._arguments = frame.array(ContextWord.ARGUMENTS)
-            self._starts = frame.array(ContextWord.STARTS)
+            self._start = number_at(frame.array(ContextWord.STARTS), frame.veu)
             traces = frame.array(ContextWord.TRACES) if traced else None
             self._trace = traces and load_element(traces, frame.veu, pointer())
         self._fetch = frame.block(i64(), i64(), i64())
         self._begin, self._barrier = frame.block(), frame.block()
-        self._pair, self._wait = frame.block(i64()), frame.block()
+        self._pair, self._wait, self._met = frame.block(i64()), frame.block(), frame.block()
         self._awaited, self._run = frame.block(), frame.block()
         self._next = frame.block(i64(), i64())
         self._pc, self._done, self._number = self._fetch.arguments
@@ -82,14 +85,18 @@ class _DispatchLoop:
     def build(self) -> None:
         """Fill all blocks."""
         with ir.InsertionPoint(self._frame.entry):
-            start = number_at(self._starts, self._frame.veu)
-            branch(self._fetch, start, self._frame.base, constant(0))
+            position = self._frame.position
+            place = llvm.AndOp(position, constant((1 << _PLACE_BITS) - 1)).result
+            number = llvm.LShrOp(position, constant(_PLACE_BITS)).result
+            is_begin = is_equal(position, constant(0))
+            done = select(is_begin, self._frame.base, self._frame.done())
+            branch(self._fetch, add(self._start, place), done, number)
         with ir.InsertionPoint(self._fetch):
             record = element(self._records, self._pc, i32())
             kind = load(i32(), record)
             branch_if(is_equal(kind, constant(END, i32())), self._frame.finish, self._begin)
         with ir.InsertionPoint(self._begin):
-            self._stamp(0)
+            self._stamp(0, is_first=True)
             is_barrier = is_equal(kind, constant(BARRIER, i32()))
             second = number_at(record, 1)
             branch_if(is_barrier, self._barrier, self._run)
@@ -109,7 +116,13 @@ class _DispatchLoop:
             branch_if(is_less(number, count), self._wait, self._awaited)
         with ir.InsertionPoint(self._wait):
             pair = element(pairs, multiply(number, 2), i32())
-            self._frame.wait(load_number(pair), number_at(pair, 1))
+            position = llvm.SubOp(self._pc, self._start, None).result
+            if self._trace is not None:
+                shifted = llvm.ShlOp(self._number, constant(_PLACE_BITS), None).result
+                position = llvm.OrOp(position, shifted).result
+            veu, steps = load_number(pair), number_at(pair, 1)
+            self._frame.wait(veu, steps, self._met, position)
+        with ir.InsertionPoint(self._met):
             branch(self._pair, add(number, 1))
         with ir.InsertionPoint(self._awaited):
             words = add(multiply(count, 2), 2)
@@ -132,26 +145,33 @@ class _DispatchLoop:
         with ir.InsertionPoint(self._run):
             switch(kind, cases, self._frame.finish)
 
-    def _stamp(self, word: int) -> None:
-        """Write the time to a word of the record's pair in the trace buffer, if there is one."""
-        if self._trace is not None:
-            pair = element(self._trace, multiply(self._number, 2), i64())
-            address = element(pair, 8 * word, ir.IntegerType.get_signless(8))
-            store(call_for(i64(), NANOSECONDS), address)
+    def _stamp(self, word: int, *, is_first: bool = False) -> None:
+        """Write the time to a word of the record's pair in the trace buffer, if there is one.
+
+        With ``is_first``, a time that the zeroed buffer has already stays: a barrier that the vEU
+        was left at began earlier.
+        """
+        if self._trace is None:
+            return
+        pair = element(self._trace, multiply(self._number, 2), i64())
+        address = element(pair, 8 * word, ir.IntegerType.get_signless(8))
+        now = call_for(i64(), NANOSECONDS)
+        before = load(i64(), address)
+        store(select(is_equal(before, constant(0)), now, before) if is_first else now, address)
 
 
-def define_straight_line(name: str, program: Program, *, wait: str = WAIT) -> None:
-    """Define the function that executes each vEU by code of its own, with constant operands.
-
-    ``wait`` is the runtime's function that waits.
-    """
+def define_straight_line(name: str, program: Program) -> None:
+    """Define the function that executes each vEU by code of its own, with constant operands."""
     (launch,) = program.launches
-    straight = _StraightLine(EntryFrame(name, wait), program)
+    straight = _StraightLine(EntryFrame(name), program)
     straight.build([straight.build_veu(records) for records in launch.veus])
 
 
 class _StraightLine:
-    """Code for each vEU, chosen by its number: runs and barriers with constants for operands."""
+    """Code for each vEU, chosen by its number: runs and barriers with constants for operands.
+
+    A vEU that was left goes on with a barrier; its position is the barrier's number, from 1.
+    """
 
     def __init__(self, frame: EntryFrame, program: Program) -> None:
         self._frame, self._program = frame, program
@@ -163,26 +183,40 @@ class _StraightLine:
             switch(self._frame.veu, veus, self._frame.finish)
 
     def build_veu(self, records: Sequence[Record]) -> ir.Block:
-        """Return the first block of a vEU's code."""
-        first = block = self._frame.block()
-        done = self._frame.base
+        """Return the first block of a vEU's code, which chooses where to go on."""
+        first, block = self._frame.block(), self._frame.block()
+        starts, steps = [block], 0
         for record in records:
-            with ir.InsertionPoint(block):
-                if isinstance(record, BarrierRecord):
-                    for veu, steps in record.waits:
-                        self._frame.wait(veu, constant(steps))
-                else:
-                    block = self._run(record, done)
-                    (done,) = block.arguments
+            if isinstance(record, BarrierRecord):
+                starts.append(self._frame.block())
+                with ir.InsertionPoint(block):
+                    branch(starts[-1])
+                block = self._barrier(record, starts[-1], len(starts) - 1)
+            else:
+                block = self._run(record, block, steps)
+                steps += record.count
         with ir.InsertionPoint(block):
             branch(self._frame.finish)
+        with ir.InsertionPoint(first):
+            switch(self._frame.position, starts, self._frame.finish)
         return first
 
-    def _run(self, record: RunRecord, done: ir.Value) -> ir.Block:
-        """Run a record's rTasks; return the next block, which gets the step counter."""
+    def _barrier(self, record: BarrierRecord, block: ir.Block, position: int) -> ir.Block:
+        """Wait for each pair from a block on; return the next block."""
+        for veu, steps in record.waits:
+            following = self._frame.block()
+            with ir.InsertionPoint(block):
+                self._frame.wait(veu, constant(steps), following, position)
+            block = following
+        return block
+
+    def _run(self, record: RunRecord, block: ir.Block, steps: int) -> ir.Block:
+        """Run a record's rTasks in a block, after so many steps; return the next block."""
         slots = self._program.operators[record.operator].slots
-        buffers = [self._frame.buffer(self._number[slot]) for slot in slots]
-        span = Span(constant(record.first), constant(record.first + record.count), done)
         following = self._frame.block(i64())
-        self._frame.run(self._program.kernel_of(record), buffers, span, following)
+        with ir.InsertionPoint(block):
+            buffers = [self._frame.buffer(self._number[slot]) for slot in slots]
+            first, limit = constant(record.first), constant(record.first + record.count)
+            span = Span(first, limit, add(self._frame.base, steps))
+            self._frame.run(self._program.kernel_of(record), buffers, span, following)
         return following

@@ -1,4 +1,4 @@
-"""The frame of a CPU's entry function: what its code reads, how it waits and publishes."""
+"""The frame of a CPU's entry function: what its code reads, how it waits, leaves and publishes."""
 
 from __future__ import annotations
 
@@ -10,20 +10,29 @@ from rammer_mlir.lowering.cpu.runtime import WAIT
 from rammer_mlir.lowering.llvm.builders import (
     Number,
     add,
+    as_value,
     branch,
     branch_if,
     call,
+    call_for,
+    constant,
     define,
     element,
+    i1,
     i64,
     is_less,
+    load,
     load_element,
     multiply,
     pointer,
+    store,
     store_release,
 )
-from rammer_mlir.programs.native_interface import CACHE_LINE, ContextWord
+from rammer_mlir.programs.native_interface import CACHE_LINE, VEU, ContextWord
 from rammer_mlir.programs.records import KernelSymbol
+
+_POSITION: int = (VEU.fields or {})["position"][1]
+"""Byte of the position in a vEU's state."""
 
 
 @dataclass(frozen=True)
@@ -36,28 +45,30 @@ class Span:
 
 
 class EntryFrame:
-    """An entry function ``(vEU, context)`` that returns from its last block.
+    """An entry function ``(vEU, context, state) -> i1`` that returns from its last two blocks.
+
+    It runs the vEU from the position in the state on, up to a barrier that is not met or the end.
 
     Attributes:
         entry: the first block, which the frame leaves open.
-        finish: the last block.
+        leave: stores the position that it gets, and returns 0.
+        finish: the last block, which returns 1: the vEU has ended.
         veu: the vEU that the function executes.
+        position: where the vEU goes on, 0 at its begin. Other positions are the caller's choice.
         base: the vEU's step counter before this run.
     """
 
-    def __init__(self, name: str, wait: str = WAIT) -> None:
-        """Define the function at the current insertion point, and read the context.
-
-        Args:
-            name: of the function.
-            wait: the runtime's function that waits.
-        """
-        self._wait = wait
-        self.entry = define(name, i64(), pointer())
-        self.finish = self.entry.create_after()
-        self.veu, self._context = self.entry.arguments
+    def __init__(self, name: str) -> None:
+        """Define the function at the current insertion point, and read the context."""
+        self.entry = define(name, i64(), pointer(), pointer(), result=i1())
+        self.leave = self.entry.create_after(i64())
+        self.finish = self.leave.create_after()
+        self.veu, self._context, self._state = self.entry.arguments
+        with ir.InsertionPoint(self.leave):
+            store(self.leave.arguments[0], self._position_at())
+            llvm.ReturnOp(arg=constant(0, i1()))
         with ir.InsertionPoint(self.finish):
-            llvm.ReturnOp()
+            llvm.ReturnOp(arg=constant(1, i1()))
         with ir.InsertionPoint(self.entry):
             self._pointers = self.array(ContextWord.POINTERS)
             self._steps = self.array(ContextWord.STEPS)
@@ -66,6 +77,7 @@ class EntryFrame:
             self._spins = load_element(self._context, ContextWord.SPINS, i64())
             self.base = self._before(self.veu)
             self._counter = self._counter_of(self.veu)
+            self.position = load(i64(), self._position_at())
 
     def array(self, word: ContextWord) -> ir.Value:
         """Return the address of an array that the context has."""
@@ -73,8 +85,8 @@ class EntryFrame:
         return llvm.LoadOp(self._context.type, address).result
 
     def block(self, *arguments: ir.Type) -> ir.Block:
-        """Append a block before the last one."""
-        return self.finish.create_before(*arguments)
+        """Append a block before the last two."""
+        return self.leave.create_before(*arguments)
 
     def buffer(self, slot: Number) -> ir.Value:
         """Return an entry of the pointer table."""
@@ -86,12 +98,25 @@ class EntryFrame:
 
     def _counter_of(self, veu: Number) -> ir.Value:
         line = veu * CACHE_LINE if isinstance(veu, int) else multiply(veu, CACHE_LINE)
-        return element(self._steps, line, ir.IntegerType.get_signless(8))
+        return element(self._steps, line, _byte())
 
-    def wait(self, veu: Number, steps: ir.Value) -> None:
-        """Wait until a vEU has completed so many steps of this run."""
+    def _position_at(self) -> ir.Value:
+        return element(self._state, _POSITION, _byte())
+
+    def done(self) -> ir.Value:
+        """Return the vEU's step counter, as whoever ran the vEU last has left it."""
+        return load(i64(), self._counter)
+
+    def wait(self, veu: Number, steps: ir.Value, following: ir.Block, position: Number) -> None:
+        """Go to ``following`` when a vEU has completed so many steps of this run.
+
+        If that takes long, leave the vEU; it goes on from the position. Ends the block that is
+        being built.
+        """
         target = add(self._before(veu), steps)
-        call(self._wait, self._counter_of(veu), target, self._spins)
+        arguments = (self._counter_of(veu), target, self._spins, self._state)
+        reached = call_for(i1(), WAIT, *arguments)
+        llvm.CondBrOp(reached, [], [as_value(position)], following, self.leave)
 
     def run(
         self,
@@ -115,3 +140,7 @@ class EntryFrame:
             step = add(done, 1)
             store_release(step, self._counter)
             branch(loop, add(task, 1), step)
+
+
+def _byte() -> ir.Type:
+    return ir.IntegerType.get_signless(8)

@@ -17,7 +17,7 @@ from rammer_mlir.lowering.cpu.dispatch import (
     define_straight_line,
 )
 from rammer_mlir.lowering.cpu.kernels_to_llvm import lower_kernels
-from rammer_mlir.lowering.cpu.runtime import SLEEPING_WAIT, WAIT, runtime_module
+from rammer_mlir.lowering.cpu.runtime import runtime_module
 from rammer_mlir.lowering.external.calls import (
     define_external_kernels,
     external_kernels,
@@ -128,8 +128,7 @@ def lower_program(
         exclusive = any(kernel.external.is_exclusive for kernel in external)
         architecture = machine.triple.split("-")[0]
         append_functions(module, runtime_module(architecture, has_exclusive=exclusive))
-        wait = SLEEPING_WAIT if exclusive else WAIT
-        _define_entries(module, program, straight_line_limit, wait)
+        _define_entries(module, program, straight_line_limit)
 
 
 def code_identity(module: ir.Module, program: Program, machine: Machine) -> bytes:
@@ -149,17 +148,15 @@ def code_identity(module: ir.Module, program: Program, machine: Machine) -> byte
     return found.digest()
 
 
-def _define_entries(
-    module: ir.Module, program: Program, straight_line_limit: int, wait: str
-) -> None:
+def _define_entries(module: ir.Module, program: Program, straight_line_limit: int) -> None:
     """Append the functions that execute a vEU, with and without a trace."""
     (launch,) = program.launches
     with ir.InsertionPoint(module.body):
         if launch.num_records <= straight_line_limit:
-            define_straight_line(ENTRY, program, wait=wait)
+            define_straight_line(ENTRY, program)
         else:
-            define_dispatch_loop(ENTRY, program.kernels, traced=False, wait=wait)
-        define_dispatch_loop(TRACED_ENTRY, program.kernels, traced=True, wait=wait)
+            define_dispatch_loop(ENTRY, program.kernels, traced=False)
+        define_dispatch_loop(TRACED_ENTRY, program.kernels, traced=True)
 
 
 def _prefix_kernels(module: ir.Module, program: Program) -> Program:

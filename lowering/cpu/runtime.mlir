@@ -1,15 +1,21 @@
-// The CPU runtime: persistent threads, one per vEU but the first, which is the caller's.
+// The CPU runtime: persistent threads, the first of which is the caller's. How they share the vEUs is in veus.mlir.
 //
 // Names that begin with a dollar sign are symbols, offsets and sizes of the native interface
 // (rammer_mlir/programs/native_interface.py), filled in by runtime.py.
-// A pool is memory that the host owns, zeroed and aligned to cache lines; it begins with its epoch, and a thread's part
-// of it with the address of the pool.
+// A pool is memory that the host owns, zeroed and aligned to cache lines; it begins with its epoch, a thread's part of it
+// with the address of the pool, and a vEU's with its owner word.
 
 llvm.func @clock_gettime(i32, !llvm.ptr) -> i32
 llvm.func @pthread_create(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
 llvm.func @pthread_join(i64, !llvm.ptr) -> i32
 llvm.func @sched_yield() -> i32
 llvm.func @syscall(i64, ...) -> i64
+
+// What a thread does between two polls, when it has polled for long.
+llvm.func internal @rammer_yield() {
+  %ignored = llvm.call @sched_yield() : () -> i32
+  llvm.return
+}
 
 // The monotonic clock, in nanoseconds.
 llvm.func internal @rammer_nanoseconds() -> i64 {
@@ -23,34 +29,6 @@ llvm.func internal @rammer_nanoseconds() -> i64 {
   %whole = llvm.mul %seconds, %billion : i64
   %now = llvm.add %whole, %rest : i64
   llvm.return %now : i64
-}
-
-// What a spinning thread calls between two polls; the compiler puts the processor's hint here.
-llvm.func internal @rammer_pause() {
-  llvm.return
-}
-
-// Wait until the counter is at least the target: poll `spins` times, then give way after each poll.
-llvm.func internal @rammer_wait(%counter: !llvm.ptr, %target: i64, %spins: i64) {
-  %zero = llvm.mlir.constant(0 : i64) : i64
-  %one = llvm.mlir.constant(1 : i64) : i64
-  llvm.br ^poll(%zero : i64)
-^poll(%n: i64):
-  %value = llvm.load %counter atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
-  %reached = llvm.icmp "sge" %value, %target : i64
-  llvm.cond_br %reached, ^done, ^again
-^again:
-  %early = llvm.icmp "slt" %n, %spins : i64
-  llvm.cond_br %early, ^spin, ^yield
-^spin:
-  llvm.call @rammer_pause() : () -> ()
-  %next = llvm.add %n, %one : i64
-  llvm.br ^poll(%next : i64)
-^yield:
-  %ignored = llvm.call @sched_yield() : () -> i32
-  llvm.br ^poll(%n : i64)
-^done:
-  llvm.return
 }
 
 // Sleep while the epoch has the given value (futex: wait, private).
@@ -67,7 +45,7 @@ llvm.func internal @rammer_sleep(%pool: !llvm.ptr, %seen: i32) {
   llvm.return
 }
 
-// Start a new epoch and wake the threads that sleep (futex: wake, private).
+// Begin a new epoch and wake the threads that sleep (futex: wake, private).
 llvm.func internal @rammer_announce(%pool: !llvm.ptr) -> i32 {
   %one = llvm.mlir.constant(1 : i32) : i32
   %zero = llvm.mlir.constant(0 : i32) : i32
@@ -87,19 +65,16 @@ llvm.func internal @rammer_announce(%pool: !llvm.ptr) -> i32 {
   llvm.return %epoch : i32
 }
 
-// What a thread of the pool does: wait for an epoch, execute the entry function, say so, repeat.
+// What a thread of the pool does: wait for an epoch, take part in it, repeat. It sleeps while a run goes on without it.
 llvm.func internal @rammer_worker(%self: !llvm.ptr) -> !llvm.ptr {
   %zero32 = llvm.mlir.constant(0 : i32) : i32
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
   %null = llvm.mlir.zero : !llvm.ptr
   %pool = llvm.load %self : !llvm.ptr -> !llvm.ptr
-  %veu_at = llvm.getelementptr %self[$thread_veu] : (!llvm.ptr) -> !llvm.ptr, i8
-  %veu = llvm.load %veu_at : !llvm.ptr -> i64
-  %finished = llvm.getelementptr %self[$thread_finished] : (!llvm.ptr) -> !llvm.ptr, i8
+  %first_at = llvm.getelementptr %self[$thread_first] : (!llvm.ptr) -> !llvm.ptr, i8
+  %first = llvm.load %first_at : !llvm.ptr -> i64
   %stop_at = llvm.getelementptr %pool[$pool_stop] : (!llvm.ptr) -> !llvm.ptr, i8
-  %entry_at = llvm.getelementptr %pool[$pool_entry] : (!llvm.ptr) -> !llvm.ptr, i8
-  %context_at = llvm.getelementptr %pool[$pool_context] : (!llvm.ptr) -> !llvm.ptr, i8
   %spins_at = llvm.getelementptr %pool[$pool_spins] : (!llvm.ptr) -> !llvm.ptr, i8
   %spins = llvm.load %spins_at : !llvm.ptr -> i64
   %polls_at = llvm.getelementptr %pool[$pool_idle_polls] : (!llvm.ptr) -> !llvm.ptr, i8
@@ -115,26 +90,23 @@ llvm.func internal @rammer_worker(%self: !llvm.ptr) -> !llvm.ptr {
   llvm.cond_br %early, ^spin, ^late
 ^late:
   %awake = llvm.icmp "slt" %n, %polls : i64
-  llvm.cond_br %awake, ^yield, ^sleep
+  llvm.cond_br %awake, ^yield, ^sleep(%seen : i32)
 ^spin:
   llvm.call @rammer_pause() : () -> ()
   llvm.br ^idle(%seen, %next : i32, i64)
 ^yield:
-  %ignored = llvm.call @sched_yield() : () -> i32
+  llvm.call @$give_way() : () -> ()
   llvm.br ^idle(%seen, %next : i32, i64)
-^sleep:
-  llvm.call @rammer_sleep(%pool, %seen) : (!llvm.ptr, i32) -> ()
+^sleep(%known: i32):
+  llvm.call @rammer_sleep(%pool, %known) : (!llvm.ptr, i32) -> ()
   llvm.br ^idle(%seen, %zero : i32, i64)
 ^go:
   %stop = llvm.load %stop_at : !llvm.ptr -> i32
   %stopped = llvm.icmp "ne" %stop, %zero32 : i32
-  llvm.cond_br %stopped, ^end, ^execute
-^execute:
-  %entry = llvm.load %entry_at : !llvm.ptr -> !llvm.ptr
-  %context = llvm.load %context_at : !llvm.ptr -> !llvm.ptr
-  llvm.call %entry(%veu, %context) : !llvm.ptr, (i64, !llvm.ptr) -> ()
-  llvm.store %epoch, %finished atomic release {alignment = 4 : i64} : i32, !llvm.ptr
-  llvm.br ^idle(%epoch, %zero : i32, i64)
+  llvm.cond_br %stopped, ^end, ^take_part
+^take_part:
+  %all_ended = llvm.call @rammer_take_part(%pool, %first, %epoch, %polls) : (!llvm.ptr, i64, i32, i64) -> i1
+  llvm.cond_br %all_ended, ^idle(%epoch, %zero : i32, i64), ^sleep(%epoch : i32)
 ^end:
   llvm.return %null : !llvm.ptr
 }
@@ -148,8 +120,10 @@ llvm.func @$start(%pool: !llvm.ptr) -> i64 {
   %half = llvm.mlir.constant(32 : i64) : i64
   %null = llvm.mlir.zero : !llvm.ptr
   %worker = llvm.mlir.addressof @rammer_worker : !llvm.ptr
-  %count_at = llvm.getelementptr %pool[$pool_num_veus] : (!llvm.ptr) -> !llvm.ptr, i8
+  %count_at = llvm.getelementptr %pool[$pool_num_threads] : (!llvm.ptr) -> !llvm.ptr, i8
   %count = llvm.load %count_at : !llvm.ptr -> i64
+  %veus_at = llvm.getelementptr %pool[$pool_num_veus] : (!llvm.ptr) -> !llvm.ptr, i8
+  %veus = llvm.load %veus_at : !llvm.ptr -> i64
   llvm.br ^next(%one : i64)
 ^next(%v: i64):
   %more = llvm.icmp "slt" %v, %count : i64
@@ -157,8 +131,9 @@ llvm.func @$start(%pool: !llvm.ptr) -> i64 {
 ^create:
   %self = llvm.call @rammer_thread(%pool, %v) : (!llvm.ptr, i64) -> !llvm.ptr
   llvm.store %pool, %self : !llvm.ptr, !llvm.ptr
-  %veu_at = llvm.getelementptr %self[$thread_veu] : (!llvm.ptr) -> !llvm.ptr, i8
-  llvm.store %v, %veu_at : i64, !llvm.ptr
+  %first = llvm.urem %v, %veus : i64
+  %first_at = llvm.getelementptr %self[$thread_first] : (!llvm.ptr) -> !llvm.ptr, i8
+  llvm.store %first, %first_at : i64, !llvm.ptr
   %handle = llvm.getelementptr %self[$thread_handle] : (!llvm.ptr) -> !llvm.ptr, i8
   %error = llvm.call @pthread_create(%handle, %null, %worker, %self) : (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
   %failed = llvm.icmp "ne" %error, %zero32 : i32
@@ -183,48 +158,25 @@ llvm.func internal @rammer_thread(%pool: !llvm.ptr, %v: i64) -> !llvm.ptr {
   llvm.return %self : !llvm.ptr
 }
 
-// Execute an entry function on all vEUs and return when every one has finished.
-llvm.func @$launch(%pool: !llvm.ptr, %entry: !llvm.ptr, %context: !llvm.ptr, %spins: i64) {
+// Execute an entry function on all vEUs and return when every one has ended. All threads compute in the caller's mode.
+llvm.func @$launch(%pool: !llvm.ptr, %entry: !llvm.ptr, %context: !llvm.ptr) {
   %zero = llvm.mlir.constant(0 : i64) : i64
-  %one = llvm.mlir.constant(1 : i64) : i64
+  %without_end = llvm.mlir.constant(9223372036854775807 : i64) : i64
   %entry_at = llvm.getelementptr %pool[$pool_entry] : (!llvm.ptr) -> !llvm.ptr, i8
   %context_at = llvm.getelementptr %pool[$pool_context] : (!llvm.ptr) -> !llvm.ptr, i8
-  %count_at = llvm.getelementptr %pool[$pool_num_veus] : (!llvm.ptr) -> !llvm.ptr, i8
-  %count = llvm.load %count_at : !llvm.ptr -> i64
+  %mode_at = llvm.getelementptr %pool[$pool_float_mode] : (!llvm.ptr) -> !llvm.ptr, i8
+  %mode = llvm.call @rammer_float_mode() : () -> i64
   llvm.store %entry, %entry_at : !llvm.ptr, !llvm.ptr
   llvm.store %context, %context_at : !llvm.ptr, !llvm.ptr
+  llvm.store %mode, %mode_at : i64, !llvm.ptr
   %epoch = llvm.call @rammer_announce(%pool) : (!llvm.ptr) -> i32
-  llvm.call %entry(%zero, %context) : !llvm.ptr, (i64, !llvm.ptr) -> ()
-  llvm.br ^next(%one : i64)
-^next(%v: i64):
-  %more = llvm.icmp "slt" %v, %count : i64
-  llvm.cond_br %more, ^join, ^done
-^join:
-  %self = llvm.call @rammer_thread(%pool, %v) : (!llvm.ptr, i64) -> !llvm.ptr
-  %finished = llvm.getelementptr %self[$thread_finished] : (!llvm.ptr) -> !llvm.ptr, i8
-  llvm.br ^poll(%zero : i64)
-^poll(%n: i64):
-  %value = llvm.load %finished atomic acquire {alignment = 4 : i64} : !llvm.ptr -> i32
-  %equal = llvm.icmp "eq" %value, %epoch : i32
-  %following = llvm.add %v, %one : i64
-  llvm.cond_br %equal, ^next(%following : i64), ^again
-^again:
-  %early = llvm.icmp "slt" %n, %spins : i64
-  llvm.cond_br %early, ^spin, ^yield
-^spin:
-  llvm.call @rammer_pause() : () -> ()
-  %polled = llvm.add %n, %one : i64
-  llvm.br ^poll(%polled : i64)
-^yield:
-  %ignored = llvm.call @sched_yield() : () -> i32
-  llvm.br ^poll(%n : i64)
-^done:
+  %all_ended = llvm.call @rammer_take_part(%pool, %zero, %epoch, %without_end) : (!llvm.ptr, i64, i32, i64) -> i1
   llvm.return
 }
 
 // Launch again and again, with pointers that move, until the steps are done or the condition's byte is
 // zero. Returns the number of launches.
-llvm.func @$repeat(%pool: !llvm.ptr, %entry: !llvm.ptr, %context: !llvm.ptr, %spins: i64, %repetition: !llvm.ptr) -> i64 {
+llvm.func @$repeat(%pool: !llvm.ptr, %entry: !llvm.ptr, %context: !llvm.ptr, %repetition: !llvm.ptr) -> i64 {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %zero8 = llvm.mlir.constant(0 : i8) : i8
   %one = llvm.mlir.constant(1 : i64) : i64
@@ -273,7 +225,7 @@ llvm.func @$repeat(%pool: !llvm.ptr, %entry: !llvm.ptr, %context: !llvm.ptr, %sp
   %before = llvm.load %run_at : !llvm.ptr -> i64
   %run = llvm.add %before, %one : i64
   llvm.store %run, %run_at : i64, !llvm.ptr
-  llvm.call @$launch(%pool, %entry, %context, %spins) : (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64) -> ()
+  llvm.call @$launch(%pool, %entry, %context) : (!llvm.ptr, !llvm.ptr, !llvm.ptr) -> ()
   %taken = llvm.add %k, %one : i64
   llvm.cond_br %conditional, ^ask, ^step(%taken : i64)
 ^ask:
@@ -284,7 +236,7 @@ llvm.func @$repeat(%pool: !llvm.ptr, %entry: !llvm.ptr, %context: !llvm.ptr, %sp
   llvm.return %total : i64
 }
 
-// End the first `count` vEUs' threads and wait until they have ended.
+// End the first `count` threads and wait until they have ended.
 llvm.func @$stop(%pool: !llvm.ptr, %count: i64) {
   %one32 = llvm.mlir.constant(1 : i32) : i32
   %one = llvm.mlir.constant(1 : i64) : i64

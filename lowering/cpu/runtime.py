@@ -1,17 +1,17 @@
-"""The CPU runtime: ``runtime.mlir`` with the symbols and numbers of the native interface."""
+"""The CPU runtime: functions in the LLVM dialect, as text with names of the native interface."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from string import Template
 
-from rammer_mlir.bindings import ir, llvm
+from rammer_mlir.bindings import ir
 from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.llvm.templates import layout_names
-from rammer_mlir.passes.ir.entry import symbol_name
 from rammer_mlir.programs.native_interface import (
     BEGIN_EXCLUSIVE,
     END_EXCLUSIVE,
+    EPOCH_BITS,
     LAUNCH,
     MOVE,
     POOL,
@@ -20,25 +20,25 @@ from rammer_mlir.programs.native_interface import (
     START,
     STOP,
     THREAD,
+    VEU,
     ContextWord,
 )
 
-NANOSECONDS, WAIT, PAUSE = "rammer_nanoseconds", "rammer_wait", "rammer_pause"
-"""Functions of the runtime that dispatch code calls, and the one that spinning threads call."""
+NANOSECONDS, WAIT, YIELD = "rammer_nanoseconds", "rammer_wait", "rammer_yield"
+"""Functions of the runtime that generated code calls."""
 
-SLEEPING_WAIT = "rammer_wait_or_sleep"
-"""What dispatch code of programs with exclusive rTasks calls instead of ``WAIT``."""
+_YIELD_OR_SLEEP = "rammer_yield_or_sleep"
+"""How threads of a program with exclusive rTasks give way, in place of ``YIELD``."""
 
-_TEXT = Path(__file__).with_name("runtime.mlir")
+_FOLDER = Path(__file__).parent
 
-_EXCLUSIVE_TEXT = Path(__file__).with_name("exclusive.mlir")
+_TEXTS = ("runtime.mlir", "veus.mlir", "processor_{architecture}.mlir")
+
+_EXCLUSIVE_TEXT = "exclusive.mlir"
 """Functions of programs with exclusive rTasks."""
 
 _FUTEX_SYSCALL = {"x86_64": 202, "aarch64": 98}
 """Number of Linux' futex call."""
-
-_PAUSE_HINT = {"x86_64": "llvm.x86.sse2.pause"}
-"""Intrinsic that tells the processor that a thread spins."""
 
 
 def runtime_module(architecture: str, *, has_exclusive: bool = False) -> ir.Module:
@@ -56,13 +56,15 @@ def runtime_module(architecture: str, *, has_exclusive: bool = False) -> ir.Modu
             f"processor '{architecture}': expected one of {', '.join(_FUTEX_SYSCALL)}; compile for "
             "one of these"
         )
-    texts = (_TEXT, _EXCLUSIVE_TEXT) if has_exclusive else (_TEXT,)
-    template = Template("".join(text.read_text() for text in texts))
+    names = (*_TEXTS, _EXCLUSIVE_TEXT) if has_exclusive else _TEXTS
+    files = [_FOLDER / name.format(architecture=architecture) for name in names]
+    template = Template("\n".join(file.read_text() for file in files))
     # Raises KeyError if the text has a name that is not defined here.
-    module = ir.Module.parse(template.substitute(_definitions(architecture)))
-    if architecture in _PAUSE_HINT:
-        _insert_hint(module, _PAUSE_HINT[architecture])
-    return module
+    return ir.Module.parse(
+        template.substitute(
+            _definitions(architecture), give_way=_YIELD_OR_SLEEP if has_exclusive else YIELD
+        )
+    )
 
 
 def _definitions(architecture: str) -> dict[str, str | int]:
@@ -72,18 +74,15 @@ def _definitions(architecture: str) -> dict[str, str | int]:
         "launch": LAUNCH,
         "stop": STOP,
         "repeat": REPEAT,
-        "wait_or_sleep": SLEEPING_WAIT,
+        "yield_or_sleep": _YIELD_OR_SLEEP,
         "begin_exclusive": BEGIN_EXCLUSIVE,
         "end_exclusive": END_EXCLUSIVE,
         "context_pointers": 8 * ContextWord.POINTERS,
         "context_run": 8 * ContextWord.RUN,
+        "held": 1 << EPOCH_BITS,
         "futex_syscall": _FUTEX_SYSCALL[architecture],
     }
-    layouts = {"pool": POOL, "thread": THREAD, "repetition": REPETITION, "move": MOVE}
+    layouts = {
+        "pool": POOL, "thread": THREAD, "veu": VEU, "repetition": REPETITION, "move": MOVE
+    }  # fmt: skip
     return found | layout_names(layouts)
-
-
-def _insert_hint(module: ir.Module, intrinsic: str) -> None:
-    (pause,) = (op for op in module.body.operations if symbol_name(op) == PAUSE)
-    with ir.InsertionPoint.at_block_terminator(pause.regions[0].blocks[0]):
-        llvm.CallIntrinsicOp(None, intrinsic, [], [], [])

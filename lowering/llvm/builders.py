@@ -21,6 +21,11 @@ def i32() -> ir.Type:
     return ir.IntegerType.get_signless(32)
 
 
+def i1() -> ir.Type:
+    """Return the type of truth values."""
+    return ir.IntegerType.get_signless(1)
+
+
 def pointer() -> ir.Type:
     """Return the type of pointers of the default address space."""
     return llvm.PointerType.get()
@@ -45,6 +50,11 @@ def add(left: ir.Value, right: Number) -> ir.Value:
 def multiply(left: ir.Value, right: Number) -> ir.Value:
     """Multiply two numbers."""
     return llvm.MulOp(left, as_value(right), None).result
+
+
+def select(condition: ir.Value, then: ir.Value, otherwise: ir.Value) -> ir.Value:
+    """Return one of two values."""
+    return llvm.SelectOp(condition, then, otherwise).result
 
 
 def is_less(left: ir.Value, right: ir.Value) -> ir.Value:
@@ -136,8 +146,8 @@ def switch(value: ir.Value, cases: list[ir.Block], default: ir.Block) -> None:
     llvm.SwitchOp(value, [], [], [0] * len(cases), default, cases, case_values=values)
 
 
-def define(name: str, *arguments: ir.Type) -> ir.Block:
-    """Define a function without a result; return its first block."""
-    kind = llvm.FunctionType.get(ir.Type.parse("!llvm.void"), list(arguments))
+def define(name: str, *arguments: ir.Type, result: ir.Type | None = None) -> ir.Block:
+    """Define a function, without a result unless a type is given; return its first block."""
+    kind = llvm.FunctionType.get(result or ir.Type.parse("!llvm.void"), list(arguments))
     function = llvm.LLVMFuncOp(name, ir.TypeAttr.get(kind))
     return function.operation.regions[0].blocks.append(*arguments)

@@ -26,7 +26,7 @@ from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.signature import Signature, TensorSpec
 from rammer_mlir.runtime.context import Context
 from rammer_mlir.runtime.executable import Executable
-from rammer_mlir.runtime.pool import NativeCode, ThreadPool, native_code
+from rammer_mlir.runtime.pool import SPINS, NativeCode, ThreadPool, native_code
 
 SAMPLES = 200
 BATCH = 50
@@ -87,8 +87,8 @@ def measure_launch(num_veus: int, samples: int = SAMPLES) -> LaunchTime:
     image, code, object_file = empty_program(num_veus)
     inputs, outputs = ([np.zeros(1, np.float32)] for _ in range(2))
     feeds = {"x": inputs[0]}
-    pool = ThreadPool(code, num_veus)
-    context = Context(image, pool.spins)
+    context = Context(image, SPINS)
+    pool = ThreadPool(code, num_veus, context)
     context.bind(inputs, outputs)
     clock = time.thread_time if num_veus == 1 else time.perf_counter
     native = _median(lambda: pool.launch(code.entry, context.address), samples, clock)

@@ -23,7 +23,7 @@ from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.runtime.context import Context
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.feeds import check_inputs, check_outputs
-from rammer_mlir.runtime.pool import ThreadPool, native_code
+from rammer_mlir.runtime.pool import SPINS, ThreadPool, native_code
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.timeline.predicted import predicted_timeline
@@ -123,8 +123,8 @@ def _bound_run(compilation: Compilation, feeds: Feeds) -> Generator[Callable[[],
     outputs = check_outputs(code.image.signature, {}, inputs)
     library = load_object(code.binary)
     native = native_code(library.address, library)
-    pool = ThreadPool(native, code.image.launch.busy_veus)
-    context = Context(code.image, pool.spins)
+    context = Context(code.image, SPINS)
+    pool = ThreadPool(native, code.image.launch.busy_veus, context)
 
     def run() -> None:
         context.bind(inputs, outputs)

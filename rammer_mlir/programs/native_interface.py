@@ -16,8 +16,12 @@ from rammer_mlir.programs.records import Base
 CACHE_LINE = 64
 """Bytes of a CPU's cache line. What different threads write begins on different lines."""
 
-ENTRY, TRACED_ENTRY = "rammer_veu", "rammer_veu_traced"
-"""CPU: functions ``(vEU, context)`` that execute one vEU's share of a run."""
+ENTRY, TRACED_ENTRY = "rammer_run_veu", "rammer_run_veu_traced"
+"""CPU: functions ``(vEU, context, state) -> i1`` that execute one vEU's share of a run.
+
+They begin at the position in the vEU's state (``VEU``), and return 1 at the end of the vEU's
+records, or 0 at a barrier that is not met for a while: then the state says where that is.
+"""
 
 START, LAUNCH, STOP = "rammer_start", "rammer_launch", "rammer_stop"
 REPEAT = "rammer_repeat"
@@ -25,9 +29,9 @@ REPEAT = "rammer_repeat"
 launch an entry function again and again.
 
 ``start(pool) -> i64`` returns 0, or the error of ``pthread_create`` in the low half and the number
-of threads made so far in the high half; ``launch(pool, entry, context, spins)`` returns when every
-vEU has finished; ``stop(pool, count)`` ends the threads of the first ``count`` vEUs;
-``repeat(pool, entry, context, spins, repetition) -> i64`` returns how often it launched.
+of threads made so far in the high half; ``launch(pool, entry, context)`` returns when every vEU has
+ended; ``stop(pool, count)`` ends the first ``count`` threads but the caller's;
+``repeat(pool, entry, context, repetition) -> i64`` returns how often it launched.
 """
 
 STATUS = "rammer_status"
@@ -111,36 +115,55 @@ POOL = _layout(
         "stop": (CACHE_LINE, "<i4"),
         "entry": (2 * CACHE_LINE, "<u8"),
         "context": (2 * CACHE_LINE + 8, "<u8"),
+        "float_mode": (2 * CACHE_LINE + 16, "<u8"),
         "sleepers": (3 * CACHE_LINE, "<i4"),
         "num_veus": (4 * CACHE_LINE, "<i8"),
-        "spins": (4 * CACHE_LINE + 8, "<i8"),
-        "idle_polls": (4 * CACHE_LINE + 16, "<i8"),
+        "num_threads": (4 * CACHE_LINE + 8, "<i8"),
+        "veus": (4 * CACHE_LINE + 16, "<u8"),
+        "spins": (4 * CACHE_LINE + 24, "<i8"),
+        "patience": (4 * CACHE_LINE + 32, "<i8"),
+        "idle_polls": (4 * CACHE_LINE + 40, "<i8"),
     },
 )
 """CPU: the head of a pool's memory, which the host zeroes and aligns to cache lines.
 
 - ``epoch`` grows by one with every launch; idle threads sleep on it.
 - ``stop`` is not zero when the threads shall end.
-- ``entry`` and ``context``: the launched entry function and its context.
+- ``entry`` and ``context``: the launched entry function and its context; ``float_mode``: the
+  processor's word that says how the launching thread rounds.
 - ``sleepers``: threads that sleep on the epoch.
-- ``num_veus``, ``spins`` and ``idle_polls`` are the host's: the number of vEUs, how often an idle
-  thread polls before it gives way between two polls, and how often before it sleeps.
+- The rest is the host's: ``num_veus`` and the address of their states, ``num_threads`` with the
+  caller's, how often a thread polls before it gives way between two polls (``spins``) and before it
+  sleeps (``idle_polls``), and how often it finds another thread's vEU ready before it takes it
+  (``patience``).
 """
 
-THREAD = _layout(
+THREAD = _layout(CACHE_LINE, {"pool": (0, "<u8"), "first": (8, "<i8"), "handle": (16, "<u8")})
+"""CPU: the part of a pool's memory that belongs to a thread; one for each follows the head.
+
+``first`` is the vEU that the thread takes first, and ``handle`` the ``pthread_t``. The first thread
+is the caller's, and its part stays zero.
+"""
+
+VEU = _layout(
     CACHE_LINE,
     {
-        "pool": (0, "<u8"),
-        "veu": (8, "<i8"),
-        "handle": (16, "<u8"),
-        "finished": (32, "<i4"),
+        "owner": (0, "<u8"),
+        "position": (8, "<i8"),
+        "awaited": (16, "<u8"),
+        "target": (24, "<i8"),
     },
 )
-"""CPU: the part of a pool's memory that belongs to a vEU's thread; one for each follows the head.
+"""CPU: the state of a vEU between two threads that run it; one for each follows the threads' parts.
 
-``handle`` is the ``pthread_t`` and ``finished`` the epoch that the thread has finished. The thread
-of vEU 0 is the caller's, and its part stays zero.
+- ``owner``: the last epoch that the vEU has ended, and 1 above ``EPOCH_BITS`` while a thread holds
+  the vEU. Only the holder writes the rest.
+- ``position``: where the vEU goes on, 0 at its first record.
+- ``awaited`` and ``target``: the step counter that it waits for, or null, and the value that it
+  waits for there.
 """
+
+EPOCH_BITS = 32
 
 REPETITION = _layout(
     4 * 8,

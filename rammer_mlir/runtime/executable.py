@@ -23,7 +23,7 @@ from rammer_mlir.runtime.context import Context
 from rammer_mlir.runtime.external import check_status, open_modules, warn_of_fallback
 from rammer_mlir.runtime.feeds import check_inputs, check_outputs
 from rammer_mlir.runtime.pinning import caller_on, check_cores, pin_threads
-from rammer_mlir.runtime.pool import NativeCode, ThreadPool
+from rammer_mlir.runtime.pool import SPINS, NativeCode, ThreadPool
 from rammer_mlir.runtime.recorder import Recorder
 from rammer_mlir.runtime.repetition import Moving, described
 from rammer_mlir.support.aligned import address_of
@@ -250,10 +250,11 @@ class Executable(CompiledModel):
         if self._code is None:
             raise TargetError("the executable is closed: compile or load it again")
         if self._pool is None or self._context is None:
-            self._pool = ThreadPool(self._code, self._image.launch.busy_veus)
+            context = Context(self._image, SPINS)
+            self._pool = ThreadPool(self._code, self._image.launch.busy_veus, context)
             if self._cores is not None:
                 self._bind(self._pool)
-            self._context = Context(self._image, self._pool.spins)
+            self._context = context
         if self._image.entries and self._modules is None:
             try:
                 self._modules = open_modules(self._image, self._code.modules)

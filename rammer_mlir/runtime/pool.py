@@ -1,4 +1,4 @@
-"""Calling native code: a pool of persistent threads, one per vEU but the caller's."""
+"""Calling native code: a pool of persistent threads, with the caller's as the first one."""
 
 from __future__ import annotations
 
@@ -25,14 +25,21 @@ from rammer_mlir.programs.native_interface import (
     STOP,
     THREAD,
     TRACED_ENTRY,
+    VEU,
 )
 from rammer_mlir.support.aligned import address_of, aligned_bytes
 
-_SPINS = 16
-"""How often a waiting vEU polls before it gives way between two polls: about a microsecond.
+SPINS = 16
+"""How often a waiting thread polls before it gives way between two polls: about a microsecond.
 
 More gains little on idle cores, where giving way is a short system call, and costs a lot where
-vEUs or other processes share cores: whoever is waited for needs the core.
+threads or other processes share cores: whoever is waited for needs the core.
+"""
+
+_PATIENCE = 32
+"""How often a thread finds another thread's vEU ready before it takes it: some microseconds.
+
+A thread that comes back to its vEU between two polls finds what it has in the caches.
 """
 
 _IDLE_POLLS = 200
@@ -51,9 +58,9 @@ class NativeCode:
     """
 
     start: Callable[[int], int]
-    launch: Callable[[int, int, int, int], None]
+    launch: Callable[[int, int, int], None]
     stop: Callable[[int, int], None]
-    repeat: Callable[[int, int, int, int, int], int]
+    repeat: Callable[[int, int, int, int], int]
     entry: int
     traced_entry: int
     owner: object
@@ -66,9 +73,9 @@ def native_code(address_of: AddressOf, owner: object, image: CpuImage | None = N
     pointer, word = ctypes.c_void_p, ctypes.c_int64
     return NativeCode(
         start=ctypes.CFUNCTYPE(word, pointer)(address_of(START)),
-        launch=ctypes.CFUNCTYPE(None, pointer, pointer, pointer, word)(address_of(LAUNCH)),
+        launch=ctypes.CFUNCTYPE(None, pointer, pointer, pointer)(address_of(LAUNCH)),
         stop=ctypes.CFUNCTYPE(None, pointer, word)(address_of(STOP)),
-        repeat=ctypes.CFUNCTYPE(word, pointer, pointer, pointer, word, pointer)(address_of(REPEAT)),
+        repeat=ctypes.CFUNCTYPE(word, pointer, pointer, pointer, pointer)(address_of(REPEAT)),
         entry=address_of(ENTRY),
         traced_entry=address_of(TRACED_ENTRY),
         owner=owner,
@@ -78,51 +85,63 @@ def native_code(address_of: AddressOf, owner: object, image: CpuImage | None = N
 
 
 class ThreadPool:
-    """Threads that execute a program's vEUs; idle ones sleep.
+    """Threads that execute a program's vEUs, each whichever can go on; idle ones sleep.
 
     A pool belongs to the process that created it: after a fork, the child creates its own.
     """
 
-    def __init__(self, code: NativeCode, num_veus: int) -> None:
-        """Create ``num_veus - 1`` threads.
+    def __init__(
+        self, code: NativeCode, num_veus: int, keeps: object, num_threads: int | None = None
+    ) -> None:
+        """Create the threads but the caller's.
+
+        Args:
+            code: functions of the program.
+            num_veus: vEUs that each launch executes.
+            keeps: memory that launches use. It stays until the threads have ended: one that is late
+                for a run looks there for vEUs that can go on.
+            num_threads: with the caller's; by default as many as vEUs.
 
         Raises:
             TargetError: if the system refuses to create them.
         """
-        self._memory = aligned_bytes(POOL.itemsize + THREAD.itemsize * num_veus)
+        num_threads = num_veus if num_threads is None else num_threads
+        first_state = POOL.itemsize + THREAD.itemsize * num_threads
+        self._memory = aligned_bytes(first_state + VEU.itemsize * num_veus)
         self._address = address_of(self._memory)
         self._code = code
-        self.spins = _SPINS
         head = self._memory[: POOL.itemsize].view(POOL)
-        head["num_veus"], head["spins"], head["idle_polls"] = num_veus, _SPINS, _IDLE_POLLS
+        head["num_veus"], head["num_threads"] = num_veus, num_threads
+        head["veus"] = self._address + first_state
+        head["spins"], head["patience"], head["idle_polls"] = SPINS, _PATIENCE, _IDLE_POLLS
         self._launching = threading.Lock()
         # Before the threads begin: an interrupt between the two must not free their memory.
         self._finalizer = weakref.finalize(
-            self, _stop, code, self._memory, os.getpid(), self._launching
+            self, _stop, code, self._memory, keeps, os.getpid(), self._launching
         )
         result = code.start(self._address)
         if result:
             self._finalizer.detach()
             code.stop(self._address, result >> 32)
             raise TargetError(
-                f"cannot create {num_veus - 1} threads: the system made {(result >> 32) - 1} "
+                f"cannot create {num_threads - 1} threads: the system made {(result >> 32) - 1} "
                 f"({os.strerror(result & 0xFFFFFFFF)}); use fewer vEUs"
             )
 
     @property
     def handles(self) -> list[int]:
-        """The ``pthread_t`` of each thread: those of all vEUs but the first."""
+        """The ``pthread_t`` of each thread but the caller's."""
         return _threads(self._memory)["handle"][1:].tolist()
 
     def launch(self, entry: int, context: int) -> None:
-        """Execute an entry function on every vEU; the caller's thread is vEU 0."""
+        """Execute an entry function on every vEU; the caller's thread begins with vEU 0."""
         with self._launching:
-            self._code.launch(self._address, entry, context, self.spins)
+            self._code.launch(self._address, entry, context)
 
     def repeat(self, entry: int, context: int, repetition: int) -> int:
         """Execute an entry function on every vEU again and again; return how often."""
         with self._launching:
-            return self._code.repeat(self._address, entry, context, self.spins, repetition)
+            return self._code.repeat(self._address, entry, context, repetition)
 
     def close(self) -> None:
         """End the threads."""
@@ -130,7 +149,11 @@ class ThreadPool:
 
 
 def _stop(
-    code: NativeCode, memory: NDArray[np.uint8], process: int, launching: threading.Lock
+    code: NativeCode,
+    memory: NDArray[np.uint8],
+    _keeps: object,
+    process: int,
+    launching: threading.Lock,
 ) -> None:
     """End a pool's threads, unless they are another process's or still at work.
 
@@ -144,4 +167,5 @@ def _stop(
 
 def _threads(memory: NDArray[np.uint8]) -> NDArray[np.void]:
     """Return the threads' parts of a pool's memory."""
-    return memory[POOL.itemsize :].view(THREAD)
+    end = POOL.itemsize + THREAD.itemsize * int(memory[: POOL.itemsize].view(POOL)["num_threads"][0])
+    return memory[POOL.itemsize : end].view(THREAD)

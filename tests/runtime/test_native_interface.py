@@ -33,10 +33,11 @@ from rammer_mlir.programs.native_interface import (
     POOL,
     REPETITION,
     THREAD,
+    VEU,
     ContextWord,
 )
 from rammer_mlir.runtime.context import Context
-from rammer_mlir.runtime.pool import NativeCode, ThreadPool, native_code
+from rammer_mlir.runtime.pool import SPINS, NativeCode, ThreadPool, native_code
 
 RING = Ring(num_veus=3)
 
@@ -76,6 +77,8 @@ def accesses(scope: ir.Operation) -> Iterator[tuple[Any, int, int]]:
     for operation in walk(scope):
         if operation.name in ("llvm.load", "llvm.atomicrmw"):
             address, kind = operation.operands[0], operation.results[0].type
+        elif operation.name == "llvm.cmpxchg":
+            address, kind = operation.operands[0], operation.operands[1].type
         elif operation.name == "llvm.store":
             address, kind = operation.operands[1], operation.operands[0].type
         else:
@@ -105,31 +108,59 @@ def test_code_reads_the_words_of_the_context() -> None:
         context = entry.regions[0].blocks[0].arguments[1]
         found = {(offset, size) for base, offset, size in accesses(entry) if base == context}
         assert found == expected
+        state = entry.regions[0].blocks[0].arguments[2]
+        position = (8, 8)
+        assert {tuple(at) for base, *at in accesses(entry) if base == state} == {position}
+
+
+POINTERS = {
+    **dict.fromkeys((interface.START, interface.LAUNCH, interface.STOP), {0: "pool"}),
+    **dict.fromkeys(("rammer_sleep", "rammer_announce", "rammer_take_part"), {0: "pool"}),
+    **dict.fromkeys(("rammer_try", "rammer_veu_state"), {0: "pool"}),
+    "rammer_worker": {0: "thread"},
+    "rammer_is_ready": {0: "veu"},
+    "rammer_wait": {3: "veu"},
+}
+"""Structures that functions of the runtime get the addresses of, by the argument's number."""
+
+RETURNED = {"rammer_thread": "thread", "rammer_veu_state": "veu"}
+"""Structures that functions of the runtime return the addresses of."""
+
+
+def structure_of(name: str, base: ir.Value) -> str | None:
+    """Return which structure a function of the runtime has the address of, if it is one."""
+    owner = base.owner
+    if isinstance(owner, ir.Block):
+        return POINTERS[name].get(ir.BlockArgument(base).arg_number)
+    if owner.operation.name == "llvm.call" and "callee" in owner.operation.attributes:
+        return RETURNED.get(ir.FlatSymbolRefAttr(owner.operation.attributes["callee"]).value)
+    return "pool" if name == "rammer_worker" else None
 
 
 def test_code_reads_the_fields_of_the_pool() -> None:
-    """Offsets and sizes of all accesses are those of the two structures, and none is missing."""
-    found: dict[str, set[tuple[int, int]]] = {"pool": set(), "thread": set()}
+    """Offsets and sizes of all accesses are those of the structures, and none is missing."""
+    found: dict[str, set[tuple[int, int]]] = {"pool": set(), "thread": set(), "veu": set()}
     with ir.Context(), ir.Location.unknown():
         module = runtime.runtime_module("x86_64")
-        names = (interface.START, interface.LAUNCH, interface.STOP)
-        for name in (*names, "rammer_sleep", "rammer_announce", "rammer_worker"):
+        for name in POINTERS:
             for base, offset, size in accesses(function(module, name)):
-                owner = base.owner
-                is_argument = isinstance(owner, ir.Block)
-                from_call = not is_argument and owner.operation.name == "llvm.call"
-                is_thread = from_call or (is_argument and name == "rammer_worker")
-                found["thread" if is_thread else "pool"].add((offset, size))
-    assert found == {"pool": fields(POOL), "thread": fields(THREAD)}
+                structure = structure_of(name, base)
+                if structure is not None:
+                    found[structure].add((offset, size))
+    assert found == {"pool": fields(POOL), "thread": fields(THREAD), "veu": fields(VEU)}
 
 
-def test_the_text_of_the_runtime_has_no_name_too_few_or_too_many() -> None:
-    text = Path(runtime.__file__).with_suffix(".mlir").read_text()
-    layouts = {"pool": POOL, "thread": THREAD, "repetition": REPETITION, "move": MOVE}
+@pytest.mark.parametrize("architecture", ["x86_64", "aarch64"])
+def test_the_text_of_the_runtime_has_no_name_too_few_or_too_many(architecture: str) -> None:
+    folder = Path(runtime.__file__).parent
+    files = [folder / name for name in ("runtime.mlir", "veus.mlir", f"processor_{architecture}.mlir")]
+    text = "".join(file.read_text() for file in files)
+    layouts = {"pool": POOL, "thread": THREAD, "veu": VEU, "repetition": REPETITION, "move": MOVE}
     offsets = {f"{name}_{field}" for name, kind in layouts.items() for field in kind.names or ()}
-    first = {"pool_epoch", "thread_pool"}  # at offset 0, which needs no name
-    others = {"start", "launch", "stop", "repeat", "futex_syscall"}
-    others |= {"pool_bytes", "thread_bytes", "move_bytes", "context_pointers", "context_run"}
+    first = {"pool_epoch", "thread_pool", "veu_owner"}  # at offset 0, which needs no name
+    others = {"start", "launch", "stop", "repeat", "give_way", "held", "futex_syscall"}
+    others |= {"pool_bytes", "thread_bytes", "veu_bytes", "move_bytes"}
+    others |= {"context_pointers", "context_run"}
     assert set(Template(text).get_identifiers()) == (offsets - first) | others
 
 
@@ -144,20 +175,24 @@ def ring() -> tuple[CpuImage, NativeCode]:
 
 def test_threads_write_what_the_host_reads(ring: tuple[CpuImage, NativeCode]) -> None:
     image, code = ring
-    pool = ThreadPool(code, 3)
-    context = Context(image, pool.spins)
+    context = Context(image, SPINS)
+    pool = ThreadPool(code, 3, context)
     x = RING.input()
     y = np.full_like(x, np.nan)
     for _ in range(2):
         context.bind([x], [y])
         pool.launch(code.entry, context.address)
     memory: np.ndarray[Any, np.dtype[np.uint8]] = vars(pool)["_memory"]
-    head, threads = memory[: POOL.itemsize].view(POOL)[0], memory[POOL.itemsize :].view(THREAD)
+    states = POOL.itemsize + 3 * THREAD.itemsize
+    head = memory[: POOL.itemsize].view(POOL)[0]
+    threads, veus = memory[POOL.itemsize : states].view(THREAD), memory[states:].view(VEU)
     assert (head["epoch"], head["num_veus"], head["stop"]) == (2, 3, 0)
+    assert head["veus"] == memory.ctypes.data + states
     assert (head["entry"], head["context"]) == (code.entry, context.address)
-    assert threads["veu"].tolist() == [0, 1, 2]
+    assert threads["first"].tolist() == [0, 1, 2]
     assert threads["pool"][1:].tolist() == [memory.ctypes.data] * 2
-    assert threads["finished"][1:].tolist() == [2, 2]
+    assert veus["owner"].tolist() == [2, 2, 2]
+    assert not veus["position"].any() and not veus["awaited"].any()
     assert threads["handle"][1:].tolist() == pool.handles
     assert np.array_equal(y, RING.expected(x))
     pool.close()

@@ -1,0 +1,197 @@
+// Virtual vEUs: any thread of a pool runs any vEU, from one barrier that is not met to the next (docs/program.md).
+//
+// A vEU's owner word has in its low half the last epoch that the vEU has ended, and in its high half 1 while a thread
+// holds the vEU. In epoch e, `free` is e - 1 and `ended` is e. A thread that is late for an epoch finds other values,
+// so that it can take nothing any more.
+
+// The state of vEU v.
+llvm.func internal @rammer_veu_state(%pool: !llvm.ptr, %v: i64) -> !llvm.ptr {
+  %bytes = llvm.mlir.constant($veu_bytes : i64) : i64
+  %states_at = llvm.getelementptr %pool[$pool_veus] : (!llvm.ptr) -> !llvm.ptr, i8
+  %states = llvm.load %states_at : !llvm.ptr -> !llvm.ptr
+  %offset = llvm.mul %v, %bytes : i64
+  %state = llvm.getelementptr %states[%offset] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+  llvm.return %state : !llvm.ptr
+}
+
+// Wait until the counter is at least the target: poll `spins` times, then leave the vEU. Returns whether it is.
+// The two stores are for threads that look for a vEU; the host's memory is the only place that they point to.
+llvm.func internal @rammer_wait(%counter: !llvm.ptr, %target: i64, %spins: i64, %state: !llvm.ptr) -> i1 {
+  %zero = llvm.mlir.constant(0 : i64) : i64
+  %one = llvm.mlir.constant(1 : i64) : i64
+  %true = llvm.mlir.constant(true) : i1
+  %false = llvm.mlir.constant(false) : i1
+  llvm.br ^poll(%zero : i64)
+^poll(%n: i64):
+  %value = llvm.load %counter atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
+  %reached = llvm.icmp "sge" %value, %target : i64
+  llvm.cond_br %reached, ^done, ^again
+^again:
+  %early = llvm.icmp "slt" %n, %spins : i64
+  llvm.cond_br %early, ^spin, ^leave
+^spin:
+  llvm.call @rammer_pause() : () -> ()
+  %next = llvm.add %n, %one : i64
+  llvm.br ^poll(%next : i64)
+^leave:
+  %awaited_at = llvm.getelementptr %state[$veu_awaited] : (!llvm.ptr) -> !llvm.ptr, i8
+  %target_at = llvm.getelementptr %state[$veu_target] : (!llvm.ptr) -> !llvm.ptr, i8
+  llvm.store %counter, %awaited_at atomic monotonic {alignment = 8 : i64} : !llvm.ptr, !llvm.ptr
+  llvm.store %target, %target_at atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.return %false : i1
+^done:
+  llvm.return %true : i1
+}
+
+// Whether nobody holds a vEU and its next record can go on. Only a hint: the vEU may change meanwhile, even between
+// the loads, and whoever takes it looks again.
+llvm.func internal @rammer_is_ready(%state: !llvm.ptr, %free: i64) -> i1 {
+  %null = llvm.mlir.zero : !llvm.ptr
+  %true = llvm.mlir.constant(true) : i1
+  %false = llvm.mlir.constant(false) : i1
+  %owner = llvm.load %state atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %is_free = llvm.icmp "eq" %owner, %free : i64
+  llvm.cond_br %is_free, ^free, ^no
+^free:
+  %awaited_at = llvm.getelementptr %state[$veu_awaited] : (!llvm.ptr) -> !llvm.ptr, i8
+  %target_at = llvm.getelementptr %state[$veu_target] : (!llvm.ptr) -> !llvm.ptr, i8
+  %awaited = llvm.load %awaited_at atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> !llvm.ptr
+  %target = llvm.load %target_at atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %waits = llvm.icmp "ne" %awaited, %null : !llvm.ptr
+  llvm.cond_br %waits, ^compare, ^yes
+^compare:
+  %value = llvm.load %awaited atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %reached = llvm.icmp "sge" %value, %target : i64
+  llvm.return %reached : i1
+^yes:
+  llvm.return %true : i1
+^no:
+  llvm.return %false : i1
+}
+
+// Take a vEU if it is free, run it as far as its barriers allow, and give it back. Returns whether it was taken.
+// Entry function and context are read by the holder of a vEU that has not ended: the next launch cannot have begun.
+llvm.func internal @rammer_try(%pool: !llvm.ptr, %v: i64, %free: i64, %ended: i64) -> i1 {
+  %held_bit = llvm.mlir.constant($held : i64) : i64
+  %zero = llvm.mlir.constant(0 : i64) : i64
+  %null = llvm.mlir.zero : !llvm.ptr
+  %true = llvm.mlir.constant(true) : i1
+  %false = llvm.mlir.constant(false) : i1
+  %state = llvm.call @rammer_veu_state(%pool, %v) : (!llvm.ptr, i64) -> !llvm.ptr
+  %held = llvm.or %free, %held_bit : i64
+  %found = llvm.cmpxchg %state, %free, %held acquire monotonic {alignment = 8 : i64} : !llvm.ptr, i64
+  %taken = llvm.extractvalue %found[1] : !llvm.struct<(i64, i1)>
+  llvm.cond_br %taken, ^run, ^lost
+^run:
+  %entry_at = llvm.getelementptr %pool[$pool_entry] : (!llvm.ptr) -> !llvm.ptr, i8
+  %context_at = llvm.getelementptr %pool[$pool_context] : (!llvm.ptr) -> !llvm.ptr, i8
+  %mode_at = llvm.getelementptr %pool[$pool_float_mode] : (!llvm.ptr) -> !llvm.ptr, i8
+  %entry = llvm.load %entry_at : !llvm.ptr -> !llvm.ptr
+  %context = llvm.load %context_at : !llvm.ptr -> !llvm.ptr
+  %mode = llvm.load %mode_at : !llvm.ptr -> i64
+  llvm.call @rammer_set_float_mode(%mode) : (i64) -> ()
+  %has_ended = llvm.call %entry(%v, %context, %state) : !llvm.ptr, (i64, !llvm.ptr, !llvm.ptr) -> i1
+  llvm.cond_br %has_ended, ^end, ^leave
+// The next epoch begins with the vEU's first record, which may await something or not.
+^end:
+  %position_at = llvm.getelementptr %state[$veu_position] : (!llvm.ptr) -> !llvm.ptr, i8
+  %awaited_at = llvm.getelementptr %state[$veu_awaited] : (!llvm.ptr) -> !llvm.ptr, i8
+  llvm.store %zero, %position_at : i64, !llvm.ptr
+  llvm.store %null, %awaited_at atomic monotonic {alignment = 8 : i64} : !llvm.ptr, !llvm.ptr
+  llvm.store %ended, %state atomic release {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.return %true : i1
+^leave:
+  llvm.store %free, %state atomic release {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.return %true : i1
+^lost:
+  llvm.return %false : i1
+}
+
+// Run vEUs until all have ended an epoch, beginning with one's own. Returns whether they have: a thread that has found
+// every vEU ended or held for `polls` polls goes without, as their holders do the rest. Own is the vEU that the thread
+// ran last. Another one is taken only when it was found ready `patience` times, so that a thread that comes to its own
+// from a few polls ago gets it.
+llvm.func internal @rammer_take_part(%pool: !llvm.ptr, %first: i64, %epoch: i32, %polls: i64) -> i1 {
+  %zero = llvm.mlir.constant(0 : i64) : i64
+  %one = llvm.mlir.constant(1 : i64) : i64
+  %none = llvm.mlir.constant(-1 : i64) : i64
+  %one32 = llvm.mlir.constant(1 : i32) : i32
+  %true = llvm.mlir.constant(true) : i1
+  %false = llvm.mlir.constant(false) : i1
+  %count_at = llvm.getelementptr %pool[$pool_num_veus] : (!llvm.ptr) -> !llvm.ptr, i8
+  %threads_at = llvm.getelementptr %pool[$pool_num_threads] : (!llvm.ptr) -> !llvm.ptr, i8
+  %spins_at = llvm.getelementptr %pool[$pool_spins] : (!llvm.ptr) -> !llvm.ptr, i8
+  %patience_at = llvm.getelementptr %pool[$pool_patience] : (!llvm.ptr) -> !llvm.ptr, i8
+  %count = llvm.load %count_at : !llvm.ptr -> i64
+  %threads = llvm.load %threads_at : !llvm.ptr -> i64
+  %spins = llvm.load %spins_at : !llvm.ptr -> i64
+  %patience = llvm.load %patience_at : !llvm.ptr -> i64
+  %epoch_before = llvm.sub %epoch, %one32 : i32
+  %free = llvm.zext %epoch_before : i32 to i64
+  %ended = llvm.zext %epoch : i32 to i64
+  llvm.br ^own(%first, %zero, %none, %zero : i64, i64, i64, i64)
+// n counts polls since the thread ran a vEU; `candidate` was found ready `times` times.
+^own(%mine: i64, %n: i64, %candidate: i64, %times: i64):
+  %state = llvm.call @rammer_veu_state(%pool, %mine) : (!llvm.ptr, i64) -> !llvm.ptr
+  %ready = llvm.call @rammer_is_ready(%state, %free) : (!llvm.ptr, i64) -> i1
+  llvm.cond_br %ready, ^take(%mine : i64), ^poll
+^take(%v: i64):
+  %taken = llvm.call @rammer_try(%pool, %v, %free, %ended) : (!llvm.ptr, i64, i64, i64) -> i1
+  llvm.cond_br %taken, ^own(%v, %zero, %none, %zero : i64, i64, i64, i64), ^poll
+^poll:
+  %n_next = llvm.add %n, %one : i64
+  %owner = llvm.load %state atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %mine_epoch = llvm.trunc %owner : i64 to i32
+  %mine_ended = llvm.icmp "ne" %mine_epoch, %epoch_before : i32
+  %late = llvm.icmp "sge" %n, %spins : i64
+  %looks = llvm.or %mine_ended, %late : i1
+  llvm.cond_br %looks, ^look(%mine, %zero, %true, %false, %none : i64, i64, i1, i1, i64), ^pause(%candidate, %times : i64, i64)
+// Look at all vEUs once, from the one after one's own on.
+^look(%at: i64, %looked: i64, %all_ended: i1, %any_free: i1, %found: i64):
+  %at_next = llvm.add %at, %one : i64
+  %wraps = llvm.icmp "eq" %at_next, %count : i64
+  %other = llvm.select %wraps, %zero, %at_next : i1, i64
+  %other_state = llvm.call @rammer_veu_state(%pool, %other) : (!llvm.ptr, i64) -> !llvm.ptr
+  %other_owner = llvm.load %other_state atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
+  %other_epoch = llvm.trunc %other_owner : i64 to i32
+  %other_ended = llvm.icmp "ne" %other_epoch, %epoch_before : i32
+  %other_free = llvm.icmp "eq" %other_owner, %free : i64
+  %other_ready = llvm.call @rammer_is_ready(%other_state, %free) : (!llvm.ptr, i64) -> i1
+  %is_first = llvm.icmp "eq" %found, %none : i64
+  %is_found = llvm.and %is_first, %other_ready : i1
+  %found_next = llvm.select %is_found, %other, %found : i1, i64
+  %ended_next = llvm.and %all_ended, %other_ended : i1
+  %free_next = llvm.or %any_free, %other_free : i1
+  %looked_next = llvm.add %looked, %one : i64
+  %more = llvm.icmp "slt" %looked_next, %count : i64
+  llvm.cond_br %more, ^look(%other, %looked_next, %ended_next, %free_next, %found_next : i64, i64, i1, i1, i64), ^looked
+^looked:
+  llvm.cond_br %ended_next, ^all_ended, ^not_all
+^all_ended:
+  llvm.return %true : i1
+^not_all:
+  %has_found = llvm.icmp "ne" %found_next, %none : i64
+  llvm.cond_br %has_found, ^found, ^not_found
+^found:
+  %is_candidate = llvm.icmp "eq" %found_next, %candidate : i64
+  %times_more = llvm.add %times, %one : i64
+  %times_next = llvm.select %is_candidate, %times_more, %one : i1, i64
+  %has_thread = llvm.icmp "slt" %found_next, %threads : i64
+  %is_early = llvm.icmp "slt" %times_next, %patience : i64
+  %waits = llvm.and %has_thread, %is_early : i1
+  llvm.cond_br %waits, ^pause(%found_next, %times_next : i64, i64), ^take(%found_next : i64)
+^not_found:
+  %is_awake = llvm.icmp "slt" %n, %polls : i64
+  %stays = llvm.or %is_awake, %free_next : i1
+  llvm.cond_br %stays, ^stay, ^go
+^go:
+  llvm.return %false : i1
+^stay:
+  llvm.cond_br %late, ^give_way, ^pause(%none, %zero : i64, i64)
+^give_way:
+  llvm.call @$give_way() : () -> ()
+  llvm.br ^own(%mine, %n_next, %none, %zero : i64, i64, i64, i64)
+^pause(%candidate_next: i64, %times_then: i64):
+  llvm.call @rammer_pause() : () -> ()
+  llvm.br ^own(%mine, %n_next, %candidate_next, %times_then : i64, i64, i64, i64)
+}
