@@ -74,7 +74,6 @@ llvm.func internal @rammer_is_ready(%state: !llvm.ptr, %free: i64) -> i1 {
 llvm.func internal @rammer_try(%pool: !llvm.ptr, %v: i64, %free: i64, %ended: i64) -> i1 {
   %held_bit = llvm.mlir.constant($held : i64) : i64
   %zero = llvm.mlir.constant(0 : i64) : i64
-  %null = llvm.mlir.zero : !llvm.ptr
   %true = llvm.mlir.constant(true) : i1
   %false = llvm.mlir.constant(false) : i1
   %state = llvm.call @rammer_veu_state(%pool, %v) : (!llvm.ptr, i64) -> !llvm.ptr
@@ -92,12 +91,10 @@ llvm.func internal @rammer_try(%pool: !llvm.ptr, %v: i64, %free: i64, %ended: i6
   llvm.call @rammer_set_float_mode(%mode) : (i64) -> ()
   %has_ended = llvm.call %entry(%v, %context, %state) : !llvm.ptr, (i64, !llvm.ptr, !llvm.ptr) -> i1
   llvm.cond_br %has_ended, ^end, ^leave
-// The next epoch begins with the vEU's first record, which may await something or not.
+// The next epoch begins with the first record. It is taken for ready, as whatever the vEU has waited for has come.
 ^end:
   %position_at = llvm.getelementptr %state[$veu_position] : (!llvm.ptr) -> !llvm.ptr, i8
-  %awaited_at = llvm.getelementptr %state[$veu_awaited] : (!llvm.ptr) -> !llvm.ptr, i8
   llvm.store %zero, %position_at : i64, !llvm.ptr
-  llvm.store %null, %awaited_at atomic monotonic {alignment = 8 : i64} : !llvm.ptr, !llvm.ptr
   llvm.store %ended, %state atomic release {alignment = 8 : i64} : i64, !llvm.ptr
   llvm.return %true : i1
 ^leave:

@@ -1,0 +1,53 @@
+"""Every interleaving of threads that share vEUs: each record once, in order, after what it awaits."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.runtime.veu_protocol import Mutation, Protocol, Violation, search
+
+VEUS = ((None, (1, 1), None), ((2, 1), None), (None,))
+"""VEU 0 waits between two rTasks, vEU 1 from the beginning on."""
+
+FOUND = {
+    Mutation.RELEASE_BEFORE_POSITION: "once and in order",
+    Mutation.TAKE_IN_TWO_STEPS: "once and in order",
+    Mutation.TAKE_IN_ANY_EPOCH: "once and in order",
+    Mutation.HINT_ALONE: "before it is met",
+    Mutation.POSITION_STAYS: "once and in order",
+    Mutation.STEPS_FROM_BASE: "has not counted all steps",
+    Mutation.HELD_IS_ENDED: "returns before all records",
+    Mutation.LEFT_IS_ENDED: "returns before all records",
+    Mutation.SLEEP_UNCONDITIONALLY: "wake-up is lost",
+    Mutation.SLEEPERS_FIRST: "wake-up is lost",
+    Mutation.NOBODY_WAKES: "wake-up is lost",
+}
+"""What each error leads to."""
+
+
+@pytest.mark.parametrize("is_guided", [True, False], ids=["ready ones", "any"])
+def test_three_threads_execute_three_veus_twice(is_guided: bool) -> None:
+    """The numbers of states show that vEUs were left and taken by others."""
+    states = search(Protocol(VEUS, is_guided=is_guided))
+    assert states > 50_000
+
+
+@pytest.mark.parametrize("num_threads", [1, 2, 3])
+def test_fewer_and_more_threads_than_veus(num_threads: int) -> None:
+    """One thread alone is enough, wherever it begins."""
+    assert search(Protocol(VEUS, num_threads, num_runs=3 if num_threads < 3 else 1)) > 50
+    two = ((None, (1, 1), None), ((0, 1), None))
+    assert search(Protocol(two, num_threads)) > 50
+
+
+def test_threads_that_wait_for_each_other_are_found() -> None:
+    """No schedule has such barriers; the search would tell."""
+    with pytest.raises(Violation, match="for ever"):
+        search(Protocol((((1, 1), None), ((0, 1), None)), num_threads=2, num_runs=1))
+
+
+@pytest.mark.parametrize("mutation", list(FOUND), ids=lambda mutation: mutation.name.lower())
+def test_an_error_in_the_protocol_is_found(mutation: Mutation) -> None:
+    assert set(FOUND) == set(Mutation) - {Mutation.NONE}
+    with pytest.raises(Violation, match=FOUND[mutation]):
+        search(Protocol(VEUS, mutation=mutation))
