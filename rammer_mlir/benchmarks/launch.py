@@ -26,7 +26,7 @@ from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.programs.signature import Signature, TensorSpec
 from rammer_mlir.runtime.context import Context
 from rammer_mlir.runtime.executable import Executable
-from rammer_mlir.runtime.pool import SPINS, NativeCode, ThreadPool, native_code
+from rammer_mlir.runtime.pool import WAIT_POLLS, NativeCode, ThreadPool, native_code
 
 SAMPLES = 200
 BATCH = 50
@@ -87,7 +87,7 @@ def measure_launch(num_veus: int, samples: int = SAMPLES) -> LaunchTime:
     image, code, object_file = empty_program(num_veus)
     inputs, outputs = ([np.zeros(1, np.float32)] for _ in range(2))
     feeds = {"x": inputs[0]}
-    context = Context(image, SPINS)
+    context = Context(image, WAIT_POLLS)
     pool = ThreadPool(code, num_veus, context)
     context.bind(inputs, outputs)
     clock = time.thread_time if num_veus == 1 else time.perf_counter

@@ -23,7 +23,7 @@ from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.runtime.context import Context
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.feeds import check_inputs, check_outputs
-from rammer_mlir.runtime.pool import SPINS, ThreadPool, native_code
+from rammer_mlir.runtime.pool import WAIT_POLLS, ThreadPool, native_code
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import TaskGraph
 from rammer_mlir.timeline.predicted import predicted_timeline
@@ -123,7 +123,7 @@ def _bound_run(compilation: Compilation, feeds: Feeds) -> Generator[Callable[[],
     outputs = check_outputs(code.image.signature, {}, inputs)
     library = load_object(code.binary)
     native = native_code(library.address, library)
-    context = Context(code.image, SPINS)
+    context = Context(code.image, WAIT_POLLS)
     pool = ThreadPool(native, code.image.launch.busy_veus, context)
 
     def run() -> None:

@@ -26,7 +26,7 @@ from rammer_mlir.programs.dimensions import (
 from rammer_mlir.runtime.artifact import Artifact
 from rammer_mlir.runtime.compiled import Array, CompiledModel, RunnableModel
 from rammer_mlir.runtime.executable import Executable
-from rammer_mlir.runtime.pinning import check_cores
+from rammer_mlir.runtime.pinning import check_cores, check_threads
 from rammer_mlir.runtime.signatures import PemKey, signer_of
 from rammer_mlir.support.forks import renew_in_children
 from rammer_mlir.support.paths import path_of
@@ -61,6 +61,7 @@ class OpenModel(ComposedModel):
         self._read = [name for name in self._names if name not in signature.shape_values]
         self._pool = Pool(self._make, specializations)
         self._cores: tuple[int, ...] | None = None
+        self._threads: int | None = None
         renew_in_children(self)
 
     @property
@@ -199,16 +200,27 @@ class OpenModel(ComposedModel):
             for _, entry in held:
                 self._pool.release(entry)
 
-    def pin(self, cores: Sequence[int] | None) -> None:
-        """Bind each vEU to a core, as ``Executable.pin`` does, in all specialisations.
+    def use_threads(self, count: int | None) -> None:
+        """Run the vEUs on so many threads, as ``Executable.use_threads`` does, in all of them.
 
         Raises:
-            OptionError: if there is not one core for each vEU, or the target is no CPU.
+            OptionError: if the number is none, or the target is no CPU.
+        """
+        self._threads, self._cores = None if count is None else check_threads(count), None
+        for model in self._pool.models():
+            _executable(model, "use_threads").use_threads(count)
+
+    def pin(self, cores: Sequence[int] | None) -> None:
+        """Bind each thread to a core, as ``Executable.pin`` does, in all specialisations.
+
+        Raises:
+            OptionError: if there is not one core for each thread, or the target is no CPU.
             TargetError: if the system refuses.
         """
-        self._cores = None if cores is None else check_cores(cores, self.num_veus)
+        threads = self.num_veus if self._threads is None else self._threads
+        self._cores = None if cores is None else check_cores(cores, threads)
         for model in self._pool.models():
-            _pin(model, cores)
+            _executable(model, "pin").pin(cores)
 
     def record(self, feeds: Mapping[str, Any], title: str = "measured") -> Timeline:
         """Run once and return what each vEU did when, under a title for people.
@@ -291,8 +303,10 @@ class OpenModel(ComposedModel):
         except RammerError as error:
             error.args = (f"for {sizes_text(self._sizes(key))}: {error}",)
             raise
+        if self._threads is not None:
+            _executable(model, "use_threads").use_threads(self._threads)
         if self._cores is not None:
-            _pin(model, self._cores)
+            _executable(model, "pin").pin(self._cores)
         return model
 
     def _key(self, shapes: Shapes) -> Key:
@@ -335,8 +349,8 @@ def _artifact(model: RunnableModel) -> Artifact:
     return model.artifact()
 
 
-def _pin(model: RunnableModel, cores: Sequence[int] | None) -> None:
-    """Bind the vEUs of a specialisation; only a CPU's have cores."""
+def _executable(model: RunnableModel, call: str) -> Executable:
+    """Return a specialisation that has threads; only a CPU's do."""
     if not isinstance(model, Executable):
-        raise OptionError(f"pin: expected the target cpu, found {model.target}; leave it out")
-    model.pin(cores)
+        raise OptionError(f"{call}: expected the target cpu, found {model.target}; leave it out")
+    return model

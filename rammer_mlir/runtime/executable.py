@@ -22,8 +22,8 @@ from rammer_mlir.runtime.compiled import REPLACED, Array, CompiledModel
 from rammer_mlir.runtime.context import Context
 from rammer_mlir.runtime.external import check_status, open_modules, warn_of_fallback
 from rammer_mlir.runtime.feeds import check_inputs, check_outputs
-from rammer_mlir.runtime.pinning import caller_on, check_cores, pin_threads
-from rammer_mlir.runtime.pool import SPINS, NativeCode, ThreadPool
+from rammer_mlir.runtime.pinning import caller_on, check_cores, check_threads, pin_threads
+from rammer_mlir.runtime.pool import WAIT_POLLS, NativeCode, ThreadPool
 from rammer_mlir.runtime.recorder import Recorder
 from rammer_mlir.runtime.repetition import Moving, described
 from rammer_mlir.support.aligned import address_of
@@ -70,6 +70,7 @@ class Executable(CompiledModel):
         self._context: Context | None = None
         self._modules: OpenModules | None = None
         self._cores: tuple[int, ...] | None = None
+        self._threads: int | None = None
         self._fallback: Executable | None = None
         self._offloaded: Callable[[], Artifact] | None = None
         renew_in_children(self)
@@ -157,24 +158,48 @@ class Executable(CompiledModel):
         with self._lock:
             self._prepare()
 
-    def pin(self, cores: Sequence[int] | None) -> None:
-        """Bind each vEU to a core from the next run on, or, with None, to no core any more.
+    @property
+    def num_threads(self) -> int:
+        """The most threads that run the vEUs, with the one that calls ``run``."""
+        return self.num_veus if self._threads is None else self._threads
 
-        The first vEU is the thread that calls ``run``: it is bound during the run only. VEUs may
-        share a core, if it is named more than once; they then take turns on it.
+    def use_threads(self, count: int | None) -> None:
+        """Run the vEUs on so many threads from the next run on, or, with None, one for each.
+
+        The thread that calls ``run`` is one of them. Any thread runs any vEU, so there may be fewer
+        than vEUs; results are the same bits. More than vEUs have nothing to do. Cores that threads
+        were bound to are forgotten.
 
         Raises:
-            OptionError: if there is not one core for each vEU, or the process may not use it.
+            OptionError: if the number is none.
+        """
+        if count is not None:
+            count = check_threads(count)
+        with self._lock:
+            self._threads, self._cores = count, None
+            if self._pool is not None:
+                self._pool.close()
+                self._pool = self._context = None
+
+    def pin(self, cores: Sequence[int] | None) -> None:
+        """Bind each thread to a core from the next run on, or, with None, to no core any more.
+
+        The first thread is the one that calls ``run``: it is bound during the run only. Each begins
+        with the vEU of its number. Threads may share a core, if it is named more than once; they
+        then take turns on it.
+
+        Raises:
+            OptionError: if there is not one core for each thread, or the process may not use it.
             TargetError: if the system refuses.
         """
         with self._lock:
-            self._cores = None if cores is None else check_cores(cores, self.num_veus)
+            self._cores = None if cores is None else check_cores(cores, self.num_threads)
             if self._pool is not None:
                 self._bind(self._pool)
 
     def _bind(self, pool: ThreadPool) -> None:
         handles = pool.handles
-        everywhere = [os.sched_getaffinity(0)] * self.num_veus
+        everywhere = [os.sched_getaffinity(0)] * self.num_threads
         chosen = everywhere if self._cores is None else [{core} for core in self._cores]
         pin_threads(handles, chosen[1 : 1 + len(handles)])
 
@@ -250,8 +275,9 @@ class Executable(CompiledModel):
         if self._code is None:
             raise TargetError("the executable is closed: compile or load it again")
         if self._pool is None or self._context is None:
-            context = Context(self._image, SPINS)
-            self._pool = ThreadPool(self._code, self._image.launch.busy_veus, context)
+            context = Context(self._image, WAIT_POLLS)
+            busy = self._image.launch.busy_veus
+            self._pool = ThreadPool(self._code, busy, context, min(busy, self.num_threads))
             if self._cores is not None:
                 self._bind(self._pool)
             self._context = context

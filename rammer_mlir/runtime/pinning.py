@@ -1,4 +1,4 @@
-"""Binding threads to cores."""
+"""How many threads run a program, and binding them to cores."""
 
 from __future__ import annotations
 
@@ -15,8 +15,19 @@ _MASK_BYTES = 128
 """Size of the C library's ``cpu_set_t``."""
 
 
-def check_cores(cores: Any, num_veus: int) -> tuple[int, ...]:
-    """Return one core for each vEU, in order; one that is named more than once is shared.
+def check_threads(count: object) -> int:
+    """Return a number of threads.
+
+    Raises:
+        OptionError: if it is no whole number, or less than 1.
+    """
+    if not isinstance(count, Integral) or isinstance(count, bool) or count < 1:
+        raise OptionError(f"threads: expected a whole number from 1 on, found {count!r}")
+    return int(count)
+
+
+def check_cores(cores: Any, num_threads: int) -> tuple[int, ...]:
+    """Return one core for each thread, in order; one that is named more than once is shared.
 
     Raises:
         OptionError: if there are more or fewer, or this process may not use one of them.
@@ -25,12 +36,12 @@ def check_cores(cores: Any, num_veus: int) -> tuple[int, ...]:
     named = tuple(cores) if isinstance(cores, Iterable) else None
     if named is None or not all(isinstance(core, Integral) for core in named):
         raise OptionError(
-            f"pinning: expected a list of numbers of cores, one for each vEU, found {cores!r}"
+            f"pinning: expected a list of numbers of cores, one for each thread, found {cores!r}"
         )
-    if len(named) != num_veus or not set(named) <= allowed:
+    if len(named) != num_threads or not set(named) <= allowed:
         raise OptionError(
-            f"pinning: expected {num_veus} cores of {', '.join(map(str, sorted(allowed)))}, one "
-            f"for each vEU, found {', '.join(map(str, named)) or 'none'}; name others"
+            f"pinning: expected {num_threads} cores of {', '.join(map(str, sorted(allowed)))}, one "
+            f"for each thread, found {', '.join(map(str, named)) or 'none'}; name others"
         )
     return tuple(map(int, named))
 

@@ -37,7 +37,7 @@ from rammer_mlir.programs.native_interface import (
     ContextWord,
 )
 from rammer_mlir.runtime.context import Context
-from rammer_mlir.runtime.pool import SPINS, NativeCode, ThreadPool, native_code
+from rammer_mlir.runtime.pool import WAIT_POLLS, NativeCode, ThreadPool, native_code
 
 RING = Ring(num_veus=3)
 
@@ -175,7 +175,7 @@ def ring() -> tuple[CpuImage, NativeCode]:
 
 def test_threads_write_what_the_host_reads(ring: tuple[CpuImage, NativeCode]) -> None:
     image, code = ring
-    context = Context(image, SPINS)
+    context = Context(image, WAIT_POLLS)
     pool = ThreadPool(code, 3, context)
     x = RING.input()
     y = np.full_like(x, np.nan)

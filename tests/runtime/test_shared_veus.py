@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import subprocess
 import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from rammer_mlir.errors import OptionError
 from rammer_mlir.programs.native_interface import POOL
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.pool import ThreadPool
@@ -47,6 +51,11 @@ def head_of(executable: Executable) -> np.ndarray[tuple[int, ...], np.dtype[np.v
     return memory[: POOL.itemsize].view(POOL)
 
 
+def threads() -> set[str]:
+    """Return the numbers of this process's threads."""
+    return {entry.name for entry in Path("/proc/self/task").iterdir()}
+
+
 @pytest.mark.parametrize("limit", [0, 1_000_000], ids=["table", "straight-line"])
 @pytest.mark.parametrize("patience", [1, 32])
 def test_results_are_exact_beside_busy_processes(limit: int, patience: int) -> None:
@@ -62,7 +71,53 @@ def test_results_are_exact_beside_busy_processes(limit: int, patience: int) -> N
             assert RING.is_right(executable, seed=runs % 7)
             runs += 1
         assert runs > 20
-        x = RING.input()
-        record = executable.record({"x": x})
-        assert {span.veu for span in record.spans} == {0, 1, 2}
+        assert all(executable.record({"x": RING.input()}).veus)
         assert RING.is_right(executable)
+
+
+@pytest.mark.parametrize("limit", [0, 1_000_000], ids=["table", "straight-line"])
+def test_any_number_of_threads_runs_all_veus(limit: int) -> None:
+    ring = Ring(num_veus=5, layers=9, programs=2)
+    others = threads()
+    with ring.build(limit) as executable:
+        for count in (1, 2, 4, 5, 9, None):
+            executable.use_threads(count)
+            assert executable.num_threads == (count or 5)
+            assert all(ring.is_right(executable, seed) for seed in range(20))
+            assert len(threads() - others) == min(count or 5, 5) - 1
+        executable.use_threads(2)
+        executable.pin([min(os.sched_getaffinity(0))] * 2)
+        assert ring.is_right(executable)
+        with pytest.raises(OptionError, match="pinning: expected 2 cores of"):
+            executable.pin([min(os.sched_getaffinity(0))] * 5)
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, "2", True])
+def test_numbers_of_threads_that_do_not_exist_are_refused(count: Any) -> None:
+    with (
+        RING.build() as executable,
+        pytest.raises(OptionError, match="threads: expected a whole number from 1 on, found"),
+    ):
+        executable.use_threads(count)
+
+
+UPWARD = {"x86_64": 0x800, "aarch64": 0x400000}
+"""The C library's FE_UPWARD."""
+
+
+def test_every_veu_rounds_as_the_caller_does() -> None:
+    """A thread that was created before computes in the mode of the thread that runs the model."""
+    library = ctypes.CDLL("libm.so.6")
+    x = RING.input()
+    nearest = RING.expected(x)
+    with RING.build() as executable, Ring(num_veus=1, layers=8).build() as alone:
+        assert np.array_equal(executable.run({"x": x})["y"], nearest)
+        before = library.fegetround()
+        library.fesetround(UPWARD[platform.machine()])
+        try:
+            found, upward = (each.run({"x": x})["y"] for each in (executable, alone))
+        finally:
+            library.fesetround(before)
+        assert np.array_equal(found, upward)
+        assert not np.array_equal(upward, nearest)
+        assert np.array_equal(executable.run({"x": x})["y"], nearest)
