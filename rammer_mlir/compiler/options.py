@@ -33,6 +33,7 @@ from rammer_mlir.scheduling.devices.catalog import names as device_names
 from rammer_mlir.scheduling.policies import get_policy, name_of
 from rammer_mlir.scheduling.policies.ios import Ios
 from rammer_mlir.support.plugins import Registry
+from rammer_mlir.support.usable_cores import usable_cores
 from rammer_mlir.support.user_warnings import warn_user
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def check_options(target: str = DEFAULT_TARGET, **given: Unpack[Options]) -> Che
     asked, costs = _split_costs(options["costs"], target, backend)
     measured = asked == MEASURED
     described = backend.device if costs is None else find_device(costs)
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     num_veus = options["num_veus"]
     if num_veus is None:
         supersteps = described.is_bulk_synchronous

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.passes.ir.entry import CODEGEN, functions
 from rammer_mlir.passes.manager import run_pipeline
 from rammer_mlir.passes.registry import PASSES
+from rammer_mlir.support.usable_cores import usable_cores
 from rammer_mlir.support.user_warnings import warn_user
 
 
@@ -52,7 +52,7 @@ def _run(module: ir.Module, passes: Sequence[str]) -> None:
 def _observer(work: Work) -> Observer:
     samples, inputs = work.options.samples, work.signature.inputs
     assert samples is not None
-    num_veus = min(work.options.num_veus, len(os.sched_getaffinity(0)))
+    num_veus = min(work.options.num_veus, usable_cores())
     return Observer(inputs, samples.feeds(inputs), work.constants, num_veus)
 
 

@@ -176,5 +176,5 @@ def _stop(
 
 def _threads(memory: NDArray[np.uint8]) -> NDArray[np.void]:
     """Return the threads' parts of a pool's memory."""
-    end = POOL.itemsize + THREAD.itemsize * int(memory[: POOL.itemsize].view(POOL)["num_threads"][0])
-    return memory[POOL.itemsize : end].view(THREAD)
+    count = int(memory[: POOL.itemsize].view(POOL)["num_threads"][0])
+    return memory[POOL.itemsize :][: count * THREAD.itemsize].view(THREAD)

@@ -114,14 +114,19 @@ def test_code_reads_the_words_of_the_context() -> None:
 
 
 POINTERS = {
-    **dict.fromkeys((interface.START, interface.LAUNCH, interface.STOP), {0: "pool"}),
-    **dict.fromkeys(("rammer_sleep", "rammer_announce", "rammer_take_part"), {0: "pool"}),
-    **dict.fromkeys(("rammer_try", "rammer_veu_state"), {0: "pool"}),
-    "rammer_worker": {0: "thread"},
-    "rammer_is_ready": {0: "veu"},
-    "rammer_wait": {3: "veu"},
+    interface.START: (0, "pool"),
+    interface.LAUNCH: (0, "pool"),
+    interface.STOP: (0, "pool"),
+    "rammer_sleep": (0, "pool"),
+    "rammer_announce": (0, "pool"),
+    "rammer_take_part": (0, "pool"),
+    "rammer_try": (0, "pool"),
+    "rammer_veu_state": (0, "pool"),
+    "rammer_worker": (0, "thread"),
+    "rammer_is_ready": (0, "veu"),
+    "rammer_wait": (3, "veu"),
 }
-"""Structures that functions of the runtime get the addresses of, by the argument's number."""
+"""Functions of the runtime: the number of an argument, and the structure that it points to."""
 
 RETURNED = {"rammer_thread": "thread", "rammer_veu_state": "veu"}
 """Structures that functions of the runtime return the addresses of."""
@@ -131,7 +136,8 @@ def structure_of(name: str, base: ir.Value) -> str | None:
     """Return which structure a function of the runtime has the address of, if it is one."""
     owner = base.owner
     if isinstance(owner, ir.Block):
-        return POINTERS[name].get(ir.BlockArgument(base).arg_number)
+        number, structure = POINTERS[name]
+        return structure if ir.BlockArgument(base).arg_number == number else None
     if owner.operation.name == "llvm.call" and "callee" in owner.operation.attributes:
         return RETURNED.get(ir.FlatSymbolRefAttr(owner.operation.attributes["callee"]).value)
     return "pool" if name == "rammer_worker" else None
@@ -153,8 +159,8 @@ def test_code_reads_the_fields_of_the_pool() -> None:
 @pytest.mark.parametrize("architecture", ["x86_64", "aarch64"])
 def test_the_text_of_the_runtime_has_no_name_too_few_or_too_many(architecture: str) -> None:
     folder = Path(runtime.__file__).parent
-    files = [folder / name for name in ("runtime.mlir", "veus.mlir", f"processor_{architecture}.mlir")]
-    text = "".join(file.read_text() for file in files)
+    names = ("runtime.mlir", "veus.mlir", f"processor_{architecture}.mlir")
+    text = "".join((folder / name).read_text() for name in names)
     layouts = {"pool": POOL, "thread": THREAD, "veu": VEU, "repetition": REPETITION, "move": MOVE}
     offsets = {f"{name}_{field}" for name, kind in layouts.items() for field in kind.names or ()}
     first = {"pool_epoch", "thread_pool", "veu_owner"}  # at offset 0, which needs no name

@@ -1,4 +1,4 @@
-"""Threads that share vEUs: the same bits whichever thread ran which part, also on a busy machine."""
+"""Threads that share vEUs: the same bits whoever ran which part, also on a busy machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,12 @@ RING = Ring(num_veus=3, layers=8)
 SECONDS = 2.0
 """Of each stress test."""
 
-SPIN = "import sys, time\nend = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < end: pass"
+SPIN = """
+import sys, time
+end = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    pass
+"""
 
 
 @contextmanager

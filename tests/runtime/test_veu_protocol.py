@@ -1,4 +1,4 @@
-"""Every interleaving of threads that share vEUs: each record once, in order, after what it awaits."""
+"""Every interleaving of threads that share vEUs: each record once, in order, after its waits."""
 
 from __future__ import annotations
 

@@ -119,8 +119,7 @@ class Protocol:
             Violation: if what that step does must not happen.
         """
         for number, thread in enumerate(state.threads):
-            for following in getattr(self, f"_{thread[0]}")(state, number, *thread[1:]):
-                yield following
+            yield from getattr(self, f"_{thread[0]}")(state, number, *thread[1:])
 
     def check(self, state: State) -> None:
         """Check what must hold in every state.
@@ -200,8 +199,10 @@ class Protocol:
             elif self._is_ready(state, epoch, veu):
                 yield self._go(state, number, "take", epoch, seen, veu)
         if all(self._seems_ended(owner, epoch) for owner in state.owners):
-            yield self._return(state, number) if number == 0 else self._go(
-                state, number, "idle", epoch
+            yield (
+                self._return(state, number)
+                if number == 0
+                else self._go(state, number, "idle", epoch)
             )
         elif number and (epoch - 1, False) not in state.owners:
             yield self._go(state, number, "doze", seen, epoch)
@@ -222,9 +223,7 @@ class Protocol:
         awaited, steps = record
         return state.counters[awaited] >= state.run * self.totals[awaited] + steps
 
-    def _take(
-        self, state: State, number: int, epoch: int, seen: int, veu: int
-    ) -> Iterator[State]:
+    def _take(self, state: State, number: int, epoch: int, seen: int, veu: int) -> Iterator[State]:
         free = epoch - 1, False
         if self.mutation is Mutation.TAKE_IN_ANY_EPOCH:
             free = state.owners[veu][0], False
@@ -236,9 +235,7 @@ class Protocol:
         else:
             yield from self._store(state, number, epoch, seen, veu)
 
-    def _store(
-        self, state: State, number: int, epoch: int, seen: int, veu: int
-    ) -> Iterator[State]:
+    def _store(self, state: State, number: int, epoch: int, seen: int, veu: int) -> Iterator[State]:
         owners = _put(state.owners, veu, (epoch - 1, True))
         place = state.positions[veu]
         if self.mutation is Mutation.HINT_ALONE and state.hints[veu] >= 0:

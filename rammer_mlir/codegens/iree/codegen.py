@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
@@ -21,6 +20,7 @@ from rammer_mlir.passes.regions.region import Region, RegionCode
 from rammer_mlir.programs.module_options import ModuleOption
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.support.log import LOGGER
+from rammer_mlir.support.usable_cores import usable_cores
 
 ALIGNMENT = 64
 """Bytes: IREE's code loads whole cache lines from where its operands begin."""
@@ -80,7 +80,7 @@ class Iree:
         wanted = {_key(program): program for program in programs}
         missing = [program for key, program in wanted.items() if key not in self._known]
         if missing:
-            with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            with ThreadPoolExecutor(usable_cores()) as pool:
                 list(pool.map(self._compiled, missing))
 
     def generate(self, region: Region) -> RegionCode | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +17,7 @@ from rammer_mlir.lowering.llvm.link import link_shared
 from rammer_mlir.lowering.llvm.named_machines import NamedMachine, named_machine
 from rammer_mlir.programs.cpu_image import CpuImage
 from rammer_mlir.runtime.executable import Executable
+from rammer_mlir.support.usable_cores import usable_cores
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class CpuBackend(Backend):
 
     @property
     def default_veus(self) -> int:
-        """The cores that this process may use."""
-        return len(os.sched_getaffinity(0))
+        """The whole cores that this process may use, by affinity and by quota."""
+        return usable_cores()
 
     def stages(self, options: CompileOptions) -> tuple[Stage, ...]:
         """Return the way to an object."""

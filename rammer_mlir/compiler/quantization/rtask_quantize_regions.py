@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass
 from typing import ClassVar
@@ -21,6 +20,7 @@ from rammer_mlir.passes.quantization.region_calls import body_of
 from rammer_mlir.passes.quantization.rewrite import Precision
 from rammer_mlir.passes.regions.codegen import find_codegen
 from rammer_mlir.programs.signature import TensorSpec
+from rammer_mlir.support.usable_cores import usable_cores
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class QuantizeRegions(Pass):
         quantization.check()
         inputs = _inputs(entry_function(module))
         feeds = Samples.of(self.calibration).feeds(inputs)
-        observer = Observer(inputs, feeds, {}, len(os.sched_getaffinity(0)))
+        observer = Observer(inputs, feeds, {}, usable_cores())
         for region in quantization.apply(module, observer).regions:
             print(region.line, file=sys.stderr)
 

@@ -1,0 +1,71 @@
+"""How many cores this process may use: affinity, and quotas of control groups."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+_PROCESS = Path("/proc/self")
+
+
+def usable_cores() -> int:
+    """Return the whole cores that this process may use, at least one.
+
+    A fraction of a core is left over: a thread on it would stand still for the rest of each period
+    of the quota, and others would wait for it.
+    """
+    cores = len(os.sched_getaffinity(0))
+    quota = cpu_quota()
+    return cores if quota is None else max(1, min(cores, int(quota)))
+
+
+def cpu_quota(process: Path = _PROCESS) -> float | None:
+    """Return the cores whose time the control groups of a process grant, or None for no limit.
+
+    The least of the group and of those that it is in counts, in both versions of the interface
+    (Linux: ``Documentation/admin-guide/cgroup-v2.rst`` and ``scheduler/sched-bwc.rst``).
+
+    Args:
+        process: its folder in ``/proc``.
+    """
+    quotas = [_quota(folder) for folder in _groups(process)]
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def _groups(process: Path) -> Iterator[Path]:
+    """Yield the folders of the groups that may limit a process's time."""
+    try:
+        lines = (process / "cgroup").read_text().splitlines()
+        mounts = (process / "mountinfo").read_text().splitlines()
+    except OSError:  # without /proc, nothing says that there is a limit
+        return
+    paths = {names: path for _, names, path in (line.split(":", 2) for line in lines)}
+    for mount in mounts:
+        fields, _, rest = mount.partition(" - ")
+        root, point = fields.split()[3:5]
+        kind, _, options = rest.split(maxsplit=2)
+        for names, path in paths.items():
+            is_v1 = kind == "cgroup" and "cpu" in names.split(",") and "cpu" in options.split(",")
+            if is_v1 or (kind == "cgroup2" and not names):
+                yield from _with_parents(Path(point), root, path)
+
+
+def _with_parents(point: Path, root: str, path: str) -> Iterator[Path]:
+    """Yield a group's folder and those above it, up to where the hierarchy is mounted."""
+    group = PurePosixPath(path)
+    inside = group.relative_to(root) if group.is_relative_to(root) else PurePosixPath()
+    yield from (point / part for part in (inside, *inside.parents) if ".." not in part.parts)
+
+
+def _quota(folder: Path) -> float | None:
+    """Return the cores that one group grants, or None for no limit."""
+    try:
+        if (folder / "cpu.max").exists():
+            quota, period = (folder / "cpu.max").read_text().split()
+            return None if quota == "max" else int(quota) / int(period)
+        quota = (folder / "cpu.cfs_quota_us").read_text()
+        period = (folder / "cpu.cfs_period_us").read_text()
+    except OSError:  # the root group has no limit, and so no such files
+        return None
+    return int(quota) / int(period) if int(quota) > 0 else None
