@@ -106,8 +106,8 @@ llvm.func internal @rammer_try(%pool: !llvm.ptr, %v: i64, %free: i64, %ended: i6
 
 // Run vEUs until all have ended an epoch, beginning with one's own. Returns whether they have: a thread that has found
 // every vEU ended or held for `polls` polls goes without, as their holders do the rest. Own is the vEU that the thread
-// ran last. Another one is taken only when it was found ready `patience` times, so that a thread that comes to its own
-// from a few polls ago gets it.
+// ran last. One that another thread begins with is taken only when it was found ready `patience` times, so that that
+// thread gets it if it only polls slowly.
 llvm.func internal @rammer_take_part(%pool: !llvm.ptr, %first: i64, %epoch: i32, %polls: i64) -> i1 {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
@@ -174,8 +174,10 @@ llvm.func internal @rammer_take_part(%pool: !llvm.ptr, %first: i64, %epoch: i32,
   %times_more = llvm.add %times, %one : i64
   %times_next = llvm.select %is_candidate, %times_more, %one : i1, i64
   %has_thread = llvm.icmp "slt" %found_next, %threads : i64
+  %is_other = llvm.icmp "ne" %found_next, %first : i64
   %is_early = llvm.icmp "slt" %times_next, %patience : i64
-  %waits = llvm.and %has_thread, %is_early : i1
+  %is_others = llvm.and %has_thread, %is_other : i1
+  %waits = llvm.and %is_others, %is_early : i1
   llvm.cond_br %waits, ^pause(%found_next, %times_next : i64, i64), ^take(%found_next : i64)
 ^not_found:
   %is_awake = llvm.icmp "slt" %n, %polls : i64

@@ -93,7 +93,9 @@ def _parser() -> ArgumentParser:
         "--device", type=int, default=0, metavar="N", help="number of the GPU to run on"
     )
     parser.add_argument(
-        "--pin", metavar="CORE,...", help="bind each vEU's thread to a core; vEUs may share one"
+        "--pin",
+        metavar="CORE,...",
+        help="bind each thread to a core, one for each vEU; they may share one",
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of random inputs")
     parser.add_argument(

@@ -277,7 +277,10 @@ class Executable(CompiledModel):
         if self._pool is None or self._context is None:
             context = Context(self._image, WAIT_POLLS)
             busy = self._image.launch.busy_veus
-            self._pool = ThreadPool(self._code, busy, context, min(busy, self.num_threads))
+            threads = min(busy, self.num_threads)
+            # Libraries that compute on the whole device keep threads for each one that calls them.
+            is_bound = bool(self._image.proof.exclusive)
+            self._pool = ThreadPool(self._code, busy, context, threads, is_bound=is_bound)
             if self._cores is not None:
                 self._bind(self._pool)
             self._context = context

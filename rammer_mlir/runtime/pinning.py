@@ -21,7 +21,7 @@ def check_threads(count: object) -> int:
     Raises:
         OptionError: if it is no whole number, or less than 1.
     """
-    if not isinstance(count, Integral) or isinstance(count, bool) or count < 1:
+    if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
         raise OptionError(f"threads: expected a whole number from 1 on, found {count!r}")
     return int(count)
 

@@ -100,7 +100,13 @@ class ThreadPool:
     """
 
     def __init__(
-        self, code: NativeCode, num_veus: int, keeps: object, num_threads: int | None = None
+        self,
+        code: NativeCode,
+        num_veus: int,
+        keeps: object,
+        num_threads: int | None = None,
+        *,
+        is_bound: bool = False,
     ) -> None:
         """Create the threads but the caller's.
 
@@ -110,6 +116,7 @@ class ThreadPool:
             keeps: memory that launches use. It stays until the threads have ended: one that is late
                 for a run looks there for vEUs that can go on.
             num_threads: with the caller's; by default as many as vEUs.
+            is_bound: whether each thread alone runs the vEU of its number.
 
         Raises:
             TargetError: if the system refuses to create them.
@@ -122,7 +129,8 @@ class ThreadPool:
         head = self._memory[: POOL.itemsize].view(POOL)
         head["num_veus"], head["num_threads"] = num_veus, num_threads
         head["veus"] = self._address + first_state
-        head["spins"], head["patience"], head["idle_polls"] = _SPINS, _PATIENCE, _IDLE_POLLS
+        head["spins"], head["idle_polls"] = _SPINS, _IDLE_POLLS
+        head["patience"] = np.iinfo(np.int64).max if is_bound else _PATIENCE
         self._launching = threading.Lock()
         # Before the threads begin: an interrupt between the two must not free their memory.
         self._finalizer = weakref.finalize(
