@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rammer_mlir.benchmarks import report, this_cpu
 from rammer_mlir.benchmarks.bench import POLICIES, Request, measure
+from rammer_mlir.benchmarks.busy import BUSY_MODELS, BusyRequest, measure_busy
 from rammer_mlir.benchmarks.calls import measure_calls
 from rammer_mlir.benchmarks.child import Failure, in_child
 from rammer_mlir.benchmarks.command import one_line_errors
@@ -34,11 +35,11 @@ from rammer_mlir.benchmarks.prediction import PredictionRequest, predict_and_mea
 from rammer_mlir.benchmarks.roofline import measure_roofline
 from rammer_mlir.errors import OptionError
 
-PARTS = ("models", "launch", "nodes", "prediction", "offload", "calls", "fusion")
+PARTS = ("models", "launch", "nodes", "prediction", "offload", "calls", "fusion", "busy")
 DEFAULT_PARTS = ("models", "launch")
 """Latency and compile time of models, cost of an empty launch, share of ONNX's node tests,
 predicted against measured time, code generators beside the compiler's own rKernels, the cost of
-calling code from elsewhere, and fusion of training steps."""
+calling code from elsewhere, fusion of training steps, and latency beside busy processes."""
 
 FUSION_PAGE = Path(__file__).with_name("results") / "fusion.md"
 """Where the part about fusion is kept, if all its models were measured at full scale."""
@@ -110,6 +111,8 @@ def measure_all(options: argparse.Namespace) -> report.Report:
         _measure_offload(options, found)
     if "fusion" in parts:
         _measure_fusion(options, found)
+    if "busy" in parts:
+        _measure_busy(options, found)
     if "calls" in parts:
         found.calls.extend(measure_calls())
     if "nodes" in parts:
@@ -203,6 +206,18 @@ def _measure_fusion(options: argparse.Namespace, found: report.Report) -> None:
         FUSION_PAGE.write_text(f"{report.machine_line(found)}\n\n{tables}\n", encoding="utf-8")
 
 
+def _measure_busy(options: argparse.Namespace, found: report.Report) -> None:
+    names = select(options.models) if options.models else list(BUSY_MODELS)
+    for number, name in enumerate(names, start=1):
+        print(f"[{number}/{len(names)}] busy {name} ...", file=sys.stderr, flush=True)
+        request = BusyRequest(
+            name, options.scale, max(options.threads), budget=4 * options.seconds,
+            patience=options.patience, timeout=options.timeout,
+        )  # fmt: skip
+        found.busy.append(measure_busy(request))
+        report.write(found, options.output)
+
+
 @one_line_errors
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark; return 1 where a model failed."""
@@ -214,7 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = measure_all(options)
     print(report.text(found))
     print(f"written to {options.output}", file=sys.stderr)
-    results = (*found.models, *found.offloads, *found.fusions, *found.figures_21)
+    results = (*found.models, *found.offloads, *found.fusions, *found.figures_21, *found.busy)
     return 1 if found.unpredicted or any(result.error for result in results) else 0
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rammer_mlir.benchmarks.bench import Result
+from rammer_mlir.benchmarks.busy import BusyResult, busy_text
 from rammer_mlir.benchmarks.calls import CALLS, CallTime, call_table
 from rammer_mlir.benchmarks.contenders.ours import CompileCost
 from rammer_mlir.benchmarks.decoding import decode
@@ -56,6 +57,7 @@ class Report:
     offloads: list[OffloadResult] = field(default_factory=list[OffloadResult])
     calls: list[CallTime] = field(default_factory=list[CallTime])
     fusions: list[FusionResult] = field(default_factory=list[FusionResult])
+    busy: list[BusyResult] = field(default_factory=list[BusyResult])
     figures_21: list[Figure21] = field(default_factory=list[Figure21])
     machine: dict[str, str | int | None] = field(default_factory=machine)
 
@@ -108,6 +110,8 @@ def text(report: Report) -> str:
             parts += ["Not measured", "\n".join(missing)]
     if report.fusions:
         parts.append(fusion.text(report.fusions, report.figures_21))
+    if report.busy:
+        parts += busy_text(report.busy)
     if report.launches:
         parts += ["Launch of an empty program, medians", launch_table(report.launches)]
     if report.calls:

@@ -1,0 +1,206 @@
+"""Latency beside processes that keep cores busy: ``--parts busy``.
+
+Contenders take turns, each in a process of its own that stands still otherwise, while processes
+that do nothing but spin have the cores too. Tails matter here, so all runs count.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from rammer_mlir.benchmarks.bench import Request, worst_error, write_model
+from rammer_mlir.benchmarks.child import Failure, in_child
+from rammer_mlir.benchmarks.contenders.ours import Ours
+from rammer_mlir.benchmarks.contenders.protocol import Open
+from rammer_mlir.benchmarks.contenders.table import REFERENCE, open_contender
+from rammer_mlir.benchmarks.lane import Feeds, Lane, outputs, turn
+from rammer_mlir.benchmarks.machine import table
+from rammer_mlir.benchmarks.models import Scale
+from rammer_mlir.errors import RammerError, TargetError
+from rammer_mlir.support.turns import take_turns
+
+BUSY_MODELS = (
+    "light_squeezenet", "light_shufflenet", "light_resnet50", "light_inception_v1", "squeezenet",
+    "resnet18", "mobilenet_v2", "inception_v3", "transformer_4_layers", "lstm_tc",
+)  # fmt: skip
+"""Measured where no model is named: short and long runs, many barriers and few."""
+
+OURS, ALONE = "ours", "ours, one vEU"
+
+BUSY = (
+    "Latency beside processes that spin, in ms: median / 90 % / 99 % of the runs; best: the least "
+    "median of the others over ours; alone: our median with one vEU over that with all"
+)
+
+_SPIN = """
+import ctypes, signal
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # end with the parent
+while True:
+    pass
+"""
+
+
+@dataclass(frozen=True)
+class BusyRequest:
+    """What to measure.
+
+    Attributes:
+        threads: of each contender, and vEUs of ours.
+        busy: numbers of processes that spin meanwhile.
+        budget: seconds of timing beside each number of them.
+        patience: seconds within which another contender has to be ready to run.
+        timeout: seconds within which we and the reference have to be.
+    """
+
+    model: str
+    scale: Scale = "full"
+    threads: int = 2
+    busy: tuple[int, ...] = (0, 1, 2)
+    budget: float = 12.0
+    patience: float = 90.0
+    timeout: float = 1200.0
+
+
+@dataclass(frozen=True)
+class Tail:
+    """Seconds of a contender's runs beside a number of busy processes.
+
+    ``worst`` is its worst error against the reference as a share of the tolerance.
+    """
+
+    name: str
+    busy: int
+    median: float
+    p90: float
+    p99: float
+    runs: int
+    worst: float
+
+    @classmethod
+    def of(cls, name: str, busy: int, samples: Sequence[float], worst: float) -> Tail:
+        """Summarise at least two runs."""
+        cuts = statistics.quantiles(samples, n=100, method="inclusive")
+        return cls(name, busy, cuts[49], cuts[89], cuts[98], len(samples), worst)
+
+    def __str__(self) -> str:
+        """Give the quantiles in milliseconds."""
+        return " / ".join(f"{1e3 * value:.2f}" for value in (self.median, self.p90, self.p99))
+
+
+@dataclass(frozen=True)
+class BusyResult:
+    """Everything measured of one model; ``missing`` says who has no latency, and why."""
+
+    request: BusyRequest
+    tails: list[Tail] = field(default_factory=list[Tail])
+    missing: list[str] = field(default_factory=list[str])
+    error: str | None = None
+
+    def tail(self, name: str, busy: int) -> Tail | None:
+        """Find what was measured."""
+        found = [tail for tail in self.tails if (tail.name, tail.busy) == (name, busy)]
+        return found[0] if found else None
+
+
+@contextmanager
+def spinning(count: int) -> Generator[None]:
+    """Keep cores busy with processes that spin."""
+    processes = [subprocess.Popen([sys.executable, "-c", _SPIN]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def openers() -> dict[str, Open]:
+    """Return how each contender opens a model, the reference first."""
+    ours = partial(Ours, policy="wavefront")
+    others = {name: partial(open_contender, name=name) for name in (REFERENCE, "openvino")}
+    return {**others, OURS: ours, ALONE: ours}
+
+
+def measure_busy(request: BusyRequest, opens: Mapping[str, Open] | None = None) -> BusyResult:
+    """Time all contenders beside each number of busy processes; an error becomes the result's."""
+    found = BusyResult(request)
+    with tempfile.TemporaryDirectory(prefix="rammer-busy-") as folder, ExitStack() as stack:
+        path = Path(folder) / "model.onnx"
+        job = Request(request.model, request.scale), path
+        written = in_child(write_model, job, request.timeout)
+        if isinstance(written, Failure):
+            return BusyResult(request, error=written.message)
+        try:
+            lanes = _open(stack, found, path, written[0], opens or openers())
+            worst = _check(lanes)
+            for busy in request.busy:
+                turns = {name: partial(lane.call, turn) for name, lane in lanes.items()}
+                with spinning(busy):
+                    samples = take_turns(turns, request.budget)
+                found.tails.extend(Tail.of(n, busy, s, worst[n]) for n, s in samples.items())
+        except RammerError as error:
+            return BusyResult(request, found.tails, found.missing, str(error))
+    return found
+
+
+def _open(
+    stack: ExitStack, found: BusyResult, model: Path, feeds: Feeds, opens: Mapping[str, Open]
+) -> dict[str, Lane]:
+    """Open the contenders one after the other; who cannot, and need not, is left out."""
+    lanes: dict[str, Lane] = {}
+    request = found.request
+    for name, opener in opens.items():
+        threads = 1 if name == ALONE else request.threads
+        is_needed = name in (REFERENCE, OURS, ALONE)
+        lane = stack.enter_context(Lane(name, opener, model, threads, feeds))
+        try:
+            lane.open(request.timeout if is_needed else request.patience)
+        except TargetError as error:
+            if is_needed:
+                raise
+            found.missing.append(str(error))
+        else:
+            lanes[name] = lane
+    return lanes
+
+
+def _check(lanes: Mapping[str, Lane]) -> dict[str, float]:
+    """Return the worst error of each."""
+    expected = lanes[REFERENCE].call(outputs)
+    return {n: worst_error(expected, lane.call(outputs)) for n, lane in lanes.items()}
+
+
+def busy_table(results: Iterable[BusyResult]) -> str:
+    """One row for each model and number of busy processes."""
+    results = list(results)
+    names = list(dict.fromkeys(tail.name for result in results for tail in result.tails))
+    rows = [["model", "busy", *names, "best / ours", "alone / ours", "error"]]
+    for result in results:
+        for busy in result.request.busy:
+            tails = {name: result.tail(name, busy) for name in names}
+            if (ours := tails.get(OURS)) is None:
+                continue
+            medians = {name: tail.median for name, tail in tails.items() if tail is not None}
+            best = min(value for name, value in medians.items() if name not in (OURS, ALONE))
+            rows.append([
+                result.request.model, str(busy), *(str(tail or "-") for tail in tails.values()),
+                f"{best / ours.median:.2f}", f"{medians[ALONE] / ours.median:.2f}",
+                f"{ours.worst:.2g}",
+            ])  # fmt: skip
+    return table(rows)
+
+
+def busy_text(results: Sequence[BusyResult]) -> list[str]:
+    """Return the part of a report: the table, and who is not in it."""
+    missing = [f"- {r.request.model}: {line}" for r in results for line in r.missing]
+    failed = [f"- {r.request.model}: {r.error}" for r in results if r.error]
+    parts = [BUSY, busy_table(results)]
+    return parts + [text for text in ("\n".join(missing), "\n".join(failed)) if text]
