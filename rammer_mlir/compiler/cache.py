@@ -19,6 +19,7 @@ from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts
 from rammer_mlir.compiler.caching.differences import difference
 from rammer_mlir.compiler.caching.hits import record_hit
 from rammer_mlir.compiler.caching.keys import artifact_parts, digest_of, given_digest, obstacle
+from rammer_mlir.compiler.caching.rkernels import RKernelCache
 from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.known_code import KnownCode
 from rammer_mlir.compiler.options import CheckedOptions, refuse_samples
@@ -149,14 +150,15 @@ class CachedCompiler:
         self._digest = None
         if self._cache is not None:
             self._digest = source if isinstance(source, Digest) else model_digest(source)
-        self._known: KnownCode[bytes] | None = None  # of a model's parts only
+        self._known: KnownCode[tuple[bytes, ...]] | None = None  # of a model's parts only
+        self.rkernels = RKernelCache(None if self._cache is None else self._cache.file)
         if self._cache is None:
             log_cache(f"not asked, {_why_no_cache(options, cached=cached)}")
 
     def of_part(self, given: Given, number: int) -> CachedCompiler:
         """Return what compiles a part of the model's host program for given shapes."""
         if self._known is None:
-            self._known = KnownCode[bytes]()
+            self._known = KnownCode[tuple[bytes, ...]]()
         part = copy.copy(self)
         if self._digest is not None:
             text = repr((self._digest, given_digest(given), number))
@@ -183,8 +185,9 @@ class CachedCompiler:
         from rammer_mlir.compiler.compilation import compile_any_model
 
         made = compile_any_model(
-            model, self._options, given, self._device, self._executor, self._known, self._programs()
-        )
+            model, self._options, given, self._device, self._executor, self._known,
+            self._programs(), self.rkernels,
+        )  # fmt: skip
         if isinstance(made, CompiledModel):
             self.keep(made, given)
         return made

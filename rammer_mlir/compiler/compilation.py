@@ -29,6 +29,7 @@ from rammer_mlir.frontends.onnx import ImportedModel, import_model, import_prepa
 from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
 from rammer_mlir.frontends.onnx.model import Model
+from rammer_mlir.lowering.cpu.kernel_objects import ObjectStore
 from rammer_mlir.lowering.profiling.profiler import profile_kernels
 from rammer_mlir.open_models.sharing import ConstantStore
 from rammer_mlir.passes.manager import run_pipeline
@@ -67,8 +68,9 @@ def compile_any_model(
     given: Given,
     device: int = 0,
     executor: Executor | None = None,
-    known: KnownCode[bytes] | None = None,
+    known: KnownCode[tuple[bytes, ...]] | None = None,
     programs: ProgramCache | None = None,
+    rkernels: ObjectStore | None = None,
 ) -> CompiledModel | HostedGraph:
     """Compile a loaded model if one static program computes it; else return its host program.
 
@@ -80,6 +82,7 @@ def compile_any_model(
         executor: where rKernels are measured.
         known: code of other parts of the same model.
         programs: where programs for other weights are found and kept.
+        rkernels: where objects of single rKernels are found and kept.
 
     Raises:
         RammerError: as ``compile_model`` does.
@@ -98,7 +101,7 @@ def compile_any_model(
             found.stats["seconds"] = {"preparation": taken, **found.stats["seconds"]}
             return found
     compilation = Compilation.of_import(import_prepared(prepared), options, begin)
-    compilation.use_known(known)
+    compilation.use_known(known, rkernels)
     made = _executable(compilation, device, executor)
     if programs is not None and key is not None:
         programs.keep(key, made, compilation.recipes)
@@ -166,9 +169,16 @@ class Compilation:
         """Take an NVIDIA GPU's kernel of equal LLVM IR, rather than to compile it again."""
         self._work.known_kernels = known
 
-    def use_known(self, known: KnownCode[bytes] | None) -> None:
-        """Take the object of equal code, if there is one, rather than to make it again."""
-        self._work.known = known
+    def use_known(
+        self, known: KnownCode[tuple[bytes, ...]] | None, rkernels: ObjectStore | None = None
+    ) -> None:
+        """Take objects of equal code, if there are some, rather than to make them again.
+
+        Args:
+            known: objects of whole programs.
+            rkernels: objects of single rKernels.
+        """
+        self._work.known, self._work.rkernels = known, rkernels
 
     @property
     def module(self) -> ir.Module:
@@ -250,6 +260,7 @@ class Compilation:
         Raises:
             TargetError: if a tool fails, or not all vEUs can be resident at once.
         """
+        self._work.is_separate = True
         with self._places():
             return self._backend.compile(self._work)
 
@@ -286,7 +297,7 @@ class Compilation:
             return
         LOGGER.info("fallback: compiling for the host alone")
         other = Compilation(self._begin, self._options.without_foreign_code())
-        other.use_known(self._work.known)
+        other.use_known(self._work.known, self._work.rkernels)
         other._work.executor = self._work.executor
         fallback = other.executable(device)
         assert isinstance(fallback, Executable)

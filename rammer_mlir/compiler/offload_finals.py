@@ -69,8 +69,9 @@ class Finals:
             RammerError: if it cannot be compiled.
         """
         trial = replace(
-            self._work, module=module, reached=[REGIONS], seconds={}, stats={}, known=None
-        )
+            self._work, module=module, reached=[REGIONS], seconds={}, stats={}, known=None,
+            kernels=None,
+        )  # fmt: skip
         run_stages(trial, self._stages, self._stages[-1].name)
         assert isinstance(trial.image, CpuImage)
         loaded = load_program(trial.image, trial.binary, trial.objects, trial.stats)

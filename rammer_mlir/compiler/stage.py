@@ -20,6 +20,7 @@ from rammer_mlir.compiler.offload_decision import OffloadDecision
 from rammer_mlir.compiler.quantization.decisions import QuantizationReport
 from rammer_mlir.compiler.weight_recipes import Recipe
 from rammer_mlir.emulation.codegen.kernel import KernelCode
+from rammer_mlir.lowering.cpu.kernel_objects import KernelObjects, ObjectStore
 from rammer_mlir.lowering.external.code import ForeignCode
 from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.passes.ir.kernels import described_kernels
@@ -53,9 +54,13 @@ class Work:
         binary: an object or code for a device, from the first stage that gives one on.
         kernel: what the emulator knows of the kernel, where the target is emulated.
         foreign: code from elsewhere that is linked with ours, from the stage `target` on.
-        objects: objects of it that lie beside the binary.
-        known: objects of other programs of the model; a program of equal code takes one, and leaves
-            out the stages that would make it again.
+        objects: objects beside the binary: of rKernels, and code from elsewhere.
+        is_separate: whether each rKernel is compiled to an object of its own. Else all are in one
+            module, which people can read.
+        kernels: those objects, from the stage `target` on.
+        rkernels: objects of rKernels of other programs.
+        known: objects of other programs of the model; a program of equal code takes them, and
+            leaves out the stages that would make them again.
         known_kernels: the same for an NVIDIA GPU's kernels, by their LLVM IR.
         identity: of the program's code, where ``known`` is given and has none of it, or of the
             kernel's, where ``known_kernels`` is given.
@@ -81,7 +86,10 @@ class Work:
     kernel: KernelCode | None = None
     foreign: tuple[ForeignCode, ...] = ()
     objects: tuple[bytes, ...] = ()
-    known: KnownCode[bytes] | None = None
+    is_separate: bool = False
+    kernels: KernelObjects | None = None
+    rkernels: ObjectStore | None = None
+    known: KnownCode[tuple[bytes, ...]] | None = None
     known_kernels: KnownCode[GpuCode] | None = None
     identity: bytes = b""
     registers: int = 0
