@@ -20,7 +20,7 @@ _MEMORY_BYTES = 64 << 20
 """Object code that is kept in memory, besides the file: some thousand rKernels."""
 
 
-WORTH_SECONDS = 0.1
+WORTH_SECONDS = 0.2
 """Of processor time: rKernels that take less together are not worth a transaction."""
 
 
