@@ -13,7 +13,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.backends.backend import Code
 from rammer_mlir.compiler.caching.programs import ProgramCache
 from rammer_mlir.compiler.given import Given
-from rammer_mlir.compiler.known_code import KnownCode
+from rammer_mlir.compiler.known_code import NOTHING_KNOWN, KnownCode, KnownObjects
 from rammer_mlir.compiler.options import CheckedOptions, refuse_samples
 from rammer_mlir.compiler.pipeline import applied_costs
 from rammer_mlir.compiler.stage import Image, Work, run_stages
@@ -29,7 +29,6 @@ from rammer_mlir.frontends.onnx import ImportedModel, import_model, import_prepa
 from rammer_mlir.frontends.onnx.given import Source
 from rammer_mlir.frontends.onnx.hosting.partition import HostedGraph
 from rammer_mlir.frontends.onnx.model import Model
-from rammer_mlir.lowering.cpu.kernel_objects import ObjectStore
 from rammer_mlir.lowering.profiling.profiler import profile_kernels
 from rammer_mlir.open_models.sharing import ConstantStore
 from rammer_mlir.passes.manager import run_pipeline
@@ -68,9 +67,8 @@ def compile_any_model(
     given: Given,
     device: int = 0,
     executor: Executor | None = None,
-    known: KnownCode[tuple[bytes, ...]] | None = None,
+    known: KnownObjects = NOTHING_KNOWN,
     programs: ProgramCache | None = None,
-    rkernels: ObjectStore | None = None,
 ) -> CompiledModel | HostedGraph:
     """Compile a loaded model if one static program computes it; else return its host program.
 
@@ -80,9 +78,8 @@ def compile_any_model(
         given: what it is compiled for.
         device: number of the GPU.
         executor: where rKernels are measured.
-        known: code of other parts of the same model.
+        known: objects of other programs.
         programs: where programs for other weights are found and kept.
-        rkernels: where objects of single rKernels are found and kept.
 
     Raises:
         RammerError: as ``compile_model`` does.
@@ -101,7 +98,7 @@ def compile_any_model(
             found.stats["seconds"] = {"preparation": taken, **found.stats["seconds"]}
             return found
     compilation = Compilation.of_import(import_prepared(prepared), options, begin)
-    compilation.use_known(known, rkernels)
+    compilation.use_known(known)
     made = _executable(compilation, device, executor)
     if programs is not None and key is not None:
         programs.keep(key, made, compilation.recipes)
@@ -169,16 +166,9 @@ class Compilation:
         """Take an NVIDIA GPU's kernel of equal LLVM IR, rather than to compile it again."""
         self._work.known_kernels = known
 
-    def use_known(
-        self, known: KnownCode[tuple[bytes, ...]] | None, rkernels: ObjectStore | None = None
-    ) -> None:
-        """Take objects of equal code, if there are some, rather than to make them again.
-
-        Args:
-            known: objects of whole programs.
-            rkernels: objects of single rKernels.
-        """
-        self._work.known, self._work.rkernels = known, rkernels
+    def use_known(self, known: KnownObjects) -> None:
+        """Take objects of equal code, if there are some, rather than to make them again."""
+        self._work.known = known
 
     @property
     def module(self) -> ir.Module:
@@ -297,7 +287,7 @@ class Compilation:
             return
         LOGGER.info("fallback: compiling for the host alone")
         other = Compilation(self._begin, self._options.without_foreign_code())
-        other.use_known(self._work.known, self._work.rkernels)
+        other.use_known(self._work.known)
         other._work.executor = self._work.executor
         fallback = other.executable(device)
         assert isinstance(fallback, Executable)

@@ -78,9 +78,10 @@ def _lower_to_threads(work: Work, machine: Machine) -> None:
     modules = [code.module for code in work.foreign]
     image = build_image(work.module, weights, work.signature, options.launched_veus, modules)
     work.image = image = replace(image, summary=_with_decision(work, image.summary))
-    if work.known is not None and not work.foreign:
+    known = work.known.programs
+    if known is not None and not work.foreign:
         work.identity = code_identity(work.module, image.program, machine)
-        work.binary, *objects = work.known.find(work.identity) or (b"",)
+        work.binary, *objects = known.find(work.identity) or (b"",)
         work.objects = tuple(objects)
     if not work.binary:
         symbols = _begin_kernels(work, image, machine) if work.is_separate else {}
@@ -95,7 +96,7 @@ def _lower_to_threads(work: Work, machine: Machine) -> None:
 
 def _begin_kernels(work: Work, image: CpuImage, machine: Machine) -> dict[str, str]:
     """Take rKernels out of the module and begin to compile them; return symbols by name."""
-    work.kernels = objects = KernelObjects(machine, work.rkernels)
+    work.kernels = objects = KernelObjects(machine, work.known.rkernels)
     taken = take_kernels(work.module, {each.name for each in image.program.kernels}, machine)
     objects.begin(taken)
     return {kernel.name: kernel.symbol for kernel in taken}
@@ -132,8 +133,8 @@ def _compile_to_object(work: Work, machine: Machine) -> None:
     if not work.binary:
         work.binary = emit_object(work.text, machine, linked_ir(work.foreign))
         work.objects = () if work.kernels is None else work.kernels.collect()
-        if work.known is not None and not work.foreign:
-            work.known.keep(work.identity, (work.binary, *work.objects))
+        if work.known.programs is not None and not work.foreign:
+            work.known.programs.keep(work.identity, (work.binary, *work.objects))
     work.objects = (*work.objects, *linked_objects(work.foreign, machine))
     work.stats["code_bytes"] = sum(map(len, (work.binary, *work.objects)))
 

@@ -17,6 +17,7 @@ from rammer_mlir import dialects
 from rammer_mlir.benchmarks.models import build
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.compilation import Compilation
+from rammer_mlir.compiler.known_code import KnownObjects
 from rammer_mlir.compiler.options import check_options
 from rammer_mlir.errors import TargetError
 from rammer_mlir.frontends.onnx import import_model
@@ -122,12 +123,13 @@ def test_programs_share_rkernels() -> None:
     for model in (layers("MatMul", "Relu"), layers("MatMul", "Relu", "Softmax", "MatMul", "Relu")):
         asked, hits = len(store.asked), store.hits
         compilation = Compilation.of_model(model, check_options(num_veus=2))
-        compilation.use_known(None, store)
+        compilation.use_known(KnownObjects(rkernels=store))
         with compilation.executable() as executable:
             feeds = random_feeds(executable.signature, seed=1)
             (output,) = executable.run(feeds).values()
         session = onnxruntime.InferenceSession(model.SerializeToString())
-        np.testing.assert_allclose(output, session.run(None, feeds)[0], rtol=1e-4, atol=1e-5)
+        expected = np.asarray(session.run(None, feeds)[0])
+        np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-5)
         found.append((len(store.asked) - asked, store.hits - hits))
     assert found == [(1, 0), (2, 1)]
 
