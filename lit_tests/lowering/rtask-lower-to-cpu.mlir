@@ -13,10 +13,10 @@
 // CHECK: module attributes {rtask.launch = {arguments = ["x", "argument1", "arena"], bytes = array<i64: 256, 256, {{[0-9]+}}>, counter_bytes = {{[0-9]+}} : i64, symbol = "rammer_main", veus = {{[12]}} : i64}, rtask.machine = "x86-64-v3"}
 // CHECK: llvm.func internal @rkernel.
 // CHECK-NOT: rtask.program
-// CHECK: llvm.func internal @rammer_veu(
+// CHECK: llvm.func internal @rammer_run_veu(
 // CHECK: llvm.mlir.global internal constant @rammer_main.records(
 // CHECK: llvm.func @rammer_main(%{{.*}}: i64, %{{.*}}: i64, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr)
-// CHECK: llvm.call @rammer_veu(
+// CHECK: llvm.call @rammer_run_veu(
 // TEXT: define void @square(i64 %{{.*}}, i64 %{{.*}}, ptr %{{.*}}, ptr %{{.*}})
 // EARLY: error: {{.*}}expected at least one rtask.program, found none: run rtask-schedule first
 // OTHER: error: translating to LLVM IR: expected operations of the LLVM dialect, found '{{.*}}'; lower it first

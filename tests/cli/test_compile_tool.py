@@ -51,8 +51,8 @@ OPERATIONS = {
     "tasks": "rtask.kernel",
     "buffers": "memref",
     "program": "run @",
-    "target": "llvm.func @rammer_veu",
-    "llvm": "define void @rammer_veu",
+    "target": "llvm.func @rammer_run_veu",
+    "llvm": "define i1 @rammer_run_veu",
 }
 
 
