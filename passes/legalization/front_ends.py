@@ -1,10 +1,10 @@
-"""TOSA and StableHLO become linalg, by the passes that the bindings bring."""
+"""TOSA, StableHLO and affine loops become linalg and scf, by passes that the bindings bring."""
 
 from __future__ import annotations
 
 from rammer_mlir.bindings import ir, passmanager, stablehlo
 from rammer_mlir.passes.base import DiagnosticError, FindingsError
-from rammer_mlir.passes.ir.walking import nested_operations
+from rammer_mlir.passes.ir.walking import nested_operations, operations_named
 
 _TOSA = (
     "func.func(tosa-optional-decompositions,tosa-make-broadcastable)",
@@ -68,3 +68,10 @@ def lower_tosa(module: ir.Module) -> None:
     """Turn TOSA into linalg and scf."""
     if uses_dialect(module, "tosa"):
         run(module, "func.func(tosa-convert-integer-type-to-signless)", *_TOSA)
+
+
+def lower_affine_control_flow(module: ir.Module) -> None:
+    """Turn loops and branches of the affine dialect into those of scf."""
+    names = ("affine.for", "affine.if", "affine.parallel")
+    if any(True for _ in operations_named(module.operation, *names)):
+        run(module, "lower-affine")

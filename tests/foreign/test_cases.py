@@ -160,6 +160,9 @@ EXPECTED: dict[str, dict[str, Expected]] = {
         "while_loop": halved,
         "branch": lambda c, a: np.exp(a) if c else -a,
         "branch_in_body": branch_in_body,
+        "affine_loop": lambda a: a * 4,
+        "shared_by_threads": lambda a, b: np.concatenate([b[:1], a[1:] ** 2]),
+        "allocated": lambda a: (a * 2, a),
     },
     "slices": {
         "gather_rows": lambda t, ix: t[ix],
@@ -227,6 +230,7 @@ EXPECTED: dict[str, dict[str, Expected]] = {
         "dynamic_matmul": lambda a, b: wide(a) @ b,
         "dynamic_elementwise": lambda a, b: np.exp(a + b),
         "dynamic_stablehlo": lambda a: np.abs(wide(a)).sum(1),
+        "joined_pieces": lambda a, b: np.concatenate([a, b]),
     },
 }
 """By file and function, the results of the inputs."""

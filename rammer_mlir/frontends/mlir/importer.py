@@ -21,6 +21,7 @@ from rammer_mlir.frontends.mlir.interface import (
     static_signature,
 )
 from rammer_mlir.frontends.mlir.load import parse, refuse
+from rammer_mlir.frontends.mlir.marks import check_marks
 from rammer_mlir.frontends.mlir.sources import MlirSource
 from rammer_mlir.frontends.mlir.stages import LINALG, LOWERED, PROGRAM, STAGES, stage_of
 from rammer_mlir.passes.ir.cloning import copy_module
@@ -144,6 +145,7 @@ def _entry(module: ir.Module, name: str, stage: str, source: MlirSource) -> Mlir
             function.operation.attributes["sym_visibility"] = ir.StringAttr.get("private")
     main = entry_function(own)
     try:
+        check_marks(main)
         if stage == LINALG:
             run_pipeline(own, _UNUSED_DROPPED)
             main = entry_function(own)
