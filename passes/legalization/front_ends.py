@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rammer_mlir.bindings import ir, passmanager, stablehlo
 from rammer_mlir.passes.base import DiagnosticError, FindingsError
 from rammer_mlir.passes.ir.walking import nested_operations, operations_named
@@ -27,6 +29,8 @@ _STABLEHLO_PREPARED = (
 
 _STABLEHLO = ("stablehlo-legalize-to-linalg", "canonicalize", "cse")
 
+_NOT_LOWERED = re.compile(r"failed to legalize operation '([\w.]+)'")
+
 
 def uses_dialect(module: ir.Module, dialect: str) -> bool:
     """Whether operations of a dialect are in a module."""
@@ -45,11 +49,21 @@ def run(module: ir.Module, *passes: str) -> None:
     except ir.MLIRError as error:
         raise FindingsError(
             [
-                DiagnosticError(info.location, str(info.message).splitlines()[0])
+                DiagnosticError(info.location, _with_advice(str(info.message).splitlines()[0]))
                 for info in error.error_diagnostics
             ]
             or [DiagnosticError(module.operation.location, f"'{text}' failed")]
         ) from error
+
+
+def _with_advice(message: str) -> str:
+    named = _NOT_LOWERED.match(message)
+    if named is None:
+        return message
+    return (
+        f"'{named[1]}': expected an operation that MLIR's passes lower to linalg, found one that "
+        "they do not; give its result as an argument, or lower it to linalg first"
+    )
 
 
 def prepare_stablehlo(module: ir.Module) -> None:

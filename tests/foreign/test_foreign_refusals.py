@@ -74,6 +74,25 @@ REFUSED = {
         "  return %c : tensor<4xf32>\n}\n",
         r"the module:2:8: 'arith.constant': expected dense values, found sparse ones; write dense",
     ),
+    "unknown dialect": (
+        "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n  %r = foo.bar %a : tensor<4xf32>\n"
+        "  return %r : tensor<4xf32>\n}\n",
+        r"the module:2:8: Dialect `foo' not found for custom op 'foo.bar'; lower it to linalg, TO",
+    ),
+    "unregistered operation": (
+        "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
+        '  %r = "foo.bar"(%a) : (tensor<4xf32>) -> tensor<4xf32>\n'
+        "  return %r : tensor<4xf32>\n}\n",
+        r"the module:2:17: .*unregistered dialect.*; lower it to linalg, TOSA or StableHLO",
+    ),
+    "random numbers": (
+        "func.func @f(%a: tensor<f32>, %b: tensor<f32>) -> tensor<4xf32> {\n"
+        "  %s = stablehlo.constant dense<4> : tensor<1xi64>\n"
+        "  %r = stablehlo.rng %a, %b, %s, distribution = UNIFORM"
+        " : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<4xf32>\n"
+        "  return %r : tensor<4xf32>\n}\n",
+        r"the module:3:8: 'stablehlo.rng': expected an operation that MLIR's passes lower",
+    ),
     "recursion": (
         "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
         "  %r = func.call @f(%a) : (tensor<4xf32>) -> tensor<4xf32>\n"

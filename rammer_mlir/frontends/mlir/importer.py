@@ -34,6 +34,9 @@ _LEGALIZE = "builtin.module(rtask-legalize)"
 _UNUSED_DROPPED = "builtin.module(symbol-dce)"
 _VERIFY = "builtin.module(rtask-verify-schedule)"
 
+_SCRIPTS = ("transform", "pdl", "irdl")
+"""Dialects whose operations beside functions say what a tool is to do with them."""
+
 
 @dataclass(frozen=True)
 class MlirEntry:
@@ -138,8 +141,17 @@ def _names(module: ir.Module, source: MlirSource) -> list[str]:
     return public
 
 
+def _drop_nested(module: ir.Module) -> None:
+    """Erase nested modules and scripts of transformations: no function at the top can call them."""
+    for op in list(module.body.operations):
+        dialect = op.operation.name.partition(".")[0]
+        if op.operation.name == "builtin.module" or dialect in _SCRIPTS:
+            op.operation.erase()
+
+
 def _entry(module: ir.Module, name: str, stage: str, source: MlirSource) -> MlirEntry:
     own = copy_module(module)
+    _drop_nested(own)
     for function in functions(own):
         if symbol_name(function) != name:
             function.operation.attributes["sym_visibility"] = ir.StringAttr.get("private")
