@@ -25,6 +25,7 @@ from rammer_mlir.passes.legalization.rules import check_before_lifting, check_gi
 from rammer_mlir.passes.legalization.scalars import lift_scalars
 from rammer_mlir.passes.legalization.scatters import lower_scatters
 from rammer_mlir.passes.legalization.slices import lower_slices
+from rammer_mlir.passes.legalization.sorts import lower_sorts
 from rammer_mlir.passes.legalization.static_results import join_static_shapes, return_static_shapes
 from rammer_mlir.passes.legalization.zero_sizes import drop_empty_tensors
 
@@ -63,6 +64,7 @@ class Legalize(Pass):
         read_resources(module)
         prepare_stablehlo(module)
         lower_scatters(module)
+        lower_sorts(module)
         lower_stablehlo_control_flow(module)
         lower_stablehlo(module)
         lower_tosa(module)

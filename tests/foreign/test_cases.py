@@ -209,6 +209,13 @@ EXPECTED: dict[str, dict[str, Expected]] = {
         "conditional": lambda c, a: np.exp(a) if c else a,
     },
     "stablehlo": {
+        "sort_with_numbers": lambda a: (
+            -np.sort(-a, 1),
+            np.argsort(-a, 1, kind="stable"),
+        ),
+        "sort_columns_by_size": lambda a: np.take_along_axis(
+            a, np.argsort(np.abs(a) + np.float32(1), 0, kind="stable"), 0
+        ),
         "elementwise": lambda a, b: np.where(a > b, np.tanh(a - b), b),
         "dot_general": lambda a, b: wide(a) @ b,
         "reduce": lambda a: wide(a).sum(1),
