@@ -117,5 +117,6 @@ def test_a_target_becomes_code_an_artifact_and_a_run(model: Path, tmp_path: Path
     with rammer_mlir.compile(str(model), num_veus=2, cache=False) as exe:
         exe.save(artifact)
     with rammer_mlir.load(artifact) as loaded:
-        (found,) = loaded.run(feeds()).values()
+        (output,) = loaded.run(feeds()).values()
+        found = np.asarray(output, np.float64)
     np.testing.assert_allclose(found, expected(model), rtol=1e-4, atol=1e-5)
