@@ -10,7 +10,10 @@ from rammer_mlir.passes.base import Pass
 from rammer_mlir.passes.ir.entry import functions, is_private
 from rammer_mlir.passes.legalization.aggregates import decompose_aggregates
 from rammer_mlir.passes.legalization.bodies import select_in_bodies
+from rammer_mlir.passes.legalization.destinations import lower_destinations
+from rammer_mlir.passes.legalization.divisions import guard_divisions
 from rammer_mlir.passes.legalization.front_ends import (
+    lower_affine_control_flow,
     lower_stablehlo,
     lower_tosa,
     prepare_stablehlo,
@@ -22,7 +25,8 @@ from rammer_mlir.passes.legalization.rules import check_before_lifting, check_gi
 from rammer_mlir.passes.legalization.scalars import lift_scalars
 from rammer_mlir.passes.legalization.scatters import lower_scatters
 from rammer_mlir.passes.legalization.slices import lower_slices
-from rammer_mlir.passes.legalization.static_results import return_static_shapes
+from rammer_mlir.passes.legalization.sorts import lower_sorts
+from rammer_mlir.passes.legalization.static_results import join_static_shapes, return_static_shapes
 from rammer_mlir.passes.legalization.zero_sizes import drop_empty_tensors
 
 _SIMPLIFIED = ("canonicalize", "cse")
@@ -60,10 +64,15 @@ class Legalize(Pass):
         read_resources(module)
         prepare_stablehlo(module)
         lower_scatters(module)
+        lower_sorts(module)
         lower_stablehlo_control_flow(module)
         lower_stablehlo(module)
         lower_tosa(module)
+        lower_affine_control_flow(module)
+        lower_destinations(module)
         run(module, *_INLINED, *_ELEMENTWISE, *_SHAPES_RESOLVED)
+        join_static_shapes(module)
+        run(module, *_SIMPLIFIED)
         for function in functions(module):
             if not is_private(function):
                 return_static_shapes(function)
@@ -72,6 +81,7 @@ class Legalize(Pass):
         decompose_aggregates(module)
         run(module, *_ELEMENTWISE, *_GENERAL)
         select_in_bodies(module)
+        guard_divisions(module)
         lower_slices(module)
         check_before_lifting(module)
         for function in functions(module):

@@ -6,7 +6,7 @@ runtime library and not in a process that only loads kernels.
 
 from __future__ import annotations
 
-from rammer_mlir.bindings import arith, ir
+from rammer_mlir.bindings import arith, ir, math
 from rammer_mlir.lowering.ir_walk import walk
 from rammer_mlir.lowering.llvm.float32 import Bits, Float, element_type, shaped_like
 from rammer_mlir.passes.ir.structured import element_bytes
@@ -15,6 +15,23 @@ _TWO_TO_112 = 5192296858534827628530496329220096.0  # the exponent biases differ
 _SMALLEST_NORMAL = 0x38800000  # 2**-14 as f32
 _FIRST_INFINITE = 0x477FF000  # 65520 as f32: rounds to infinity
 _HALF = 0x3F000000  # 0.5 as f32: the last place of numbers near it is f16's smallest number
+
+
+def widen_multiply_add(module: ir.Module) -> None:
+    """Compute ``math.fma`` of f16 and bf16 in f32.
+
+    MLIR's pass that widens other functions leaves it; LLVM would call ``__truncdfhf2``. The result
+    is rounded twice, which can differ by one unit in the last place of the narrow type.
+    """
+    for operation in walk(module.operation):
+        narrow = operation.result.type if operation.name == "math.fma" else None
+        if narrow is None or element_bytes(element_type(narrow)) != 2:
+            continue
+        with ir.InsertionPoint(operation), operation.location:
+            wide = shaped_like(narrow, ir.F32Type.get())
+            found = math.fma(*(arith.extf(wide, value) for value in operation.operands))
+            operation.result.replace_all_uses_with(arith.truncf(narrow, found))
+        operation.erase()
 
 
 def convert_through_f32(module: ir.Module) -> None:

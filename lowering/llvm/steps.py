@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from rammer_mlir.bindings import ir, passmanager
 from rammer_mlir.lowering.llvm.expand_exponentials import expand_exponentials
 from rammer_mlir.lowering.llvm.machine import Machine
-from rammer_mlir.lowering.llvm.narrow_floats import convert_through_f32, expand_half_conversions
+from rammer_mlir.lowering.llvm.narrow_floats import (
+    convert_through_f32,
+    expand_half_conversions,
+    widen_multiply_add,
+)
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ def llvm_steps(machine: Machine) -> list[Step]:
     narrow = "source-types=bf16,f16 target-type=f32"
     return [
         Step("narrow-math", "math-extend-to-supported-types{target-type=f32}"),
+        Step("narrow-multiply-add", widen_multiply_add),
         Step("narrow-floats", f"arith-emulate-unsupported-floats{{{narrow}}}"),
         Step("wide-floats", convert_through_f32),
         *([] if machine.has_half_conversions else [Step("half", expand_half_conversions)]),

@@ -43,3 +43,12 @@ def replace(op: ir.Operation, values: list[ir.Value]) -> None:
 
 Rewrite = Callable[[ir.Operation], bool]
 """Rewrites an operation if it can; whether it did, so that the operation is gone."""
+
+
+def constant_integer(value: ir.Value) -> int | None:
+    """Return the number that ``arith.constant`` gives a value; None if it is not known."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
+        return None
+    attribute = owner.attributes["value"]
+    return ir.IntegerAttr(attribute).value if isinstance(attribute, ir.IntegerAttr) else None

@@ -5,14 +5,8 @@ from __future__ import annotations
 from rammer_mlir.bindings import arith, ir
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.walking import nested_operations, operations_named, replace
+from rammer_mlir.passes.legalization.divisions import SIGNED, UNSIGNED
 from rammer_mlir.passes.legalization.elementwise import index
-
-_DIVISIONS = frozenset(
-    f"arith.{name}"
-    for name in (
-        "divsi", "divui", "remsi", "remui", "ceildivsi", "ceildivui", "floordivsi",
-    )
-)  # fmt: skip
 
 
 def select_in_bodies(module: ir.Module) -> None:
@@ -51,7 +45,7 @@ def _branch(op: ir.Operation, number: int, is_taken: ir.Value) -> list[ir.Value]
 
 def _guard(op: ir.Operation, is_taken: ir.Value) -> None:
     with ir.InsertionPoint(op), op.location:
-        if op.name in _DIVISIONS:
+        if op.name in SIGNED | UNSIGNED:
             one = arith.ConstantOp(op.operands[1].type, 1).result
             op.operands[1] = arith.select(is_taken, op.operands[1], one)
         elif op.name == "tensor.extract":

@@ -1,10 +1,12 @@
-"""TOSA and StableHLO become linalg, by the passes that the bindings bring."""
+"""TOSA, StableHLO and affine loops become linalg and scf, by passes that the bindings bring."""
 
 from __future__ import annotations
 
+import re
+
 from rammer_mlir.bindings import ir, passmanager, stablehlo
 from rammer_mlir.passes.base import DiagnosticError, FindingsError
-from rammer_mlir.passes.ir.walking import nested_operations
+from rammer_mlir.passes.ir.walking import nested_operations, operations_named
 
 _TOSA = (
     "func.func(tosa-optional-decompositions,tosa-make-broadcastable)",
@@ -27,6 +29,8 @@ _STABLEHLO_PREPARED = (
 
 _STABLEHLO = ("stablehlo-legalize-to-linalg", "canonicalize", "cse")
 
+_NOT_LOWERED = re.compile(r"failed to legalize operation '([\w.]+)'")
+
 
 def uses_dialect(module: ir.Module, dialect: str) -> bool:
     """Whether operations of a dialect are in a module."""
@@ -45,11 +49,21 @@ def run(module: ir.Module, *passes: str) -> None:
     except ir.MLIRError as error:
         raise FindingsError(
             [
-                DiagnosticError(info.location, str(info.message).splitlines()[0])
+                DiagnosticError(info.location, _with_advice(str(info.message).splitlines()[0]))
                 for info in error.error_diagnostics
             ]
             or [DiagnosticError(module.operation.location, f"'{text}' failed")]
         ) from error
+
+
+def _with_advice(message: str) -> str:
+    named = _NOT_LOWERED.match(message)
+    if named is None:
+        return message
+    return (
+        f"'{named[1]}': expected an operation that MLIR's passes lower to linalg, found one that "
+        "they do not; give its result as an argument, or lower it to linalg first"
+    )
 
 
 def prepare_stablehlo(module: ir.Module) -> None:
@@ -68,3 +82,10 @@ def lower_tosa(module: ir.Module) -> None:
     """Turn TOSA into linalg and scf."""
     if uses_dialect(module, "tosa"):
         run(module, "func.func(tosa-convert-integer-type-to-signless)", *_TOSA)
+
+
+def lower_affine_control_flow(module: ir.Module) -> None:
+    """Turn loops and branches of the affine dialect into those of scf."""
+    names = ("affine.for", "affine.if", "affine.parallel")
+    if any(True for _ in operations_named(module.operation, *names)):
+        run(module, "lower-affine")

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 
 from rammer_mlir.bindings import arith, ir, scf, tensor
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
-from rammer_mlir.passes.ir.walking import nested_operations, operations_named, replace
+from rammer_mlir.passes.ir.walking import (
+    constant_integer,
+    nested_operations,
+    operations_named,
+    replace,
+)
 from rammer_mlir.passes.legalization.elementwise import index
 
 _MOST_STEPS = 64
@@ -25,16 +30,8 @@ def unroll_loops(module: ir.Module) -> None:
         _unroll(found[0])
 
 
-def _constant(value: ir.Value) -> int | None:
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
-        return None
-    attribute = owner.attributes["value"]
-    return ir.IntegerAttr(attribute).value if isinstance(attribute, ir.IntegerAttr) else None
-
-
 def _range(op: ir.Operation) -> range | None:
-    bounds = [_constant(value) for value in list(op.operands)[:3]]
+    bounds = [constant_integer(value) for value in list(op.operands)[:3]]
     start, end, step = bounds
     if start is None or end is None or step is None or step <= 0:
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from rammer_mlir.bindings import ir
@@ -31,13 +33,21 @@ def read_resources(module: ir.Module) -> None:
         if is_resource(op.attributes[name])
     ]
     values = resources_of(module) if found else {}
-    problems: list[OperationError] = []
+    problems = list(_sparse_constants(module))
     for op in found:
         (name,) = _attribute_names(op)
         problem = _read(op, name, values.get(resource_name(op.attributes[name])))
         problems += [OperationError(op, problem)] if problem else []
     if problems:
         raise FindingsError(problems)
+
+
+def _sparse_constants(module: ir.Module) -> Iterator[OperationError]:
+    for op in operations_named(module.operation, "arith.constant", "stablehlo.constant"):
+        # The bindings have no class for them, so the text tells.
+        value = op.attributes.get("value")
+        if value is not None and str(value).startswith("sparse<"):
+            yield OperationError(op, "expected dense values, found sparse ones; write dense<...>")
 
 
 def _attribute_names(op: ir.Operation) -> list[str]:

@@ -84,12 +84,15 @@ def check_given(module: ir.Module) -> None:
 
 
 def check_before_lifting(module: ir.Module) -> None:
-    """Check loops, whose states are to stay in place.
+    """Check loops, whose states are to stay in place, and shapes, which are to be static.
 
     Raises:
-        FindingsError: with all that cannot.
+        FindingsError: with all that are not.
     """
     found = loop_problems(module.operation)
+    for function in functions(module):
+        if not is_private(function):
+            found += _dynamic_shapes(function.operation)
     if found:
         raise FindingsError(found[:_MOST_FINDINGS])
 
@@ -169,6 +172,15 @@ def _given_problems(function: ir.OpView) -> Iterator[OperationError]:
                 )
 
 
+def _dynamic_shapes(root: ir.Operation) -> Iterator[OperationError]:
+    """Yield operations whose results have no static shape."""
+    for op in nested_operations(root):
+        for value in op.results:
+            if isinstance(value.type, ir.RankedTensorType) and not value.type.has_static_shape:
+                yield OperationError(op, _type_problem(value.type, is_static=True))
+                break
+
+
 def _nest_problems(op: ir.Operation) -> Iterator[OperationError]:
     """Yield what is wrong with an operation that stands in a function, and with what it holds."""
     yield from _problems(op, _TENSOR_OPERATIONS)
@@ -183,6 +195,15 @@ def _nest_problems(op: ir.Operation) -> Iterator[OperationError]:
 def _problems(op: ir.Operation, known: frozenset[str]) -> Iterator[OperationError]:
     dialect = op.name.partition(".")[0]
     is_known = op.name in known or dialect in _BODY_DIALECTS
+    if not is_known and op.name in _TENSOR_OPERATIONS:
+        parent = op.parent
+        outside = "" if parent is None else f" inside of '{parent.name}'"
+        yield OperationError(
+            op,
+            f"expected operations on scalars, found '{op.name}'{outside}; "
+            "move it in front of that operation",
+        )
+        return
     if not is_known:
         advice = _ADVICE.get(dialect, "lower it to linalg on tensors first")
         yield OperationError(

@@ -53,7 +53,7 @@ class _Lifting:
                 operation.erase()
 
     def _lift_arguments(self) -> None:
-        with ir.InsertionPoint.at_block_begin(self._block), ir.Location.unknown():
+        with ir.InsertionPoint.at_block_begin(self._block), self._function.location:
             for argument in list(self._block.arguments):
                 if not _is_scalar(argument):
                     continue

@@ -8,7 +8,7 @@ from rammer_mlir.bindings import bufferization, ir, scf, tensor
 from rammer_mlir.passes.base import OperationError
 from rammer_mlir.passes.ir.cloning import ValueMap, clone_into
 from rammer_mlir.passes.ir.structured import captured_values
-from rammer_mlir.passes.ir.walking import nested_operations, operations_named
+from rammer_mlir.passes.ir.walking import constant_integer, nested_operations, operations_named
 
 REGION = "scf.execute_region"
 """Holds control flow: an rOperator of one rTask."""
@@ -74,8 +74,16 @@ def _keep(block: ir.Block, states: Sequence[ir.Value], *, skipped: int) -> None:
 
 
 def loop_problems(root: ir.Operation) -> list[OperationError]:
-    """Return what is wrong with loops: those whose states change their types cannot be in place."""
-    return [
+    """Return what is wrong with loops.
+
+    States that change their types cannot stay in place, and steps of 0 never end.
+    """
+    endless = [
+        OperationError(op, f"expected a positive step, found {step}; count upwards")
+        for op in operations_named(root, "scf.for")
+        if (step := constant_integer(op.operands[2])) is not None and step <= 0
+    ]
+    return endless + [
         OperationError(
             op,
             "expected equal states in front of the condition and behind it, found "

@@ -1,9 +1,18 @@
-"""Results of functions whose shapes became static."""
+"""Results whose shapes became static: of joined tensors, and of functions."""
 
 from __future__ import annotations
 
-from rammer_mlir.bindings import ir
+from rammer_mlir.bindings import ir, tensor
 from rammer_mlir.passes.ir.function_type import update_function_type
+from rammer_mlir.passes.ir.walking import operations_named, replace
+
+
+def _before_casts(value: ir.Value) -> ir.Value:
+    owner = value.owner
+    while not isinstance(owner, ir.Block) and owner.name == "tensor.cast":
+        value = owner.operands[0]
+        owner = value.owner
+    return value
 
 
 def return_static_shapes(function: ir.OpView) -> None:
@@ -11,11 +20,24 @@ def return_static_shapes(function: ir.OpView) -> None:
     block = function.operation.regions[0].blocks[0]
     last = list(block.operations)[-1].operation
     for number, value in enumerate(list(last.operands)):
-        owner = value.owner
-        while not isinstance(owner, ir.Block) and owner.name == "tensor.cast":
-            value = owner.operands[0]
-            owner = value.owner
+        value = _before_casts(value)
         kind = value.type
         if isinstance(kind, ir.RankedTensorType) and kind.has_static_shape:
             last.operands[number] = value
     update_function_type(function.operation)
+
+
+def join_static_shapes(module: ir.Module) -> None:
+    """Give ``tensor.concat`` the static shape that its operands have together."""
+    for op in list(operations_named(module.operation, "tensor.concat")):
+        kind = ir.RankedTensorType(op.results[0].type)
+        parts = [_before_casts(value) for value in op.operands]
+        kinds = [ir.RankedTensorType(value.type) for value in parts]
+        if kind.has_static_shape or not all(each.has_static_shape for each in kinds):
+            continue
+        dim = ir.IntegerAttr(op.attributes["dim"]).value
+        shape = list(kinds[0].shape)
+        shape[dim] = sum(each.shape[dim] for each in kinds)
+        joined = ir.RankedTensorType.get(shape, kind.element_type)
+        with ir.InsertionPoint(op), op.location:
+            replace(op, [tensor.CastOp(kind, tensor.ConcatOp(joined, dim, parts)).result])

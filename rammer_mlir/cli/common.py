@@ -101,6 +101,8 @@ def run_tool(tool: Callable[[], int], *, debug: bool) -> int:
     an interrupt gives 130, another signal that asks for the end 128 and its number, a reader that
     went away 1. With ``debug`` a traceback comes first.
     """
+    if sys.stderr is None:  # so it is where the shell closed it: messages go nowhere
+        sys.stderr = Path(os.devnull).open("w")
     try:
         with _ending_in_order(), told_if_missing(), shown_in_one_line(RammerWarning):
             code = tool()
@@ -231,6 +233,8 @@ def read_input(name: str) -> bytes:
         OptionError: if the file cannot be read.
     """
     if name == STREAM:
+        if sys.stdin is None:  # so it is where the shell closed it
+            raise OptionError("cannot read standard input: it is closed; name a file")
         return sys.stdin.buffer.read()
     try:
         return Path(name).read_bytes()

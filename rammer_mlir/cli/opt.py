@@ -11,7 +11,7 @@ from rammer_mlir import dialects
 from rammer_mlir.cli.common import ArgumentParser, run_tool, write_output
 from rammer_mlir.cli.opt_tool.arguments import OFF, normalized
 from rammer_mlir.cli.opt_tool.inputs import Chunk, read_chunks
-from rammer_mlir.cli.opt_tool.job import Job
+from rammer_mlir.cli.opt_tool.job import Job, printed_passes
 from rammer_mlir.cli.opt_tool.listing import list_dialects, list_passes
 from rammer_mlir.cli.opt_tool.options import BARE_VALUES, opt_parser
 from rammer_mlir.compiler.registry import COMPILER_PASSES
@@ -104,6 +104,10 @@ def _check_flags(options: argparse.Namespace, flags: Sequence[str], parser: Argu
         if not flag.startswith("--"):
             raise OptionError(f"unexpected argument '{flag}': expected one input file and options")
         _check_pass(flag.removeprefix("--").partition("=")[0], parser)
+    for when in ("before", "after"):
+        for name in printed_passes(options, when):
+            if not _is_pass(name):
+                raise OptionError(f"--mlir-print-ir-{when}: unknown pass {_hinted(name)}")
     if flags and options.pass_pipeline is not None:
         raise OptionError(f"give '{flags[0]}' or --pass-pipeline, not both")
     forms = [name for name in _OTHER_FORMS if getattr(options, name.replace("-", "_"))]
@@ -115,10 +119,20 @@ def _check_flags(options: argparse.Namespace, flags: Sequence[str], parser: Argu
         raise OptionError("--emit-bytecode-version: expected --emit-bytecode too, found text")
 
 
-def _check_pass(name: str, parser: ArgumentParser) -> None:
+def _is_pass(name: str) -> bool:
     own = [kind.name for kind in ALL_PASSES]
-    if name in own or is_pass_of_mlir(name) or EXTENSION_PASSES.find(name) is not None:
+    return name in own or is_pass_of_mlir(name) or EXTENSION_PASSES.find(name) is not None
+
+
+def _hinted(name: str) -> str:
+    close = close_pass_name(name, [kind.name for kind in ALL_PASSES])
+    return f"'{name}': " + (f"did you mean '{close}'?" if close else "see --list-passes")
+
+
+def _check_pass(name: str, parser: ArgumentParser) -> None:
+    if _is_pass(name):
         return
+    own = [kind.name for kind in ALL_PASSES]
     close = _close_option(name, parser) or close_pass_name(name, own)
     hint = f"did you mean '--{close}'?" if close else "see --help and --list-passes"
     raise OptionError(f"unknown option or pass '--{name}': {hint}")

@@ -78,7 +78,13 @@ class Recipe:
                 transposes = False
             else:
                 sizes: Any = step
-                array = array.transpose(sizes) if transposes else array.reshape(sizes)
+                try:
+                    array = array.transpose(sizes) if transposes else array.reshape(sizes)
+                except ValueError as error:
+                    raise ModelError(
+                        f"weight '{self.name}': expected 'rtask.pack' of a value of shape "
+                        f"{tuple(array.shape)}, found the step {list(sizes)}; change one of them"
+                    ) from error
                 transposes = not transposes
         return array.astype(given, copy=False)
 

@@ -272,3 +272,50 @@ def test_passes_out_of_order(
     path = tmp_path / "linalg.mlir"
     path.write_text(LINALG)
     assert message in error_of(capsys, str(path), *flags)
+
+
+def test_a_closed_standard_input_or_error_is_no_internal_error(source: Path) -> None:
+    tool = f"'{sys.executable}' -m rammer_mlir opt"
+    done = subprocess.run(f"{tool} <&-", shell=True, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: cannot read standard input: it is closed; name a file\n"
+    refused = subprocess.run(f"{tool} none.mlir 2>&-", shell=True, cwd=ROOT, capture_output=True)
+    assert (refused.returncode, refused.stdout) == (1, b"")
+
+
+def test_passes_around_which_the_ir_is_printed_are_known(
+    source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = error_of(capsys, source, "--cse", "--mlir-print-ir-before=csee")
+    assert said == "--mlir-print-ir-before: unknown pass 'csee': did you mean 'cse'?"
+    assert "--mlir-print-ir-after: unknown pass" in error_of(
+        capsys, source, "--mlir-print-ir-after=cse,nothing-alike-at-all"
+    )
+
+
+def test_malformed_bytecode_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "in.mlirbc"
+    path.write_bytes(b"ML\xefR")
+    assert error_of(capsys, path).startswith(f"{path}:0:0: error: attempting to parse a byte")
+
+
+def test_all_mismatches_are_reported_beside_a_malformed_expression(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "in.mlir"
+    malformed = "// expected-error-re@+2 {{a {{[}} b}}\n"
+    path.write_text(f"{malformed}// expected-error@+1 {{{{never}}}}\n{SOURCE}")
+    assert opt.main([str(path), "--verify-diagnostics"]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert f"{path}:1:4: error: expected a regular expression in " in lines[0]
+    assert f'{path}:2:4: error: expected error "never" was not produced' in lines[3]
+
+
+@pytest.mark.parametrize("text", ["module {" * 5000 + "}" * 5000, "(" * 5000])
+def test_text_that_is_nested_too_deeply_is_refused(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "in.mlir"
+    path.write_text("\n" + text)
+    expected = f"{path}:2: error: expected at most 1000 nested brackets, found more: nest it less"
+    assert error_of(capsys, path) == expected

@@ -160,6 +160,9 @@ EXPECTED: dict[str, dict[str, Expected]] = {
         "while_loop": halved,
         "branch": lambda c, a: np.exp(a) if c else -a,
         "branch_in_body": branch_in_body,
+        "affine_loop": lambda a: a * 4,
+        "shared_by_threads": lambda a, b: np.concatenate([b[:1], a[1:] ** 2]),
+        "allocated": lambda a: (a * 2, a),
     },
     "slices": {
         "gather_rows": lambda t, ix: t[ix],
@@ -206,6 +209,13 @@ EXPECTED: dict[str, dict[str, Expected]] = {
         "conditional": lambda c, a: np.exp(a) if c else a,
     },
     "stablehlo": {
+        "sort_with_numbers": lambda a: (
+            -np.sort(-a, 1),
+            np.argsort(-a, 1, kind="stable"),
+        ),
+        "sort_columns_by_size": lambda a: np.take_along_axis(
+            a, np.argsort(np.abs(a) + np.float32(1), 0, kind="stable"), 0
+        ),
         "elementwise": lambda a, b: np.where(a > b, np.tanh(a - b), b),
         "dot_general": lambda a, b: wide(a) @ b,
         "reduce": lambda a: wide(a).sum(1),
@@ -227,6 +237,7 @@ EXPECTED: dict[str, dict[str, Expected]] = {
         "dynamic_matmul": lambda a, b: wide(a) @ b,
         "dynamic_elementwise": lambda a, b: np.exp(a + b),
         "dynamic_stablehlo": lambda a: np.abs(wide(a)).sum(1),
+        "joined_pieces": lambda a, b: np.concatenate([a, b]),
     },
 }
 """By file and function, the results of the inputs."""

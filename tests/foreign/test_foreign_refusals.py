@@ -55,6 +55,44 @@ REFUSED = {
         "  return %r : tensor<7x5xf32>\n}\n",
         r"the module:2:8: 'tensor.scatter': expected .* found 'tensor.scatter'; lower it to linalg",
     ),
+    "endless loop": (
+        "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n  %z = arith.constant 0 : index\n"
+        "  %n = arith.constant 3 : index\n"
+        "  %r = scf.for %i = %z to %n step %z iter_args(%x = %a) -> tensor<4xf32> {\n"
+        "    %y = math.exp %x : tensor<4xf32>\n    scf.yield %y : tensor<4xf32>\n  }\n"
+        "  return %r : tensor<4xf32>\n}\n",
+        r"the module:4:8: 'scf.for': expected a positive step, found 0; count upwards",
+    ),
+    "computed size": (
+        "func.func @f(%n: index) -> tensor<?xf32> {\n  %c = arith.constant 1.0 : f32\n"
+        "  %r = tensor.splat %c[%n] : tensor<?xf32>\n  return %r : tensor<?xf32>\n}\n",
+        r"the module:3:8: 'tensor.splat': expected a static shape, found tensor<\?xf32>; let",
+    ),
+    "sparse constant": (
+        "func.func @f() -> tensor<4xf32> {\n"
+        "  %c = arith.constant sparse<[[0], [2]], [1.0, 2.0]> : tensor<4xf32>\n"
+        "  return %c : tensor<4xf32>\n}\n",
+        r"the module:2:8: 'arith.constant': expected dense values, found sparse ones; write dense",
+    ),
+    "unknown dialect": (
+        "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n  %r = foo.bar %a : tensor<4xf32>\n"
+        "  return %r : tensor<4xf32>\n}\n",
+        r"the module:2:8: Dialect `foo' not found for custom op 'foo.bar'; lower it to linalg, TO",
+    ),
+    "unregistered operation": (
+        "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
+        '  %r = "foo.bar"(%a) : (tensor<4xf32>) -> tensor<4xf32>\n'
+        "  return %r : tensor<4xf32>\n}\n",
+        r"the module:2:17: .*unregistered dialect.*; lower it to linalg, TOSA or StableHLO",
+    ),
+    "random numbers": (
+        "func.func @f(%a: tensor<f32>, %b: tensor<f32>) -> tensor<4xf32> {\n"
+        "  %s = stablehlo.constant dense<4> : tensor<1xi64>\n"
+        "  %r = stablehlo.rng %a, %b, %s, distribution = UNIFORM"
+        " : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<4xf32>\n"
+        "  return %r : tensor<4xf32>\n}\n",
+        r"the module:3:8: 'stablehlo.rng': expected an operation that MLIR's passes lower",
+    ),
     "recursion": (
         "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
         "  %r = func.call @f(%a) : (tensor<4xf32>) -> tensor<4xf32>\n"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.dialects.rtask.assembly.nesting import check_nesting
 
 _READABLE = re.compile(r'(?<!")\brtask\.(?:kernel|operator|program|veu|run|barrier)\b')
 _GENERIC = '"rtask.'
@@ -23,9 +24,11 @@ def parse(text: str | bytes, context: ir.Context | None = None) -> ir.Module:
     have the lines of the text.
 
     Raises:
-        AssemblyError: at the line where text is not in the readable form.
+        AssemblyError: at the line where text is not in the readable form, or nested too deeply.
         MLIRError: if MLIR or a verifier refuses the module.
     """
+    if isinstance(text, str):
+        check_nesting(text)
     if isinstance(text, str) and _READABLE.search(text):
         # Not before it is needed: modules of other dialects are parsed as fast as MLIR does it.
         from rammer_mlir.dialects.rtask.assembly.parser import to_generic

@@ -67,6 +67,8 @@ class DiagnosticPrinter:
         place = self.named(diagnostic.place)
         where = ":".join(str(part) for part in (place.file, place.line, place.column) if part)
         prefix = f"{where}: " if place.line else ""
+        if place.file == self.name and not self.text:  # bytecode has no lines
+            prefix = f"{place.file}:0:0: "
         kind, message = f"{diagnostic.kind}: ", _printable(diagnostic.message)
         if is_colored:
             color = _COLORS.get(diagnostic.kind, _NOTE)

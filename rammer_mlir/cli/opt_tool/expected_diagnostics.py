@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rammer_mlir.cli.opt_tool.diagnostics import UNNAMED, Diagnostic, Place
-from rammer_mlir.errors import OptionError
 
 _HEAD = re.compile(
     r"expected-(?P<kind>error|warning|remark|note)(?P<regex>-re)?"
@@ -47,13 +46,11 @@ def mismatches(
         only_expected: accept diagnostics that no comment expects.
 
     Returns:
-        An error for each diagnostic that was not expected, and for each that is missing.
-
-    Raises:
-        OptionError: if a comment's regular expression is malformed.
+        An error for each diagnostic that was not expected, for each that is missing, and for each
+        comment whose regular expression is malformed.
     """
-    expected = list(_expected(text))
     errors: list[Diagnostic] = []
+    expected = list(_expected(text, errors))
     for diagnostic in found:
         match = next((entry for entry in expected if entry.matches(diagnostic)), None)
         if match is not None:
@@ -67,19 +64,14 @@ def mismatches(
     return errors
 
 
-def _pattern(given: str, line: int) -> re.Pattern[str]:
+def _pattern(given: str) -> re.Pattern[str]:
     parts = _REGEX_PART.split(given)
     # Every second part stood in braces.
-    text = "".join(f"(?:{p})" if i % 2 else re.escape(p) for i, p in enumerate(parts))
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise OptionError(
-            f"line {line}: expected a regular expression in {{{{...}}}}, found '{given}' ({error})"
-        ) from error
+    return re.compile("".join(f"(?:{p})" if i % 2 else re.escape(p) for i, p in enumerate(parts)))
 
 
-def _expected(text: str) -> Iterator[_Expected]:
+def _expected(text: str, malformed: list[Diagnostic]) -> Iterator[_Expected]:
+    """Yield what comments expect; errors of malformed ones are added to a list."""
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         heads = list(_HEAD.finditer(line))
@@ -89,13 +81,16 @@ def _expected(text: str) -> Iterator[_Expected]:
             body = _TEXT.match(line, head.end(), end)
             if body is None:
                 continue
-            yield _Expected(
-                head["kind"],
-                _line(head["where"], number, lines),
-                body["text"],
-                _pattern(body["text"], number) if head["regex"] else None,
-                Place(UNNAMED, number, head.start() + 1),
-            )
+            place = Place(UNNAMED, number, head.start() + 1)
+            try:
+                pattern = _pattern(body["text"]) if head["regex"] else None
+            except re.error as error:
+                found = f"found '{body['text']}' ({error})"
+                message = f"expected a regular expression in {{{{...}}}}, {found}"
+                malformed.append(Diagnostic("error", place, message))
+                continue
+            where = _line(head["where"], number, lines)
+            yield _Expected(head["kind"], where, body["text"], pattern, place)
 
 
 def _line(where: str | None, number: int, lines: list[str]) -> int:

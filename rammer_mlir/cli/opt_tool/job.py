@@ -139,8 +139,8 @@ class Job:
             self._writer.text,
             before_all=options.mlir_print_ir_before_all,
             after_all=options.mlir_print_ir_after_all,
-            before_names=_names(options.mlir_print_ir_before),
-            after_names=_names(options.mlir_print_ir_after),
+            before_names=printed_passes(options, "before"),
+            after_names=printed_passes(options, "after"),
             only_changes=options.mlir_print_ir_after_change,
             after_failure=options.mlir_print_ir_after_failure,
             folder=None if folder is None else Path(folder),
@@ -162,7 +162,9 @@ class Job:
         )
 
 
-def _names(given: Sequence[str]) -> frozenset[str]:
+def printed_passes(options: argparse.Namespace, when: str) -> frozenset[str]:
+    """Return the names of the passes ``before`` or ``after`` which the IR is printed."""
+    given: Sequence[str] = getattr(options, f"mlir_print_ir_{when}")
     return frozenset(name for text in given for name in text.split(",") if name)
 
 

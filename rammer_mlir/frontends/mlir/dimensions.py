@@ -23,7 +23,7 @@ def bind_dimensions(module: ir.Module, function: ir.OpView, shapes: Sequence[Sha
     """
     block = function.operation.regions[0].blocks[0]
     is_open = False
-    with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown():
+    with ir.InsertionPoint.at_block_begin(block), function.operation.location:
         for number, shape in zip(input_positions(function), shapes, strict=True):
             argument = block.arguments[number]
             if not isinstance(argument.type, ir.RankedTensorType):

@@ -21,6 +21,7 @@ from rammer_mlir.frontends.mlir.interface import (
     static_signature,
 )
 from rammer_mlir.frontends.mlir.load import parse, refuse
+from rammer_mlir.frontends.mlir.marks import check_marks
 from rammer_mlir.frontends.mlir.sources import MlirSource
 from rammer_mlir.frontends.mlir.stages import LINALG, LOWERED, PROGRAM, STAGES, stage_of
 from rammer_mlir.passes.ir.cloning import copy_module
@@ -32,6 +33,9 @@ from rammer_mlir.programs.dimensions import OpenSignature, Shapes
 _LEGALIZE = "builtin.module(rtask-legalize)"
 _UNUSED_DROPPED = "builtin.module(symbol-dce)"
 _VERIFY = "builtin.module(rtask-verify-schedule)"
+
+_SCRIPTS = ("transform", "pdl", "irdl")
+"""Dialects whose operations beside functions say what a tool is to do with them."""
 
 
 @dataclass(frozen=True)
@@ -137,13 +141,23 @@ def _names(module: ir.Module, source: MlirSource) -> list[str]:
     return public
 
 
+def _drop_nested(module: ir.Module) -> None:
+    """Erase nested modules and scripts of transformations: no function at the top can call them."""
+    for op in list(module.body.operations):
+        dialect = op.operation.name.partition(".")[0]
+        if op.operation.name == "builtin.module" or dialect in _SCRIPTS:
+            op.operation.erase()
+
+
 def _entry(module: ir.Module, name: str, stage: str, source: MlirSource) -> MlirEntry:
     own = copy_module(module)
+    _drop_nested(own)
     for function in functions(own):
         if symbol_name(function) != name:
             function.operation.attributes["sym_visibility"] = ir.StringAttr.get("private")
     main = entry_function(own)
     try:
+        check_marks(main)
         if stage == LINALG:
             run_pipeline(own, _UNUSED_DROPPED)
             main = entry_function(own)

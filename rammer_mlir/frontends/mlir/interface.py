@@ -129,6 +129,15 @@ def name_interface(function: ir.OpView) -> None:
             function.operation.attributes[key] = ir.ArrayAttr.get(entries)
 
 
+def marked_values(
+    function: ir.OpView,
+) -> Iterator[tuple[str, ir.Type, Mapping[str, ir.Attribute]]]:
+    """Yield the place, type and attributes of each argument and result of a function."""
+    for what, values in (("argument", _arguments(function)), ("result", _results(function))):
+        for number, value in enumerate(values):
+            yield f"{what} {number}", value.kind, value.attributes
+
+
 def input_positions(function: ir.OpView) -> list[int]:
     """Return the numbers of the arguments that are inputs."""
     marks = argument_attributes(function)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NoReturn
 
 from rammer_mlir import dialects
@@ -13,6 +14,8 @@ from rammer_mlir.passes.manager import MlirError
 
 _MOST_ERRORS = 20
 """Diagnostics of the parser and the verifiers that a message names."""
+
+_UNKNOWN_DIALECT = re.compile(r"[Dd]ialect ['`].*' not found|dialect '.*' is unknown")
 
 
 def parse(source: MlirSource) -> ir.Module:
@@ -35,11 +38,19 @@ def parse(source: MlirSource) -> ir.Module:
 
 def _described(error: ir.MLIRError, name: str) -> str:
     found = [
-        f"{place_text(info.location, name)}: {str(info.message).splitlines()[0]}"
+        f"{place_text(info.location, name)}: {str(info.message).splitlines()[0].strip()}"
+        f"{_advice(str(info.message))}"
         for info in list(error.error_diagnostics)[:_MOST_ERRORS]
         if str(info.message)
     ]
     return "; ".join(found) or f"{name}: expected an MLIR module, found none"
+
+
+def _advice(message: str) -> str:
+    """Return what to do about operations, types and attributes of dialects that nobody knows."""
+    if "unregistered dialect" in message or _UNKNOWN_DIALECT.search(message):
+        return "; lower it to linalg, TOSA or StableHLO with the tool that made it"
+    return ""
 
 
 def refuse(error: PassError, file: str) -> NoReturn:

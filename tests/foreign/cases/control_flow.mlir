@@ -123,3 +123,29 @@ func.func @branch_in_body(%a: tensor<4xi32>, %b: tensor<2xi32>) -> tensor<4xi32>
   } -> tensor<4xi32>
   return %r : tensor<4xi32>
 }
+func.func @affine_loop(%a: tensor<8xf32>) -> tensor<8xf32> {
+  %r = affine.for %i = 0 to 3 iter_args(%x = %a) -> tensor<8xf32> {
+    %y = arith.addf %x, %a : tensor<8xf32>
+    affine.yield %y : tensor<8xf32>
+  }
+  return %r : tensor<8xf32>
+}
+func.func @shared_by_threads(%a: tensor<4x6xf32>, %b: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  %r = scf.forall (%i, %j) = (1, 0) to (4, 6) step (1, 2) shared_outs(%o = %b) -> tensor<4x6xf32> {
+    %s = tensor.extract_slice %a[%i, %j] [1, 2] [1, 1] : tensor<4x6xf32> to tensor<1x2xf32>
+    %e = arith.mulf %s, %s : tensor<1x2xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %e into %o[%i, %j] [1, 2] [1, 1]
+        : tensor<1x2xf32> into tensor<4x6xf32>
+    }
+  }
+  return %r : tensor<4x6xf32>
+}
+func.func @allocated(%a: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+  %c = bufferization.alloc_tensor() copy(%a) : tensor<8xf32>
+  %e = bufferization.alloc_tensor() : tensor<8xf32>
+  %d = arith.addf %c, %a : tensor<8xf32>
+  %m = bufferization.materialize_in_destination %d in %e
+    : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return %m, %c : tensor<8xf32>, tensor<8xf32>
+}

@@ -19,3 +19,7 @@ func.func @dynamic_stablehlo(%a: tensor<?x4xf32>) -> tensor<?xf32> {
   %r = stablehlo.reduce(%t init: %z) applies stablehlo.add across dimensions = [1] : (tensor<?x4xf32>, tensor<f32>) -> tensor<?xf32>
   return %r : tensor<?xf32>
 }
+func.func @joined_pieces(%a: tensor<?x2xf32>, %b: tensor<?x2xf32>) -> tensor<?x2xf32> {
+  %r = tensor.concat dim(0) %a, %b : (tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x2xf32>
+  return %r : tensor<?x2xf32>
+}

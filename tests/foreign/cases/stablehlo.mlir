@@ -122,3 +122,26 @@ func.func @scan(%x: tensor<6x3x8xf32>, %w: tensor<8x8xf32>, %first: tensor<3x8xf
   }
   return %r#2 : tensor<6x3x8xf32>
 }
+func.func @sort_with_numbers(%a: tensor<3x40xi32>) -> (tensor<3x40xi32>, tensor<3x40xi32>) {
+  %n = stablehlo.iota dim = 1 : tensor<3x40xi32>
+  %r:2 = "stablehlo.sort"(%a, %n) ({
+    ^bb0(%x: tensor<i32>, %y: tensor<i32>, %i: tensor<i32>, %j: tensor<i32>):
+      %c = stablehlo.compare GT, %x, %y : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+  }) {dimension = 1 : i64, is_stable = true}
+    : (tensor<3x40xi32>, tensor<3x40xi32>) -> (tensor<3x40xi32>, tensor<3x40xi32>)
+  return %r#0, %r#1 : tensor<3x40xi32>, tensor<3x40xi32>
+}
+func.func @sort_columns_by_size(%a: tensor<700x2xf32>) -> tensor<700x2xf32> {
+  %r = "stablehlo.sort"(%a) ({
+    ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+      %z = stablehlo.constant dense<1.0> : tensor<f32>
+      %p = stablehlo.abs %x : tensor<f32>
+      %q = stablehlo.abs %y : tensor<f32>
+      %s = stablehlo.add %q, %z : tensor<f32>
+      %t = stablehlo.add %p, %z : tensor<f32>
+      %c = stablehlo.compare LT, %t, %s : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+  }) {dimension = 0 : i64} : (tensor<700x2xf32>) -> tensor<700x2xf32>
+  return %r : tensor<700x2xf32>
+}

@@ -1,0 +1,38 @@
+"""How deeply the text of a module is nested: MLIR's parser and verifier recurse at each bracket."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rammer_mlir.errors import AssemblyError
+
+MAX_NESTING = 1000
+"""Open brackets at any place of a text. MLIR overflows a stack of 8 MiB at about 4,000."""
+
+_CHUNK = 1 << 20
+"""Bytes that are looked at together, so that texts of many megabytes need little memory."""
+
+_STEPS = np.zeros(256, np.int32)
+_STEPS[list(b"{([")] = 1
+_STEPS[list(b"})]")] = -1
+
+
+def check_nesting(text: str) -> None:
+    """Refuse a text whose nesting would end the process.
+
+    Raises:
+        AssemblyError: at the line where too many brackets are open.
+    """
+    if sum(map(text.count, "{([")) <= MAX_NESTING:
+        return
+    data = np.frombuffer(text.encode(), np.uint8)
+    depth = 0
+    for begin in range(0, len(data), _CHUNK):
+        depths = depth + np.cumsum(_STEPS[data[begin : begin + _CHUNK]])
+        if depths.max() > MAX_NESTING:
+            place = begin + int(np.argmax(depths > MAX_NESTING))
+            line = data[:place].tobytes().count(b"\n") + 1
+            raise AssemblyError(
+                line, f"expected at most {MAX_NESTING} nested brackets, found more: nest it less"
+            )
+        depth = int(depths[-1])

@@ -1,0 +1,83 @@
+"""Checks the attributes that name and describe a function's arguments and results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from rammer_mlir.bindings import ir
+from rammer_mlir.frontends.mlir.interface import DIMENSIONS, DTYPE, NAME, marked_values
+from rammer_mlir.passes.base import FindingsError, OperationError
+from rammer_mlir.passes.ir.constants import CONSTANT, PACK, PARTS, VALUE
+from rammer_mlir.passes.ir.dense_values import is_resource
+from rammer_mlir.passes.ir.element_types import dtype_of, element_of, named_dtype
+
+
+def check_marks(function: ir.OpView) -> None:
+    """Check the attributes of a function's arguments and results.
+
+    Raises:
+        FindingsError: naming all attributes that have another form than their readers take.
+    """
+    operation = function.operation
+    found = [
+        OperationError(operation, f"{place}: '{name}': {problem}")
+        for place, kind, marks in marked_values(function)
+        for name, problem in _problems(kind, marks)
+    ]
+    if found:
+        raise FindingsError(found)
+
+
+def _problems(kind: ir.Type, marks: Mapping[str, ir.Attribute]) -> Iterator[tuple[str, str]]:
+    for name, (is_right, form) in _FORMS.items():
+        given = marks.get(name)
+        if given is not None and not is_right(given):
+            yield name, f"expected {form}, found {given}; change it or leave it out"
+    given = marks.get(DTYPE)
+    element = element_of(kind)
+    if isinstance(given, ir.StringAttr) and not _is_type_for(given.value, element):
+        wanted = f"a type of NumPy with the bytes and the kind of {element}"
+        yield DTYPE, f"expected {wanted}, found {given}; change it or leave it out"
+
+
+def _is_type_for(name: str, element: ir.Type) -> bool:
+    """Whether elements can be of a type of NumPy's: the same, or integers with another sign."""
+    own = dtype_of(element)
+    try:
+        named = named_dtype(name)
+    except (TypeError, AttributeError):
+        return False
+    if own is None or named == own:
+        return True  # an unsupported element is refused for itself
+    integers = np.issubdtype(named, np.integer) and np.issubdtype(own, np.integer)
+    return bool(integers and named.itemsize == own.itemsize)
+
+
+def _is_text(given: ir.Attribute) -> bool:
+    return isinstance(given, ir.StringAttr)
+
+
+def _is_list(of: Callable[[ir.Attribute], bool]) -> Callable[[ir.Attribute], bool]:
+    return lambda given: isinstance(given, ir.ArrayAttr) and all(map(of, given))
+
+
+def _is_step(given: ir.Attribute) -> bool:
+    return isinstance(given, ir.DenseI64ArrayAttr | ir.DenseElementsAttr)
+
+
+def _is_value(given: ir.Attribute) -> bool:
+    return isinstance(given, ir.DenseElementsAttr) or is_resource(given)
+
+
+_FORMS: dict[str, tuple[Callable[[ir.Attribute], bool], str]] = {
+    NAME: (_is_text, "a string"),
+    DTYPE: (_is_text, "a string"),
+    CONSTANT: (_is_text, "a string"),
+    DIMENSIONS: (_is_list(_is_text), "a list of strings"),
+    VALUE: (_is_value, "dense<...> or dense_resource<...>"),
+    PACK: (_is_list(_is_step), "a list of array<i64: ...>"),
+    PARTS: (_is_list(lambda each: isinstance(each, ir.DictAttr)), "a list of dictionaries"),
+}
+"""Of each attribute, whether one has the right form, and the form in words."""
