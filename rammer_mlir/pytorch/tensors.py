@@ -11,6 +11,9 @@ from rammer_mlir.errors import InputError
 from rammer_mlir.frontends.pytorch.package import pytorch
 from rammer_mlir.support.packages import narrow_floats
 
+_PROCESSOR = "cpu"
+"""How torch names the device whose memory NumPy reads."""
+
 _NARROW = {
     "bfloat16": "uint16",
     "float8_e4m3fn": "uint8",
@@ -33,8 +36,9 @@ def array_of(name: str, value: object) -> Any:
     if not isinstance(value, torch.Tensor):
         return np.asarray(value)
     tensor: Any = value
-    if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
-        found = tensor.layout if tensor.device.type == "cpu" else f"device '{tensor.device}'"
+    is_here = tensor.device.type == _PROCESSOR
+    if not is_here or tensor.layout is not torch.strided:
+        found = tensor.layout if is_here else f"device '{tensor.device}'"
         raise InputError(
             f"input '{name}': expected a dense tensor on the CPU, found {found}; convert it first"
         )

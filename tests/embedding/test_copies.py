@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
 from megakernel import compile_launches, random_arrays
+from numpy.typing import NDArray
 
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
