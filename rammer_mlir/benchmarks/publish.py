@@ -55,7 +55,8 @@ def readme_part(report: Report, name: str) -> str:
     return "\n\n".join([
         f"![latency of other runtimes divided by ours, for each model]({folder}/{name}.svg)",
         summary_table(report.models),
-        f"Medians of one run in which all runtimes took turns, batch 1, f32; {machine_line(report)}. "
+        "Medians of one run in which all runtimes took turns, batch 1, f32; "
+        f"{machine_line(report)}. "
         f"All numbers of this run, and the limits of each model: [{name}.md]({folder}/{name}.md).",
     ])  # fmt: skip
 
