@@ -6,6 +6,7 @@ import hashlib
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from rammer_mlir.lowering.external.calls import (
     with_state,
 )
 from rammer_mlir.lowering.kernels.functions import KERNEL_PREFIX, find_kernels
+from rammer_mlir.lowering.llvm.builders import declare, hide, i64, pointer
 from rammer_mlir.lowering.llvm.machine import Machine
 from rammer_mlir.lowering.llvm.templates import append_functions
 from rammer_mlir.lowering.program.code_modules import completed
@@ -44,9 +46,6 @@ from rammer_mlir.programs.records import Program
 from rammer_mlir.programs.signature import Signature
 from rammer_mlir.scheduling.report import summary
 from rammer_mlir.support.cpu_features import cpu_features
-
-_HIDDEN = 1
-"""LLVM's number for hidden visibility."""
 
 
 def build_image(
@@ -103,12 +102,14 @@ def lower_program(
     program: Program,
     machine: Machine,
     straight_line_limit: int = STRAIGHT_LINE_LIMIT,
+    elsewhere: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Replace a module at the `program` stage by LLVM functions, in place.
 
     The rKernels become functions ``(rTask id, pointers...)``; the schedule becomes the task table
     and its dispatch loop, or straight-line code when it has few records. External rKernels become
-    calls of functions that are to be linked.
+    calls of functions that are to be linked, and so do those ``elsewhere``, which were taken out of
+    the module: their symbols by name.
 
     Raises:
         TargetError: if the machine's system calls are not known.
@@ -119,10 +120,12 @@ def lower_program(
     take_external_kernels(module, external)
     _erase_all(module, "rtask.kernel")
     _erase_all(module, "rtask.module")
-    program = _prefix_kernels(module, program)
+    program = _with_symbols(module, program, elsewhere)
     lower_kernels(module, machine)
     define_external_kernels(module, external, numbers, KERNEL_PREFIX)
-    _hide_kernels(module)
+    _declare_kernels(module, program, set(elsewhere.values()))
+    # Only this library calls the rKernels: directly, and not through its export table.
+    hide(module, {kernel.name for kernel in program.kernels})
     _erase_all(module, "memref.global")  # what kernels use has become an LLVM global
     with module.context, ir.Location.unknown():
         exclusive = any(kernel.external.is_exclusive for kernel in external)
@@ -162,7 +165,7 @@ def _define_entries(
         define_dispatch_loop(TRACED_ENTRY, program.kernels, traced=True, wait=wait)
 
 
-def _prefix_kernels(module: ir.Module, program: Program) -> Program:
+def _with_symbols(module: ir.Module, program: Program, elsewhere: Mapping[str, str]) -> Program:
     """Give rKernels symbols that neither the runtime nor libc and libm have.
 
     Else a call to an rKernel named ``free`` would mean the function that the process already has.
@@ -170,18 +173,19 @@ def _prefix_kernels(module: ir.Module, program: Program) -> Program:
     for kernel in find_kernels(module):
         name = ir.StringAttr(kernel.attributes["sym_name"]).value
         kernel.attributes["sym_name"] = ir.StringAttr.get(KERNEL_PREFIX + name, module.context)
-    kernels = tuple(replace(k, name=KERNEL_PREFIX + k.name) for k in program.kernels)
+    kernels = tuple(
+        replace(kernel, name=elsewhere.get(kernel.name, KERNEL_PREFIX + kernel.name))
+        for kernel in program.kernels
+    )
     return replace(program, kernels=kernels)
 
 
-def _hide_kernels(module: ir.Module) -> None:
-    """Let only this library call the rKernels: directly, and not through its export table."""
-    hidden = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, module.context), _HIDDEN)
-    for op in module.body.operations:
-        if op.operation.name == "llvm.func":
-            name = ir.StringAttr(op.operation.attributes["sym_name"]).value
-            if name.startswith(KERNEL_PREFIX):
-                op.operation.attributes["visibility_"] = hidden
+def _declare_kernels(module: ir.Module, program: Program, symbols: set[str]) -> None:
+    """Declare the rKernels of these symbols, once each: equal ones share a symbol."""
+    counts = {each.name: each.num_arguments for each in program.kernels if each.name in symbols}
+    with module.context, ir.Location.unknown(), ir.InsertionPoint(module.body):
+        for symbol, count in counts.items():
+            declare(symbol, i64(), *[pointer()] * count)
 
 
 def _erase_all(module: ir.Module, name: str) -> None:

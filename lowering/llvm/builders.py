@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from rammer_mlir.bindings import ir, llvm
 
 _DYNAMIC = -(2**31)
 """Marks an index of an address computation that is a value."""
+
+_HIDDEN = 1
+"""LLVM's number for hidden visibility."""
 
 Number = ir.Value | int
 """A value, or what becomes a constant."""
@@ -138,6 +143,19 @@ def switch(value: ir.Value, cases: list[ir.Block], default: ir.Block) -> None:
 
 def define(name: str, *arguments: ir.Type) -> ir.Block:
     """Define a function without a result; return its first block."""
+    return declare(name, *arguments).regions[0].blocks.append(*arguments)
+
+
+def declare(name: str, *arguments: ir.Type) -> ir.Operation:
+    """Declare a function without a result."""
     kind = llvm.FunctionType.get(ir.Type.parse("!llvm.void"), list(arguments))
-    function = llvm.LLVMFuncOp(name, ir.TypeAttr.get(kind))
-    return function.operation.regions[0].blocks.append(*arguments)
+    return llvm.LLVMFuncOp(name, ir.TypeAttr.get(kind)).operation
+
+
+def hide(module: ir.Module, names: Collection[str]) -> None:
+    """Give functions hidden visibility: a library calls its own directly, not by a table."""
+    hidden = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, module.context), _HIDDEN)
+    for op in module.body.operations:
+        if op.operation.name == "llvm.func":
+            if ir.StringAttr(op.operation.attributes["sym_name"]).value in names:
+                op.operation.attributes["visibility_"] = hidden

@@ -121,7 +121,7 @@ def _bound_run(compilation: Compilation, feeds: Feeds) -> Generator[Callable[[],
     assert isinstance(code.image, CpuImage)
     inputs = check_inputs(code.image.signature, feeds)
     outputs = check_outputs(code.image.signature, {}, inputs)
-    library = load_object(code.binary)
+    library = load_object(code.binary, *code.objects)
     native = native_code(library.address, library)
     pool = ThreadPool(native, code.image.launch.busy_veus)
     context = Context(code.image, pool.spins)

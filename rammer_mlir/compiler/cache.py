@@ -12,6 +12,7 @@ import hashlib
 import os
 import time
 from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,9 @@ from rammer_mlir.compiler.caching.cache_file import CacheFile, Parts
 from rammer_mlir.compiler.caching.differences import difference
 from rammer_mlir.compiler.caching.hits import record_hit
 from rammer_mlir.compiler.caching.keys import artifact_parts, digest_of, given_digest, obstacle
+from rammer_mlir.compiler.caching.rkernels import RKernelCache
 from rammer_mlir.compiler.given import Given
-from rammer_mlir.compiler.known_code import KnownCode
+from rammer_mlir.compiler.known_code import KnownCode, KnownObjects
 from rammer_mlir.compiler.options import CheckedOptions, refuse_samples
 from rammer_mlir.errors import OptionError, RammerError
 from rammer_mlir.frontends.onnx.digest import model_digest
@@ -149,14 +151,15 @@ class CachedCompiler:
         self._digest = None
         if self._cache is not None:
             self._digest = source if isinstance(source, Digest) else model_digest(source)
-        self._known: KnownCode[bytes] | None = None  # of a model's parts only
+        rkernels = RKernelCache(None if self._cache is None else self._cache.file)
+        self.known = KnownObjects(None, rkernels)
         if self._cache is None:
             log_cache(f"not asked, {_why_no_cache(options, cached=cached)}")
 
     def of_part(self, given: Given, number: int) -> CachedCompiler:
         """Return what compiles a part of the model's host program for given shapes."""
-        if self._known is None:
-            self._known = KnownCode[bytes]()
+        if self.known.programs is None:  # parts of one model may have equal code
+            self.known = replace(self.known, programs=KnownCode[tuple[bytes, ...]]())
         part = copy.copy(self)
         if self._digest is not None:
             text = repr((self._digest, given_digest(given), number))
@@ -183,8 +186,9 @@ class CachedCompiler:
         from rammer_mlir.compiler.compilation import compile_any_model
 
         made = compile_any_model(
-            model, self._options, given, self._device, self._executor, self._known, self._programs()
-        )
+            model, self._options, given, self._device, self._executor, self.known,
+            self._programs(),
+        )  # fmt: skip
         if isinstance(made, CompiledModel):
             self.keep(made, given)
         return made

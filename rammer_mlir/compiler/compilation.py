@@ -13,7 +13,7 @@ from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.backends.backend import Code
 from rammer_mlir.compiler.caching.programs import ProgramCache
 from rammer_mlir.compiler.given import Given
-from rammer_mlir.compiler.known_code import KnownCode
+from rammer_mlir.compiler.known_code import NOTHING_KNOWN, KnownCode, KnownObjects
 from rammer_mlir.compiler.options import CheckedOptions, refuse_samples
 from rammer_mlir.compiler.pipeline import applied_costs
 from rammer_mlir.compiler.stage import Image, Work, run_stages
@@ -67,7 +67,7 @@ def compile_any_model(
     given: Given,
     device: int = 0,
     executor: Executor | None = None,
-    known: KnownCode[bytes] | None = None,
+    known: KnownObjects = NOTHING_KNOWN,
     programs: ProgramCache | None = None,
 ) -> CompiledModel | HostedGraph:
     """Compile a loaded model if one static program computes it; else return its host program.
@@ -78,7 +78,7 @@ def compile_any_model(
         given: what it is compiled for.
         device: number of the GPU.
         executor: where rKernels are measured.
-        known: code of other parts of the same model.
+        known: objects of other programs.
         programs: where programs for other weights are found and kept.
 
     Raises:
@@ -166,8 +166,8 @@ class Compilation:
         """Take an NVIDIA GPU's kernel of equal LLVM IR, rather than to compile it again."""
         self._work.known_kernels = known
 
-    def use_known(self, known: KnownCode[bytes] | None) -> None:
-        """Take the object of equal code, if there is one, rather than to make it again."""
+    def use_known(self, known: KnownObjects) -> None:
+        """Take objects of equal code, if there are some, rather than to make them again."""
         self._work.known = known
 
     @property
@@ -250,6 +250,7 @@ class Compilation:
         Raises:
             TargetError: if a tool fails, or not all vEUs can be resident at once.
         """
+        self._work.is_separate = True
         with self._places():
             return self._backend.compile(self._work)
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from rammer_mlir.lowering.cpu.kernel_objects import ObjectStore
 
 _Code = TypeVar("_Code")
 
@@ -33,3 +36,20 @@ class KnownCode(Generic[_Code]):
             self._objects[identity] = binary
             if len(self._objects) > _MOST_OBJECTS:
                 self._objects.popitem(last=False)
+
+
+@dataclass(frozen=True)
+class KnownObjects:
+    """Objects of other programs for CPUs, which programs of equal code take.
+
+    Attributes:
+        programs: by the identity of a program's whole code: the program's own object first, then
+            those of its rKernels.
+        rkernels: of single rKernels.
+    """
+
+    programs: KnownCode[tuple[bytes, ...]] | None = None
+    rkernels: ObjectStore | None = None
+
+
+NOTHING_KNOWN = KnownObjects()

@@ -206,6 +206,7 @@ class EntryCompiler:
         if found is not None:
             return found
         compilation = self.compilation(shapes)
+        compilation.use_known(self.compiler.known)
         if self.executor is not None:
             compilation.profile(self.executor)
         made = compilation.executable(self.device)

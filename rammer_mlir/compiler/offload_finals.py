@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from rammer_mlir.bindings import ir
+from rammer_mlir.compiler.known_code import KnownObjects
 from rammer_mlir.compiler.loading import load_program
 from rammer_mlir.compiler.offload_search import Choice
 from rammer_mlir.compiler.offload_units import seconds_of_runs
@@ -69,8 +70,9 @@ class Finals:
             RammerError: if it cannot be compiled.
         """
         trial = replace(
-            self._work, module=module, reached=[REGIONS], seconds={}, stats={}, known=None
-        )
+            self._work, module=module, reached=[REGIONS], seconds={}, stats={}, kernels=None,
+            known=KnownObjects(rkernels=self._work.known.rkernels),
+        )  # fmt: skip
         run_stages(trial, self._stages, self._stages[-1].name)
         assert isinstance(trial.image, CpuImage)
         loaded = load_program(trial.image, trial.binary, trial.objects, trial.stats)

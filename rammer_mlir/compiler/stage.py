@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from rammer_mlir import dialects
 from rammer_mlir.bindings import ir
 from rammer_mlir.compiler.compile_options import CompileOptions
-from rammer_mlir.compiler.known_code import KnownCode
+from rammer_mlir.compiler.known_code import KnownCode, KnownObjects
 from rammer_mlir.compiler.memory_decision import MemoryDecision
 from rammer_mlir.compiler.offload_decision import OffloadDecision
 from rammer_mlir.compiler.quantization.decisions import QuantizationReport
 from rammer_mlir.compiler.weight_recipes import Recipe
 from rammer_mlir.emulation.codegen.kernel import KernelCode
+from rammer_mlir.lowering.cpu.kernel_objects import KernelObjects
 from rammer_mlir.lowering.external.code import ForeignCode
 from rammer_mlir.lowering.registry import LOWERING_PASSES
 from rammer_mlir.passes.ir.kernels import described_kernels
@@ -53,11 +54,14 @@ class Work:
         binary: an object or code for a device, from the first stage that gives one on.
         kernel: what the emulator knows of the kernel, where the target is emulated.
         foreign: code from elsewhere that is linked with ours, from the stage `target` on.
-        objects: objects of it that lie beside the binary.
-        known: objects of other programs of the model; a program of equal code takes one, and leaves
-            out the stages that would make it again.
+        objects: objects beside the binary: of rKernels, and code from elsewhere.
+        is_separate: whether each rKernel is compiled to an object of its own. Else all are in one
+            module, which people can read.
+        kernels: those objects, from the stage `target` on.
+        known: objects of other programs; a program of equal code takes them, and leaves out the
+            stages that would make them again.
         known_kernels: the same for an NVIDIA GPU's kernels, by their LLVM IR.
-        identity: of the program's code, where ``known`` is given and has none of it, or of the
+        identity: of the program's code, where ``known`` has programs and none of it, or of the
             kernel's, where ``known_kernels`` is given.
         registers: most vector registers that a micro tile takes on a CPU, 0 for all: with few, code
             is compiled sooner and runs longer.
@@ -81,7 +85,9 @@ class Work:
     kernel: KernelCode | None = None
     foreign: tuple[ForeignCode, ...] = ()
     objects: tuple[bytes, ...] = ()
-    known: KnownCode[bytes] | None = None
+    is_separate: bool = False
+    kernels: KernelObjects | None = None
+    known: KnownObjects = field(default_factory=KnownObjects)
     known_kernels: KnownCode[GpuCode] | None = None
     identity: bytes = b""
     registers: int = 0

@@ -11,6 +11,8 @@ from rammer_mlir.emulation.codegen.gpu_to_func import kernel_names
 from rammer_mlir.emulation.codegen.kernel import lower_gpu_kernel
 from rammer_mlir.errors import TargetError
 from rammer_mlir.lowering.cpu.image import build_image, code_identity, lower_program
+from rammer_mlir.lowering.cpu.kernel_objects import KernelObjects
+from rammer_mlir.lowering.cpu.separate_kernels import take_kernels
 from rammer_mlir.lowering.external.code import read_code
 from rammer_mlir.lowering.external.device_ir import check_device_code
 from rammer_mlir.lowering.external.linking import linked_ir, linked_objects
@@ -76,17 +78,28 @@ def _lower_to_threads(work: Work, machine: Machine) -> None:
     modules = [code.module for code in work.foreign]
     image = build_image(work.module, weights, work.signature, options.launched_veus, modules)
     work.image = image = replace(image, summary=_with_decision(work, image.summary))
-    if work.known is not None and not work.foreign:
-        identity = code_identity(work.module, image.program, machine)
-        work.binary, work.identity = work.known.find(identity) or b"", identity
+    known = work.known.programs
+    if known is not None and not work.foreign:
+        work.identity = code_identity(work.module, image.program, machine)
+        work.binary, *objects = known.find(work.identity) or (b"",)
+        work.objects = tuple(objects)
     if not work.binary:
-        lower_program(work.module, image.program, machine)
+        symbols = _begin_kernels(work, image, machine) if work.is_separate else {}
+        lower_program(work.module, image.program, machine, elsewhere=symbols)
     work.stats |= {
         "arena_bytes": memory.arena_bytes,
         "intermediate_bytes": memory.sum_bytes,
         "live_bytes": memory.live_bytes,
         "constant_bytes": int(image.constants.nbytes),
     }
+
+
+def _begin_kernels(work: Work, image: CpuImage, machine: Machine) -> dict[str, str]:
+    """Take rKernels out of the module and begin to compile them; return symbols by name."""
+    work.kernels = objects = KernelObjects(machine, work.known.rkernels)
+    taken = take_kernels(work.module, {each.name for each in image.program.kernels}, machine)
+    objects.begin(taken)
+    return {kernel.name: kernel.symbol for kernel in taken}
 
 
 def _with_decision(work: Work, words: str) -> str:
@@ -119,9 +132,10 @@ def compile_to_object_of(named: NamedMachine) -> Step:
 def _compile_to_object(work: Work, machine: Machine) -> None:
     if not work.binary:
         work.binary = emit_object(work.text, machine, linked_ir(work.foreign))
-        if work.known is not None and not work.foreign:
-            work.known.keep(work.identity, work.binary)
-    work.objects = linked_objects(work.foreign, machine)
+        work.objects = () if work.kernels is None else work.kernels.collect()
+        if work.known.programs is not None and not work.foreign:
+            work.known.programs.keep(work.identity, (work.binary, *work.objects))
+    work.objects = (*work.objects, *linked_objects(work.foreign, machine))
     work.stats["code_bytes"] = sum(map(len, (work.binary, *work.objects)))
 
 

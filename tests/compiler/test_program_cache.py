@@ -203,12 +203,12 @@ def test_other_options_miss(folder: Path, options: dict[str, Any]) -> None:
     assert not is_replayed(compiled(retrained(network(), 1), **options))
 
 
-@pytest.mark.parametrize("part", ["_compiler", "cpu_features"])
+@pytest.mark.parametrize("part", ["compiler_digest", "cpu_features"])
 def test_another_compiler_or_processor_misses(
     folder: Path, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled(network())
-    changed = "another" if part == "_compiler" else ("sse2",)
+    changed = "another" if part == "compiler_digest" else ("sse2",)
     monkeypatch.setattr(keys, part, lambda: changed)
     assert not is_replayed(compiled(retrained(network(), 1)))
 

@@ -150,7 +150,7 @@ def test_external_data_counts(folder: Path, tmp_path: Path) -> None:
 
 def test_the_compiler_itself_counts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled()
-    monkeypatch.setattr(keys, "_compiler", lambda: "another version")
+    monkeypatch.setattr(keys, "compiler_digest", lambda: "another version")
     assert not was_found(compiled())
 
 

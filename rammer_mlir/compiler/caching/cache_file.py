@@ -31,6 +31,9 @@ Parts = Mapping[str, str]
 
 _Result = TypeVar("_Result")
 
+_Row = tuple[Sequence[object], Sequence[memoryview]]
+"""The columns of an entry, and its large data."""
+
 _VERSION = 1
 """Of the tables; a file of another version is made anew."""
 
@@ -122,7 +125,12 @@ class CacheFile:
 
     def find(self, level: str, key: str) -> Entry | None:
         """Return the entry of a key and note that it was used; None if there is none."""
-        return self._read(lambda database: _find(database, level, key), None)
+        return self.find_all(level, (key,)).get(key)
+
+    def find_all(self, level: str, keys: Sequence[str]) -> dict[str, Entry]:
+        """Return the entries of keys, as far as there are some, and note that they were used."""
+        nothing: dict[str, Entry] = {}
+        return self._read(lambda database: _find_all(database, level, keys), nothing)
 
     def keep(
         self,
@@ -150,17 +158,31 @@ class CacheFile:
         """
         large = sum(piece.nbytes for piece in bulk)
         size = len(content) + large + len(identity)
+        row = (level, key, json.dumps(dict(parts or {})), identity, content, large, size, seconds)
+        return self._keep(level, size, {key: (row, bulk)})
+
+    def keep_all(self, level: str, contents: Mapping[str, bytes]) -> bool:
+        """Keep entries of contents alone, all or none; return whether that succeeded."""
+        rows = {
+            key: ((level, key, "{}", b"", content, 0, len(content), 0.0), ())
+            for key, content in contents.items()
+        }
+        return self._keep(level, sum(map(len, contents.values())), rows)
+
+    def _keep(self, level: str, size: int, rows: Mapping[str, _Row]) -> bool:
+        """Write rows of some bytes together, by key, in one transaction."""
         if size > self._limit:
             log_cache(f"{level}: not kept, {size} bytes are more than {self._limit}")
             return False
-        row = (level, key, json.dumps(dict(parts or {})), identity, content, large, size, seconds)
 
         def write(database: sqlite3.Connection) -> bool:
             with database:
                 database.execute("BEGIN IMMEDIATE")
-                _remove(database, level, key)
+                for key in rows:
+                    _remove(database, level, key)
                 _make_room(database, self._limit - size)
-                _add(database, row, bulk)
+                for row, bulk in rows.values():
+                    _add(database, row, bulk)
             database.execute("PRAGMA incremental_vacuum").fetchall()
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             return True
@@ -268,7 +290,23 @@ class CacheFile:
             warn_user(message, CacheWarning)
 
 
-def _find(database: sqlite3.Connection, level: str, key: str) -> Entry | None:
+def _find_all(database: sqlite3.Connection, level: str, keys: Sequence[str]) -> dict[str, Entry]:
+    found: dict[str, Entry] = {}
+    used: list[tuple[int]] = []
+    for key in keys:
+        row = _entry(database, level, key)
+        if row is not None:
+            found[key] = row[1]
+            used.append((row[0],))
+    with contextlib.suppress(sqlite3.OperationalError), database:  # they are found all the same
+        database.executemany(
+            "UPDATE entries SET used = (SELECT max(used) + 1 FROM entries) WHERE number = ?", used
+        )
+    return found
+
+
+def _entry(database: sqlite3.Connection, level: str, key: str) -> tuple[int, Entry] | None:
+    """Return the number and the entry of a key; None if there is none, or it is damaged."""
     query = (
         "SELECT number, identity, content, bulk, crc, seconds FROM entries "
         "WHERE level = ? AND key = ?"
@@ -284,12 +322,7 @@ def _find(database: sqlite3.Connection, level: str, key: str) -> Entry | None:
         with database:
             _remove_number(database, number)
         return None
-    with contextlib.suppress(sqlite3.OperationalError), database:  # it is found all the same
-        database.execute(
-            "UPDATE entries SET used = (SELECT max(used) + 1 FROM entries) WHERE number = ?",
-            (number,),
-        )
-    return Entry(identity, content, bulk, seconds)
+    return number, Entry(identity, content, bulk, seconds)
 
 
 def _bulk(database: sqlite3.Connection, number: int, size: int) -> NDArray[np.uint8] | None:

@@ -67,7 +67,7 @@ def compiler_parts(options: CheckedOptions) -> Parts:
         "policy": repr(get_policy(options.policy)),
         "device": repr(find_device(options.device)),
         "codegens": [(name, own_version(name)) for name in options.offload],
-        "compiler": _compiler(),
+        "compiler": compiler_digest(),
         "processor": [platform.machine(), *cpu_features()],
     }
     decided = options.key()
@@ -122,8 +122,8 @@ def _has_known_source(options: CheckedOptions) -> bool:
 
 
 @functools.cache
-def _compiler() -> str:
-    """Identify this compiler: its source, and the packages that it stands on."""
+def compiler_digest() -> str:
+    """Return what identifies this compiler: its source, and the packages that it stands on."""
     found = hashlib.sha256()
     for package in (*_PACKAGES, _BINDINGS.get(PACKAGE, PACKAGE)):
         try:
