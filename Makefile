@@ -9,7 +9,6 @@ STAMP := $(VENV)/.installed
 DEMO_STAMP := $(VENV)/.installed-demo
 BENCH_STAMP := $(VENV)/.installed-bench
 NAME ?= cpu-xeon-2-cores
-DOCS_STAMP := $(VENV)/.installed-docs
 LOCK := requirements.lock
 # The lock file restrains versions; what is installed is asked for by extras.
 INSTALL := -m pip install --disable-pip-version-check --constraint $(LOCK)
@@ -100,13 +99,8 @@ coverage: $(STAMP)
 	$(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist worksteal --cov --cov-report=term \
 	  --cov-report=html:build/coverage $(TESTS)
 
-$(DOCS_STAMP): $(STAMP)
-	$(STEP) "tools of the documentation in $(VENV)"
-	$(BIN)/python $(INSTALL) --editable ".[dev,docs]"
-	@touch $@
-
 # Static analysis: neither the package nor the bindings are imported. Themes come with their fonts.
-docs: $(DOCS_STAMP)
+docs: $(STAMP)
 	$(STEP) "documentation in build/site"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file docs/site/mkdocs.yml
 
@@ -128,7 +122,7 @@ build/venv-lock/bin/uv: | $(BIN)/python
 
 lock: build/venv-lock/bin/uv
 	$(STEP) "exact versions in $(LOCK)"
-	build/venv-lock/bin/uv pip compile --universal --python-version 3.11 --extra dev --extra bench --extra docs \
+	build/venv-lock/bin/uv pip compile --universal --python-version 3.11 --extra dev --extra bench \
 	  --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock" \
 	  $(UPGRADE) pyproject.toml --output-file $(LOCK)
 
