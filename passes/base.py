@@ -40,6 +40,13 @@ class Pass(ABC):
     takes: ClassVar[Form | None] = None
     """The form of a module that is checked before the pass runs; None if it checks by itself."""
 
+    def check_options(self) -> None:  # noqa: B027  most passes take all values of their options
+        """Refuse values of options that have no meaning, before the module is looked at.
+
+        Raises:
+            RammerError: naming the option.
+        """
+
     @abstractmethod
     def run(self, module: ir.Module) -> None:
         """Change or check the module.

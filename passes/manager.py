@@ -150,6 +150,7 @@ def _run_for_host(own: Pass, op: ir.Operation, external: Any) -> None:
 
 
 def _run_own(own: Pass, module: ir.Module) -> None:
+    own.check_options()
     if own.takes is not None:
         check_form(module, own.takes)
     own.run(module)

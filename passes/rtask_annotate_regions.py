@@ -36,10 +36,13 @@ class AnnotateRegions(Pass):
 
     codegens: tuple[str, ...] = ()
 
-    def run(self, module: ir.Module) -> None:
-        """Mark units in the entry function."""
+    def check_options(self) -> None:
+        """Refuse values of options that have no meaning."""
         if not self.codegens:
             raise OptionError(f"'{self.name}': expected codegens=NAME,..., found none")
+
+    def run(self, module: ir.Module) -> None:
+        """Mark units in the entry function."""
         codegens = [find_codegen(name) for name in self.codegens]
         graph = RegionGraph.of(module)
         foreign = [unit for unit in graph.units if self._is_foreign(unit)]

@@ -40,10 +40,13 @@ class BatchProducts(Pass):
     device: str = ""
     num_veus: int = 1
 
-    def run(self, module: ir.Module) -> None:
-        """Batch products of the entry function, and bring its operations into an order again."""
+    def check_options(self) -> None:
+        """Refuse values of options that have no meaning."""
         if self.rows < 1:
             raise OptionError(f"{self.name}: rows: expected at least 1, found {self.rows}")
+
+    def run(self, module: ir.Module) -> None:
+        """Batch products of the entry function, and bring its operations into an order again."""
         if self.device and not _is_slow_to_read(find_device(self.device).device(self.num_veus)):
             return
         weights = DerivedWeights(module)

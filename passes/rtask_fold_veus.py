@@ -20,8 +20,11 @@ class FoldVeus(Pass):
 
     num_veus: int = 2
 
-    def run(self, module: ir.Module) -> None:
-        """Rewrite every ``rtask.program`` that has more vEUs."""
+    def check_options(self) -> None:
+        """Refuse values of options that have no meaning."""
         if self.num_veus < 1:
             raise OptionError(f"number of vEUs: expected at least 1, found {self.num_veus}")
+
+    def run(self, module: ir.Module) -> None:
+        """Rewrite every ``rtask.program`` that has more vEUs."""
         rewrite_plan(module, lambda plan: fold(plan, self.num_veus))

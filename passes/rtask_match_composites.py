@@ -38,12 +38,15 @@ class MatchComposites(Pass):
     table: tuple[str, ...] = ()
     script: str = ""
 
-    def run(self, module: ir.Module) -> None:
-        """Mark matches in the entry function; those that are marked already stay."""
+    def check_options(self) -> None:
+        """Refuse values of options that have no meaning."""
         if not self.table and not self.script:
             raise OptionError(
                 f"'{self.name}': expected table=CODEGEN,... or script=FILE, found neither"
             )
+
+    def run(self, module: ir.Module) -> None:
+        """Mark matches in the entry function; those that are marked already stay."""
         patterns = [p for name in self.table for p in patterns_of(CODEGENS.get(name))]
         if self.script:
             apply_script(module, Path(self.script))

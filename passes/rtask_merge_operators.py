@@ -39,13 +39,16 @@ class MergeOperators(Pass):
     device: str = ""
     num_veus: int = 1
 
-    def run(self, module: ir.Module) -> None:
-        """Merge what can be merged in the entry function."""
+    def check_options(self) -> None:
+        """Refuse values of options that have no meaning."""
         if not 1 <= self.growth < float("inf"):
             raise OptionError(
                 "rtask-merge-operators: growth: expected at least 1 and finite, found "
                 f"{self.growth}"
             )
+
+    def run(self, module: ir.Module) -> None:
+        """Merge what can be merged in the entry function."""
         weights = DerivedWeights(module)
         block = entry_block(module)
         fold_views(block, weights)

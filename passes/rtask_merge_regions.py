@@ -34,12 +34,15 @@ class MergeRegions(Pass):
     operands: int = _MOST_OPERANDS
     siblings: bool = False
 
-    def run(self, module: ir.Module) -> None:
-        """Merge the regions of the entry function."""
+    def check_options(self) -> None:
+        """Refuse values of options that have no meaning."""
         if not 2 <= self.operands <= _MOST_OPERANDS:
             raise OptionError(
                 f"'{self.name}': operands: expected 2 to {_MOST_OPERANDS}, found {self.operands}"
             )
+
+    def run(self, module: ir.Module) -> None:
+        """Merge the regions of the entry function."""
         graph = RegionGraph.of(module)
         regions = graph.quotient()
         codegens = graph.codegens

@@ -38,12 +38,15 @@ class Pipeline(Pass):
     chunks: int = 4
     memory: int = 0
 
-    def run(self, module: ir.Module) -> None:
-        """Rewrite the entry function after `rtask-form-operators`."""
+    def check_options(self) -> None:
+        """Refuse values of options that have no meaning."""
         if self.chunks < 2:
             raise OptionError(f"{self.name}: chunks: expected at least 2, found {self.chunks}")
         if self.memory < 0:
             raise OptionError(f"{self.name}: memory: expected at least 0, found {self.memory}")
+
+    def run(self, module: ir.Module) -> None:
+        """Rewrite the entry function after `rtask-form-operators`."""
         block, cut_functions = entry_block(module), CutFunctions(module)
         fixed: set[ir.Operation] = set()
         replaced: set[str] = set()

@@ -35,10 +35,13 @@ class Recompute(Pass):
 
     memory: int = 0
 
-    def run(self, module: ir.Module) -> None:
-        """Clone rOperators of the entry function after `rtask-tile`."""
+    def check_options(self) -> None:
+        """Refuse values of options that have no meaning."""
         if self.memory < 1:
             raise OptionError(f"{self.name}: memory: expected at least 1 byte, found {self.memory}")
+
+    def run(self, module: ir.Module) -> None:
+        """Clone rOperators of the entry function after `rtask-tile`."""
         block, kernels = entry_block(module), described_kernels(module)
         for _ in range(_MOST_ROUNDS):
             read = read_steps(block, kernels)

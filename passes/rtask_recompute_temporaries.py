@@ -27,14 +27,17 @@ class RecomputeTemporaries(Pass):
 
     growth: int = 8
 
+    def check_options(self) -> None:
+        """Refuse values of options that have no meaning."""
+        if self.growth < 1:
+            raise OptionError(f"{self.name}: growth: expected at least 1, found {self.growth}")
+
     def run(self, module: ir.Module) -> None:
         """Clone in every function of an rOperator.
 
         Raises:
             OptionError: if there is no room for any clone.
         """
-        if self.growth < 1:
-            raise OptionError(f"{self.name}: growth: expected at least 1, found {self.growth}")
         for function in computations(module):
             for region in function.operation.regions:
                 for block in region.blocks:

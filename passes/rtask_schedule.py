@@ -41,12 +41,16 @@ class Schedule(Pass):
     device: str = "cpu"
     memory: int = 0
 
-    def run(self, module: ir.Module) -> None:
-        """Replace the rOperators of a module at the `buffers` stage by ``rtask.program``s."""
+    def check_options(self) -> None:
+        """Refuse values of options that have no meaning."""
         if self.num_veus < 1:
             raise OptionError(f"number of vEUs: expected at least 1, found {self.num_veus}")
         if self.memory < 0:
             raise OptionError(f"memory: expected at least 0 bytes, found {self.memory}")
+        get_policy(self.policy)
+
+    def run(self, module: ir.Module) -> None:
+        """Replace the rOperators of a module at the `buffers` stage by ``rtask.program``s."""
         policy = get_policy(self.policy)
         device = find_device(self.device).device(self.num_veus)
         builder = graph_of_operators(module)

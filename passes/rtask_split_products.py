@@ -31,10 +31,13 @@ class SplitProducts(Pass):
 
     rows: int = 8
 
-    def run(self, module: ir.Module) -> None:
-        """Cut what can be cut in the entry function."""
+    def check_options(self) -> None:
+        """Refuse values of options that have no meaning."""
         if self.rows < 1:
             raise OptionError(f"rtask-split-products: rows: expected at least 1, found {self.rows}")
+
+    def run(self, module: ir.Module) -> None:
+        """Cut what can be cut in the entry function."""
         weights = DerivedWeights(module)
         operations = list(entry_block(module).operations)
         products = [p for op in operations if (p := find_product(op, weights)) is not None]

@@ -86,8 +86,8 @@ class Tile(Pass):
     target: str = "cpu"
     design: str = GREEDY
 
-    def run(self, module: ir.Module) -> None:
-        """Replace computations on whole tensors by rKernels and describe each with an op."""
+    def check_options(self) -> None:
+        """Refuse values of options that have no meaning."""
         if self.candidates < 1:
             raise OptionError(f"candidates: expected at least 1, found {self.candidates}")
         if self.design not in _DESIGNS:
@@ -99,6 +99,9 @@ class Tile(Pass):
                 f"design: expected '{GREEDY}' with a device, for which tiles follow from its "
                 f"times, found '{self.design}'; leave out one of the two"
             )
+
+    def run(self, module: ir.Module) -> None:
+        """Replace computations on whole tensors by rKernels and describe each with an op."""
         kernels: dict[str, list[str]] = {}
         device = find_device(self.device).device(self.num_veus) if self.device else None
         goals = aims(self.work, self.enough)

@@ -35,12 +35,15 @@ class Winograd(Pass):
     tile: int = 0
     form: str = ""
 
-    def run(self, module: ir.Module) -> None:
-        """Rewrite the rOperators whose function is a convolution in blocks of channels."""
+    def check_options(self) -> None:
+        """Refuse values of options that have no meaning."""
         if self.tile not in (0, *OUTPUTS):
             raise OptionError(f"tile: expected 0 or one of {OUTPUTS}, found {self.tile}")
         if self.form not in ("", "strips", "operators"):
             raise OptionError(f"form: expected strips or operators, found '{self.form}'")
+
+    def run(self, module: ir.Module) -> None:
+        """Rewrite the rOperators whose function is a convolution in blocks of channels."""
         weights, outliner = DerivedWeights(module), Outliner(module)
         calls = callers(module)
         for function in list(computations(module)):

@@ -1,4 +1,4 @@
-// RUN: rammer-opt %s --split-input-file --verify-diagnostics --rtask-match-composites -o /dev/null
+// RUN: rammer-opt %s --split-input-file --verify-diagnostics --rtask-match-composites=table=host -o /dev/null
 
 // expected-error @+1 {{'func.func': expected static tensors, found memref<4xf32>: it has buffers already}}
 func.func @main(%x: memref<4xf32>) {

@@ -1,4 +1,4 @@
-// RUN: rammer-opt %s --split-input-file --verify-diagnostics --rtask-recompute -o /dev/null
+// RUN: rammer-opt %s --split-input-file --verify-diagnostics --rtask-recompute=memory=1000 -o /dev/null
 
 func.func private @k(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>

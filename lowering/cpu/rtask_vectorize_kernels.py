@@ -20,10 +20,13 @@ class VectorizeKernels(Pass):
 
     vector_bits: int = 512
 
-    def run(self, module: ir.Module) -> None:
-        """Vectorise every rKernel of the module."""
+    def check_options(self) -> None:
+        """Refuse values of options that have no meaning."""
         if self.vector_bits not in (128, 256, 512):
             raise OptionError(f"vector bits: expected 128, 256 or 512, found {self.vector_bits}")
+
+    def run(self, module: ir.Module) -> None:
+        """Vectorise every rKernel of the module."""
         for function in functions(module):
             kind = ir.TypeAttr(function.operation.attributes["function_type"]).value
             if "tensor<" in str(kind):

@@ -45,10 +45,13 @@ class FromGpu(Pass):
     subgroup: int = 32
     function: str = ""
 
-    def run(self, module: ir.Module) -> None:
-        """Replace the launches of the one function that has some."""
+    def check_options(self) -> None:
+        """Refuse values of options that have no meaning."""
         if self.subgroup not in (32, 64):
             raise OptionError(f"subgroup: expected 32 or 64 lanes, found {self.subgroup}")
+
+    def run(self, module: ir.Module) -> None:
+        """Replace the launches of the one function that has some."""
         host = host_function(module, self.function)
         erase_other_hosts(module, host)
         with ir.Location.unknown(module.context):

@@ -35,13 +35,16 @@ class CheckExternal(Pass):
     tolerance: float = 1e-3
     rtasks: int = 64
 
-    def run(self, module: ir.Module) -> None:
-        """Refuse external rKernels whose code and boxes do not fit; change nothing."""
+    def check_options(self) -> None:
+        """Refuse values of options that have no meaning."""
         if not self.tolerance >= 0 or self.rtasks < 1:
             raise OptionError(
                 f"'{self.name}': expected a tolerance of at least 0 and rtasks of at least 1, "
                 f"found {self.tolerance:g} and {self.rtasks}"
             )
+
+    def run(self, module: ir.Module) -> None:
+        """Refuse external rKernels whose code and boxes do not fit; change nothing."""
         described = described_kernels(module)
         checked: set[str] = set()
         for op in entry_block(module).operations:

@@ -253,12 +253,15 @@ func.func @main(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> tensor<4x4xf32> {
     [
         (
             ["--rtask-schedule"],
-            "expected rtask.operators on memrefs, found tensors: run",
+            "expected static memrefs, found tensor<4x4xf32>: run rtask-bufferize first",
         ),
-        (["--rtask-form-operators", "--rtask-tile", "--rtask-schedule"], "found tensors: run"),
+        (
+            ["--rtask-form-operators", "--rtask-tile", "--rtask-schedule"],
+            "expected static memrefs, found tensor<4x4xf32>: run rtask-bufferize first",
+        ),
         (
             ["--rtask-form-operators", "--rtask-tile", "--rtask-bufferize", "--rtask-bufferize"],
-            "expected tensors, found memrefs: it has buffers already",
+            "expected static tensors, found memref<4x4xf32>: it has buffers already",
         ),
     ],
 )
