@@ -1,4 +1,5 @@
-# Everything runs in an environment of its own, made from pyproject.toml on first use.
+# Everything runs in an environment of its own, made on first use from pyproject.toml, with the exact
+# versions of requirements.lock.
 # Needs make, Python 3.11 or newer, and a package index that pip can reach.
 
 PYTHON ?= python3
@@ -8,10 +9,13 @@ STAMP := $(VENV)/.installed
 DEMO_STAMP := $(VENV)/.installed-demo
 BENCH_STAMP := $(VENV)/.installed-bench
 NAME ?= cpu-xeon-2-cores
+LOCK := requirements.lock
+# The lock file restrains versions; what is installed is asked for by extras.
+INSTALL := -m pip install --disable-pip-version-check --constraint $(LOCK)
 STEP = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help environment demo test lint types lit unit test-slow bench results onnx-suite bench-gpu check-gpu gpu-kit papers experiments exports frontends packaged-models offload-evaluation fuzz clean
+.PHONY: help environment demo test lint types lit unit test-slow bench results onnx-suite bench-gpu check-gpu gpu-kit papers experiments exports frontends packaged-models offload-evaluation fuzz coverage docs references dist lock clean
 
 help:
 	@echo "make demo       compile a network for the CPU, run it, compare it with ONNX Runtime"
@@ -30,6 +34,11 @@ help:
 	@echo "make packaged-models  models that ship inside packages, compared; MODELS=\"'silero*'\" for some"
 	@echo "make offload-evaluation  code generators on the paper's models; MODELS=\"resnet* vgg19\" for some"
 	@echo "make fuzz       search for faults with random models and damaged files; MODELS=5000 FILES=5000 MINUTES=30"
+	@echo "make coverage   unit tests with the share of covered lines, at least 90%; TESTS=\"tests/scheduling\" for some"
+	@echo "make docs       the documentation as a site, in build/site"
+	@echo "make references  the generated pages of the documentation, written again"
+	@echo "make dist       a wheel and a source distribution, in dist"
+	@echo "make lock       requirements.lock, written again; UPGRADE=--upgrade for newer versions"
 	@echo "make clean      remove the environment and everything built"
 
 environment: $(STAMP)
@@ -39,16 +48,16 @@ $(BIN)/python:
 	  f"error: Python 3.11 or newer is needed, {v[0]}.{v[1]} was found; run make PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 
-$(STAMP): pyproject.toml | $(BIN)/python
+$(STAMP): pyproject.toml $(LOCK) | $(BIN)/python
 	$(STEP) "environment in $(VENV) (a few minutes the first time)"
-	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[dev]"
+	$(BIN)/python $(INSTALL) --editable ".[dev]"
 	@touch $@ $(DEMO_STAMP)
 
 # The demo needs a fraction of what the tests need, and a linker; both use one environment.
-$(DEMO_STAMP): pyproject.toml | $(BIN)/python
+$(DEMO_STAMP): pyproject.toml $(LOCK) | $(BIN)/python
 	$(STEP) "environment in $(VENV) (a minute the first time)"
 	extras=demo; command -v ld.lld >/dev/null || command -v ld >/dev/null || extras=demo,link; \
-	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[$$extras]"
+	$(BIN)/python $(INSTALL) --editable ".[$$extras]"
 	@touch $@
 
 demo: $(DEMO_STAMP)
@@ -84,10 +93,43 @@ test-slow: $(STAMP)
 	$(STEP) "pytest, whole models"
 	$(BIN)/python -m pytest -m slow -v
 
+# Benchmarks and frameworks have no part in it; slow tests cover no line that these do not.
+coverage: $(STAMP)
+	$(STEP) "pytest with coverage, lines in build/coverage"
+	$(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist worksteal --cov --cov-report=term \
+	  --cov-report=html:build/coverage $(TESTS)
+
+# Static analysis: neither the package nor the bindings are imported. Themes come with their fonts.
+docs: $(STAMP)
+	$(STEP) "documentation in build/site"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file docs/site/mkdocs.yml
+
+references: $(STAMP)
+	$(STEP) "generated pages in docs"
+	$(BIN)/rammer-opt --print-reference > docs/dialect.md
+	$(BIN)/rammer-opt --print-pass-reference > docs/passes.md
+	$(BIN)/python -m rammer_mlir.cli.option_reference > docs/options.md
+	$(BIN)/python -m rammer_mlir.frontends.onnx.operators docs/operators.md
+
+dist: $(STAMP)
+	$(STEP) "wheel and source distribution in dist"
+	rm -rf dist build/lib build/bdist.*
+	$(BIN)/python -m build --outdir dist
+
+build/venv-lock/bin/uv: | $(BIN)/python
+	$(BIN)/python -m venv build/venv-lock
+	build/venv-lock/bin/python -m pip install --disable-pip-version-check "uv>=0.13,<0.14"
+
+lock: build/venv-lock/bin/uv
+	$(STEP) "exact versions in $(LOCK)"
+	build/venv-lock/bin/uv pip compile --universal --python-version 3.11 --extra dev --extra bench \
+	  --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock" \
+	  $(UPGRADE) pyproject.toml --output-file $(LOCK)
+
 # What it is measured against comes on top, and only here: OpenVINO, IREE, and a plotting library.
 $(BENCH_STAMP): $(STAMP)
 	$(STEP) "other compilers in $(VENV)"
-	$(BIN)/python -m pip install --disable-pip-version-check --editable ".[dev,bench]"
+	$(BIN)/python $(INSTALL) --editable ".[dev,bench]"
 	@touch $@
 
 bench: $(BENCH_STAMP)
@@ -189,5 +231,5 @@ fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info .coverage* .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

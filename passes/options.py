@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 from rammer_mlir.errors import PassError
 from rammer_mlir.passes.base import Pass
@@ -28,6 +28,11 @@ def describe_options(kind: type[Pass], given: Pass | None = None) -> str:
         f"{_write(field.default if given is None else getattr(given, field.name))}"
         for field in dataclasses.fields(kind)
     )
+
+
+def describe_default(field: dataclasses.Field[Any]) -> str:
+    """Return the default of a pass's field as a pipeline writes it."""
+    return _write(field.default)
 
 
 def _write(value: object) -> str:

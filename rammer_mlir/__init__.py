@@ -86,7 +86,10 @@ __all__ = [
     "load",
 ]
 
-__version__ = "0.1.0"
+__version__: str
+
+_UNKNOWN_VERSION = "0+unknown"
+"""The version where only the source is on the path, and nothing is installed."""
 
 _MODELS = {
     "EmulatedExecutable": "rammer_mlir.emulation.device.executable",
@@ -100,11 +103,26 @@ _MODELS = {
 
 
 def __getattr__(name: str) -> object:
-    """Return a kind of compiled model."""
-    if name not in _MODELS:
+    """Return a kind of compiled model, or the version; each is kept for the next time."""
+    found: object
+    if name == "__version__":
+        found = _installed_version()
+    elif name in _MODELS:
+        found = getattr(import_module(_MODELS[name]), name)
+    else:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    found = globals()[name] = getattr(import_module(_MODELS[name]), name)
+    globals()[name] = found
     return found
+
+
+def _installed_version() -> str:
+    """Return the version in the metadata of the installed package, which has it from pyproject."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("rammer-mlir")
+    except PackageNotFoundError:
+        return _UNKNOWN_VERSION
 
 
 def __dir__() -> list[str]:

@@ -8,12 +8,16 @@ import subprocess
 import tomllib
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.test_layering import ROOT
 
-EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
-    "project"
-]["optional-dependencies"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+
+APART = ("jax", "torch", "offload-cuda")
+"""Extras that neither the tests nor the documentation install."""
 
 
 def commands(target: str, venv: str) -> str:
@@ -37,6 +41,36 @@ def test_the_demo_installs_what_it_needs(tmp_path: object) -> None:
 def test_tests_install_everything(tmp_path: object) -> None:
     assert '".[dev]"' in commands("unit", f"{tmp_path}/venv")
     assert any("demo" in name for name in EXTRAS["dev"] if name.startswith("rammer-mlir["))
+
+
+def test_environments_have_the_locked_versions(tmp_path: object) -> None:
+    for target in ("demo", "unit", "docs", "bench"):
+        installs = [
+            line
+            for line in commands(target, f"{tmp_path}/venv").splitlines()
+            if "pip install" in line
+        ]
+        assert installs and all("--constraint requirements.lock" in line for line in installs)
+
+
+def test_the_lock_file_is_within_the_ranges() -> None:
+    """It names versions alone, no registry; each requirement of the project has one."""
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    assert "://" not in text
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    locked = {
+        canonicalize_name(entry.name): str(entry.specifier).removeprefix("==")
+        for entry in map(Requirement, lines)
+    }
+    groups = [PROJECT["dependencies"], *(EXTRAS[name] for name in EXTRAS if name not in APART)]
+    wanted = [Requirement(text) for group in groups for text in group]
+    wrong = [
+        str(each)
+        for each in wanted
+        if each.name != "rammer-mlir"
+        and not each.specifier.contains(locked[canonicalize_name(each.name)])
+    ]
+    assert wrong == []
 
 
 def test_a_gpu_kit_is_packed_for_a_chip(tmp_path: object) -> None:

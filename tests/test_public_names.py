@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +17,7 @@ from rammer_mlir.emulation.device.executable import EmulatedExecutable
 from rammer_mlir.open_models.model import OpenModel
 from rammer_mlir.runtime.executable import Executable
 from rammer_mlir.runtime.gpu.executable import GpuExecutable
-from tests.test_layering import ROOT
+from tests.test_layering import PACKAGE, ROOT
 
 
 def test_all_names_exist_and_are_listed() -> None:
@@ -46,7 +49,25 @@ def test_other_names_are_refused() -> None:
 
 def test_the_version_is_the_packages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert rammer_mlir.__version__ == project["version"]
+    stale = "the installed metadata is old: run pip install --no-deps --editable ."
+    assert rammer_mlir.__version__ == project["version"], stale
+
+
+def test_every_version_has_an_entry_in_the_change_log() -> None:
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    newest = re.search(r"^## (\S+) \(\d{4}-\d\d-\d\d\)$", changes, re.MULTILINE)
+    assert newest is not None and newest[1] == project["version"]
+
+
+def test_sources_alone_have_no_version(tmp_path: Path) -> None:
+    """As on a machine where the package's folder was copied to."""
+    (tmp_path / "rammer_mlir").symlink_to(PACKAGE)
+    script = "import rammer_mlir; print(rammer_mlir.__version__)"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-S", "-c", script]  # without the installed packages
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("0+unknown\n", "")
 
 
 def imported(command: str) -> set[str]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rammer_mlir.benchmarks.command import one_line_errors
-from rammer_mlir.benchmarks.latencies import ratio_table, summary_table
+from rammer_mlir.benchmarks.latencies import summary_table
 from rammer_mlir.benchmarks.plot import plot_ratios
 from rammer_mlir.benchmarks.report import JSON, Report, encode, machine_line, read, text
 from rammer_mlir.errors import OptionError
@@ -50,15 +50,14 @@ def _read(source: Path) -> Report:
 
 
 def readme_part(report: Report, name: str) -> str:
-    """Return what the README says about a measurement: means, a plot, models at most threads."""
+    """Return the README's part about a measurement: the plot and the geometric means."""
     folder = "rammer_mlir/benchmarks/results"
-    most = max(threads for result in report.models for threads in result.request.threads)
     return "\n\n".join([
-        f"Medians of one run, everyone in turns, batch 1, f32; {machine_line(report)}.",
+        f"![latency of other runtimes divided by ours, for each model]({folder}/{name}.svg)",
         summary_table(report.models),
-        f"![latency of others over ours, by model]({folder}/{name}.svg)",
-        ratio_table(report.models, [most]),
-        f"All numbers of this run, and what limits each model: [{name}.md]({folder}/{name}.md).",
+        "Medians of one run in which all runtimes took turns, batch 1, f32; "
+        f"{machine_line(report)}. "
+        f"All numbers of this run, and the limits of each model: [{name}.md]({folder}/{name}.md).",
     ])  # fmt: skip
 
 

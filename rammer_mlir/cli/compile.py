@@ -43,7 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_tool(lambda: _compile(arguments), debug="--debug" in arguments)
 
 
-def _parser() -> ArgumentParser:
+def compile_parser() -> ArgumentParser:
+    """Return the parser of all options."""
     parser = ArgumentParser(
         prog="rammer-compile", description="Compile an ONNX model or an MLIR module."
     )
@@ -80,7 +81,7 @@ def _parser() -> ArgumentParser:
 
 
 def _compile(arguments: Sequence[str]) -> int:
-    options = _parser().parse_args(arguments)
+    options = compile_parser().parse_args(arguments)
     explain_cache: bool = options.explain_cache
     with shown_on_stderr(options.verbose, quiet=options.quiet, explain_cache=explain_cache):
         return _compile_model(options)

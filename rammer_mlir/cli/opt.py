@@ -33,6 +33,12 @@ ALL_PASSES = (*PASSES, *LOWERING_PASSES, *COMPILER_PASSES)
 """The passes from the `linalg` stage to the `program` stage, those that lower rKernels, those that
 run whole programs."""
 
+SECTIONS = (
+    ("From linalg to a program", "passes", PASSES),
+    ("From a program to native code", "lowering", LOWERING_PASSES),
+    ("Passes that compile and run programs", "passes", COMPILER_PASSES),
+)
+"""The same passes, with titles and the folders of their lit tests, for the reference."""
 
 _OTHER_FORMS = ("emit-bytecode", "emit-llvm-ir", "emit-object")
 """Switches for an output that is no text of MLIR."""
@@ -95,6 +101,10 @@ def _listing(options: argparse.Namespace) -> str:
         from rammer_mlir.dialects.rtask.reference import reference
 
         return reference()
+    if options.print_pass_reference:
+        from rammer_mlir.cli.opt_tool.pass_reference import pass_reference
+
+        return pass_reference(SECTIONS)
     return dialects.irdl_text() if options.print_irdl else ""
 
 

@@ -73,7 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_tool(lambda: _run(arguments), debug="--debug" in arguments)
 
 
-def _parser() -> ArgumentParser:
+def run_parser() -> ArgumentParser:
+    """Return the parser of all options."""
     parser = ArgumentParser(prog="rammer-run", description="Run a model, a module or an artifact.")
     parser.add_argument("model", metavar="MODEL.onnx|MODULE.mlir|MODEL.rammer")
     add_model_options(parser)
@@ -122,7 +123,7 @@ def _parser() -> ArgumentParser:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    options = _parser().parse_args(arguments)
+    options = run_parser().parse_args(arguments)
     explain_cache: bool = options.explain_cache
     with shown_on_stderr(options.verbose, quiet=options.quiet, explain_cache=explain_cache):
         return _run_model(options)

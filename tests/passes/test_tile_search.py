@@ -100,4 +100,4 @@ def test_nothing_to_do_is_not_cut() -> None:
 )
 def test_wrong_options_are_refused(options: Tile, message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        options.run(module())
+        options.check_options()

@@ -50,6 +50,7 @@ def _add_pipeline(parser: ArgumentParser) -> None:
     add_switch(parser, "show-dialects", "list the dialects")
     add_switch(parser, "print-irdl", "print the definition of the rtask dialect in IRDL")
     add_switch(parser, "print-reference", "print the reference of the rtask dialect in Markdown")
+    add_switch(parser, "print-pass-reference", "print the reference of our passes in Markdown")
     add_switch(parser, "dump-pass-pipeline", "print the pipeline, with all options, and run it")
     add(
         "--load",

@@ -1,0 +1,13 @@
+"""Text for pages in Markdown."""
+
+from __future__ import annotations
+
+
+def escaped_cell(text: str) -> str:
+    """Return text for a cell of a table: on one line, its bars escaped."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def from_docstring(text: str) -> str:
+    """Return a docstring with Markdown's code marks in place of reStructuredText's."""
+    return text.replace("``", "`")
