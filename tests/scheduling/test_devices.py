@@ -77,6 +77,28 @@ def test_targets_have_a_device_like_them() -> None:
         assert device_for(target).name != "cpu", target
 
 
+def test_terms_that_a_file_may_leave_out(tmp_path: Path) -> None:
+    """Without them, a vEU reaches the peak, and every launch costs as much as the first."""
+    path = tmp_path / "mine.toml"
+    terms = ("queued_launch_seconds", "arithmetic_efficiency", "bandwidth_efficiency")
+    text = (FOLDER / "v100.toml").read_text(encoding="utf-8")
+    kept = [line for line in text.splitlines() if not line.startswith(terms)]
+    path.write_text("\n".join(kept), encoding="utf-8")
+    with_terms, without = find_device("v100"), find_device(str(path))
+    reached, peak = with_terms.device(), without.device()
+    assert peak.flops_per_second * 80 == pytest.approx(1.57e13)
+    assert peak.total_bytes_per_second == 9e11
+    assert reached.flops_per_second == pytest.approx(
+        with_terms.arithmetic_efficiency * peak.flops_per_second
+    )
+    assert reached.total_bytes_per_second == with_terms.bandwidth_efficiency * 9e11
+    assert [peak.start_seconds(n) for n in (0, 1, 7)] == [4e-6] * 3
+    queued = with_terms.queued_launch_seconds
+    assert [reached.start_seconds(n) for n in (0, 1, 7)] == [4e-6, queued, queued]
+    ipu = find_device("ipu").device()
+    assert [ipu.start_seconds(n) for n in (0, 1)] == [ipu.launch_seconds, ipu.barrier_seconds]
+
+
 @pytest.mark.parametrize("num_veus", [0, -1, 1025])
 def test_numbers_of_veus(num_veus: int) -> None:
     with pytest.raises(OptionError, match=rf"number of vEUs: expected at .*, found {num_veus}"):
@@ -114,6 +136,11 @@ def test_an_unknown_device() -> None:
         ('units = "NVIDIA', 'unit = "NVIDIA', "sources: expected where 'units' is from, found not"),
         ("targets = [", "targets = [3, ", r"targets: expected a list of texts, found \[3"),
         ("units = 80", "units = 80 80", "is not a device file in TOML: "),
+        (
+            "arithmetic_efficiency = ",
+            "arithmetic_efficiency = 0.0 #",
+            "arithmetic_efficiency: expected a finite number above 0, found 0.0",
+        ),
         ('title = "NVIDIA', 'title = ""\n#', "title: expected a text, found ''"),
     ],
 )

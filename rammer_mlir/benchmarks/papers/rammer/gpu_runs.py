@@ -3,6 +3,7 @@
 The base launches operator after operator (RammerBase), Rammer runs one rProgram by Algorithm 1.
 Each runs with two sets of rKernels: every operator's fastest one by itself, and those that
 Algorithm 1 selects among all candidates, which trade an operator's own time for room beside it.
+rTasks that run at the same time share the memory's bandwidth (``scheduling.shared_bandwidth``).
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
+from typing import Literal
 
-from rammer_mlir.benchmarks.models import Scale
-from rammer_mlir.benchmarks.papers.model_graphs import model_graph
+from rammer_mlir.benchmarks.models import Scale, build
+from rammer_mlir.benchmarks.papers.model_graphs import task_graph
+from rammer_mlir.benchmarks.papers.rammer import paper_forms
 from rammer_mlir.benchmarks.papers.study import Record, Study
 from rammer_mlir.scheduling.costs import fastest
 from rammer_mlir.scheduling.device import Device
@@ -22,7 +25,7 @@ from rammer_mlir.scheduling.per_operator import one_by_one
 from rammer_mlir.scheduling.policies.sequential import Sequential
 from rammer_mlir.scheduling.policies.wavefront import Wavefront
 from rammer_mlir.scheduling.program import Plan
-from rammer_mlir.scheduling.simulator import simulate
+from rammer_mlir.scheduling.shared_bandwidth import simulate_sharing
 from rammer_mlir.scheduling.verifier import verify
 
 TABLE_1 = (
@@ -37,20 +40,29 @@ BATCHED = ("resnext29_16x64d", "lstm_tc_unrolled")
 IMAGENET = ("resnext101_64x4d", "nasnet_a_4_1056")
 
 
+OTHER_FORMS = (
+    "resnext29_16x64d", "deepspeech2_unrolled", "lstm_tc_unrolled", "seq2seq_unrolled",
+    "resnext101_64x4d",
+)  # fmt: skip
+"""Models of another form here: one operator for all groups, one product for all gates."""
+
+
 @dataclass(frozen=True)
 class GpuRun:
-    """A model to schedule for a device."""
+    """A model to schedule for a device, as the paper's artifact has it or as this project does."""
 
     model: str
     device: str = "v100"
     batch: int = 1
     scale: Scale = "full"
+    form: Literal["paper", "own"] = "paper"
 
     @property
     def key(self) -> str:
-        """The model, the batch size, the device, and the scale unless it is the full one."""
+        """The model, the batch size, the device, and scale and form unless they are the usual."""
         small = "" if self.scale == "full" else f", {self.scale}"
-        return f"{self.model}, batch {self.batch}, {self.device}{small}"
+        own = "" if self.form == "paper" else ", own form"
+        return f"{self.model}, batch {self.batch}, {self.device}{small}{own}"
 
 
 @dataclass(frozen=True)
@@ -80,9 +92,9 @@ def run_of(graph: TaskGraph, plan: Plan, device: Device) -> Run:
         ScheduleError: if it does not.
     """
     verify(graph, plan)
-    simulation = simulate(graph, plan, device)
+    simulation = simulate_sharing(graph, plan, device)
     launches = sum(program.num_rtasks > 0 for program in plan.programs)
-    overhead = launches * device.launch_seconds
+    overhead = sum(device.start_seconds(number) for number in range(launches))
     everything = sum(event.end - event.start for event in simulation.events)
     in_kernels = device.num_veus * (simulation.seconds - overhead)
     return Run(
@@ -103,7 +115,8 @@ def with_kernels(graph: TaskGraph, kernels: Sequence[int]) -> TaskGraph:
 
 def measure(request: GpuRun) -> Record:
     """Schedule a model in all four ways and count it."""
-    graph = model_graph(request.model, request.device, request.batch, request.scale)
+    builder = paper_forms.build if request.form == "paper" else build
+    graph = task_graph(builder(request.model, request.batch, request.scale), request.device)
     return compare(graph, find_device(request.device).device())
 
 
@@ -135,6 +148,7 @@ STUDY = Study(
         *(GpuRun(model, batch=batch) for batch in (1, 16) for model in TABLE_1),
         *(GpuRun(model, batch=4) for model in BATCHED),
         *(GpuRun(model) for model in IMAGENET),
+        *(GpuRun(model, form="own") for model in OTHER_FORMS),
         *(GpuRun(model, "mi50") for model in TABLE_1),
     ),
     quick=(
