@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from statistics import mean
-
 from rammer_mlir.benchmarks.fusion.paper import RAMMER_OVER_BASE
 from rammer_mlir.benchmarks.machine import table
-from rammer_mlir.benchmarks.models import ALL_MODELS
-from rammer_mlir.benchmarks.papers.exhibit import Exhibit, Plot, ms, percent, ratio
+from rammer_mlir.benchmarks.papers.exhibit import Exhibit, ms, percent, ratio
 from rammer_mlir.benchmarks.papers.rammer import (
     barriers,
-    gpu_runs,
+    gpu_tables,
     ipu,
     kernel_times,
     module_tables,
     published,
     training,
 )
-from rammer_mlir.benchmarks.papers.rammer.gpu_runs import (
-    BATCHED,
-    IMAGENET,
-    TABLE_1,
-    GpuRun,
-)
-from rammer_mlir.benchmarks.papers.study import Record, Records
+from rammer_mlir.benchmarks.papers.study import Records
 
 _RUNS = gpu_tables.RUNS
 _MISSING = "-"
@@ -86,7 +76,8 @@ EXHIBITS = (
         "more and shorter operators than TensorFlow's, which read several steps at once.",
     ),
     Exhibit(
-        "Table 1", "Models", "counted", (_RUNS,), "as compiled for the V100, batch 1", gpu_tables.table_1,
+        "Table 1", "Models", "counted", (_RUNS,), "as compiled for the V100, batch 1",
+        gpu_tables.table_1,
     ),
     Exhibit(
         "Figure 4", "Variation of operators' times, ResNeXt-29", "measured",
@@ -113,14 +104,16 @@ EXHIBITS = (
         "device by themselves.",
     ),
     Exhibit(
-        "Figure 13", "ImageNet models on a V100", "predicted", (_RUNS,), _V100, gpu_tables.figure_13,
+        "Figure 13", "ImageNet models on a V100", "predicted", (_RUNS,), _V100,
+        gpu_tables.figure_13,
         "The paper prints ratios to TensorFlow (18.91 and 6.99), TVM (4.96 and 1.33) and TensorRT "
         "(2.06 and 2.34) in its text, none to RammerBase. ResNeXt's grouped convolution is one "
         "rOperator here, and was an operator for each group there.",
     ),
     Exhibit(
         "Figure 14", "GPU utilization, base against Rammer", "predicted", (_RUNS,),
-        f"{_V100}; share of all time, launches counted, that vEUs spend in rTasks", gpu_tables.figure_14,
+        f"{_V100}; share of all time, launches counted, that vEUs spend in rTasks",
+        gpu_tables.figure_14,
         "The paper's metric counts a multiprocessor that waits in a barrier as active, ours does "
         "not. Gains are larger here because a base of launches idles more by our model.",
     ),
@@ -135,7 +128,8 @@ EXHIBITS = (
         "operators: 3,000 of an LSTM network, each of a few microseconds by the model.",
     ),
     Exhibit(
-        "Figure 17", "Fastest against selected rKernels", "predicted", (_RUNS,), _V100, gpu_tables.figure_17,
+        "Figure 17", "Fastest against selected rKernels", "predicted", (_RUNS,), _V100,
+        gpu_tables.figure_17,
         "LSTM-TC shows the paper's effect. The base loses less with selected rKernels, because a "
         "candidate is at most twice as slow as the fastest by itself. ResNeXt's grouped "
         "convolution is one rOperator, which fills the device alone.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from statistics import geometric_mean, mean
+from statistics import mean
 
 from rammer_mlir.benchmarks.machine import table
 from rammer_mlir.benchmarks.models import ALL_MODELS
@@ -40,6 +40,8 @@ def _rows(
 
 
 def table_1(records: Records) -> str:
+    """Return the models' sizes."""
+
     def cells(run: Record) -> list[str]:
         return [str(run["operators"]), str(run["rtasks"]), f"{run['gflops']:.2f}"]
 
@@ -49,6 +51,7 @@ def table_1(records: Records) -> str:
 
 
 def figure_1(records: Records) -> str:
+    """Return the share of the time in kernels in which vEUs execute rTasks."""
     rows = [["model", "batch 1", "batch 16"]]
     for model in TABLE_1:
         found = [_run(records, model, batch=n)["base"]["utilization"] for n in (1, 16)]
@@ -60,6 +63,7 @@ def figure_1(records: Records) -> str:
 
 
 def figure_2(records: Records) -> str:
+    """Return the time in kernels and outside of them."""
     rows = [["model", "batch", "kernels ms", "end to end ms", "outside of kernels"]]
     shares: dict[int, list[float]] = {1: [], 16: []}
     for batch, found in shares.items():
@@ -75,6 +79,7 @@ def figure_2(records: Records) -> str:
 
 
 def figure_11(records: Records) -> str:
+    """Return both times and their ratio for each model, beside the paper's."""
     rows = [["model", "base ms", "Rammer ms", "ratio", "paper: base ms", "Rammer ms", "ratio",
              "TensorFlow", "XLA", "TensorRT", "TVM"]]  # fmt: skip
     ours: list[float] = []
@@ -89,10 +94,54 @@ def figure_11(records: Records) -> str:
             *(ms(paper[name]) for name in ("TensorFlow", "XLA", "TensorRT", "TVM")),
         ])  # fmt: skip
     rows.append(["mean", "", "", ratio(mean(ours)), "", "", ratio(mean(theirs)), *[""] * 4])
-    return table(rows)
+    return f"{table(rows)}\n\n{_errors(records)}\n\n{_other_forms(records)}"
+
+
+def _errors(records: Records) -> str:
+    """Return how far predicted times are from published ones, fitted models and others."""
+    rows = [["model", "half", "base: kernels", "base", "Rammer"]]
+    for model in TABLE_1:
+        run, paper = _run(records, model), published.FIGURE_11[model]
+        base = run["base"]
+        pairs = (
+            (base["ms"] - base["overhead_ms"], published.BASE_KERNELS[model]),
+            (base["ms"], paper["base"]),
+            (run["select"]["ms"], paper["Rammer"]),
+        )
+        half = "fitted" if model in FITTED else "checked"
+        rows.append([model, half, *(f"{a / b - 1:+.0%}" for a, b in pairs)])
+    return f"Predicted over published time:\n\n{table(rows)}"
+
+
+def _other_forms(records: Records) -> str:
+    """Return the models in the form in which this project compiles them."""
+    rows = [["model", "rOperators", "base ms", "Rammer ms", "ratio", "the artifact's: rOperators",
+             "base ms", "Rammer ms", "ratio", "paper's ratio"]]  # fmt: skip
+    for model in OTHER_FORMS:
+        own = records.of(RUNS, GpuRun(model, form="own").key)
+        cells = [cell for run in (own, _run(records, model)) for cell in _sizes(run)]
+        base, rammer = _published(GpuRun(model))
+        rows.append([model, *cells, ratio(base / rammer)])
+    intro = "With one operator for all groups, and one or two matrix products for all gates:"
+    return f"{intro}\n\n{table(rows)}"
+
+
+def _sizes(run: Record) -> list[str]:
+    base, rammer = run["base"]["ms"], run["select"]["ms"]
+    return [str(run["operators"]), ms(base), ms(rammer), ratio(base / rammer)]
+
+
+def _published(run: GpuRun) -> tuple[float, float]:
+    """Return the published milliseconds of the base and of Rammer."""
+    if run.batch > 1:
+        return published.BATCHES[run.model, run.batch]
+    if run.model in published.IMAGENET:
+        return published.IMAGENET[run.model]
+    return published.FIGURE_11[run.model]["base"], published.FIGURE_11[run.model]["Rammer"]
 
 
 def plot_11(records: Records) -> Plot:
+    """Return the ratios as bars."""
     groups: list[tuple[str, tuple[float | None, ...]]] = []
     for model in TABLE_1:
         run, paper = _run(records, model), published.FIGURE_11[model]
@@ -102,39 +151,46 @@ def plot_11(records: Records) -> Plot:
     return Plot("rammer-figure-11", "RammerBase over Rammer", series, tuple(groups))
 
 
-def _base_and_rammer(records: Records, runs: Iterable[GpuRun]) -> list[list[str]]:
+def _beside_published(records: Records, runs: Sequence[GpuRun]) -> str:
     def cells(run: Record) -> list[str]:
         base, rammer = run["base"]["ms"], run["select"]["ms"]
         return [ms(base), ms(rammer), ratio(base / rammer)]
 
-    return _rows(records, runs, cells)
+    rows = _rows(records, runs, cells)
+    for row, run in zip(rows, runs, strict=True):
+        base, rammer = _published(run)
+        row += [ms(base), ms(rammer), ratio(base / rammer)]
+    titles = ["base ms", "Rammer ms", "ratio"]
+    return table([["model", *titles, f"paper: {titles[0]}", *titles[1:]], *rows])
 
 
 def figure_12(records: Records) -> str:
-    runs = [GpuRun(model, batch=batch) for model in BATCHED for batch in (1, 4, 16)]
-    rows = _base_and_rammer(records, runs)
-    for row, run in zip(rows, runs, strict=True):
-        theirs = (published.FIGURE_11[run.model]["Rammer"] if run.batch == 1
-                  else published.BATCH_16[run.model] if run.batch == 16 else None)  # fmt: skip
-        row.append(_MISSING if theirs is None else ms(theirs))
-    return table([["model", "base ms", "Rammer ms", "ratio", "paper: Rammer ms"], *rows])
+    """Return both times by batch size."""
+    return _beside_published(
+        records, [GpuRun(model, batch=batch) for model in BATCHED for batch in (1, 4, 16)]
+    )
 
 
 def figure_13(records: Records) -> str:
-    rows = _base_and_rammer(records, [GpuRun(model) for model in IMAGENET])
-    return table([["model", "base ms", "Rammer ms", "ratio"], *rows])
+    """Return both times of the models for ImageNet."""
+    return _beside_published(records, [GpuRun(model) for model in IMAGENET])
 
 
 def figure_14(records: Records) -> str:
-    rows = [["model", "base", "Rammer", "ratio"]]
+    """Return the share of all time in which vEUs execute rTasks."""
+    rows = [["model", "base", "Rammer", "ratio", "paper: base", "Rammer", "ratio"]]
     ratios: list[float] = []
     for model in TABLE_1:
         run = _run(records, model)
         base, rammer = (_of_all(run[name]) for name in ("base", "select"))
         ratios.append(rammer / base)
-        rows.append([model, percent(base), percent(rammer), ratio(ratios[-1])])
-    rows.append(["mean", "", "", f"{mean(ratios):.2f}, most {max(ratios):.2f}"])
-    rows.append(["paper", "", "", "1.61, most 2.39"])
+        papers = published.UTILIZATION[model]
+        rows.append([
+            model, percent(base), percent(rammer), ratio(ratios[-1]), *map(percent, papers),
+            ratio(papers[1] / papers[0]),
+        ])  # fmt: skip
+    paper = "1.61, most 2.39"
+    rows.append(["mean", "", "", f"{mean(ratios):.2f}, most {max(ratios):.2f}", "", "", paper])
     return table(rows)
 
 
@@ -144,20 +200,21 @@ def _of_all(run: Record) -> float:
 
 
 def figure_16(records: Records) -> str:
-    rows = [["model", "base: launches", "overhead ms", "share", "Rammer: launches", "overhead ms",
-             "share", "in barriers ms"]]  # fmt: skip
+    """Return what is outside of kernels, and in barriers inside them."""
+    rows = [["model", "base: launches", "overhead ms", "share", "paper: ms", "Rammer: launches",
+             "overhead ms", "share", "in barriers ms", "paper: ms"]]  # fmt: skip
     for model in TABLE_1:
-        run = _run(records, model)
+        run, papers = _run(records, model), published.OVERHEAD[model]
+        base, rammer = _overhead(run["base"]), _overhead(run["select"])
         barriers_ms = ms(run["select"]["barriers_ms"])
-        rows.append([model, *_overhead(run["base"]), *_overhead(run["select"]), barriers_ms])
+        rows.append([model, *base, ms(papers[0]), *rammer, barriers_ms, ms(papers[1])])
     sides: dict[str, list[str]] = {}
     for side in ("base", "select"):
         found = [_run(records, model)[side] for model in TABLE_1]
         shares = mean(one["overhead_ms"] / one["ms"] for one in found)
         sides[side] = ["", ms(mean(one["overhead_ms"] for one in found)), percent(shares)]
     waits = mean(_run(records, model)["select"]["barriers_ms"] for model in TABLE_1)
-    rows.append(["mean", *sides["base"], *sides["select"], ms(waits)])
-    rows.append(["paper, mean", "", "2.27", "18.4%", "", "0.37", "", ""])
+    rows.append(["mean", *sides["base"], "2.27", *sides["select"], ms(waits), "0.37"])
     return table(rows)
 
 
@@ -166,6 +223,7 @@ def _overhead(run: Record) -> list[str]:
 
 
 def figure_17(records: Records) -> str:
+    """Return times with the fastest rKernels and with those that Algorithm 1 selects."""
     rows = [["model", "base, fast ms", "base, select ms", "Rammer, fast ms", "Rammer, select ms",
              "other rKernel"]]  # fmt: skip
     names = ("base", "base_select", "fast", "select")
@@ -186,6 +244,8 @@ def figure_17(records: Records) -> str:
 
 
 def figure_19(records: Records) -> str:
+    """Return both times on an MI50."""
+
     def cells(run: Record) -> list[str]:
         base, base_k, rammer = (run[name]["ms"] for name in ("base", "base_select", "select"))
         return [ms(base), ms(base_k), ms(rammer), ratio(base / rammer)]
