@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rammer_mlir.benchmarks.papers import joint, policies
+from rammer_mlir.benchmarks.papers import joint, policies, simulator
 from rammer_mlir.benchmarks.papers.ios import batches, blocks, counts, example, pruning, strategies
 from rammer_mlir.benchmarks.papers.rammer import barriers, gpu_runs, ipu, kernel_times, training
 from rammer_mlir.benchmarks.papers.study import Study
@@ -15,6 +15,7 @@ STUDIES: tuple[Study[Any], ...] = (
     ipu.STUDY,
     training.STUDY,
     kernel_times.STUDY,
+    simulator.STUDY,
     strategies.STUDY,
     batches.BATCH_STUDY,
     batches.DEVICE_STUDY,

@@ -17,7 +17,7 @@ from rammer_mlir.benchmarks.models import Scale, build
 from rammer_mlir.benchmarks.papers.model_graphs import task_graph
 from rammer_mlir.benchmarks.papers.rammer import paper_forms
 from rammer_mlir.benchmarks.papers.study import Record, Study
-from rammer_mlir.scheduling.costs import fastest
+from rammer_mlir.scheduling.costs import fastest, runtime
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import TaskGraph
@@ -121,7 +121,10 @@ def measure(request: GpuRun) -> Record:
 
 
 def compare(graph: TaskGraph, device: Device) -> Record:
-    """Return the runs ``base``, ``base_select``, ``fast`` and ``select``, and the graph's size."""
+    """Return the runs ``base``, ``base_select``, ``fast`` and ``select``, and the graph's size.
+
+    ``fills`` are the base's operators without arithmetic: borders, and copies.
+    """
     fast = [fastest(operator, device) for operator in graph.operators]
     selected = Wavefront().schedule(graph, device)
     runs = {"select": run_of(graph, selected, device)}
@@ -132,8 +135,14 @@ def compare(graph: TaskGraph, device: Device) -> Record:
         plan = one_by_one(offered, Sequential().schedule(offered, device), device)
         runs[name] = run_of(offered, plan, device)
     chosen = [operator.kernels[n] for operator, n in zip(graph.operators, fast, strict=True)]
+    fills = [kernel for kernel in chosen if not kernel.flops_per_rtask]
+    each = device.start_seconds(1)
     return {
         "operators": len(graph.operators),
+        "fills": {
+            "launches": len(fills),
+            "ms": 1e3 * sum(each + runtime(kernel, device) for kernel in fills),
+        },
         "rtasks": sum(kernel.num_rtasks for kernel in chosen),
         "gflops": sum(kernel.num_rtasks * kernel.flops_per_rtask for kernel in chosen) / 1e9,
         "changed": mean(a != b for a, b in zip(fast, selected.kernels, strict=True)),
