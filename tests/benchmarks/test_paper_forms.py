@@ -14,14 +14,14 @@ from rammer_mlir.benchmarks.models import random_feeds
 from rammer_mlir.benchmarks.models.counts import count
 from rammer_mlir.benchmarks.papers.model_graphs import task_graph
 from rammer_mlir.benchmarks.papers.rammer import fit, paper_forms
-from rammer_mlir.benchmarks.papers.rammer.gpu_runs import OTHER_FORMS, compare
+from rammer_mlir.benchmarks.papers.rammer.gpu_runs import compare
 from rammer_mlir.benchmarks.papers.rammer.published import BASE_KERNELS, FIGURE_11
 from rammer_mlir.scheduling.devices.catalog import find_device
 
 V100 = find_device("v100")
 
 
-@pytest.mark.parametrize("name", OTHER_FORMS)
+@pytest.mark.parametrize("name", paper_forms.FORMS)
 def test_forms_compile_and_agree_with_the_reference(name: str) -> None:
     model = paper_forms.build(name, 2, "small")
     feeds = random_feeds(model, seed=1)

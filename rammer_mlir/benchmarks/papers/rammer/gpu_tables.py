@@ -20,11 +20,18 @@ from rammer_mlir.benchmarks.papers.rammer.gpu_runs import (
 from rammer_mlir.benchmarks.papers.study import Record, Records
 
 RUNS = gpu_runs.STUDY.name
+BATCHES = gpu_runs.BATCH_STUDY.name
+MI50 = gpu_runs.MI50_STUDY.name
 _MISSING = "-"
 
 
 def _run(records: Records, model: str, device: str = "v100", batch: int = 1) -> Record:
-    return records.of(RUNS, GpuRun(model, device, batch).key)
+    return _found(records, GpuRun(model, device, batch))
+
+
+def _found(records: Records, run: GpuRun) -> Record:
+    study = BATCHES if run.batch > 1 else MI50 if run.device == "mi50" else RUNS
+    return records.of(study, run.key)
 
 
 def _rows(
@@ -33,7 +40,7 @@ def _rows(
     """Return a row for each run; the error stands in the place of figures."""
     found: list[list[str]] = []
     for run in runs:
-        record = records.of(RUNS, run.key)
+        record = _found(records, run)
         title = run.model if run.batch == 1 else f"{run.model}, batch {run.batch}"
         found.append([title, *cells(record)])
     return found
@@ -120,14 +127,14 @@ def _errors(records: Records) -> str:
 
 def _other_forms(records: Records) -> str:
     """Return the models in the form in which this project compiles them."""
-    rows = [["model", "rOperators", "base ms", "Rammer ms", "ratio", "the artifact's: rOperators",
-             "base ms", "Rammer ms", "ratio", "paper's ratio"]]  # fmt: skip
+    rows = [["model", "for all: rOperators", "base ms", "Rammer ms", "ratio",
+             "for each: rOperators", "base ms", "Rammer ms", "ratio", "paper's ratio"]]  # fmt: skip
     for model in OTHER_FORMS:
-        own = records.of(RUNS, GpuRun(model, form="own").key)
+        own = _found(records, GpuRun(model, form="own"))
         cells = [cell for run in (own, _run(records, model)) for cell in _sizes(run)]
         base, rammer = _published(GpuRun(model))
         rows.append([model, *cells, ratio(base / rammer)])
-    intro = "With one operator for all groups, and one or two matrix products for all gates:"
+    intro = "One operator for all groups of a convolution, and one for each:"
     return f"{intro}\n\n{table(rows)}"
 
 

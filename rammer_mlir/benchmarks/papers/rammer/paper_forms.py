@@ -228,7 +228,7 @@ def _conv_norm(
     return g.op("Relu", x) if relu else x
 
 
-_FORMS: dict[str, Callable[[int, Scale], onnx.ModelProto]] = {
+FORMS: dict[str, Callable[[int, Scale], onnx.ModelProto]] = {
     "resnext29_16x64d": resnext29,
     "deepspeech2_unrolled": deepspeech2,
     "lstm_tc_unrolled": lstm_tc,
@@ -243,4 +243,4 @@ def build(name: str, batch: int, scale: Scale) -> onnx.ModelProto:
     Raises:
         OptionError: if there is no such model.
     """
-    return _FORMS[name](batch, scale) if name in _FORMS else build_model(name, batch, scale)
+    return FORMS[name](batch, scale) if name in FORMS else build_model(name, batch, scale)
