@@ -12,6 +12,7 @@ from rammer_mlir.benchmarks.papers.study import Study
 STUDIES: tuple[Study[Any], ...] = (
     gpu_runs.STUDY,
     gpu_runs.BATCH_STUDY,
+    gpu_runs.IMAGENET_STUDY,
     gpu_runs.MI50_STUDY,
     barriers.STUDY,
     ipu.STUDY,
