@@ -174,9 +174,13 @@ def _beside_published(records: Records, runs: Sequence[GpuRun]) -> str:
     rows = _rows(records, runs, cells)
     for row, run in zip(rows, runs, strict=True):
         base, rammer = _published(run)
+        found = _found(records, run)
         row += [ms(base), ms(rammer), ratio(base / rammer)]
+        pairs = (found["base"]["ms"] / base, found["select"]["ms"] / rammer)
+        row += [f"{quotient - 1:+.0%}" for quotient in pairs]
     titles = ["base ms", "Rammer ms", "ratio"]
-    return table([["model", *titles, f"paper: {titles[0]}", *titles[1:]], *rows])
+    head = ["model", *titles, f"paper: {titles[0]}", *titles[1:], "base: off", "Rammer: off"]
+    return table([head, *rows])
 
 
 def figure_12(records: Records) -> str:
