@@ -28,7 +28,7 @@ def test_forms_compile_and_agree_with_the_reference(name: str) -> None:
     with rammer_mlir.compile(model, num_veus=2, cache=False) as executable:
         found = executable.run(feeds)
     for output, expected in run(model, feeds).items():
-        np.testing.assert_allclose(found[output], expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(found[output], expected.astype(np.float32), rtol=1e-4, atol=1e-5)
 
 
 def test_sizes_are_those_of_the_artifact() -> None:
