@@ -14,11 +14,11 @@ from rammer_mlir.benchmarks.models import random_feeds
 from rammer_mlir.benchmarks.models.counts import count
 from rammer_mlir.benchmarks.papers.model_graphs import task_graph
 from rammer_mlir.benchmarks.papers.rammer import fit, paper_forms
-from rammer_mlir.benchmarks.papers.rammer.gpu_runs import compare
+from rammer_mlir.benchmarks.papers.rammer.gpu_runs import DEVICE, compare
 from rammer_mlir.benchmarks.papers.rammer.published import BASE_KERNELS, FIGURE_11
 from rammer_mlir.scheduling.devices.catalog import find_device
 
-V100 = find_device("v100")
+V100 = find_device(DEVICE)
 
 
 @pytest.mark.parametrize("name", paper_forms.FORMS)
@@ -63,7 +63,7 @@ def test_descent_finds_a_minimum() -> None:
 
 @pytest.mark.parametrize("name", ["resnext29_16x64d", "seq2seq_unrolled"])
 def test_the_fit_predicts_as_the_page_does(name: str) -> None:
-    graph = task_graph(paper_forms.build(name, 1, "small"), "v100")
+    graph = task_graph(paper_forms.build(name, 1, "small"), DEVICE)
     kernels, base, rammer = fit.planned(name, graph, V100).predicted(V100)
     found = compare(graph, V100.device())
     assert base == pytest.approx(found["base"]["ms"])

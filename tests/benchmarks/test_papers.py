@@ -21,7 +21,7 @@ from rammer_mlir.scheduling.devices.catalog import find_device
 from tests.test_layering import ROOT
 
 DOCS = ROOT / "docs"
-V100 = find_device("v100").device()
+V100 = find_device(gpu_runs.DEVICE).device()
 TIMES = {"search seconds"}
 """Figures of untimed studies that differ from machine to machine."""
 ORIGIN = {"commit", "date", "processor"}

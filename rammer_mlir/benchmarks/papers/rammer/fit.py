@@ -1,4 +1,4 @@
-"""Fit the V100's description: ``python -m rammer_mlir.benchmarks.papers.rammer.fit``.
+"""Fit the description ``v100_rammer``: ``python -m rammer_mlir.benchmarks.papers.rammer.fit``.
 
 RAMMER's artifact has the times of six models, those of the base also divided into kernels and what
 is outside of them. The figures of the description that nobody measured are chosen so that the
@@ -18,7 +18,7 @@ from multiprocessing import get_context
 from rammer_mlir.benchmarks.command import one_line_errors
 from rammer_mlir.benchmarks.papers.model_graphs import task_graph
 from rammer_mlir.benchmarks.papers.rammer import paper_forms
-from rammer_mlir.benchmarks.papers.rammer.gpu_runs import with_kernels
+from rammer_mlir.benchmarks.papers.rammer.gpu_runs import DEVICE, with_kernels
 from rammer_mlir.benchmarks.papers.rammer.published import BASE_KERNELS, FIGURE_11
 from rammer_mlir.scheduling.costs import fastest
 from rammer_mlir.scheduling.devices.catalog import find_device
@@ -109,7 +109,7 @@ def with_figures(start: DeviceDescription, figures: Mapping[str, float]) -> Devi
 
 
 def _graph(name: str) -> TaskGraph:
-    return task_graph(paper_forms.build(name, 1, "full"), "v100")
+    return task_graph(paper_forms.build(name, 1, "full"), DEVICE)
 
 
 def planned(name: str, graph: TaskGraph, description: DeviceDescription) -> Planned:
@@ -146,7 +146,7 @@ def main() -> int:
     """Fit, and print the predicted and the published times of all six models."""
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         graphs = dict(zip(FIGURE_11, pool.map(_graph, FIGURE_11), strict=True))
-    description = fit({name: graphs[name] for name in FITTED}, find_device("v100"))
+    description = fit({name: graphs[name] for name in FITTED}, find_device(DEVICE))
     for name in (*FITTED, *CHECKED):
         found = planned(name, graphs[name], description).predicted(description)
         cells = (

@@ -28,6 +28,9 @@ from rammer_mlir.scheduling.program import Plan
 from rammer_mlir.scheduling.shared_bandwidth import simulate_sharing
 from rammer_mlir.scheduling.verifier import verify
 
+DEVICE = "v100_rammer"
+"""The V100 as RAMMER's artifact reached it (``fit``)."""
+
 TABLE_1 = (
     "resnext29_16x64d", "nasnet_a_6_768", "alexnet",
     "deepspeech2_unrolled", "lstm_tc_unrolled", "seq2seq_unrolled",
@@ -45,7 +48,7 @@ class GpuRun:
     """A model to schedule for a device, as the paper's artifact has it or as this project does."""
 
     model: str
-    device: str = "v100"
+    device: str = DEVICE
     batch: int = 1
     scale: Scale = "full"
     form: Literal["paper", "own"] = "paper"

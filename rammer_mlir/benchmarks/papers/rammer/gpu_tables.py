@@ -25,7 +25,7 @@ MI50 = gpu_runs.MI50_STUDY.name
 _MISSING = "-"
 
 
-def _run(records: Records, model: str, device: str = "v100", batch: int = 1) -> Record:
+def _run(records: Records, model: str, device: str = gpu_runs.DEVICE, batch: int = 1) -> Record:
     return _found(records, GpuRun(model, device, batch))
 
 
