@@ -21,6 +21,8 @@ class Device:
         rtask_seconds: fixed cost of starting one rTask.
         barrier_seconds: cost of one barrier-rTask whose waits are already satisfied.
         launch_seconds: cost of starting one rProgram.
+        queued_launch_seconds: of starting one that was queued while the one before it ran; 0 if
+            that is no cheaper.
         cache_bytes: what a vEU's own cache holds from one rTask to the next; 0 if it has none.
         cache_kept_bytes, cache_lost_bytes: memory is still in that cache for sure if at most the
             first of other memory was used since, and lost for sure from the second on; 0 if
@@ -45,6 +47,7 @@ class Device:
     max_threads: int = 1
     max_shared_memory: int = 0
     is_bulk_synchronous: bool = False
+    queued_launch_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse figures that no device has.
@@ -57,9 +60,22 @@ class Device:
         for field in ("flops_per_second", "bytes_per_second", "total_bytes_per_second"):
             if not 0 < getattr(self, field) < inf:
                 raise OptionError(self._senseless(field, "a positive, finite number"))
-        for field in ("rtask_seconds", "barrier_seconds", "launch_seconds"):
+        for field in (
+            "rtask_seconds",
+            "barrier_seconds",
+            "launch_seconds",
+            "queued_launch_seconds",
+        ):
             if not 0 <= getattr(self, field) < inf:
                 raise OptionError(self._senseless(field, "a finite number of at least 0"))
+
+    def start_seconds(self, number: int) -> float:
+        """Return the cost of starting a run's rProgram ``number``, counted from 0."""
+        if number == 0:
+            return self.launch_seconds
+        if self.is_bulk_synchronous:
+            return self.barrier_seconds
+        return self.queued_launch_seconds or self.launch_seconds
 
     def _senseless(self, field: str, expected: str) -> str:
         found = getattr(self, field)

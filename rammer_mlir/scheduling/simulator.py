@@ -79,11 +79,12 @@ def simulate(
     costs = costs or ModelCosts(graph, plan, device)
     now = 0.0
     events: list[Event] = []
+    started = 0
     for number, program in enumerate(plan.programs):
         if not program.num_rtasks:
             continue
-        follows = bool(events) and device.is_bulk_synchronous
-        now += device.barrier_seconds if follows else device.launch_seconds
+        now += device.start_seconds(started)
+        started += 1
         part = _simulate_program(number, program, costs, device, now)
         events.extend(part)
         now = max((event.end for event in part), default=now)

@@ -42,7 +42,8 @@ def test_every_policy_schedules_for_every_device(name: str) -> None:
 
 
 def test_the_devices_that_are_described() -> None:
-    nvidia, amd = {"v100", "rtx2080ti", "a100", "h100", "h200"}, {"mi50", "mi250x", "mi300x"}
+    nvidia = {"v100", "v100_rammer", "rtx2080ti", "a100", "h100", "h200"}
+    amd = {"mi50", "mi250x", "mi300x"}
     assert set(names()) == nvidia | amd | {"ipu", CPU}
     assert find_device("ipu").max_veus == 1216
     assert find_device("A100").name == "a100"
@@ -75,6 +76,28 @@ def test_targets_have_a_device_like_them() -> None:
     assert device_for("cpu").name == "cpu"
     for target in (*(f"nvvm:{c}" for c in NVIDIA_CHIPS), *(f"rocdl:{c}" for c in AMD_CHIPS)):
         assert device_for(target).name != "cpu", target
+
+
+def test_terms_that_a_file_may_leave_out(tmp_path: Path) -> None:
+    """Without them, a vEU reaches the peak, and every launch costs as much as the first."""
+    path = tmp_path / "mine.toml"
+    terms = ("queued_launch_seconds", "arithmetic_efficiency", "bandwidth_efficiency")
+    text = (FOLDER / "v100_rammer.toml").read_text(encoding="utf-8")
+    kept = [line for line in text.splitlines() if not line.startswith(terms)]
+    path.write_text("\n".join(kept), encoding="utf-8")
+    with_terms, without = find_device("v100_rammer"), find_device(str(path))
+    reached, peak = with_terms.device(), without.device()
+    assert peak.flops_per_second * 80 == pytest.approx(1.57e13)
+    assert peak.total_bytes_per_second == 9e11
+    assert reached.flops_per_second == pytest.approx(
+        with_terms.arithmetic_efficiency * peak.flops_per_second
+    )
+    assert reached.total_bytes_per_second == with_terms.bandwidth_efficiency * 9e11
+    assert [peak.start_seconds(n) for n in (0, 1, 7)] == [4e-6] * 3
+    queued = with_terms.queued_launch_seconds
+    assert [reached.start_seconds(n) for n in (0, 1, 7)] == [4e-6, queued, queued]
+    ipu = find_device("ipu").device()
+    assert [ipu.start_seconds(n) for n in (0, 1)] == [ipu.launch_seconds, ipu.barrier_seconds]
 
 
 @pytest.mark.parametrize("num_veus", [0, -1, 1025])
@@ -114,6 +137,11 @@ def test_an_unknown_device() -> None:
         ('units = "NVIDIA', 'unit = "NVIDIA', "sources: expected where 'units' is from, found not"),
         ("targets = [", "targets = [3, ", r"targets: expected a list of texts, found \[3"),
         ("units = 80", "units = 80 80", "is not a device file in TOML: "),
+        (
+            "is_bulk_synchronous = false",
+            "is_bulk_synchronous = false\narithmetic_efficiency = 0.0",
+            "arithmetic_efficiency: expected a finite number above 0, found 0.0",
+        ),
         ('title = "NVIDIA', 'title = ""\n#', "title: expected a text, found ''"),
     ],
 )

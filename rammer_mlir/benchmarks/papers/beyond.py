@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from statistics import geometric_mean
+from statistics import fmean, geometric_mean
 
 from rammer_mlir.benchmarks.machine import table
-from rammer_mlir.benchmarks.papers import joint, policies
+from rammer_mlir.benchmarks.papers import joint, policies, simulator
 from rammer_mlir.benchmarks.papers.exhibit import Exhibit, ms, percent, ratio
 from rammer_mlir.benchmarks.papers.policies import POLICIES
 from rammer_mlir.benchmarks.papers.study import Record, Records
@@ -59,12 +59,39 @@ def _joint(records: Records) -> str:
     return table(rows)
 
 
+def _simulator(records: Records) -> str:
+    found = records.of(simulator.STUDY.name, simulator.Programs().key)["programs"]
+    rows = [["model", "operators", "measured ms", "measured rKernels: ms", "error",
+             "description alone: ms", "error"]]  # fmt: skip
+    errors: dict[str, list[float]] = {"profiled": [], "modelled": []}
+    for one in found:
+        cells = [one["model"], str(one["operators"]), ms(1e3 * one["measured"])]
+        for name, off in errors.items():
+            off.append(one[name] / one["measured"] - 1)
+            cells += [ms(1e3 * one[name]), f"{off[-1]:+.0%}"]
+        rows.append(cells)
+    for title, of in (("mean error", fmean), ("furthest", max)):
+        cells = (["", percent(of(map(abs, off)))] for off in errors.values())
+        rows.append([title, "", "", *(cell for pair in cells for cell in pair)])
+    return table(rows)
+
+
 EXHIBITS = (
     Exhibit(
         "Joint models", "Independent models in one program", "predicted", (joint.STUDY.name,),
         "on the V100's description, 80 vEUs, policy `wavefront`, batch 1", _joint,
         "RAMMER's section 6 calls rTasks of several jobs on a device an interesting topic, "
         "without numbers.",
+    ),
+    Exhibit(
+        "Simulator", "Predicted against measured time of whole programs", "measured",
+        (simulator.STUDY.name,),
+        "one vEU, policy `wavefront`; the plan is replayed with a model of the vEU's cache, with "
+        "measured rKernels and with the figures that `this_cpu` found, in the same minutes",
+        _simulator,
+        "A program is timed by its thread's processor time; other processes still take bandwidth "
+        "and last-level cache, of rKernels while they are measured and of the program. More "
+        "models, and two vEUs: `python -m rammer_mlir.benchmarks --parts prediction`.",
     ),
     Exhibit(
         "Policies", "Every policy on every kind of device", "predicted", (policies.STUDY.name,),

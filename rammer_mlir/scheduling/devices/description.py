@@ -14,9 +14,13 @@ from rammer_mlir.scheduling.device import Device
 
 _DTYPES = ("f64", "f32", "tf32", "f16", "bf16", "f8", "i8")
 _COSTS = ("launch_seconds", "barrier_seconds", "rtask_seconds", "single_launch_seconds")
-_MAY_BE_LEFT_OUT = ("unit_cache_kept_bytes", "unit_cache_lost_bytes", "single_launch_seconds")
+_ZERO_IF_LEFT_OUT = (
+    "unit_cache_kept_bytes", "unit_cache_lost_bytes", "single_launch_seconds",
+    "queued_launch_seconds",
+)  # fmt: skip
+_MAY_BE_LEFT_OUT = (*_ZERO_IF_LEFT_OUT, "arithmetic_efficiency", "bandwidth_efficiency")
 _MAY_BE_ZERO = (
-    *_COSTS, *_MAY_BE_LEFT_OUT, "registers_per_unit", "cache_bytes", "unit_cache_bytes"
+    *_COSTS, *_ZERO_IF_LEFT_OUT, "registers_per_unit", "cache_bytes", "unit_cache_bytes"
 )  # fmt: skip
 
 
@@ -51,6 +55,10 @@ class DeviceDescription:
             on; 0, or left out of the file, if nobody measured: the cache's size is both.
         single_launch_seconds: cost of starting an rProgram of one vEU, which calls no other one; 0,
             or left out of the file, if it is ``launch_seconds``.
+        queued_launch_seconds: cost of starting an rProgram that was queued while the one before it
+            ran; 0, or left out of the file, if that is no cheaper.
+        arithmetic_efficiency, bandwidth_efficiency: part of ``flops_per_second`` and of
+            ``bytes_per_second`` that this project's rKernels reach; 1 if left out.
     """
 
     name: str
@@ -77,6 +85,9 @@ class DeviceDescription:
     unit_cache_kept_bytes: int = 0
     unit_cache_lost_bytes: int = 0
     single_launch_seconds: float = 0.0
+    queued_launch_seconds: float = 0.0
+    arithmetic_efficiency: float = 1.0
+    bandwidth_efficiency: float = 1.0
 
     @property
     def max_veus(self) -> int:
@@ -105,9 +116,11 @@ class DeviceDescription:
         return Device(
             name=self.name,
             num_veus=count,
-            flops_per_second=self.flops_per_second[dtype] / self.units / sharing,
+            flops_per_second=self.arithmetic_efficiency
+            * self.flops_per_second[dtype]
+            / (self.units * sharing),
             bytes_per_second=self.unit_bytes_per_second / sharing,
-            total_bytes_per_second=self.bytes_per_second,
+            total_bytes_per_second=self.bandwidth_efficiency * self.bytes_per_second,
             rtask_seconds=self.rtask_seconds,
             barrier_seconds=self.barrier_seconds,
             launch_seconds=alone or self.launch_seconds,
@@ -117,6 +130,7 @@ class DeviceDescription:
             max_threads=self.threads_per_veu,
             max_shared_memory=min(self.shared_bytes_per_veu, self.shared_bytes_per_unit // sharing),
             is_bulk_synchronous=self.is_bulk_synchronous,
+            queued_launch_seconds=self.queued_launch_seconds,
         )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rammer_mlir.benchmarks.papers.rammer.gpu_modules import gpu_module
+from rammer_mlir.benchmarks.papers.rammer.gpu_runs import DEVICE
 from rammer_mlir.benchmarks.papers.study import Record, Study
 from rammer_mlir.scheduling.barrier_modes import BarrierMode, with_barriers
 from rammer_mlir.scheduling.builder import Context
@@ -60,7 +61,7 @@ class Modules:
 
     first: int
     end: int
-    device: str = "v100"
+    device: str = DEVICE
 
     @property
     def key(self) -> str:

@@ -3,6 +3,7 @@
 The base launches operator after operator (RammerBase), Rammer runs one rProgram by Algorithm 1.
 Each runs with two sets of rKernels: every operator's fastest one by itself, and those that
 Algorithm 1 selects among all candidates, which trade an operator's own time for room beside it.
+rTasks that run at the same time share the memory's bandwidth (``scheduling.shared_bandwidth``).
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
+from typing import Literal
 
-from rammer_mlir.benchmarks.models import Scale
-from rammer_mlir.benchmarks.papers.model_graphs import model_graph
+from rammer_mlir.benchmarks.models import Scale, build
+from rammer_mlir.benchmarks.papers.model_graphs import task_graph
+from rammer_mlir.benchmarks.papers.rammer import paper_forms
 from rammer_mlir.benchmarks.papers.study import Record, Study
-from rammer_mlir.scheduling.costs import fastest
+from rammer_mlir.scheduling.costs import fastest, runtime
 from rammer_mlir.scheduling.device import Device
 from rammer_mlir.scheduling.devices.catalog import find_device
 from rammer_mlir.scheduling.graph import TaskGraph
@@ -22,8 +25,11 @@ from rammer_mlir.scheduling.per_operator import one_by_one
 from rammer_mlir.scheduling.policies.sequential import Sequential
 from rammer_mlir.scheduling.policies.wavefront import Wavefront
 from rammer_mlir.scheduling.program import Plan
-from rammer_mlir.scheduling.simulator import simulate
+from rammer_mlir.scheduling.shared_bandwidth import simulate_sharing
 from rammer_mlir.scheduling.verifier import verify
+
+DEVICE = "v100_rammer"
+"""The V100 as RAMMER's artifact reached it (``fit``)."""
 
 TABLE_1 = (
     "resnext29_16x64d", "nasnet_a_6_768", "alexnet",
@@ -39,18 +45,20 @@ IMAGENET = ("resnext101_64x4d", "nasnet_a_4_1056")
 
 @dataclass(frozen=True)
 class GpuRun:
-    """A model to schedule for a device."""
+    """A model to schedule for a device, as the paper's artifact has it or as this project does."""
 
     model: str
-    device: str = "v100"
+    device: str = DEVICE
     batch: int = 1
     scale: Scale = "full"
+    form: Literal["paper", "own"] = "paper"
 
     @property
     def key(self) -> str:
-        """The model, the batch size, the device, and the scale unless it is the full one."""
+        """The model, the batch size, the device, and scale and form unless they are the usual."""
         small = "" if self.scale == "full" else f", {self.scale}"
-        return f"{self.model}, batch {self.batch}, {self.device}{small}"
+        own = "" if self.form == "paper" else ", own form"
+        return f"{self.model}, batch {self.batch}, {self.device}{small}{own}"
 
 
 @dataclass(frozen=True)
@@ -80,9 +88,9 @@ def run_of(graph: TaskGraph, plan: Plan, device: Device) -> Run:
         ScheduleError: if it does not.
     """
     verify(graph, plan)
-    simulation = simulate(graph, plan, device)
+    simulation = simulate_sharing(graph, plan, device)
     launches = sum(program.num_rtasks > 0 for program in plan.programs)
-    overhead = launches * device.launch_seconds
+    overhead = sum(device.start_seconds(number) for number in range(launches))
     everything = sum(event.end - event.start for event in simulation.events)
     in_kernels = device.num_veus * (simulation.seconds - overhead)
     return Run(
@@ -103,12 +111,16 @@ def with_kernels(graph: TaskGraph, kernels: Sequence[int]) -> TaskGraph:
 
 def measure(request: GpuRun) -> Record:
     """Schedule a model in all four ways and count it."""
-    graph = model_graph(request.model, request.device, request.batch, request.scale)
+    builder = paper_forms.build if request.form == "paper" else build
+    graph = task_graph(builder(request.model, request.batch, request.scale), request.device)
     return compare(graph, find_device(request.device).device())
 
 
 def compare(graph: TaskGraph, device: Device) -> Record:
-    """Return the runs ``base``, ``base_select``, ``fast`` and ``select``, and the graph's size."""
+    """Return the runs ``base``, ``base_select``, ``fast`` and ``select``, and the graph's size.
+
+    ``fills`` are the base's operators without arithmetic: borders, and copies.
+    """
     fast = [fastest(operator, device) for operator in graph.operators]
     selected = Wavefront().schedule(graph, device)
     runs = {"select": run_of(graph, selected, device)}
@@ -119,8 +131,14 @@ def compare(graph: TaskGraph, device: Device) -> Record:
         plan = one_by_one(offered, Sequential().schedule(offered, device), device)
         runs[name] = run_of(offered, plan, device)
     chosen = [operator.kernels[n] for operator, n in zip(graph.operators, fast, strict=True)]
+    fills = [kernel for kernel in chosen if not kernel.flops_per_rtask]
+    each = device.start_seconds(1)
     return {
         "operators": len(graph.operators),
+        "fills": {
+            "launches": len(fills),
+            "ms": 1e3 * sum(each + runtime(kernel, device) for kernel in fills),
+        },
         "rtasks": sum(kernel.num_rtasks for kernel in chosen),
         "gflops": sum(kernel.num_rtasks * kernel.flops_per_rtask for kernel in chosen) / 1e9,
         "changed": mean(a != b for a, b in zip(fast, selected.kernels, strict=True)),
@@ -132,13 +150,29 @@ STUDY = Study(
     "gpu runs",
     measure,
     cases=(
-        *(GpuRun(model, batch=batch) for batch in (1, 16) for model in TABLE_1),
+        *(GpuRun(model) for model in TABLE_1),
+        GpuRun("resnext29_16x64d", form="own"),
+    ),
+    quick=tuple(GpuRun(model, scale="small") for model in BATCHED),
+)
+IMAGENET_STUDY = Study(
+    "gpu runs for ImageNet",
+    measure,
+    cases=(*(GpuRun(model) for model in IMAGENET), GpuRun("resnext101_64x4d", form="own")),
+    quick=(GpuRun("resnext101_64x4d", scale="small"),),
+)
+BATCH_STUDY = Study(
+    "gpu batches",
+    measure,
+    cases=(
         *(GpuRun(model, batch=4) for model in BATCHED),
-        *(GpuRun(model) for model in IMAGENET),
-        *(GpuRun(model, "mi50") for model in TABLE_1),
+        *(GpuRun(model, batch=16) for model in TABLE_1),
     ),
-    quick=(
-        *(GpuRun(model, scale="small") for model in BATCHED),
-        GpuRun("resnext29_16x64d", "mi50", scale="small"),
-    ),
+    quick=(GpuRun("resnext29_16x64d", batch=4, scale="small"),),
+)
+MI50_STUDY = Study(
+    "gpu runs on an MI50",
+    measure,
+    cases=tuple(GpuRun(model, "mi50") for model in TABLE_1),
+    quick=(GpuRun("resnext29_16x64d", "mi50", scale="small"),),
 )

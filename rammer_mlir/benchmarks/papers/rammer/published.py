@@ -31,8 +31,34 @@ FIGURE_11: dict[str, dict[str, float]] = {
 """Milliseconds on a V100 with a batch of 1, of TensorFlow 1.15, XLA, TensorRT 7, TVM 0.7, the base
 and Rammer."""
 
-BATCH_16 = {"lstm_tc_unrolled": 8.71, "resnext29_16x64d": 33.1}
-"""Milliseconds of Rammer (figure 12); TensorRT takes 9.55 and 24.1."""
+BASE_KERNELS = {
+    "resnext29_16x64d": 10.12, "nasnet_a_6_768": 2.354, "alexnet": 0.940,
+    "deepspeech2_unrolled": 6.301, "lstm_tc_unrolled": 22.51, "seq2seq_unrolled": 5.954,
+}  # fmt: skip
+"""Milliseconds of the base's kernels (figure 16): the rest of its time is outside of them."""
+
+BATCHES = {
+    ("resnext29_16x64d", 4): (17.79, 10.79), ("resnext29_16x64d", 16): (43.57, 33.08),
+    ("lstm_tc_unrolled", 4): (39.11, 6.52), ("lstm_tc_unrolled", 16): (69.79, 8.71),
+}  # fmt: skip
+"""Milliseconds of the base and of Rammer by model and batch (figure 12)."""
+
+IMAGENET = {"resnext101_64x4d": (74.90, 13.48), "nasnet_a_4_1056": (3.072, 2.119)}
+"""Milliseconds of the base and of Rammer (figure 13)."""
+
+UTILIZATION = {
+    "resnext29_16x64d": (0.577, 0.788), "nasnet_a_6_768": (0.295, 0.502),
+    "alexnet": (0.898, 0.900), "deepspeech2_unrolled": (0.363, 0.637),
+    "lstm_tc_unrolled": (0.226, 0.542), "seq2seq_unrolled": (0.100, 0.145),
+}  # fmt: skip
+"""GPU utilization of the base and of Rammer (figure 14)."""
+
+OVERHEAD = {
+    "resnext29_16x64d": (0.819, 0.149), "nasnet_a_6_768": (0.619, 0.240),
+    "alexnet": (0.020, 0.020), "deepspeech2_unrolled": (1.584, 0.472),
+    "lstm_tc_unrolled": (7.206, 0.395), "seq2seq_unrolled": (3.320, 0.911),
+}  # fmt: skip
+"""Milliseconds outside of kernels of the base and of Rammer (figure 16)."""
 
 SELECTION_BATCH_4 = {"fast": 14.89, "select": 6.52}
 """Milliseconds of LSTM-TC, batch 4, with the fastest and with the selected rKernels (figure 17)."""

@@ -1,0 +1,246 @@
+"""RAMMER's models in the form in which its artifact executes them.
+
+Names and sizes of RAMMER's Table 1 fit several graphs. These are the graphs of the artifact
+(microsoft/nnfusion, branch osdi20_artifact, folder ``artifacts/models``), where they differ from
+``benchmarks.models``: a grouped convolution is one convolution for each group, LSTM-TC has a
+matrix product for each gate, and the cells of Seq2Seq and DeepSpeech2 multiply input and state at
+once. Sizes differ too: the groups of ResNeXt-29 keep 64 channels in all stages, and DeepSpeech2's
+convolutions halve the time twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from rammer_mlir.benchmarks.models import build as build_model
+from rammer_mlir.benchmarks.models import weights
+from rammer_mlir.benchmarks.models.builder import GraphBuilder, Value
+from rammer_mlir.benchmarks.models.scale import Scale
+
+CLASSES = 10
+
+
+@dataclass(frozen=True)
+class State:
+    """Cell and hidden state of an LSTM layer, [N, hidden] each."""
+
+    cell: Value
+    hidden: Value
+
+
+class GateLayer:
+    """An LSTM layer with two matrix products for each of its four gates."""
+
+    def __init__(self, g: GraphBuilder, inputs: int, hidden: int) -> None:
+        """Add the weights to the graph."""
+        self._g = g
+        self._weights = [
+            [_matrix(g, rows, hidden, name) for rows, name in ((inputs, "W"), (hidden, "U"))]
+            for _ in range(4)
+        ]
+        self._bias = [g.constant(weights.bias(g.rng, hidden), "bias") for _ in range(4)]
+
+    def step(self, x: Value, state: State) -> State:
+        """Add one cell."""
+        g = self._g
+        gates = [
+            g.op("Add", g.op("Add", g.op("MatMul", x, w), g.op("MatMul", state.hidden, u)), bias)
+            for (w, u), bias in zip(self._weights, self._bias, strict=True)
+        ]
+        return _next_state(g, gates, state)
+
+
+class FusedLayer:
+    """An LSTM layer with one matrix product for input and state together."""
+
+    def __init__(self, g: GraphBuilder, inputs: int, hidden: int) -> None:
+        """Add the weights to the graph."""
+        self._g = g
+        self._weight = _matrix(g, inputs + hidden, 4 * hidden, "weight")
+        self._bias = g.constant(weights.bias(g.rng, 4 * hidden), "bias")
+
+    def step(self, x: Value, state: State) -> State:
+        """Add one cell."""
+        g = self._g
+        both = g.op("Concat", x, state.hidden, axis=-1)
+        gates = g.op("Add", g.op("MatMul", both, self._weight), self._bias)
+        return _next_state(g, g.ops("Split", gates, num_outputs=4, axis=-1), state)
+
+
+def _matrix(g: GraphBuilder, rows: int, columns: int, name: str) -> Value:
+    return g.constant(weights.uniform(g.rng, [rows, columns], 1 / np.sqrt(rows)), name)
+
+
+def _next_state(g: GraphBuilder, gates: Sequence[Value], state: State) -> State:
+    """Return the next state from the gates input, cell, forget and output."""
+    enter, leave, forget = (g.op("Sigmoid", gates[n]) for n in (0, 3, 2))
+    kept = g.op("Mul", forget, state.cell)
+    cell = g.op("Add", kept, g.op("Mul", enter, g.op("Tanh", gates[1])))
+    return State(cell, g.op("Mul", leave, g.op("Tanh", cell)))
+
+
+def _zero_state(g: GraphBuilder, batch: int, hidden: int) -> State:
+    zero = g.constant(np.zeros([batch, hidden], np.float32), "zero_state")
+    return State(zero, zero)
+
+
+def _steps(g: GraphBuilder, x: Value) -> list[Value]:
+    parts = g.ops("Split", x, num_outputs=x.shape[0], axis=0)
+    return [g.op("Squeeze", part, g.integers(0)) for part in parts]
+
+
+def lstm_tc(batch: int, scale: Scale) -> onnx.ModelProto:
+    """Build LSTM-TC: ``tokens`` [100, N, 256] f32 to ``hidden`` [N, 256] f32, step by step."""
+    length, layers, hidden = (100, 10, 256) if scale == "full" else (5, 3, 16)
+    g = GraphBuilder("lstm_tc", seed=10)
+    stack = [GateLayer(g, hidden, hidden) for _ in range(layers)]
+    states = [_zero_state(g, batch, hidden)] * layers
+    for x in _steps(g, g.input("tokens", [length, batch, hidden])):
+        carried = x
+        for index, layer in enumerate(stack):
+            states[index] = layer.step(carried, states[index])
+            carried = states[index].hidden
+    g.output(states[-1].hidden, "hidden")
+    return g.finish()
+
+
+def seq2seq(batch: int, scale: Scale) -> onnx.ModelProto:
+    """Build Seq2Seq: ``source`` [100, N, 128] f32 to ``target`` [N, 128] f32.
+
+    The decoder starts from the last cell state of the encoder's last layer, and each of its steps
+    from the one before; its last step is the output.
+    """
+    length, layers, steps, decoders, hidden = (
+        (100, 8, 30, 4, 128) if scale == "full" else (5, 3, 3, 2, 16)
+    )
+    g = GraphBuilder("seq2seq", seed=30)
+    sequence = _steps(g, g.input("source", [length, batch, hidden]))
+    state = _zero_state(g, batch, hidden)
+    for _ in range(layers):
+        sequence, state = _sequence(g, sequence, hidden)
+    stack = [FusedLayer(g, hidden, hidden) for _ in range(decoders)]
+    states = [_zero_state(g, batch, hidden)] * decoders
+    x = state.cell
+    for _ in range(steps):
+        for index, layer in enumerate(stack):
+            states[index] = layer.step(x, states[index])
+            x = states[index].hidden
+    g.output(x, "target")
+    return g.finish()
+
+
+def _sequence(g: GraphBuilder, steps: Sequence[Value], hidden: int) -> tuple[list[Value], State]:
+    layer = FusedLayer(g, steps[0].shape[1], hidden)
+    state = _zero_state(g, steps[0].shape[0], hidden)
+    outputs: list[Value] = []
+    for x in steps:
+        state = layer.step(x, state)
+        outputs.append(state.hidden)
+    return outputs, state
+
+
+def deepspeech2(batch: int, scale: Scale) -> onnx.ModelProto:
+    """Build DeepSpeech2: ``spectrogram`` [N, 1, 300, 171] f32 to ``logits`` [75 N, 29] f32."""
+    length, frequencies, channels, layers, hidden = (
+        (300, 171, 32, 7, 256) if scale == "full" else (12, 11, 4, 2, 16)
+    )
+    g = GraphBuilder("deepspeech2", seed=2)
+    x = g.input("spectrogram", [batch, 1, length, frequencies])
+    for kernel, strides in (((41, 11), [2, 2]), ((21, 11), [2, 1])):
+        shape = [channels, x.shape[1], *kernel]
+        weight = g.constant(weights.filters(g.rng, shape, x.moments), "weight")
+        pads = [kernel[0] // 2, kernel[1] // 2] * 2
+        x = g.op("Conv", x, weight, kernel_shape=list(kernel), strides=strides, pads=pads)
+        limits = [g.constant(np.array(value, np.float32), "limit") for value in (0.0, 6.0)]
+        x = g.batch_norm(g.op("Clip", x, *limits))
+    _, _, steps, features = x.shape
+    x = g.op("Transpose", x, perm=[2, 0, 1, 3])
+    sequence = _steps(g, g.reshape(x, steps, batch, channels * features))
+    for _ in range(layers):
+        sequence, _ = _sequence(g, sequence, hidden)
+    g.output(g.linear(g.op("Concat", *sequence, axis=0), 29), "logits")
+    return g.finish()
+
+
+def resnext29(batch: int, scale: Scale) -> onnx.ModelProto:
+    """Build ResNeXt-29, 16x64d: ``image`` [N, 3, 32, 32] f32 to ``logits`` [N, 10] f32."""
+    image, channels, blocks, groups, width = (
+        (32, 64, 3, 16, 64) if scale == "full" else (16, 8, 1, 4, 4)
+    )
+    g = GraphBuilder("resnext29_16x64d", seed=29)
+    x = g.input("image", [batch, 3, image, image])
+    x = _conv_norm(g, x, channels, 3, relu=True)
+    for stage in range(3):
+        for block in range(blocks):
+            stride = 2 if stage > 0 and block == 0 else 1
+            branch = _branches(g, x, groups, width, stride)
+            branch = _conv_norm(g, branch, channels << stage, 1)
+            x = g.op("Relu", g.op("Add", branch, _pooled(g, x) if stride == 2 else x))
+    g.output(g.gemm(g.op("Flatten", g.op("GlobalAveragePool", x)), CLASSES), "logits")
+    return g.finish()
+
+
+def _pooled(g: GraphBuilder, x: Value) -> Value:
+    """Halve height and width, and double the channels by zeros on both sides."""
+    x = g.op("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
+    border = x.shape[1] // 2
+    return g.op("Pad", x, g.integers(0, border, 0, 0, 0, border, 0, 0))
+
+
+def resnext101(batch: int, scale: Scale) -> onnx.ModelProto:
+    """Build ResNeXt-101, 64x4d: ``image`` [N, 3, 224, 224] f32 to ``logits`` [N, 1000] f32."""
+    image, channels, blocks, groups = (
+        (224, 256, (3, 4, 23, 3), 64) if scale == "full" else (32, 32, (1, 1, 1, 1), 4)
+    )
+    g = GraphBuilder("resnext101_64x4d", seed=101)
+    x = g.input("image", [batch, 3, image, image])
+    x = _conv_norm(g, x, 64, 7, stride=2, relu=True)
+    x = g.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    for stage, count in enumerate(blocks):
+        for block in range(count):
+            stride = 2 if stage > 0 and block == 0 else 1
+            branch = _branches(g, x, groups, (channels << stage) // groups, stride)
+            branch = _conv_norm(g, branch, channels << stage, 1)
+            if x.shape != branch.shape:
+                x = _conv_norm(g, x, channels << stage, 1, stride=stride)
+            x = g.op("Relu", g.op("Add", branch, x))
+    g.output(g.gemm(g.op("Flatten", g.op("GlobalAveragePool", x)), 1000), "logits")
+    return g.finish()
+
+
+def _branches(g: GraphBuilder, x: Value, groups: int, width: int, stride: int) -> Value:
+    """Add a bottleneck's 1x1 and 3x3 convolutions, two for each group, and a concatenation."""
+    found: list[Value] = []
+    for _ in range(groups):
+        reduced = _conv_norm(g, x, width, 1, stride=stride, relu=True)
+        found.append(_conv_norm(g, reduced, width, 3, relu=True))
+    return g.op("Concat", *found, axis=1)
+
+
+def _conv_norm(
+    g: GraphBuilder, x: Value, channels: int, kernel: int, *, stride: int = 1, relu: bool = False
+) -> Value:
+    x = g.batch_norm(g.conv(x, channels, kernel, stride=stride))
+    return g.op("Relu", x) if relu else x
+
+
+FORMS: dict[str, Callable[[int, Scale], onnx.ModelProto]] = {
+    "resnext29_16x64d": resnext29,
+    "deepspeech2_unrolled": deepspeech2,
+    "lstm_tc_unrolled": lstm_tc,
+    "seq2seq_unrolled": seq2seq,
+    "resnext101_64x4d": resnext101,
+}
+
+
+def build(name: str, batch: int, scale: Scale) -> onnx.ModelProto:
+    """Build a model as the artifact has it; AlexNet and NASNet are as in ``benchmarks.models``.
+
+    Raises:
+        OptionError: if there is no such model.
+    """
+    return FORMS[name](batch, scale) if name in FORMS else build_model(name, batch, scale)

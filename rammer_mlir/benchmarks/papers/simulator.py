@@ -1,0 +1,66 @@
+"""Predicted against measured time of whole programs on this CPU: how far the simulator is off."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rammer_mlir.benchmarks import this_cpu
+from rammer_mlir.benchmarks.models import Scale
+from rammer_mlir.benchmarks.papers.study import Record, Study
+from rammer_mlir.benchmarks.prediction import PredictionRequest, predict_and_measure
+
+MODELS = (
+    "squeezenet", "light_squeezenet", "light_shufflenet", "mobilenet_v2", "light_inception_v1",
+    "light_inception_v2", "light_resnet50", "inception_v3", "transformer_4_layers", "attention",
+    "nas_cell", "lstm_bidirectional",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Models to run on a number of vEUs, each for so many seconds."""
+
+    models: tuple[str, ...] = MODELS
+    threads: int = 1
+    scale: Scale = "full"
+    budget: float = 1.0
+    repeats: int = 15
+
+    @property
+    def key(self) -> str:
+        """The number of vEUs, and the scale unless it is the full one."""
+        small = "" if self.scale == "full" else f", {self.scale}"
+        return f"{self.threads} vEU{small}"
+
+
+def measure(programs: Programs) -> Record:
+    """Describe this CPU, then predict each model with measured rKernels, run it and compare.
+
+    Times are in seconds; the fields are those of ``Prediction``.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "this_cpu.toml"
+        text = this_cpu.description(this_cpu.measure(programs.repeats))
+        path.write_text(text, encoding="utf-8")
+        found = [
+            prediction
+            for model in programs.models
+            for prediction in predict_and_measure(
+                PredictionRequest(
+                    model, str(path), (programs.threads,), scale=programs.scale,
+                    budget=programs.budget,
+                )
+            )
+        ]  # fmt: skip
+    return {"programs": [asdict(prediction) for prediction in found]}
+
+
+STUDY = Study(
+    "simulator",
+    measure,
+    cases=(Programs(),),
+    quick=(Programs(("mlp",), scale="small", budget=0.2, repeats=3),),
+    is_timed=True,
+)

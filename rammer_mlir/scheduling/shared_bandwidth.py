@@ -1,0 +1,183 @@
+"""Execution of a plan on a device whose running rTasks share the memory's bandwidth.
+
+``simulator.simulate`` gives an rTask what its own rOperator's rTasks leave, whatever else runs
+meanwhile, and can so take items in any order. Here time passes evenly for all vEUs: rTasks that
+load at the same moment have equal parts of the bandwidth, and none more than a vEU gets alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Any, Literal
+
+from rammer_mlir.scheduling.costs import rtask_seconds
+from rammer_mlir.scheduling.device import Device
+from rammer_mlir.scheduling.execution import execution_order
+from rammer_mlir.scheduling.graph import RKernel, TaskGraph
+from rammer_mlir.scheduling.program import Barrier, Plan, RProgram
+from rammer_mlir.scheduling.simulator import Event, Simulation
+
+
+@dataclass(frozen=True)
+class Work:
+    """What an rTask needs: seconds that no other rTask changes, and bytes."""
+
+    seconds: float
+    num_bytes: float
+
+
+def work_of(kernel: RKernel, device: Device) -> Work:
+    """Return the work of one rTask; measured and exclusive ones are not divided into parts."""
+    if kernel.measured is not None or kernel.is_exclusive:
+        return Work(rtask_seconds(kernel, device) - device.rtask_seconds, 0.0)
+    return Work(kernel.flops_per_rtask / device.flops_per_second, kernel.bytes_per_rtask)
+
+
+def simulate_sharing(graph: TaskGraph, plan: Plan, device: Device) -> Simulation:
+    """Execute a plan; vEUs' own caches are left out.
+
+    Raises:
+        ScheduleError: if a wait blocks forever.
+    """
+    works = [
+        work_of(operator.kernels[kernel], device)
+        for operator, kernel in zip(graph.operators, plan.kernels, strict=True)
+    ]
+    now, started = 0.0, 0
+    events: list[Event] = []
+    for number, program in enumerate(plan.programs):
+        if program.num_rtasks:
+            now += device.start_seconds(started)
+            started += 1
+            running = _Execution(number, program, works, device, now)
+            events.extend(running.run())
+            now = running.now
+    return Simulation(tuple(events), now)
+
+
+Happening = Literal["load", "computed", "next"]
+"""An rTask begins to load and compute, has computed, or an item of a vEU has ended."""
+
+
+@dataclass
+class _Veu:
+    """Where a vEU is: an item, and rTasks of this item and of all items that have ended."""
+
+    item: int = 0
+    of_item: int = 0
+    begin: float = 0.0
+    done: int = 0
+    missing: int = 0
+    is_loading: bool = False
+    computed: float = 0.0
+
+
+@dataclass
+class _Execution:
+    """One rProgram in execution, event by event."""
+
+    number: int
+    program: RProgram
+    works: list[Work]
+    device: Device
+    now: float
+    each: float = 0.0
+    """Bytes that an rTask which has always been loading has got since the start."""
+    queue: list[tuple[float, int, Happening]] = field(default_factory=list[Any])
+    loading: list[tuple[float, int]] = field(default_factory=list[Any])
+    """For each rTask that loads: ``each`` when it has all of its bytes, and its vEU."""
+    sleepers: dict[tuple[int, int], list[int]] = field(default_factory=dict[Any, Any])
+    events: list[Event] = field(default_factory=list[Event])
+
+    def run(self) -> list[Event]:
+        """Return the events; ``now`` is then the end of the last one."""
+        self.veus = [_Veu(begin=self.now) for _ in range(self.program.num_veus)]
+        for veu in range(self.program.num_veus):
+            self._begin(veu)
+        while self.queue or self.loading:
+            rate = self._rate()
+            loaded = self.now + (self.loading[0][0] - self.each) / rate if self.loading else None
+            if loaded is None or (self.queue and self.queue[0][0] < loaded):
+                time, veu, happening = heappop(self.queue)
+                self._advance(time, rate)
+                self._react(veu, happening)
+            else:
+                self._advance(loaded, rate)
+                _, veu = heappop(self.loading)
+                self.veus[veu].is_loading = False
+                self._finish_if_complete(veu)
+        if any(v.item < len(items) for v, items in zip(self.veus, self.program.veus, strict=True)):
+            # Names the waits that block each other.
+            tuple(execution_order(self.program))
+        return self.events
+
+    def _rate(self) -> float:
+        """Return the bytes per second of each rTask that loads."""
+        shared = self.device.total_bytes_per_second / max(1, len(self.loading))
+        return min(self.device.bytes_per_second, shared)
+
+    def _advance(self, time: float, rate: float) -> None:
+        self.each += (time - self.now) * rate
+        self.now = time
+
+    def _react(self, veu: int, happening: Happening) -> None:
+        if happening == "load":
+            work = self._work(veu)
+            state = self.veus[veu]
+            state.is_loading = work.num_bytes > 0
+            state.computed = self.now + work.seconds
+            if state.is_loading:
+                heappush(self.loading, (self.each + work.num_bytes, veu))
+            heappush(self.queue, (state.computed, veu, "computed"))
+        elif happening == "computed":
+            self._finish_if_complete(veu)
+        else:
+            self._end_item(veu)
+
+    def _work(self, veu: int) -> Work:
+        item = self.program.veus[veu][self.veus[veu].item]
+        assert not isinstance(item, Barrier)
+        return self.works[item.operator]
+
+    def _begin(self, veu: int) -> None:
+        """Begin a vEU's next item or the next rTask of its run."""
+        state, items = self.veus[veu], self.program.veus[veu]
+        if state.item == len(items):
+            return
+        item = items[state.item]
+        if not isinstance(item, Barrier):
+            heappush(self.queue, (self.now + self.device.rtask_seconds, veu, "load"))
+            return
+        for other, order in item.waits:
+            if self.veus[other].done <= order:
+                self.sleepers.setdefault((other, order), []).append(veu)
+                state.missing += 1
+        if not state.missing:
+            heappush(self.queue, (self.now + self.device.barrier_seconds, veu, "next"))
+
+    def _finish_if_complete(self, veu: int) -> None:
+        """End an rTask that has loaded and computed."""
+        state = self.veus[veu]
+        if state.is_loading or state.computed > self.now:
+            return
+        item = self.program.veus[veu][state.item]
+        assert not isinstance(item, Barrier)
+        for sleeper in self.sleepers.pop((veu, state.done), ()):
+            waiting = self.veus[sleeper]
+            waiting.missing -= 1
+            if not waiting.missing:
+                heappush(self.queue, (self.now + self.device.barrier_seconds, sleeper, "next"))
+        state.done += 1
+        state.of_item += 1
+        if state.of_item == item.count:
+            self._end_item(veu)
+        else:
+            self._begin(veu)
+
+    def _end_item(self, veu: int) -> None:
+        state = self.veus[veu]
+        item = self.program.veus[veu][state.item]
+        self.events.append(Event(self.number, veu, item, state.begin, self.now))
+        state.item, state.of_item, state.begin = state.item + 1, 0, self.now
+        self._begin(veu)
