@@ -21,7 +21,6 @@ from rammer_mlir.passes.tiling.choice import (
     tile_sizes,
 )
 from rammer_mlir.passes.tiling.tile_search import search_tiling
-from tests.passes.small_module import module
 
 LIMITS = (LoopLimit(), LoopLimit(), LoopLimit(smallest=3), CONTIGUOUS)
 
