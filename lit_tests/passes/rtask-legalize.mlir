@@ -45,9 +45,9 @@ func.func @stablehlo(%a: tensor<4xf32>) -> tensor<4xf32> {
 
 // Everything that is left is refused in one go.
 func.func @refused(%a: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @below {{expected linalg, tensor, arith and math operations, found 'bufferization.alloc_tensor'; give tensors, and leave bufferization to the compiler}}
-  %b = bufferization.alloc_tensor() : tensor<4xf32>
-  return %b : tensor<4xf32>
+  // expected-error @below {{expected linalg, tensor, arith and math operations, found 'bufferization.dealloc_tensor'; give tensors, and leave bufferization to the compiler}}
+  bufferization.dealloc_tensor %a : tensor<4xf32>
+  return %a : tensor<4xf32>
 }
 
 // -----
