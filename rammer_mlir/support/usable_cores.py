@@ -8,6 +8,9 @@ from pathlib import Path, PurePosixPath
 
 _PROCESS = Path("/proc/self")
 
+_CONTROLLER = {"cpu"}
+"""The controller of processor time, among the names of a group of version 1."""
+
 
 def usable_cores() -> int:
     """Return the whole cores that this process may use, at least one.
@@ -46,7 +49,8 @@ def _groups(process: Path) -> Iterator[Path]:
         root, point = fields.split()[3:5]
         kind, _, options = rest.split(maxsplit=2)
         for names, path in paths.items():
-            is_v1 = kind == "cgroup" and "cpu" in names.split(",") and "cpu" in options.split(",")
+            shared = _CONTROLLER.intersection(names.split(","), options.split(","))
+            is_v1 = kind == "cgroup" and bool(shared)
             if is_v1 or (kind == "cgroup2" and not names):
                 yield from _with_parents(Path(point), root, path)
 
