@@ -60,7 +60,7 @@ def _name(operation: type[ir.OpView]) -> str:
 
 
 def _section(operation: type[ir.OpView]) -> Iterator[str]:
-    """Yield the description of an operation, and what it has."""
+    """Yield the description of an operation, the table of its parts, and its effects."""
     yield f"## `{operation.OPERATION_NAME}`"
     yield f"{inspect.cleandoc(operation.__doc__ or '').replace('``', '`')}\n"
     yield "| part | type |\n| --- | --- |"

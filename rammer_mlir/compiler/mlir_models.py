@@ -12,6 +12,7 @@ from rammer_mlir.compiler.cache import CachedCompiler, Digest
 from rammer_mlir.compiler.compilation import Compilation
 from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.options import CheckedOptions
+from rammer_mlir.compiler.program_facts import ProgramFacts
 from rammer_mlir.errors import OptionError, RammerError, ShapeError
 from rammer_mlir.frontends.mlir.importer import MlirEntry, read_entries
 from rammer_mlir.frontends.mlir.sources import MlirSource
@@ -128,7 +129,7 @@ class MlirRequest:
 
 
 @dataclass(frozen=True)
-class EntryCompiler:
+class EntryCompiler(ProgramFacts):
     """Compiles one function for static shapes of its inputs.
 
     Attributes:
@@ -148,26 +149,6 @@ class EntryCompiler:
     device: int
     executor: Executor | None
     weights: ConstantStore = field(default_factory=ConstantStore)
-
-    @property
-    def target(self) -> str:
-        """The target of all programs."""
-        return self.options.backend.target
-
-    @property
-    def policy(self) -> str:
-        """The policy of all programs."""
-        return self.options.policy
-
-    @property
-    def num_veus(self) -> int:
-        """The vEUs of all programs."""
-        return self.options.launched_veus
-
-    @property
-    def makes_new(self) -> bool:
-        """Whether it compiles for any shapes."""
-        return True
 
     def model(self, specializations: int) -> CompiledModel | OpenModel:
         """Compile the function, or prepare to compile what its open dimensions will be bound to.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rammer_mlir.compiler.cache import CachedCompiler
 from rammer_mlir.compiler.given import Given
 from rammer_mlir.compiler.options import CheckedOptions
+from rammer_mlir.compiler.program_facts import ProgramFacts
 from rammer_mlir.compiler.requests import AnySource
 from rammer_mlir.errors import UnsupportedError
 from rammer_mlir.frontends.mlir.sources import MlirSource
@@ -207,7 +208,7 @@ def has_tensors_only(signature: OpenSignature) -> bool:
 
 
 @dataclass(frozen=True)
-class Compiling:
+class Compiling(ProgramFacts):
     """Compiles the specialisations of a model.
 
     Attributes:
@@ -229,26 +230,6 @@ class Compiling:
     is_repeated: bool = False
     specializations: int = DEFAULT_SPECIALIZATIONS
     weights: ConstantStore = field(default_factory=ConstantStore)
-
-    @property
-    def target(self) -> str:
-        """The target of all programs."""
-        return self.options.backend.target
-
-    @property
-    def policy(self) -> str:
-        """The policy of all programs."""
-        return self.options.policy
-
-    @property
-    def num_veus(self) -> int:
-        """The vEUs of all programs."""
-        return self.options.launched_veus
-
-    @property
-    def makes_new(self) -> bool:
-        """Whether it compiles for any shapes."""
-        return True
 
     def make(self, shapes: Shapes, values: Mapping[str, Array]) -> RunnableModel:
         """Return what runs inputs of these shapes, with these values of its shape values.
