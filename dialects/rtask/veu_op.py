@@ -1,4 +1,4 @@
-"""``rtask.veu``: what one vEU does."""
+"""``rtask.veu``: the runs and barriers of one vEU."""
 
 from rammer_mlir.bindings import ext, ir
 from rammer_mlir.dialects.rtask.diagnostics import holds_only, inside, integer, verified
@@ -13,7 +13,7 @@ class VeuOp(RTask.Operation, name="veu", traits=[ir.NoTerminatorTrait]):
 
     @staticmethod
     def verify_invariants(op: ir.OpView) -> bool:
-        """Check where the operation is and what it holds."""
+        """Check the parent operation and the operations inside."""
         return verified(lambda: _check(op.operation))
 
 
