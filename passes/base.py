@@ -59,7 +59,7 @@ class Pass(ABC):
 class OperationError(PassError):
     """A pass's error about an operation; its location lets tools point at the line.
 
-    The message starts with the operation's name, and its node's name if the location has one.
+    The message starts with the operation's name, and its node's name if the location has a name.
     """
 
     def __init__(self, op: ir.OpView | ir.Operation, message: str) -> None:

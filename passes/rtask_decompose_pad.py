@@ -36,7 +36,7 @@ class DecomposePad(Pass):
 
 @dataclass(frozen=True)
 class _Side:
-    """The border strips of one dimension: their shapes before and after, None if empty."""
+    """The border strips of a dimension: their shapes before and after, None if empty."""
 
     dim: int
     low: list[int] | None

@@ -34,7 +34,7 @@ BOUNDARIES = ("none", "parallelism", "inputs", "cost")
 
 @dataclass(frozen=True)
 class FormOperators(Pass):
-    """Group tensor operations into rOperators; equal computations share one function.
+    """Group tensor operations into rOperators; equal computations share a function.
 
     Each call of a function with ``rtask.codegen``, which is a region for a foreign code generator,
     becomes an rOperator. The ``boundary`` selects the operations to fuse among those that can be
@@ -183,7 +183,7 @@ def _outside(user: ir.OpView, inside: set[ir.Operation]) -> bool:
 
 
 def _main_operation(group: Group) -> ir.OpView:
-    """Return the operation after which the rOperator is named: its contraction, or its last one."""
+    """Return the operation after which the rOperator is named: a contraction, or else the last."""
     for op in group.operations:
         if is_generic(op) and Structured(op).is_contraction:
             return op

@@ -53,7 +53,7 @@ class OutlineRegions(Pass):
 
 @dataclass(frozen=True)
 class _Call:
-    """Replaces one region, whose units are all units of the graph, by a call."""
+    """Replaces a region, whose units are all units of the graph, by a call."""
 
     region: RegionGraph
     outliner: Outliner

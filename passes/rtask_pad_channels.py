@@ -40,7 +40,7 @@ class PadChannels(Pass):
 
 
 class _Padder:
-    """Rewrites the operations of one block in order; ``finish`` removes the old operations."""
+    """Rewrites the operations of a block in order; ``finish`` removes the old operations."""
 
     def __init__(self, paddings: Changes[Padded], weights: DerivedWeights) -> None:
         self._paddings = paddings
@@ -137,7 +137,7 @@ def _padded_type(kind: ir.Type, padded: Padded) -> ir.Type:
 
 
 def _fresh(value: ir.Value, kind: ir.Type) -> ir.Value:
-    """Return an initial value equal to the old one, in another shape."""
+    """Return an initial value with the old contents, in another shape."""
     ranked = ir.RankedTensorType(kind)
     empty = tensor.EmptyOp(list(ranked.shape), ranked.element_type).result
     scalar = filling(value)

@@ -1,4 +1,4 @@
-"""`rtask-plan-memory`: intermediates share one arena."""
+"""`rtask-plan-memory`: intermediates share an arena."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class SplitProducts(Pass):
 
     Recurrent layers project the inputs of all steps at once, and each step reads its rows. In
     parts, the first steps need not wait for the last rows, nor a layer for the last step of the
-    previous layer; and the parts share one rKernel, so that a program's code is the same for
+    previous layer; and the parts share an rKernel, so that a program's code is the same for
     sequences of any length. Parts are of equal size: if the rows do not divide evenly, the last
     part recomputes some rows of the previous part.
     """

@@ -52,7 +52,7 @@ class Limit:
 
 
 GREEDY = "greedy"
-"""Tiles by greedy halving: each cut is the one that moves the fewest bytes."""
+"""Tiles by greedy halving: each cut minimizes the bytes moved."""
 
 _DESIGNS = (GREEDY, "search")
 

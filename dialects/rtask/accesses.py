@@ -19,7 +19,7 @@ class Access:
     """The box ``offsets(rTask) .. offsets(rTask) + sizes`` of an argument, clipped to its shape.
 
     ``argument`` is the argument's number, counted from 0 after the rTask's id. Offsets and sizes
-    are in elements, one per dimension.
+    are per dimension, in elements.
     """
 
     argument: int

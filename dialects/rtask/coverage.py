@@ -22,7 +22,7 @@ def first_miscovered(
     Args:
         starts: (boxes, rank) int64, the first element of each box.
         ends: (boxes, rank) int64, the exclusive end of each box.
-        shape: the array's extents, one per dimension.
+        shape: the array's extent in each dimension.
 
     Returns:
         The first such element in row-major order and the number of boxes that cover it, or None.

@@ -38,7 +38,7 @@ _LEAST = {
 
 
 class KernelOp(RTask.Operation, name="kernel"):
-    """The description of an rKernel, a function ``(rTask id, buffers...)`` that computes one tile.
+    """The description of an rKernel, a function ``(rTask id, buffers...)`` that computes a tile.
 
     ``num_rtasks`` and the function are the paper's ``get_total_rtask_num`` and ``compute_rtask``.
     Every rTask needs ``threads`` threads, ``shared_memory`` bytes and ``barriers`` block-level

@@ -6,7 +6,7 @@ from rammer_mlir.dialects.rtask.dialect import RTask
 
 
 class VeuOp(RTask.Operation, name="veu", traits=[ir.NoTerminatorTrait]):
-    """The ordered list of runs and barriers of one virtual execution unit (RAMMER section 3.2)."""
+    """The ordered list of runs and barriers of a virtual execution unit (RAMMER section 3.2)."""
 
     id: ir.IntegerAttr
     body: ext.Region

@@ -59,7 +59,7 @@ class SplitLoops:
 
 
 class ChannelBlocker:
-    """Rewrites the operations of one block in order; ``finish`` removes the old operations."""
+    """Rewrites the operations of a block in order; ``finish`` removes the old operations."""
 
     def __init__(self, layouts: Changes[Blocked], weights: DerivedWeights) -> None:
         self._layouts = layouts
@@ -155,7 +155,7 @@ class ChannelBlocker:
     def _destination(
         self, map_: ir.AffineMap, value: ir.Value, loops: SplitLoops, result: Blocked | None
     ) -> tuple[ir.Value, list[ir.AffineExpr]]:
-        """Return an initial value equal to the old one, in the layout of the result."""
+        """Return an initial value with the old contents, in the layout of the result."""
         shape, exprs = _expanded(map_, shape_of(value), loops)
         if result is not None:
             exprs.append(exprs.pop(result.dim + 1))
@@ -221,7 +221,7 @@ class ChannelBlocker:
 
 
 def copy_packed(op: ir.OpView) -> None:
-    """Replace a pack or unpack of one dimension in blocks by a copy; ignore all others."""
+    """Replace a pack or unpack of a dimension in blocks by a copy; ignore all others."""
     dim = packed_dim(op)
     if dim is None:
         return
@@ -298,7 +298,7 @@ def _expanded(
 
 
 def _reshaped(value: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """Reshape a value, through one dimension if both ranks exceed one."""
+    """Reshape a value; between ranks above 1, collapse to a vector first."""
     element = ir.RankedTensorType(value.type).element_type
     old = shape_of(value)
     if old == list(shape):

@@ -24,7 +24,7 @@ Fills = frozenset[float]
 ZEROS: Fills = frozenset((0.0,))
 
 _MOST_FILLS = 4
-"""Maximum number of different values in the padding channels of one tensor."""
+"""Maximum number of different values in a tensor's padding channels."""
 
 _LARGEST = 1e30
 """Largest accepted magnitude: sums of a few products with weights stay finite in f32."""

@@ -102,7 +102,7 @@ class _Padding:
     def generic_part(
         self, op: Structured, values: Mapping[ir.Value, Padded], refused: Container[ir.Value]
     ) -> Part[Padded] | None:
-        """Return the change of a generic; None if one of its results is refused."""
+        """Return the change of a generic; None if any of its results is refused."""
         loops = changed_loops(op, values, self.weights, _worth_padding, refused)
         runs = runs_along(op, loops, values)
         if not loops or runs is None or not self._can_grow(op, loops, values):

@@ -1,6 +1,6 @@
 """Propagation of a layout change along channels through a network.
 
-The *change* of a value concerns one dimension: it is stored in blocks (``channels/layout.py``), or
+The *change* of a value concerns a dimension: it is stored in blocks (``channels/layout.py``), or
 padding channels are appended (``channels/padding.py``). Changes start at the results of
 contractions with constant weights. Operations that read changed values adapt if the rules of the
 change allow it; otherwise the value is converted to its plain form. A plain value that is
@@ -34,7 +34,7 @@ C = TypeVar("C", bound=Change)
 
 @dataclass(frozen=True)
 class Part(Generic[C]):
-    """The adaptation of one operation.
+    """The adaptation of an operation.
 
     Attributes:
         loops: the changed loops of a generic; empty for other operations.
@@ -59,7 +59,7 @@ class Changes(Generic[C]):
 
 
 class Rules(Protocol[C]):
-    """The propagation rules of one kind of change."""
+    """The propagation rules of a kind of change."""
 
     def generic_part(
         self, op: Structured, values: Mapping[ir.Value, C], refused: Container[ir.Value]

@@ -91,7 +91,7 @@ def find_convolution(op: ir.OpView, weights: DerivedWeights) -> Convolution | No
 
 @dataclass(frozen=True)
 class _Axis:
-    """Rows or columns: the stride of the window, and the loop over the window if there is one."""
+    """Rows or columns: the stride of the window, and the loop over the window, if any."""
 
     stride: int
     loop: int | None

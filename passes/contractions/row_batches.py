@@ -1,7 +1,7 @@
 """Batches products with the same weights into one product over the rows of all.
 
 An unrolled recurrent layer multiplies the input of each step by the same weights. These products
-are independent, so several of them can become one, which reads the weights only once (Appleyard et
+are independent, so several can be merged, which reads the weights only once (Appleyard et
 al., *Optimizing Performance of Recurrent Neural Networks on GPUs*, 2016).
 """
 
@@ -19,7 +19,7 @@ from rammer_mlir.passes.ir.structured import captured_values
 def choose_batches(
     operations: Sequence[ir.OpView], products: Sequence[Product], most_rows: int
 ) -> list[list[int]]:
-    """Return an order of the operations, by number, in which each batch is one list.
+    """Return an order of the operations, by number, in which each batch is a list.
 
     Args:
         operations: the operations of a block, in an order that respects their dependences.
@@ -45,9 +45,9 @@ def choose_batches(
 
 
 def equal_parts(numbers: Sequence[int], most: int) -> list[Sequence[int]]:
-    """Cut a sequence into parts of at most ``most`` elements, all of one size if possible.
+    """Cut a sequence into parts of at most ``most`` elements, all of equal size if possible.
 
-    Parts of one size share their code. For that, they shrink to no less than half of ``most``.
+    Parts of equal size share their code. For that, they shrink to no less than half of ``most``.
     """
     total = len(numbers)
     sizes = [n for n in range(min(most, total), most // 2, -1) if total % n == 0]
@@ -59,7 +59,7 @@ def equal_parts(numbers: Sequence[int], most: int) -> list[Sequence[int]]:
 
 
 class _Dependences:
-    """The dependence graph of the operations; batched operations are contracted to one node."""
+    """The dependence graph of the operations, in which batched operations are contracted."""
 
     def __init__(self, operations: Sequence[ir.OpView]) -> None:
         numbers = {op.operation: number for number, op in enumerate(operations)}
@@ -92,7 +92,7 @@ class _Dependences:
         return [sorted(part) for part in found.values()]
 
     def contract(self, nodes: Sequence[int]) -> None:
-        """Contract several independent nodes to one."""
+        """Contract several independent nodes to a single node."""
         kept, *others = nodes
         for node in others:
             for source in self._sources.pop(node):

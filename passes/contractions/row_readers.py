@@ -11,7 +11,7 @@ from rammer_mlir.passes.ir.structured import shape_of
 
 @dataclass(frozen=True)
 class RowReaders:
-    """The slices that read a matrix, one step of ``rows`` rows each.
+    """The slices that read a matrix, each a step of ``rows`` rows.
 
     Attributes:
         view: the ``tensor.expand_shape`` between the matrix and the slices, with the steps as its

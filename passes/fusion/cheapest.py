@@ -48,7 +48,7 @@ def group_by_cost(block: ir.Block, device: Device, *, launches: bool = False) ->
 
 
 class CheapestGroups:
-    """The search for the groups of one block."""
+    """The search for the groups of a block."""
 
     def __init__(self, block: ir.Block, device: Device, *, launches: bool = False) -> None:
         """Read the block, which must not change during the search."""

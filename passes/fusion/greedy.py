@@ -1,6 +1,6 @@
 """Greedy grouping in def-before-use order.
 
-An operation joins the groups that produce its operands if both may be one rOperator
+An operation joins the groups that produce its operands if their union may be an rOperator
 (``grouping.Units``), the boundary admits it, and the graph stays acyclic.
 """
 

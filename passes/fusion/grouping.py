@@ -1,4 +1,4 @@
-"""Legality of fusion: which operations may become one rOperator, independent of the boundary.
+"""Legality of fusion: which operations may form an rOperator, independent of the boundary.
 
 The union has to be cut into independent rTasks (see ``tiling/space.py``), contain at most one
 contraction and only small temporaries, and have few operands. This is the fusion that RAMMER
@@ -29,12 +29,12 @@ _MOST_OPERANDS = 64
 """Maximum inputs and results of an rOperator; the dialect allows 96 of each."""
 
 _TEMPORARY_BYTES = 256 * 1024
-"""Maximum size of a temporary of one rTask, about the size of a core's private cache."""
+"""Maximum size of an rTask's temporary, about the size of a core's private cache."""
 
 
 @dataclass(eq=False)
 class Group:
-    """Operations that become one rOperator, in def-before-use order."""
+    """Operations that become an rOperator, in def-before-use order."""
 
     operations: list[ir.OpView]
     start: int
@@ -78,7 +78,7 @@ def is_computed(op: ir.OpView) -> bool:
 
 
 class Units:
-    """Memoized legality of units, the sets of operations that may become one rOperator."""
+    """Memoized legality of units, the sets of operations that may become an rOperator."""
 
     def __init__(self, *, gathers: bool) -> None:
         """Start with an empty cache.
@@ -126,7 +126,7 @@ class Units:
 
 
 def is_defined_in(value: ir.Value, inside: Container[ir.Operation]) -> bool:
-    """Whether one of the operations ``inside`` computes a value."""
+    """Whether any operation in ``inside`` computes a value."""
     owner = value.owner
     return not isinstance(owner, ir.Block) and owner.operation in inside
 

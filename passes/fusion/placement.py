@@ -197,7 +197,7 @@ def view_layout(op: ir.OpView, source: Layout) -> Layout | None:
 
 
 def _drop_unit_dims(layout: Layout, op: ir.OpView) -> Layout:
-    """Drop the dimensions of size one that a rank-reducing slice omits."""
+    """Drop the unit dimensions that a rank-reducing slice omits."""
     shape = shape_of(op.operation.results[0])
     if len(shape) == len(layout.sizes):
         return layout

@@ -20,7 +20,7 @@ _Indices = tuple[tuple[int | None, ...], ...]
 """For each gather of a body, the loops that index it."""
 _Kind = tuple[ir.Attribute, ir.Attribute, tuple[ir.Type, ...], tuple[str, ...], _Indices]
 _Source = tuple[int, int] | None
-"""The producer of a value in a group: an operation and one of its results."""
+"""The producer of a value in a group: an operation and the number of its result."""
 _Pattern = tuple[tuple[int, tuple[_Source, ...]], ...]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import inf
 
 Unit = frozenset[int]
-"""Numbers of the operations that become one rOperator."""
+"""Numbers of the operations that become an rOperator."""
 
 Seconds = Callable[[Unit], float]
 """The price of a unit in seconds. If a unit has an infinite price, so have its supersets."""

@@ -9,7 +9,7 @@ def sort_block(block: ir.Block) -> None:
     """Move operations after the operations that they use; otherwise keep their order.
 
     A call that replaces several operations stands at the position of the last, which may be after a
-    user of an earlier one.
+    user of another.
     """
     operations = [op.operation for op in block.operations]
     here, placed = set(operations), set[ir.Operation]()

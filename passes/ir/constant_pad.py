@@ -1,4 +1,4 @@
-"""Padding with one constant: matching of ``tensor.pad``, and emission of zero padding."""
+"""Padding with a constant: matching of ``tensor.pad``, and emission of zero padding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAD = "tensor.pad"
 
 @dataclass(frozen=True)
 class ConstantPad:
-    """A ``tensor.pad`` with static, non-negative widths and one constant value.
+    """A ``tensor.pad`` with static, non-negative widths and a constant value.
 
     Attributes:
         source: the padded tensor.

@@ -40,7 +40,7 @@ def sum_of_products(
     """Emit a contraction: the product of all factors, summed over the reduction dimensions.
 
     Args:
-        factors: tensors of one floating-point type, which is also that of the result.
+        factors: tensors of a common floating-point type, which is also that of the result.
         maps: the indexing maps of the factors and the result.
         parallel: for each loop, whether it is parallel (else a reduction).
         shape: the shape of the result.

@@ -47,7 +47,7 @@ class Layout:
         return Layout(self.offset + start, tuple(sizes), strides)
 
     def collapse(self, groups: Iterable[Sequence[int]]) -> Layout | None:
-        """Merge each group of dimensions into one; None if the strides do not allow it."""
+        """Merge each group of dimensions to a dimension; None if the strides do not allow it."""
         sizes: list[int] = []
         strides: list[int] = []
         for group in groups:

@@ -75,7 +75,7 @@ def create_operator(
     location: ir.Location,
     ip: ir.InsertionPoint,
 ) -> ir.Operation:
-    """Create an ``rtask.operator`` that calls one function."""
+    """Create an ``rtask.operator`` that calls a function."""
     return ir.Operation.create(
         "rtask.operator",
         results=list(results),

@@ -1,4 +1,4 @@
-"""``linalg.pack`` and ``linalg.unpack`` that store one dimension in blocks."""
+"""``linalg.pack`` and ``linalg.unpack`` that store a dimension in blocks."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def index(value: int) -> ir.Value:
 
 
 def all_of(conditions: Sequence[ir.Value]) -> ir.Value:
-    """Emit the conjunction of at least one condition."""
+    """Emit the conjunction of conditions, which must not be empty."""
     found, *rest = conditions
     for condition in rest:
         found = arith.andi(found, condition)

@@ -191,7 +191,7 @@ class _Lifting:
         replace(op, [flat])
 
     def _insert(self, op: ir.Operation) -> None:
-        """Rebuild the tensor with one replaced element, by an index comparison per element."""
+        """Rebuild the tensor with a replaced element, by an index comparison per element."""
         value, target, *places = op.operands
         kind = ir.RankedTensorType(target.type)
         scalars = self._inputs([value, *places])

@@ -17,7 +17,7 @@ def emit_part(
     operands: Sequence[ir.Value],
     ip: ir.InsertionPoint,
 ) -> ir.Operation:
-    """Clone an operation for a part of one of its results.
+    """Clone an operation for a part of a result.
 
     Args:
         op: an operation that ``operand_cuts`` supports.
@@ -40,7 +40,7 @@ def emit_part(
 
 
 def result_cuts(op: ir.OpView, number: int, cut: Cut) -> list[Cut]:
-    """Return the parts of all results that are computed together with a part of one result."""
+    """Return the parts of all results that are computed together with a part of a result."""
     if not is_generic(op):
         return [cut]
     structured = Structured(op)

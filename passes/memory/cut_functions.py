@@ -84,7 +84,7 @@ def _body(function: ir.OpView) -> ir.Block | None:
 def _argument_parts(
     block: ir.Block, operations: Sequence[ir.OpView], wanted: dict[ir.Value, set[Cut | None]]
 ) -> Needed | None:
-    """Propagate parts from returned values back to arguments, each of which has one part."""
+    """Propagate parts from returned values to arguments; None if an argument needs several."""
     for op in reversed(operations):
         parts = [
             (number, part)

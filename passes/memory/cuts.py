@@ -1,4 +1,4 @@
-"""The parts of operands that an operation reads for a part of its result along one dimension.
+"""The parts of operands that an operation reads for a part of its result along a dimension.
 
 A part of a result along the dimension of a parallel loop is computed from parts of the operands
 that the loop indexes, and from all of the others. Windows of convolutions make the parts overlap.
@@ -19,7 +19,7 @@ from rammer_mlir.passes.ir.structured import Structured, is_generic, plain_dim, 
 
 @dataclass(frozen=True)
 class Cut:
-    """A half-open interval ``[begin, end)`` of one dimension of a tensor."""
+    """A half-open interval ``[begin, end)`` of a tensor's dimension."""
 
     axis: int
     begin: int
@@ -44,7 +44,7 @@ Needed = list["Cut | None"]
 
 
 def operand_cuts(op: ir.OpView, number: int, cut: Cut) -> Needed | None:
-    """Return the parts of operands that an operation reads for a part of one of its results.
+    """Return the parts of operands that an operation reads for a part of a result.
 
     None if the part cannot be computed separately: the dimension is reduced, indexed by another
     expression than a loop, or indexed twice.

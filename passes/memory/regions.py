@@ -17,7 +17,7 @@ from rammer_mlir.passes.memory.operator_steps import kernel_names
 
 @dataclass(frozen=True)
 class Chunk:
-    """The work of one chunk of a region.
+    """The work of a chunk of a region.
 
     Attributes:
         parts: the parts of each node's results; None for an unused result.
@@ -79,7 +79,7 @@ class Regions:
     def ending_at(self, sink: ir.OpView, axis: int, count: int) -> Iterator[Region]:
         """Yield the regions with an rOperator's results, by growing size.
 
-        Each has at least one intermediate.
+        Each has intermediates.
 
         Args:
             sink: the rOperator.

@@ -90,7 +90,7 @@ def _copied(members: Sequence[Member]) -> list[ir.Value]:
 
 
 def nest_of_members(members: Sequence[Member]) -> LoopNest:
-    """Return the loop nest of merged operators of one kind."""
+    """Return the loop nest of merged operators of the same kind."""
     convolutions = [member for member in members if isinstance(member, Convolution)]
     if convolutions:
         return convolutions_nest(convolutions)

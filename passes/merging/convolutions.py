@@ -1,4 +1,4 @@
-"""Merging of convolutions of one image (IOS section 3, operator merge)."""
+"""Merging of convolutions of the same image (IOS section 3, operator merge)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Window:
 
 
 def merge_convolutions(group: Sequence[Convolution], weights: DerivedWeights) -> None:
-    """Replace convolutions of one image by one with all filters, and split its result."""
+    """Replace convolutions of an image by a convolution with all filters, and split its result."""
     first = group[0]
     window = Window.around(group)
     # Before the first: the image dominates it, and it dominates all readers; weights are

@@ -36,7 +36,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class LoopNest:
-    """The loops of one operator.
+    """The loops of an operator.
 
     Attributes:
         extents: trip counts, parallel loops first.
@@ -51,7 +51,7 @@ class LoopNest:
     operations: int
 
     def cost(self, tiling: Tiling) -> TileCost:
-        """Return the work of one rTask; ``tiling`` has the tile sizes of the parallel loops."""
+        """Return the work of an rTask; ``tiling`` has the tile sizes of the parallel loops."""
         sizes = [*tiling, *self.extents[self.num_parallel :]]
         num_bytes = sum(
             operand.element_bytes
@@ -101,7 +101,7 @@ def nest_of(op: Structured) -> LoopNest:
 
 
 def convolutions_nest(group: Sequence[Convolution]) -> LoopNest:
-    """Return the loop nest of convolutions of one kind after merging."""
+    """Return the loop nest of convolutions of the same kind after merging."""
     first, size = group[0], element_bytes(group[0].image.type)
     window = Window.around(group).size
     filters = sum(member.filters for member in group)
@@ -123,7 +123,7 @@ def convolutions_nest(group: Sequence[Convolution]) -> LoopNest:
 
 
 def products_nest(group: Sequence[Product]) -> LoopNest:
-    """Return the loop nest of products of one kind after merging."""
+    """Return the loop nest of products of the same kind after merging."""
     first, size = group[0], element_bytes(group[0].matrix.type)
     rows, inner = shape_of(first.matrix)
     columns = sum(member.columns for member in group)

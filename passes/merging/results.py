@@ -21,7 +21,7 @@ def finish_merging(group: Sequence[Contraction], merged: ir.Value, weights: Deri
     """Merge the steps after each member, split the result, and erase the members.
 
     Args:
-        group: operators of one kind.
+        group: operators of the same kind.
         merged: the result of their merged contraction.
         weights: the module's weights.
     """
@@ -34,7 +34,7 @@ def finish_merging(group: Sequence[Contraction], merged: ir.Value, weights: Deri
 
 
 def _epilogue(ops: Sequence[ir.OpView], source: ir.Value, weights: DerivedWeights) -> ir.Value:
-    """Merge one elementwise step of each member; concatenate the per-channel weights."""
+    """Merge an elementwise step of each member; concatenate the per-channel weights."""
     readings = [Structured(op) for op in ops]
     first = readings[0]
     inputs: list[ir.Value] = []

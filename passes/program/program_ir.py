@@ -104,7 +104,7 @@ def rewrite_plan(module: ir.Module, change: Callable[[Plan], Plan]) -> None:
     """Replace the rPrograms of a module by a changed plan.
 
     Raises:
-        PassError: if there is no rProgram, or runs of one operator differ in rKernel or buffers.
+        PassError: if there is no rProgram, or runs of an operator differ in rKernel or buffers.
     """
     scheduled = read_plan(module)
     plan = change(scheduled.plan)
@@ -146,7 +146,7 @@ def read_plan(module: ir.Module) -> ScheduledModule:
     """Read the rPrograms of a module.
 
     Raises:
-        PassError: if it has no rProgram, or runs of one operator differ in rKernel or buffers.
+        PassError: if it has no rProgram, or runs of an operator differ in rKernel or buffers.
     """
     programs = program_operations(module)
     if not programs:

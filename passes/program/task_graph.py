@@ -228,6 +228,6 @@ def _access(access: rtask.Access, kind: ir.Type, num_rtasks: int) -> Access:
 
 
 def _box_strides(strides: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
-    """Give dimensions of size one the dense stride, so that equal memory has equal strides."""
+    """Give unit dimensions the dense stride, so that equal memory has equal strides."""
     dense = row_major_strides(shape)
     return tuple(d if size == 1 else s for s, d, size in zip(strides, dense, shape, strict=True))

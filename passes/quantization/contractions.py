@@ -16,7 +16,7 @@ _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 @dataclass(frozen=True)
 class Factor:
-    """One of the two operands that a contraction multiplies.
+    """An operand that a contraction multiplies.
 
     Attributes:
         operand: the tensor.

@@ -13,7 +13,7 @@ from rammer_mlir.passes.ir.structured import Structured, shape_of
 from rammer_mlir.passes.quantization.affine import HIGHEST, LOWEST
 
 FIRST = -1
-"""Instead of a dimension of the result: index 0, for a dimension of size one."""
+"""Instead of a dimension of the result: index 0, for a unit dimension."""
 
 Body = Callable[[Sequence[ir.Value]], ir.Value]
 """Emits a scalar function of the inputs' elements and, last, the result's old element."""
@@ -23,7 +23,7 @@ Body = Callable[[Sequence[ir.Value]], ir.Value]
 class Operand:
     """An input of an elementwise operation: a tensor, and the result dimension of each dimension.
 
-    ``FIRST`` marks a dimension of size one that is broadcast.
+    ``FIRST`` marks a unit dimension that is broadcast.
     """
 
     value: ir.Value
@@ -97,7 +97,7 @@ def _filled(op: ir.OpView, body: Body) -> ir.Value:
 
 
 def _full(shape: Sequence[int], number: ir.Value) -> ir.Value:
-    """Emit a tensor of one number, as a generic that fusion clones for every user."""
+    """Emit a tensor filled with a number, as a generic that fusion clones for every user."""
     out = tensor.EmptyOp(list(shape), number.type).result
     maps = [_projection(dims, len(shape)) for dims in ((), range(len(shape)))]
     return _filled(generic([number], out, maps, [True] * len(shape)), lambda elements: elements[0])
@@ -108,8 +108,8 @@ def quantized(source: ir.Value, scale: Operand, zero: Operand) -> ir.Value:
 
     Args:
         source: a tensor of f32.
-        scale: the scale, one f32.
-        zero: the zero point, one i8 or one integral f32.
+        scale: the scale, an f32.
+        zero: the zero point, an i8 or an integral f32.
     """
     f32 = Types().f32
     limits = [arith.constant(f32, float(limit)) for limit in (LOWEST, HIGHEST)]

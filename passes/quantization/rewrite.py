@@ -65,7 +65,7 @@ class Weight:
 
 @dataclass
 class RegionRewrite:
-    """Rewrites the contractions of one region's function.
+    """Rewrites the contractions of a region's function.
 
     Attributes:
         block: the function's block.

@@ -42,7 +42,7 @@ class Tap:
 
 @dataclass(frozen=True)
 class RegionTaps:
-    """Taps of the values of one call of a region.
+    """Taps of the values of a call of a region.
 
     Attributes:
         factors: the taps of each contraction's factors; None for weights.
@@ -85,7 +85,7 @@ class _Program:
     outputs: dict[ir.Value, int] = field(default_factory=dict[ir.Value, int])
 
     def tap(self, call: RegionCall, contractions: Sequence[Contraction]) -> RegionTaps:
-        """Replace a call by one that also returns inner values; return the taps of its values.
+        """Replace a call to also return inner values; return the taps of its values.
 
         A call of a region without contractions stays unchanged, without taps.
         """

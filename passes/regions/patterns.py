@@ -23,7 +23,7 @@ Step = Callable[["Pattern"], "Pattern"]
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """A pattern of a value; all uses of one pattern object must match the same value."""
+    """A pattern of a value; all uses of a pattern object must match the same value."""
 
     def optional(self, step: Step) -> Pattern:
         """Match ``step`` around this pattern, or this pattern alone."""
@@ -76,7 +76,7 @@ class Alternatives(Pattern):
 
 @dataclass(frozen=True, eq=False)
 class Typed(Pattern):
-    """A pattern of tensors with one element type."""
+    """A pattern of tensors with a given element type."""
 
     pattern: Pattern
     name: str
@@ -105,7 +105,7 @@ def constant(name: str = "") -> Pattern:
 
 
 def op(kind: str | tuple[str, ...], *operands: Pattern, **attributes: Attribute) -> Pattern:
-    """Match an operation of a kind, or of one of several kinds.
+    """Match an operation of a kind, or of any of several kinds.
 
     Args:
         kind: the kind or kinds of the reading.

@@ -23,7 +23,7 @@ class Quotient:
     """
 
     def __init__(self, sources: Sequence[Collection[int]]) -> None:
-        """Start with one node per original node.
+        """Start with a node per original node.
 
         Args:
             sources: the nodes that each node reads from, all with smaller numbers.
@@ -158,7 +158,7 @@ def merge_regions(
 
 
 def _pairs(graph: Quotient, node: int, *, siblings: bool) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of neighbours around a node; each pair is found from at least one node."""
+    """Yield the pairs of neighbours around a node, some of them from both nodes."""
     if graph.find(node) != node:
         return
     yield from ((source, node) for source in graph.sources(node))

@@ -1,4 +1,4 @@
-"""Readings of reductions of one input: along whole dimensions, and over windows."""
+"""Readings of reductions of an input: along whole dimensions, and over windows."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def starts_at(op: Structured, number: float) -> bool:
 
 
 def read_reduction(op: Structured, weights: Weights) -> Reading | None:
-    """Match a reduction of one input; a second input only gives the size of windows."""
+    """Match a reduction of an input; a second input only gives the size of windows."""
     reads = [number for number in range(len(op.inputs)) if op.reads_input(number)]
     if op.num_outputs != 1 or all(op.parallel) or reads != [0]:
         return None

@@ -25,7 +25,7 @@ class RegionOperation:
     Attributes:
         name: the composite's name, or the reading's kind.
         readings: its meaning; empty if an operation has no reading.
-        values: the region's numbers of the readings' values, where they have one.
+        values: the region's numbers of the readings' values, as far as they are numbered.
         inputs: the numbers of its operands.
         outputs: the numbers of its results.
     """

@@ -1,4 +1,4 @@
-"""Builds the function of an rKernel: ``(rtask_id, inputs..., outputs...)`` computes one tile."""
+"""Builds the function of an rKernel: ``(rtask_id, inputs..., outputs...)`` computes a tile."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ CONTIGUOUS_MINIMUM = 32
 
 @dataclass(frozen=True)
 class TileCost:
-    """Scalar operations and bytes of one full rTask."""
+    """Scalar operations and bytes of a full rTask."""
 
     operations: int
     num_bytes: int

@@ -36,7 +36,7 @@ def tiles_for(
         device: the device.
         extents: the trip count of each tileable loop class.
         limits: the limits on each class's tile sizes.
-        cost: returns the work of one rTask of a tiling.
+        cost: returns the work of an rTask of a tiling.
         candidates: 1 for only the fastest.
     """
     if 0 in extents:  # an empty iteration space is one rTask

@@ -247,7 +247,7 @@ def whole(value: ir.Value) -> Box:
 
 
 def tile_cost(computation: Computation, domain: TiledDomain) -> TileCost:
-    """Return the work of one full rTask: scalar operations, and bytes read and written.
+    """Return the work of a full rTask: scalar operations, and bytes read and written.
 
     If the last panels of a loop are partly empty, operations are the average over all rTasks.
     """

@@ -115,7 +115,7 @@ def _add_result(function: ir.OpView, added: ir.Type) -> None:
 
 
 def _replace(op: ir.Operation, added: ir.Type) -> None:
-    """Replace an rOperator by one with an additional result."""
+    """Replace an rOperator by a copy with an additional result."""
     attributes = {name: op.attributes[name] for name in op.attributes}
     with ir.InsertionPoint(op), op.location:
         made = ir.Operation.create(

@@ -19,7 +19,7 @@ from rammer_mlir.passes.ir.gathers import gathers_of, only_gathers
 from rammer_mlir.passes.ir.structured import Structured, is_constant, plain_dim
 
 Loop = tuple[int, int]
-"""An operation's index in the group, and the number of one of its loops, or of a result."""
+"""An operation's index in the group, and the number of a loop or a result of it."""
 
 
 @dataclass

@@ -65,7 +65,7 @@ class SpaceCost:
     returned: Collection[ir.Value]
 
     def of(self, tiling: Tiling) -> TileCost:
-        """Return the work of one full rTask: scalar operations, and bytes read and written."""
+        """Return the work of a full rTask: scalar operations, and bytes read and written."""
         operations = 0
         for loops, factor in self._work:
             operations += factor * prod(n if k is None else tiling[k] for k, n in loops)

@@ -35,7 +35,7 @@ def search_tiling(
     Args:
         extents: the trip count of each tileable loop class, outermost first.
         limits: the limits on each class's tile sizes.
-        cost: returns the work of one rTask of a tiling.
+        cost: returns the work of an rTask of a tiling.
         greedy: the initial tiling, whose operations per rTask are an upper bound.
         num_bytes: upper bound on an rTask's bytes, unless those of the greedy tiling exceed it.
     """

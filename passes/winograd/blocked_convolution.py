@@ -33,7 +33,7 @@ _GROUPED_MAPS = (
 
 @dataclass(frozen=True)
 class BlockedConvolution:
-    """A computation of one convolution with unit strides, and its elementwise epilogue.
+    """A computation of a convolution with unit strides, and its elementwise epilogue.
 
     Attributes:
         computation: the function on whole tensors.

@@ -132,7 +132,7 @@ def cycles(sizes: Sizes, form: Form) -> float:
 
 
 def _strip_bytes(sizes: Sizes, outputs: int) -> int:
-    """Return the bytes of the tiles and sums of one strip."""
+    """Return the bytes of a strip's tiles and sums."""
     size = outputs + TAPS - 1
     tiles = -(-sizes.columns // outputs)
     return 4 * prod((tiles, size, size, sizes.channels + sizes.filters))

@@ -26,7 +26,7 @@ _Body = Callable[[Sequence[ir.Value]], list[ir.Value]]
 
 @dataclass(frozen=True)
 class WinogradOperators:
-    """Emits one form of a convolution instead of its calls."""
+    """Emits a form of a convolution instead of its calls."""
 
     convolution: BlockedConvolution
     form: Form

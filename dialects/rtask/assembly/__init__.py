@@ -20,8 +20,8 @@ _GENERIC_MODULE = re.compile(r'^"builtin\.module"\(', re.MULTILINE)
 def parse(text: str | bytes, context: ir.Context | None = None) -> ir.Module:
     """Parse a module in the readable or the generic form, or bytecode.
 
-    Without a context, the current one is used; the dialect has to be registered there. Locations
-    have the lines of the text.
+    Without a context, the current context is used. The dialect must be registered in the context.
+    Locations have the lines of the text.
 
     Raises:
         AssemblyError: at the line where text is not in the readable form, or nested too deeply.
