@@ -24,9 +24,9 @@ class PrintDesigns(Pass):
     A design maps the iterations of each loop to rTasks, lanes, both, or a serial loop; on a CPU,
     lanes are elements of vectors. Equal rOperators share a function and are printed once. The
     machine is a ``device``, a name or a file, with ``num-veus`` vEUs (0: one for each of its
-    units). With ``tiles``, rTasks may also take several iterations of a loop. With ``values``,
-    values that are broadcast or read more than once are stored, recomputed, or end the unit. The
-    module is unchanged.
+    units). With ``tiles``, rTasks may also take several iterations of a loop. With ``values``, the
+    search also decides whether a value that is broadcast or read more than once is stored,
+    recomputed, or ends the unit. The module is unchanged.
     """
 
     name: ClassVar[str] = "rtask-print-designs"

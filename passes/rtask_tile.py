@@ -109,6 +109,7 @@ class Tile(Pass):
         wanted = _Wanted(goals, self.candidates, self.memory, device, self.design)
         asked = _Asked([KERNEL_PROVIDERS.get(name) for name in self.providers], self.target)
         operators = _operators(module)
+        # Reversed, so that errors name a function's first caller.
         callers = {_callee(op): op for op in reversed(operators)}
         calls = Counter(map(_callee, operators))
         scratches: dict[str, Scratch] = {}

@@ -19,7 +19,7 @@ rOperators, because each writes its own part of the buffer.
 class BufferEffects(ir.MemoryEffectsOpInterface):
     """Reads and writes of all operands that are memrefs; on tensors, none before placement.
 
-    Which operands are written stands in the descriptions of the rKernels. The effects do not depend
+    The descriptions of the rKernels tell which operands are written. The effects do not depend
     on them, because each query would search the module.
     """
 

@@ -43,12 +43,12 @@ class KernelOp(RTask.Operation, name="kernel"):
     ``num_rtasks`` and the function are the paper's ``get_total_rtask_num`` and ``compute_rtask``.
     Every rTask needs ``threads`` threads, ``shared_memory`` bytes and ``barriers`` block-level
     synchronizations; it performs ``operations`` arithmetic operations and moves ``bytes`` bytes.
-    The optional ``seconds`` are its measured times with its memory in cache, out of cache, and
-    remote. ``reads`` and ``writes`` list, per argument, the box that rTask ``d0`` accesses (see
-    ``Access``). The optional ``updates`` lists boxes that it may both read and write. They need not
-    cover the argument and may overlap, and operators update a buffer in the order of their ids. The
-    optional ``external`` names a foreign function as the implementation (see ``External``); the
-    function is then a declaration.
+    The optional ``seconds`` are its measured times with data hot in a core's cache, cold, and far
+    (after many more bytes). ``reads`` and ``writes`` list, per argument, the box that rTask ``d0``
+    accesses (see ``Access``). The optional ``updates`` lists boxes that it may both read and write.
+    They need not cover the argument and may overlap, and operators update a buffer in the order of
+    their ids. The optional ``external`` names a foreign function as the implementation (see
+    ``External``); the function is then a declaration.
     """
 
     function: ir.FlatSymbolRefAttr

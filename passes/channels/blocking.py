@@ -158,6 +158,7 @@ class ChannelBlocker:
         """Return an initial value with the old contents, in the layout of the result."""
         shape, exprs = _expanded(map_, shape_of(value), loops)
         if result is not None:
+            # The point dimension follows its block dimension here, and becomes the innermost.
             exprs.append(exprs.pop(result.dim + 1))
             shape.append(shape.pop(result.dim + 1))
         if shape == shape_of(value):
@@ -353,6 +354,7 @@ def _with_point_dimension(operation: ir.Operation, source: ir.Value, kind: ir.Ty
             old = list(ir.DenseI64ArrayAttr(copy.attributes[name]))
             copy.attributes[name] = ir.DenseI64ArrayAttr.get([*old, whole])
     for region in copy.regions:
+        # The body of a padding has an index argument per dimension.
         region.blocks[0].add_argument(ir.IndexType.get(), operation.location)
     return copy
 

@@ -32,6 +32,7 @@ _LARGEST = 1e30
 
 def held_fills(weight: ConstantArgument) -> Fills:
     """Return the distinct numbers of an f32 weight if they are few and known; else an empty set."""
+    # Parts add zeros and matrices compute new numbers; reshapes and transposes keep the numbers.
     held = None if PARTS in weight.attributes else weight.held
     if held is None or held.dtype != np.float32 or any(isinstance(s, tuple) for s in weight.steps):
         return frozenset()
@@ -92,6 +93,7 @@ def _reduced_fills(op: Structured, inputs: Sequence[Fills]) -> list[Fills] | Non
         if [len(fills) for fills in results] == before:
             break
         if not op.is_elementwise:
+            # A reduction feeds its results back as accumulators.
             found = [old | new for old, new in zip(found, results, strict=True)]
     if not _all_finite(value for fills in results for value in fills):
         return None

@@ -133,6 +133,7 @@ def _spread(
     refused: Container[ir.Value],
 ) -> Changes[C]:
     given = {value: change for value, change in converted.items() if value not in refused}
+    # Converted arguments are available at once, other converted values after their producers.
     values: dict[ir.Value, C] = {v: c for v, c in given.items() if isinstance(v.owner, ir.Block)}
     parts: dict[ir.Operation, Part[C]] = {}
     for op in operations:

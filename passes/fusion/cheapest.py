@@ -108,6 +108,7 @@ class CheapestGroups:
         inside = set(component)
         for start in starts:
             partition.put(alone)
+            # Operations of units that the cost model forbids stay alone.
             units = [u for u in start if u <= inside and self.costs.seconds(u) < inf]
             if partition.try_put(units) and partition.price(component) < price:
                 best, price = partition.units(component), partition.price(component)

@@ -94,7 +94,7 @@ class Units:
         return self._spaces.structured(op)
 
     def kind(self, op: ir.OpView) -> int:
-        """Return a number that is equal for two operations if and only if they are alike."""
+        """Return a number that is equal for two operations if and only if their patterns are."""
         return self._spaces.kind(op)
 
     def values(self, op: ir.OpView) -> list[ir.Value]:

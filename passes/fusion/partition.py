@@ -62,6 +62,7 @@ class Partition:
 
     def is_acyclic(self, units: Iterable[Unit]) -> bool:
         """Whether none of these units depends on itself, directly or through other units."""
+        # Single operations form an acyclic graph: a cycle passes through a larger unit.
         several = [unit for unit in units if len(unit) > 1]
         if len(several) > _FEW_UNITS:
             return self._are_ordered()

@@ -205,6 +205,7 @@ def _drop_unit_dims(layout: Layout, op: ir.OpView) -> Layout:
     for dim, size in enumerate(layout.sizes):
         left = len(layout.sizes) - dim - 1
         missing = len(shape) - len(kept)
+        # A unit dimension is dropped if the remaining dimensions suffice for the rest of the shape.
         if missing and size == shape[len(kept)] and (size != 1 or left >= missing - 1):
             kept.append(dim)
     return Layout(

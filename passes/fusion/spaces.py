@@ -1,8 +1,8 @@
-"""Memoized facts about fused operations, computed once per pattern of alike operations.
+"""Memoized facts about fused operations, computed once per pattern.
 
-A recurrent network has the same few operations thousands of times. Operations are alike if they
-have the same loops, operand types and arithmetic, and groups of them if values also flow between
-them in the same way.
+A recurrent network has the same few operations thousands of times. Operations have equal patterns
+if they have the same loops, operand types and arithmetic, and groups of them if values also flow
+between them in the same way.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class FusedSpaces:
         return self._read(op)[1]
 
     def kind(self, op: ir.OpView) -> int:
-        """Return a number that is equal for two operations if and only if they are alike."""
+        """Return a number that is equal for two operations if and only if their patterns are."""
         return self._read(op)[0]
 
     def captures(self, op: ir.OpView) -> Sequence[ir.Value]:

@@ -27,7 +27,7 @@ _OUTSIDE, _CONSTANT = -1, -2
 
 
 class UnitCosts:
-    """Predicted seconds of units of a block; alike units are estimated once."""
+    """Predicted seconds of units of a block; units with equal patterns are estimated once."""
 
     def __init__(
         self, graph: OperationGraph, units: Units, device: Device, *, launches: bool = False
@@ -95,6 +95,8 @@ class UnitCosts:
             op = self._graph.operations[number]
             used = self._units.structured(op)
             values = [*used.operands, *used.captures]
+            # Outside values are numbered by first use, so that equal computations have equal
+            # patterns.
             sources = tuple(known.setdefault(v, _source(v, len(known))) for v in values)
             found.append((self._units.kind(op), sources, tuple(self._escapes(number, unit))))
             known.update((value, (place, n)) for n, value in enumerate(op.operation.results))

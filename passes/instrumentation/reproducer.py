@@ -1,6 +1,6 @@
 """Reproducers: a module with the pipeline that fails on it, in the format of MLIR's tools.
 
-The pipeline stands in the metadata of the file, as ``external_resources`` of ``mlir_reproducer``;
+The pipeline is in the metadata of the file, as ``external_resources`` of ``mlir_reproducer``;
 the parser ignores it, and each tool's ``--run-reproducer`` runs it.
 """
 

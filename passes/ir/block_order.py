@@ -8,7 +8,7 @@ from rammer_mlir.bindings import ir
 def sort_block(block: ir.Block) -> None:
     """Move operations after the operations that they use; otherwise keep their order.
 
-    A call that replaces several operations stands at the position of the last, which may be after a
+    A call that replaces several operations is at the position of the last, which may be after a
     user of another.
     """
     operations = [op.operation for op in block.operations]

@@ -57,6 +57,7 @@ def _comparison(op: ir.Operation) -> Callable[..., float]:
     def compare(a: float, b: float) -> float:
         if math.isnan(a) or math.isnan(b):
             return float(unordered)
+        # Index 0 is equal, 1 is less, 2 is greater.
         return float("=<>"[(a < b) + 2 * (a > b)] in ordered)
 
     return compare

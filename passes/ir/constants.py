@@ -127,6 +127,7 @@ class ArgumentList:
 
     def finish(self) -> None:
         """Erase the unused weights and update the function's type."""
+        # Backwards, so that the numbers of the remaining arguments stay valid.
         for number in reversed(range(len(self._attributes))):
             unused = not any(True for _ in self._block.arguments[number].uses)
             if unused and CONSTANT in self._attributes[number]:

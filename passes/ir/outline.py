@@ -37,6 +37,7 @@ class Outliner:
         function = self._build(inputs, body)
         for name, value in (attributes or {}).items():
             function.operation.attributes[name] = value
+        # New functions share a temporary name, so that equal functions have equal texts.
         text = function.operation.get_asm(enable_debug_info=False, use_local_scope=True)
         known = self._known.get(text)
         if known is not None:

@@ -21,6 +21,7 @@ def lower_destinations(module: ir.Module) -> None:
     for op in list(operations_named(module.operation, "bufferization.materialize_in_destination")):
         if op.results:
             replace(op, [op.operands[0]])
+    # Inner loops first.
     for op in reversed(list(operations_named(module.operation, "scf.forall"))):
         if _has_simple_bounds(op):
             with ir.InsertionPoint(op), op.location:

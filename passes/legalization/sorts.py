@@ -1,4 +1,4 @@
-"""``stablehlo.sort`` by counting: an element's position is the number of smaller elements.
+"""``stablehlo.sort`` by counting: a position is the number of elements that sort before it.
 
 Specification: https://openxla.org/stablehlo/spec#sort. Every pair of elements is compared, so that
 positions are computed independently; equal elements keep their order.
@@ -63,6 +63,7 @@ class _Sort:
         """Emit the sorted operands."""
         own = [self._spread(value, is_other=False) for value in self._op.operands]
         other = [self._spread(value, is_other=True) for value in self._op.operands]
+        # Both orders are compared, which tells ties from smaller elements.
         places = self._places(self._compared(own, other), self._compared(other, own))
         return [self._placed(value, places) for value in self._op.operands]
 

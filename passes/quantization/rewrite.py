@@ -102,6 +102,7 @@ class RegionRewrite:
         weights = weight_of(contraction, self.weight)
         if weights is None:
             pairs = zip(contraction.factors, ranges, strict=True)
+            # Zero points of 0 save the corrections by the sums of both activations.
             parts = [self._activation(f, found, is_symmetric=True) for f, found in pairs]
             total = elements.contraction(contraction.op, [p.value for p in parts], Types().i32)
             return self._product_scaled(total, [part.affine for part in parts])

@@ -177,6 +177,7 @@ def _larger_or_smaller(operands: Sequence[Expression]) -> Expression | None:
     if not isinstance(bound, Constant) or math.isnan(bound.value):
         return None
     order, relation = condition.function[:1], condition.function[1:]
+    # A NaN must select the value: ordered predicates are false for it, unordered ones true.
     if (chosen, other) == (bound, value) and order in "os":
         functions = {"lt": "maximum", "le": "maximum", "gt": "minimum", "ge": "minimum"}
     elif (chosen, other) == (value, bound) and order in "us":

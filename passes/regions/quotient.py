@@ -87,6 +87,7 @@ class Quotient:
         for edges in (self._sources, self._readers):
             edges[kept].discard(kept)
         self._representative[dropped] = kept
+        # Extending the larger list bounds all merges together by O(n log n).
         large, small = sorted((self._members[kept], self._members[dropped]), key=len)[::-1]
         large.extend(small)
         self._members[kept], self._members[dropped] = large, []

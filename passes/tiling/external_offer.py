@@ -34,8 +34,8 @@ def external_rkernel(
     computes one rTask, accesses only its boxes, and returns 0 if it succeeds.
     On a GPU, all threads of the block that runs the rTask call
     ``void symbol(int64_t rtask, int32_t thread, int32_t threads, const T *input0, ...)``.
-    Arrays are dense in row-major order. They begin at multiples of 64 bytes, but inputs and outputs
-    of the model where the caller's arrays do.
+    Arrays are dense in row-major order. They are aligned to 64 bytes, except for inputs and outputs
+    of the model, which have the alignment of the caller's arrays.
 
     Args:
         operator: the rOperator that it computes.
@@ -44,10 +44,10 @@ def external_rkernel(
         form: ``c``, ``llvm`` (LLVM IR as text) or ``object`` (a relocatable object); for GPUs
             ``llvm``, and for those of NVIDIA ``ptx`` (PTX) or ``cuda`` (CUDA source).
         num_rtasks: the number of rTasks; each may run on another vEU.
-        reads: the box of each input, by its number, that rTask ``d0`` reads; the whole array of
-            those that are left out.
-        writes: the box of each output, from 0; the whole array, which is for one rTask alone, of
-            those that are left out.
+        reads: the box of each input, by its number, that rTask ``d0`` reads; omitted inputs are
+            read whole.
+        writes: the box of each output, from 0; omitted outputs are written whole, which allows only
+            a single rTask.
         operations: arithmetic operations per rTask.
         num_bytes: bytes that each rTask reads and writes.
 

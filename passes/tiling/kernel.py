@@ -109,6 +109,7 @@ class TiledDomain:
             list(zip(self.space.classes, self.tiling, self.parts, strict=True))
         ):
             index = ir.AffineExpr.get_mod(ir.AffineExpr.get_floor_div(rtask_id, stride), parts)
+            # The outermost class needs no mod, because the id is below the number of rTasks.
             if stride * parts == self.num_rtasks:
                 index = ir.AffineExpr.get_floor_div(rtask_id, stride)
             offset = index * tile if parts > 1 else ir.AffineExpr.get_constant(0)
@@ -268,4 +269,5 @@ def whole_cost(computation: Computation) -> TileCost:
     operations = sum(op.operations for op in computation.generics)
     values = (*computation.block.arguments, *computation.returned)
     moved = sum(prod(shape_of(v)) * element_bytes(v.type) for v in values)
+    # Moves count as work too: one operation per element of four bytes.
     return TileCost(max(operations, moved // 4), moved)

@@ -45,7 +45,7 @@ def split_class(
 ) -> LoopSplit | None:
     """Split the loops of a class in place: loop ``l`` becomes blocks ``l`` and points ``l + 1``.
 
-    A tensor's dimension along the loop is split likewise, a weight's in the order of ``panels``.
+    A tensor's dimension along the loop is split in place, a weight's in the order of ``panels``.
     Return None, without a change, if an operation does not allow it.
     """
     space = computation.space

@@ -57,6 +57,7 @@ def add_scratch(
         ir.TypeAttr(table[scratch.kernel].operation.attributes["function_type"]).value
     )
     box = [(f"d0 * {scratch.num_bytes}", scratch.num_bytes)]
+    # The last argument's number, which does not count the rTask's id.
     added = accesses_of([scratch.type], {0: box}, len(kind.inputs) - 2)
     description.attributes["writes"] = ir.ArrayAttr.get([*writes, *added])
     for op in operators:
